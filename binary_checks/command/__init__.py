@@ -192,19 +192,23 @@ def read_count(text: str) -> int:
 class SubcommandParser(argparse.ArgumentParser):
     """Leaves it to the caller how a wrong option ends."""
 
-    def add_store(self) -> None:
-        """Take ``--store``, without which the subcommand does nothing."""
-        self.add_argument(
-            "--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix"
-        )
+    def add_store(self, more: str = "", *, required: bool = True) -> None:
+        """Take ``--store``, which nearly every subcommand of the fleet needs."""
+        meant = f"a folder, or s3://bucket/prefix{more}"
+        self.add_argument("--store", metavar="URL", required=required, help=meant)
+
+    def add_where(self, what: str = "cells") -> None:
+        """Take ``--where``, a condition on axes; "" for none."""
+        meant = f'only {what} that match these globs: "variant=cu* python=3.13*"'
+        self.add_argument("--where", metavar="CONDITION", default="", help=meant)
 
     def add_date(self) -> None:
         """Take ``--date``, of a night that is there; "" for none."""
         self.add_argument(
             "--date",
-            metavar="D",
+            metavar="DATE",
             default="",
-            help="the night, as 2026-11-20; the newest where none is given",
+            help="the night, as 2026-11-20 (default: the newest)",
         )
 
     def error(self, message: str) -> NoReturn:

@@ -80,21 +80,22 @@ def add_one_off(parser: argparse.ArgumentParser) -> None:
         "--tier",
         choices=TIERS,
         default=NIGHTLY,
-        help="few that cover: pr every value, merge every pair of values, nightly all (default)",
+        help="a small cover of the matrix: pr has every value, merge every pair of values, nightly "
+        "all cells (default)",
     )
     add(
         "--only",
-        metavar="GLOBS",
+        metavar="CONDITION",
         action="append",
         default=[],
-        help=f"for this once narrow it to such cells (repeatable; also {ONLY})",
+        help=f"this once, only the cells that match (repeatable; also {ONLY})",
     )
     add(
         "--also",
-        metavar="GLOBS",
+        metavar="CONDITION",
         action="append",
         default=[],
-        help=f"for this once add such cells, left out or not (repeatable; also {ALSO})",
+        help=f"this once, add the cells that match, even left-out ones (repeatable; also {ALSO})",
     )
 
 
@@ -110,21 +111,23 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks cells", description=_PURPOSE)
     parser.add_argument(
         "file",
-        metavar="FILE",
+        metavar="CELLS.toml",
         type=Path,
         nargs="?",
         help=f"the matrix (default: {DEFAULT_FILE})",
     )
-    parser.add_argument(
-        "--where", metavar="CONDITION", default="", help='globs: "variant=cu* python=3.13*"'
-    )
+    parser.add_where()
     add_one_off(parser)
-    parser.add_argument("--shard", metavar="I/N", default="1/1", help="one of N equal parts")
+    parser.add_argument(
+        "--shard", metavar="I/N", default="1/1", help="the I-th of N equal parts, as 2/4"
+    )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help=f"schema {CELLS_SCHEMA}")
-    form.add_argument("--ids", action="store_true", help="ids alone, one a line")
     form.add_argument(
-        "--toml", action="store_true", help="of --from: a cells.toml that says the same"
+        "--json", action="store_true", help=f"print a document of schema {CELLS_SCHEMA}"
+    )
+    form.add_argument("--ids", action="store_true", help="print only the ids, one per line")
+    form.add_argument(
+        "--toml", action="store_true", help="with --from: print the equivalent cells.toml"
     )
     add_foreign(parser)
     options = parser.parse_args(arguments)

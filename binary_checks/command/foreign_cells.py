@@ -23,14 +23,14 @@ def add_foreign(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="foreign",
         metavar="FORM:FILE",
-        help="instead of a matrix of ours: cibuildwheel:FILE, pytorch:FILE (- is standard input)",
+        help="read another tool's matrix: cibuildwheel:FILE or pytorch:FILE (- is standard input)",
     )
-    parser.add_argument("--project", metavar="NAME", help="of --from: what is built there")
+    parser.add_argument("--project", metavar="NAME", help="with --from: the project that is built")
     parser.add_argument(
         "--system",
-        metavar="S-A",
+        metavar="SYSTEM-ARCH",
         default="",
-        help="of --from: where entries name none: linux-x86_64",
+        help="with --from: for entries that name none, as linux-x86_64",
     )
 
 

@@ -45,7 +45,7 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("question", metavar="NAME|SQL", nargs="?", help="or FILE.sql, or - for what stdin has")
     add("parameters", metavar="NAME=VALUE", nargs="*", help="for $NAME in it; night=2026-11-20")
-    add("--store", metavar="URL", help="a folder, or s3://bucket/prefix")
+    parser.add_store(required=False)
     add("--nights", metavar="N", type=int, help="of cells and checks the last N nights alone")
     add("--project", metavar="NAME", default="", help="what is of this project's cells alone")
     form = parser.add_mutually_exclusive_group()

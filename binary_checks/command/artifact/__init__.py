@@ -23,17 +23,18 @@ usage: binary-checks artifact ACTION --store URL ...
 
 Keep built packages and libraries by their bytes, and publish those that are fit to ship.
 
-  push FILE...     keep files, and put them into a channel: --channel test
-  attest RESULT... keep what a run found of packages that are kept; --key signs it
-  find             which packages are kept: --where "variant=cu130 python=3.12"
-  pull FOLDER      fetch them, with licenses, dependencies and what is known of them
-  promote NAME...  put packages into another channel, if its policy lets them through
-  withdraw NAME... have a channel advise against packages, and say why
+  push FILE...     store files, and add them to a channel: --channel test
+  attest RESULT... store the verdicts of a run beside the packages; --key signs them
+  find             list the packages that match: --where "variant=cu130 python=3.12"
+  pull FOLDER      fetch packages with their licenses, dependencies and metadata
+  promote NAME...  add packages to another channel, if its policy lets them through
+  withdraw NAME... mark packages of a channel as not to be installed, with a reason
   index            write the index of a channel, from which pip, uv and conda install
-  verify           hold everything against its hashes, policies and signatures
-  prune            which members of a channel would go by number and age; --do-it deletes them
+  verify           check everything against its hashes, policies and signatures
+  prune            show what a channel would lose by number and age; --do-it deletes it
 
 The store is a folder or s3://bucket/prefix, the same as that of `binary-checks nightly`.
+Exit code: 0 done, 1 refused, wrong or not found, 4 usage, 6 a store or network failed: try again.
 `binary-checks artifact ACTION --help` has the options.
 """
 run = ActionGroup(name="artifact", actions=ACTIONS, help=_HELP).run

@@ -17,7 +17,9 @@ from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.lines import cut, one_line
 
-_PURPOSE = "Keep the verdicts of result documents, or of a night, beside the artifacts of a store."
+_PURPOSE = (
+    "Store the verdicts of result documents, or of a night, beside the artifacts they are about."
+)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -64,9 +66,19 @@ def _demand_time(text: str) -> None:
 def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact attest", description=_PURPOSE)
     add = parser.add_argument
-    add("results", metavar="RESULT", nargs="*", help="of --binary-report json:RESULT")
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
-    add("--night", metavar="DATE", help="all results of this night of the store, instead")
-    add("--ended", metavar="TIME", default="", help="when runs ended whose results do not say so")
+    add(
+        "results",
+        metavar="RESULT",
+        nargs="*",
+        help="a result document, from --binary-report json:RESULT",
+    )
+    parser.add_store()
+    add("--night", metavar="DATE", help="take all results of this night of the store instead")
+    add(
+        "--ended",
+        metavar="TIME",
+        default="",
+        help="when the run ended, for results that do not say so",
+    )
     add_signing_options(parser, "each verdict")
     return parser

@@ -25,7 +25,7 @@ from binary_checks.fleet.artifacts.verdict_labels import label_artifacts
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.lines import one_line
 
-_PURPOSE = "List artifacts that a store keeps, by what they are and the channels that have them."
+_PURPOSE = "List the artifacts of a store, with what they are and their channels."
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -33,10 +33,12 @@ def run(arguments: Sequence[str]) -> int:
     parser = SubcommandParser(prog="binary-checks artifact find", description=_PURPOSE)
     add_wishes(parser)
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="all that is known of them")
-    how.add_argument("--ids", action="store_true", help="the SHA-256 of each, a line each")
+    how.add_argument(
+        "--json", action="store_true", help="print a document with all that is known of them"
+    )
+    how.add_argument("--ids", action="store_true", help="print only their SHA-256, one per line")
     parser.add_argument(
-        "--verdicts", action="store_true", help="say which are untested, failing or passed"
+        "--verdicts", action="store_true", help="show which are untested, failing or passed"
     )
     options = parser.parse_args(arguments)
     store = open_store(options.store)
@@ -85,23 +87,39 @@ def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundAr
     return found, not broken
 
 
-def add_wishes(parser: argparse.ArgumentParser) -> None:
+def add_wishes(parser: SubcommandParser) -> None:
     """The options by which artifacts are chosen."""
     add = parser.add_argument
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    parser.add_store()
     add(
         "--where",
         metavar="CONDITION",
         action="append",
         default=[],
-        help=f'as "variant=cu130 python=3.12"; globs, of {", ".join(FIELDS)}',
+        help=f'"variant=cu* python=3.12": globs of {", ".join(FIELDS)}',
     )
-    add("--channel", metavar="NAME", action="append", default=[], help="that has it (repeatable)")
-    add("--project", metavar="NAME", default="")
-    add("--version", metavar="VERSION", default="")
-    add("--commit", metavar="HEX", default="", help="from which it was built, or how that begins")
-    add("--sha256", metavar="HEX", default="", help="of its bytes, or how that begins")
-    add("--latest", action="store_true", help="of each configuration the newest version alone")
+    add(
+        "--channel",
+        metavar="CHANNEL",
+        action="append",
+        default=[],
+        help="only members of this channel (repeatable)",
+    )
+    add("--project", metavar="NAME", default="", help="only this project")
+    add("--version", metavar="VERSION", default="", help="only this version")
+    add(
+        "--commit",
+        metavar="HEX",
+        default="",
+        help="only builds of this commit, or of one that begins like this",
+    )
+    add(
+        "--sha256",
+        metavar="HEX",
+        default="",
+        help="only the file with this SHA-256, or one that begins like this",
+    )
+    add("--latest", action="store_true", help="only the newest version of each configuration")
 
 
 def _print_table(found: Sequence[FoundArtifact]) -> None:

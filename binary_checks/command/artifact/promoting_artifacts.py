@@ -31,7 +31,7 @@ from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.lines import MOST, cut, one_line
 
-_PURPOSE = "Put files of one channel into another, if its policy lets them through."
+_PURPOSE = "Add files of one channel to another, if its policy lets them through."
 _REPORT = "binary-checks/promotions/1"
 _PROMOTED, _WOULD, _REFUSED, _BROKE = "promoted", "would be promoted", "refused", "not promoted"
 _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUESTEDFOR")
@@ -196,21 +196,27 @@ def name_actor() -> str:
     return cut(one_line(found), 100)
 
 
+def add_member_options(parser: argparse.ArgumentParser, least: str) -> None:
+    """Take the members that are meant, what becomes of the index, and who does it."""
+    add = parser.add_argument
+    add("names", metavar="NAME", nargs=least, help="projects, file names, globs, or paths of files")
+    add("--sha256", metavar="HEX", action="append", default=[], help="only this one (repeatable)")
+    add("--no-index", action="store_true", help="do not update the channel's index")
+    add("--by", metavar="NAME", default="", help="who does it (default: as CI or the system says)")
+
+
 def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact promote", description=_PURPOSE)
     add = parser.add_argument
-    add("names", metavar="NAME", nargs="*", help="projects, file names, globs, or paths of files")
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
-    add("--from", dest="source", metavar="CHANNEL", required=True, help="where they are")
-    add("--to", metavar="CHANNEL", required=True, help="where they are to be")
-    add("--policy", metavar="FILE", help="policy.toml (default: the channel's gate in cells.toml)")
-    add("--cells", metavar="FILE", help="the matrix: cells with a GPU stage ask for its verdict")
-    add("--where", metavar="COND", default="", help='only these: "variant=cu130 python=3.12"')
-    add("--sha256", metavar="DIGEST", action="append", default=[], help="only these (repeatable)")
-    add("--all-or-nothing", action="store_true", help="promote none if any is refused")
-    add("--dry-run", action="store_true", help="say what would be done")
-    add("--json", action="store_true", help="print a document")
-    add("--no-index", action="store_true", help="leave the channel's index as it is")
-    add("--by", metavar="WHO", default="", help="who promotes; CI and the system are asked")
+    parser.add_store()
+    add("--from", dest="source", metavar="CHANNEL", required=True, help="the channel they are in")
+    add("--to", metavar="CHANNEL", required=True, help="the channel to add them to")
+    add("--policy", metavar="FILE", help="the policy (default: the channel's gate in cells.toml)")
+    add("--cells", metavar="FILE", help="the matrix: cells with a GPU stage need its verdict")
+    parser.add_where("files")
+    add("--all-or-nothing", action="store_true", help="promote nothing if anything is refused")
+    add("--dry-run", action="store_true", help="show what would be done, but do nothing")
+    add("--json", action="store_true", help="print a document instead of lines")
+    add_member_options(parser, least="*")
     add_signing_options(parser, "the records of promotions")
     return parser

@@ -15,7 +15,7 @@ from binary_checks.lines import one_line
 from binary_checks.reports.html.figures import spell_size
 from binary_checks.reports.verdict_texts import count
 
-_PURPOSE = "Show which members a channel would lose by number and age, and which packages then go."
+_PURPOSE = "Show which members a channel would lose by number and age, and which files with them."
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -46,22 +46,22 @@ def run(arguments: Sequence[str]) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact prune", description=_PURPOSE)
     add = parser.add_argument
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
-    add("--channel", metavar="CHANNEL", required=True, help="that loses what is old; no other does")
+    parser.add_store()
+    add("--channel", metavar="CHANNEL", required=True, help="the only channel that loses members")
     add(
         "--keep",
         metavar="N",
         type=int,
         default=5,
-        help="the newest of each project and configuration (default: 5)",
+        help="keep the newest N of each project and configuration (default: 5)",
     )
     add(
         "--days",
         metavar="N",
         type=int,
         default=0,
-        help="and all that were pushed in so many days (default: none)",
+        help="and keep all that were pushed within N days (default: 0)",
     )
-    add("--names", action="store_true", help="a line for each object that goes")
-    add("--do-it", action="store_true", help="delete it; else nothing is")
+    add("--names", action="store_true", help="list every object that would be deleted")
+    add("--do-it", action="store_true", help="really delete; nothing is deleted without it")
     return parser

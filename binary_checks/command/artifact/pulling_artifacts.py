@@ -12,15 +12,17 @@ from binary_checks.fleet.artifacts.pulling import pull
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import one_line
 
-_PURPOSE = "Fetch artifacts with licenses, dependencies, and what is known of them (NAME.meta)."
+_PURPOSE = "Fetch artifacts with their licenses, dependencies and metadata (NAME.meta)."
 
 
 def run(arguments: Sequence[str]) -> int:
     """Fetch what is meant into a folder; returns the exit status."""
     parser = SubcommandParser(prog="binary-checks artifact pull", description=_PURPOSE)
-    parser.add_argument("folder", metavar="FOLDER", help="into which it is written; made if new")
+    parser.add_argument(
+        "folder", metavar="FOLDER", help="where the files are written; created if new"
+    )
     add_wishes(parser)
-    parser.add_argument("--all", action="store_true", help="all that match, and not one alone")
+    parser.add_argument("--all", action="store_true", help="fetch all that match, not just one")
     options = parser.parse_args(arguments)
     store = open_store(options.store)
     found, sound = find_wanted(store, options)

@@ -36,7 +36,7 @@ from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.lines import MOST, one_line
 from binary_checks.trees.batches import count_cores
 
-_PURPOSE = "Keep files by their bytes, with what they are, and put them into a channel."
+_PURPOSE = "Store files by their SHA-256, with what they are, and add them to a channel."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
 """Of several files the first of these statuses counts."""
 _LONGEST = 86400.0  # seconds
@@ -147,42 +147,58 @@ def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact push", description=_PURPOSE)
     add = parser.add_argument
     add(
-        "files", metavar="FILE", nargs="+", help="a package, a library, an archive of C++ libraries"
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="a package, a library, or an archive of C++ libraries",
     )
-    add(
-        "--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix; made if new"
-    )
+    parser.add_store("; created if new")
     add(
         "--channel",
-        metavar="NAME",
+        metavar="CHANNEL",
         action="append",
         default=[],
-        help="into which it is put (repeatable)",
+        help="add the files to this channel (repeatable)",
     )
-    add("--no-index", dest="index", action="store_false", help="leave the channel's index as it is")
-    add("--commit", metavar="HEX", default="", help="from which it was built, in full")
+    add("--no-index", dest="index", action="store_false", help="do not update the channel's index")
+    add(
+        "--commit",
+        metavar="HEX",
+        default="",
+        help="the full commit that was built (default: as CI, the package or git says)",
+    )
     add(
         "--set",
         metavar="AXIS=VALUE",
         action="append",
         default=[],
-        help=f"what the bytes do not say, as variant=cu130 (repeatable): {', '.join(AXES)}",
+        help=f"what the file does not say itself, as variant=cu130 (repeatable): {', '.join(AXES)}",
     )
-    add("--project", metavar="NAME", default="", help="of a library that does not say it")
-    add("--version", metavar="VERSION", default="", help="likewise")
+    add(
+        "--project",
+        metavar="NAME",
+        default="",
+        help="the project, for a library that does not name it",
+    )
+    add(
+        "--version",
+        metavar="VERSION",
+        default="",
+        help="the version, for a library that does not name it",
+    )
     add(
         "--license",
         metavar="FILE",
         action="append",
         default=[],
-        help="a license that is kept and pulled with it (repeatable)",
+        help="a license text, stored and pulled with the files (repeatable)",
     )
     add(
         "--dependency",
         metavar="FILE",
         action="append",
         default=[],
-        help="a library that it needs, likewise (repeatable)",
+        help="a library that they need, stored and pulled with them (repeatable)",
     )
     add("-j", "--jobs", metavar="N", type=read_count, help="files at once (default: processors)")
     add(
@@ -190,6 +206,6 @@ def _options() -> argparse.ArgumentParser:
         metavar="SECONDS",
         type=float,
         default=INSPECT_LIMIT,
-        help=f"to read one file (default: {INSPECT_LIMIT:g})",
+        help=f"the time limit for reading one file (default: {INSPECT_LIMIT:g})",
     )
     return parser

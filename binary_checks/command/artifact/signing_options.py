@@ -21,9 +21,9 @@ def add_signing_options(parser: argparse.ArgumentParser, what: str) -> None:
         "--passphrase-env",
         metavar="VARIABLE",
         default="",
-        help="the environment variable that has the key's passphrase",
+        help="the environment variable that holds the key's passphrase",
     )
-    add("--passphrase-file", metavar="FILE", default="", help="the file that has it")
+    add("--passphrase-file", metavar="FILE", default="", help="the file that holds it")
 
 
 def read_signing_keys(options: argparse.Namespace) -> list[SigningKey]:

@@ -18,7 +18,7 @@ from binary_checks.reports.html.figures import spell_size
 from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = (
-    "Hold every file, document and index of a store against its hashes, from the store alone."
+    "Check every file, document and index of a store against its hashes, from the store alone."
 )
 
 
@@ -70,13 +70,17 @@ def _tell(scope: VerifyScope) -> str:
 def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact verify", description=_PURPOSE)
     add = parser.add_argument
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    parser.add_store()
     add(
         "--channel",
         metavar="CHANNEL",
         action="append",
         default=[],
-        help="whose members are verified (repeatable; default: all that the store keeps)",
+        help="only members of this channel (repeatable; default: the whole store)",
     )
-    add("--policy", metavar="FILE", help="yours: its keys and gates are those that count")
+    add(
+        "--policy",
+        metavar="FILE",
+        help="trust the keys and gates of this policy, not those that the store recorded",
+    )
     return parser

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from binary_checks.command import SubcommandParser, complain
-from binary_checks.command.artifact.promoting_artifacts import name_actor
+from binary_checks.command.artifact.promoting_artifacts import add_member_options, name_actor
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.channel_index import is_indexed, write_index
 from binary_checks.fleet.artifacts.channel_members import demand_channel
@@ -16,7 +16,7 @@ from binary_checks.fleet.artifacts.withdrawals import Withdrawal, withdraw
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import MOST, cut, one_line
 
-_PURPOSE = "Have a channel advise against files: installers pass over them unless they are pinned."
+_PURPOSE = "Mark files of a channel as yanked: installers skip them unless they are pinned."
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -51,11 +51,8 @@ def run(arguments: Sequence[str]) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact withdraw", description=_PURPOSE)
     add = parser.add_argument
-    add("names", metavar="NAME", nargs="+", help="projects, file names, globs, or paths of files")
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
-    add("--channel", metavar="CHANNEL", required=True, help="the channel that advises against them")
-    add("--reason", metavar="TEXT", required=True, help="which installers show")
-    add("--sha256", metavar="DIGEST", action="append", default=[], help="only these (repeatable)")
-    add("--no-index", action="store_true", help="leave the channel's index as it is")
-    add("--by", metavar="WHO", default="", help="who does it; CI and the system are asked")
+    parser.add_store()
+    add("--channel", metavar="CHANNEL", required=True, help="the channel they are in")
+    add("--reason", metavar="TEXT", required=True, help="why; installers show it")
+    add_member_options(parser, least="+")
     return parser

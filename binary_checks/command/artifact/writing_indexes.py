@@ -76,13 +76,18 @@ def _options() -> argparse.ArgumentParser:
         metavar="CHANNEL",
         action="append",
         default=[],
-        help="whose index is written (repeatable; default: every channel's)",
+        help="only the index of this channel (repeatable; default: all channels)",
     )
     add(
         "--output",
         metavar="FOLDER",
         type=Path,
-        help="write a folder for a static site, with the files, and nothing into the store",
+        help="write a folder for a static site, files included, and nothing to the store",
     )
-    add("--base", metavar="URL", default="", help="where the files are: then the folder has none")
+    add(
+        "--base",
+        metavar="URL",
+        default="",
+        help="the address of the files, which are then left out of the folder",
+    )
     return parser

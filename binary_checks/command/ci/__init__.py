@@ -19,10 +19,12 @@ usage: binary-checks ci ACTION [CELLS.toml] ...
 Generate the files of CI systems from a matrix (cells.toml), so that none of them drifts.
 
   write   write them: GitHub Actions, GitLab, CircleCI, Azure Pipelines, tox, docs
-  check   exit with 1, and show what differs, where a file is not what write would write
-  pin     the commits of actions' tags: actions/checkout@v4.2.2; alone, which tags have moved
-  choose  which cells a run makes jobs of, for the generated workflows themselves
+  check   show every difference from what write would write
+  pin     pin actions to the commits of their tags, or report pinned tags that have moved
+  choose  list the cells of a run; the generated workflows call it
 
+Exit code: 0 done, 1 a file differs or a tag has moved, 4 usage or an unusable matrix, 6 a network
+or disk failed: try again.
 `binary-checks ci ACTION --help` has the options; `binary-checks cells` lists the matrix.
 """
 run = ActionGroup(name="ci", actions=ACTIONS, help=_HELP).run

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from binary_checks.command.ci.writing_ci import make_parser, places_of, render
 from binary_checks.lines import one_line
 
-_PURPOSE = "Say which files of CI systems are not what `binary-checks ci write` would write."
+_PURPOSE = "Report CI files that differ from what `binary-checks ci write` would write."
 _DRIFTED = 1
 
 

@@ -12,8 +12,8 @@ from binary_checks.fleet.cells.choosing import choose_cells
 from binary_checks.fleet.cells.tiers import choose_tier
 
 _PURPOSE = (
-    "Print what a run makes its jobs of, this time: the tier's cells, and what labels or inputs "
-    "add to them. For GitHub they are outputs of a job, for GitLab a child pipeline."
+    "Print what this run makes its jobs from: the cells of the tier, and those that labels or "
+    "inputs add. GitHub takes them as outputs of a job, GitLab as a child pipeline."
 )
 _SYSTEMS = ("github", "gitlab")
 

@@ -11,8 +11,8 @@ from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.lines import one_line
 
 _PURPOSE = (
-    "Print the lines of [ci.actions] for tags of actions; without any, say which tags of those "
-    "that are pinned have moved. It asks the actions' repositories, by git."
+    "Print lines for [ci.actions] that pin actions to the commits of their tags; without "
+    "arguments, report pinned tags that have moved. Asks the repositories of the actions, by git."
 )
 _MOVED = 1
 
@@ -23,12 +23,21 @@ def run(arguments: Sequence[str]) -> int:
     from binary_checks.fleet.ci.ci_settings import read_ci
 
     parser = SubcommandParser(prog="binary-checks ci pin", description=_PURPOSE)
-    parser.add_argument("action", metavar="ACTION@TAG", nargs="*", help="actions/checkout@v4.2.2")
     parser.add_argument(
-        "--cells", metavar="CELLS.toml", type=Path, default=Path(DEFAULT_FILE), help="the matrix"
+        "action", metavar="ACTION@TAG", nargs="*", help="as actions/checkout@v4.2.2"
     )
     parser.add_argument(
-        "--server", metavar="URL", default=SERVER, help=f"of the repositories (default: {SERVER})"
+        "--cells",
+        metavar="FILE",
+        type=Path,
+        default=Path(DEFAULT_FILE),
+        help=f"the matrix (default: {DEFAULT_FILE})",
+    )
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        default=SERVER,
+        help=f"where the repositories are (default: {SERVER})",
     )
     options = parser.parse_args(arguments)
     if options.action:

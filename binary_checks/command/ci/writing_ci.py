@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from binary_checks.fleet.ci.pipeline import Pipeline
 
 _PURPOSE = (
-    "Write the files by which CI systems run a matrix, out of its tables [ci] and [[runners]]."
+    "Write the files with which CI systems run a matrix, from its [ci] and [[runners]] tables."
 )
 
 
@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
 
     parser = make_parser("write", _PURPOSE)
     parser.add_argument(
-        "--force", action="store_true", help="replace files that somebody else wrote, too"
+        "--force", action="store_true", help="also replace files that this command did not write"
     )
     options = parser.parse_args(arguments)
     pipeline, files = render(options)
@@ -66,14 +66,14 @@ def make_parser(action: str, purpose: str) -> SubcommandParser:
         metavar="NAME",
         action="append",
         default=[],
-        help=f"only this one (repeatable): {', '.join(SYSTEMS)} (default: those of [ci])",
+        help=f"only this CI system (repeatable): {', '.join(SYSTEMS)} (default: those of [ci])",
     )
     add(
         "--folder",
-        metavar="DIR",
+        metavar="FOLDER",
         type=Path,
         default=Path(),
-        help="the repository's (default: the current one)",
+        help="the root of the repository (default: the current folder)",
     )
     return parser
 

@@ -17,10 +17,12 @@ usage: binary-checks known ACTION ...
 
 Keep a published list of known problems (--binary-known-problems URL) short, owned and up to date.
 
-  propose   entries for what failed in a night, which expire in 14 days
-  expire    the list without what has expired or matches nothing any more
-  lint      what is wrong with a list: no owner, no date, unknown checks, overlaps
+  propose   print entries for the problems of a night; they expire in 14 days
+  expire    print the list without entries that have expired or no longer match anything
+  lint      report what is wrong with a list: no owner, no date, unknown checks, overlaps
 
+Exit code: 0 done, 1 lint found faults, 4 usage or an unreadable list, 6 the store or a network
+failed: try again.
 `binary-checks known ACTION --help` has the options.
 """
 run = ActionGroup(name="known", actions=ACTIONS, help=_HELP).run

@@ -30,7 +30,7 @@ from binary_checks.profile.known import LIST, KnownProblem
 from binary_checks.profile.known_validity import LARGEST_LIST, KnownList, read_known_list
 from binary_checks.regular_files import read_named
 
-_PURPOSE = "Print a list without the entries that have expired or matched nothing for five nights."
+_PURPOSE = "Print a list without the entries that have expired, or matched nothing for five nights."
 _QUESTION = "select strftime(night, '%Y-%m-%d'), cell, state, coalesce(accepted, 0) from cells"
 
 
@@ -72,7 +72,7 @@ def _read_options(arguments: Sequence[str]) -> Namespace:
     parser = SubcommandParser(prog="binary-checks known expire", description=_PURPOSE)
     add = parser.add_argument
     add("list", metavar="LIST", help="a file of [[known_problems]]")
-    add("--store", metavar="URL", help="of the nights in which entries matched or did not")
+    parser.add_store(": its nights say which entries still match", required=False)
     add("--write", action="store_true", help="replace the file instead of printing it")
     return parser.parse_args(arguments)
 

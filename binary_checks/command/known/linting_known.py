@@ -1,4 +1,4 @@
-"""``binary-checks known lint``: what is amiss with a list before it is published."""
+"""``binary-checks known lint``: what is wrong with a list before it is published."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from binary_checks.profile.reading import load_profile
 from binary_checks.regular_files import read_named
 from binary_checks.reports.verdict_texts import count
 
-_PURPOSE = "Say what is amiss with a list of known problems: a line each, and exit code 1."
+_PURPOSE = "Report what is wrong with a list of known problems, one line per fault."
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -29,15 +29,23 @@ def run(arguments: Sequence[str]) -> int:
     parser = SubcommandParser(prog="binary-checks known lint", description=_PURPOSE)
     add = parser.add_argument
     add("list", metavar="LIST", help="a file of [[known_problems]]")
-    add("--cells", metavar="FILE", help="the matrix whose cells the entries' conditions must meet")
+    add(
+        "--cells",
+        metavar="FILE",
+        help="a matrix: every `cells` condition must match some of its cells",
+    )
     add(
         "--days",
         metavar="N",
         type=_days,
         default=MOST_DAYS,
-        help=f"at most until an entry expires (default: {MOST_DAYS})",
+        help=f"the most days until an entry may expire (default: {MOST_DAYS})",
     )
-    add("--profile", metavar="NAME_OR_TOML", help="whose own checks there are too; their code runs")
+    add(
+        "--profile",
+        metavar="NAME_OR_TOML",
+        help="a profile whose own checks are known, too; runs their code",
+    )
     options = parser.parse_args(arguments)
     name = options.list
     content = read_named(Path(name), LARGEST_LIST, f"{LIST}{name}")
@@ -64,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     if len(found) > MOST_OF_A_RUN:
         print(f"and {len(found) - MOST_OF_A_RUN:,} more")
     if not found:
-        print(f"{one_line(name)}: nothing amiss in {count(len(listed.entries), 'known problem')}")
+        print(f"{one_line(name)}: nothing wrong in {count(len(listed.entries), 'known problem')}")
     return int(bool(found))
 
 

@@ -18,7 +18,7 @@ from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, list_n
 from binary_checks.reports.known_list import spell_entry
 from binary_checks.reports.verdict_texts import count
 
-_PURPOSE = "Print entries for what failed in a night; a person says why, and who looks after them."
+_PURPOSE = "Print entries for the problems of a night; a person then adds the reason and the owner."
 _MOST_DAYS = 92
 
 
@@ -26,12 +26,18 @@ def run(arguments: Sequence[str]) -> int:
     """Print them; returns the exit status."""
     parser = SubcommandParser(prog="binary-checks known propose", description=_PURPOSE)
     add = parser.add_argument
-    add("night", metavar="NIGHT", nargs="?", help="its date (default: the last one)")
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
-    add("--owner", metavar="NAME", default="", help="who looks after the entries")
-    add("--issue", metavar="URL", default="", help="where they are being worked on")
-    add("--check", metavar="ID", action="append", default=[], help="only of this (repeatable)")
-    add("--days", metavar="N", type=_days, default=14, help="until they expire (default: 14)")
+    add("night", metavar="DATE", nargs="?", help="its date (default: the newest)")
+    parser.add_store()
+    add("--owner", metavar="NAME", default="", help="who is responsible for the entries")
+    add("--issue", metavar="URL", default="", help="where the problems are tracked")
+    add(
+        "--check",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="only problems of this check (repeatable)",
+    )
+    add("--days", metavar="N", type=_days, default=14, help="days until they expire (default: 14)")
     options = parser.parse_args(arguments)
     store = open_store(options.store)
     night = read_date(options.night) if options.night else _find_last(store)

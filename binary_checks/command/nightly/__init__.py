@@ -20,12 +20,12 @@ usage: binary-checks nightly ACTION --store URL ...
 
 Judge every cell of a matrix (cells.toml) once a day, and keep the results in a store.
 
-  run [CELLS.toml]   plan tonight, or go on with it, and run what it lacks
+  run [CELLS.toml]   plan tonight, or continue it, and run the cells that have no result yet
   collect            make the night's tables, and close it
   summary            how it ended, for the morning mail
   show CELL          how a cell ended, why, and the command that runs it again
   rerun CELL         judge here the very bytes that the night judged
-  prune              what retention would delete; --do-it deletes it
+  prune              show what retention would delete; --do-it deletes it
 
 The store is a folder or s3://bucket/prefix. `binary-checks nightly ACTION --help` has the options;
 `binary-checks cells` lists the matrix, hud writes the page, query answers questions.

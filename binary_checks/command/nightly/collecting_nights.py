@@ -28,7 +28,7 @@ from binary_checks.fleet.stored_nights import demand_plan, list_nights
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
 from binary_checks.lines import one_line
 
-_PURPOSE = "Take the results of a night together, make its tables, and close it."
+_PURPOSE = "Collect the results of a night, make its tables, and close it."
 _STAYS_OPEN = 1
 """Exit status where results are still to come."""
 

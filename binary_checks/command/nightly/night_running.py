@@ -35,7 +35,7 @@ from binary_checks.fleet.store.store_names import closed_name
 from binary_checks.fleet.stored_nights import find_plan, keep_plan, list_nights
 from binary_checks.reports.verdict_texts import count
 
-_PURPOSE = "Plan a night, or go on with one, and run what it lacks."
+_PURPOSE = "Plan a night, or continue one, and run the cells that have no result yet."
 _STATUSES = (
     "exit code: 0 all passed, 1 some failed, 2 interrupted, 4 usage, 6 some could not be judged: "
     "run it again"
@@ -97,27 +97,30 @@ def _make_parser() -> SubcommandParser:
         help="the matrix (default: cells.toml)",
     )
     parser.add_store()
-    add("--date", metavar="D", help="the night to begin or go on with (default: today in UTC)")
-    add("-j", "--jobs", metavar="N", type=read_count, help="attempts at once (default: processors)")
-    add("--cell", metavar="ID", action="append", default=[], help="only this one (repeatable)")
-    add("--where", metavar="GLOBS", default="", help='only such cells: "variant=cu* python=3.13"')
-    add_one_off(parser)
-    add("--shard", metavar="I/N", default="", help="only this part of them: 2/4")
-    add("--engine", metavar="E", default="local", help="local, or dask:ADDRESS")
-    add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="which stages (default: all)")
+    add("--date", metavar="DATE", help="the night to start or continue (default: today in UTC)")
     add(
-        "--gpus",
+        "-j",
+        "--jobs",
         metavar="N",
         type=read_count,
-        help="GPU attempts at once (default: NVIDIA devices)",
+        help="attempts at a time (default: processors)",
+    )
+    add("--cell", metavar="ID", action="append", default=[], help="only this cell (repeatable)")
+    parser.add_where()
+    add_one_off(parser)
+    add("--shard", metavar="I/N", default="", help="the I-th of N equal parts, as 2/4")
+    add("--engine", metavar="ENGINE", default="local", help="local (default), or dask:ADDRESS")
+    add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="which stages (default: all)")
+    add(
+        "--gpus", metavar="N", type=read_count, help="GPU attempts at a time (default: NVIDIA GPUs)"
     )
     add(
         "--known",
         metavar="PATH_OR_URL[#sha256=HEX]",
         help="known problems, fetched once and frozen with the plan",
     )
-    add("--causes", metavar="FILE", help="causes of the project's own, frozen with the plan")
-    add("--plan-only", action="store_true", help="plan the night, and run nothing")
+    add("--causes", metavar="FILE", help="the project's own causes, frozen with the plan")
+    add("--plan-only", action="store_true", help="plan the night, but run nothing")
     # For tests: what stands in for binary-checks, and how long there is to wait, in seconds.
     add("--program", type=shlex.split, default=[], help=SUPPRESS)
     add("--pause", type=float, default=PAUSE, help=SUPPRESS)

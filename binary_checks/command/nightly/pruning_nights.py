@@ -83,7 +83,7 @@ def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks nightly prune", description=_PURPOSE)
     add = parser.add_argument
     parser.add_store()
-    add("--keep", metavar="N", type=int, default=5, help="nights of each cell (default: 5)")
+    add("--keep", metavar="N", type=int, default=5, help="nights kept of each cell (default: 5)")
     add(
         "--expire",
         metavar="CHANNEL",
@@ -91,6 +91,6 @@ def _options() -> argparse.ArgumentParser:
         default=[],
         help="a channel that does not hold what is in it (repeatable); all others do",
     )
-    add("--names", action="store_true", help="a line for each object that goes")
-    add("--do-it", action="store_true", help="delete it; else nothing is")
+    add("--names", action="store_true", help="list every object that would be deleted")
+    add("--do-it", action="store_true", help="really delete; nothing is deleted without it")
     return parser

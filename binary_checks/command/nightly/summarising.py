@@ -30,6 +30,8 @@ def _read_options(arguments: Sequence[str]) -> Namespace:
     parser = SubcommandParser(prog="binary-checks nightly summary", description=_PURPOSE)
     parser.add_store()
     parser.add_date()
-    parser.add_argument("--project", metavar="P", default="", help="only the cells of this one")
+    parser.add_argument(
+        "--project", metavar="NAME", default="", help="only the cells of this project"
+    )
     parser.add_argument("--markdown", action="store_true", help="for a chat or a pull request")
     return parser.parse_args(arguments)

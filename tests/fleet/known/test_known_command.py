@@ -163,7 +163,7 @@ def test_lint_says_a_line_for_each_fault_and_nothing_amiss_for_none(
     (tmp_path / "cells.toml").write_text('[[cells]]\nproject = "demo"\n')
     cells = ("--cells", str(tmp_path / "cells.toml"))
     assert main(["known", "lint", str(path), *cells]) == 0
-    assert capfd.readouterr().out == f"{path}: nothing amiss in 1 known problem\n"
+    assert capfd.readouterr().out == f"{path}: nothing wrong in 1 known problem\n"
     path.write_text(path.read_text().replace("project=demo", "project=other"))
     assert main(["known", "lint", str(path), *cells]) == 1
     said = "known_problems[0] (line 5): cells 'project=other' matches no cell"
