@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import sys
 import types
@@ -39,6 +40,8 @@ def parse_toml(text: bytes, where: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
 
+    if text.startswith(codecs.BOM_UTF8):
+        raise ProfileError(f"{where}: not TOML: it begins with a byte order mark; save it without")
     if _DEEP_KEY.search(text):
         raise ProfileError(f"{where}: not TOML: too deeply nested")
     try:

@@ -88,13 +88,13 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, Mapping[str, str]]:
             )
     demand_yaml()
     from binary_checks.fleet.ci.generators import write_files
-    from binary_checks.fleet.ci.making_pipeline import make_pipeline
+    from binary_checks.fleet.ci.making_pipeline import list_missing, make_pipeline
 
     if not options.folder.is_dir():
         raise ProfileError(f"ci: --folder: {options.folder} is not a folder")
     matrix = read_matrix(options.file)
     pipeline = make_pipeline(matrix, options.folder, options.system)
-    for warning in pipeline.warnings:
+    for warning in (*pipeline.warnings, *list_missing(pipeline, options.folder)):
         print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
     return pipeline, write_files(pipeline)
 

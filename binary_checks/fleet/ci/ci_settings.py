@@ -25,6 +25,7 @@ _SHIPPED = "shipped.toml"
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
 _SECRET = re.compile(r"SECRET|TOKEN|PASSW|CREDENTIAL|KEY")
 _RESERVED = re.compile(r"CELL(?:_.*)?|GITHUB_.*|CI|PATH|HOME|.*_CHANNEL|BINARY_CHECKS_STORE")
+_VALUE = re.compile(r"(?:AKIA|ASIA|AIDA|AROA)[A-Z0-9]{16}")  # an id that Amazon gave out
 _CRON = re.compile(r"[0-9*/,-]+(?: [0-9*/,-]+){4}")
 _PYTHON = re.compile(r"3\.\d{1,2}")
 _OLDEST = 11  # of the tool with everything that nights and artifacts need
@@ -116,7 +117,10 @@ def read_ci(matrix: Matrix) -> CiSettings:
     _demand_consistent(settings, where)
     channel = matrix.channels.get(settings.published, PIPS_CHANNEL)
     if settings.published and not settings.policy and not channel.gate:
-        raise ProfileError(f"{where}: published without policy, nor gate in [channels]")
+        raise ProfileError(
+            f"{where}: published without policy: give policy = FILE, or "
+            f"[channels.{settings.published}] with gate = FILE"
+        )
     return settings
 
 
@@ -129,9 +133,12 @@ def _read(value: Any, kind: Any, where: str) -> Any:
 
 def _demand_consistent(settings: CiSettings, where: str) -> None:
     """Raise ProfileError for a value that cannot be, and for one that lacks another."""
-    reject_unknown(settings.systems, dict.fromkeys(SYSTEMS), f"{where}: systems", "system")
+    known = ", ".join(SYSTEMS)
     if not settings.systems:
-        raise ProfileError(f"{where}: systems: it names none of: {', '.join(SYSTEMS)}")
+        raise ProfileError(f"{where}: systems: it names none of: {known}")
+    for system in settings.systems:
+        if system not in SYSTEMS:
+            raise ProfileError(f"{where}: systems: {system!r:.40} is not one of: {known}")
     _demand_texts(settings, where)
     _demand_names(settings, where)
     for key, limit in (("build_timeout", 86_400), ("smoke_cells", 1_000)):
@@ -147,18 +154,33 @@ def _demand_consistent(settings: CiSettings, where: str) -> None:
     ]
     for has, needs in lacking:
         if getattr(settings, has) and not getattr(settings, needs):
-            raise ProfileError(f"{where}: {has} without {needs}")
+            raise ProfileError(f"{where}: {has} without {needs}, which it needs")
+    if settings.built and settings.built == settings.published:
+        raise ProfileError(
+            f"{where}: built and published are one channel, {settings.built!r:.40}; what is built "
+            "goes into a channel of its own, and the policy decides what is published"
+        )
 
 
 def _demand_texts(settings: CiSettings, where: str) -> None:
     """Hold what comes into scripts: lines without control characters and other people's braces."""
     listed = [("store", settings.store), ("policy", settings.policy), ("branch", settings.branch)]
     listed += [("deployment", settings.deployment)]
-    listed += [("build", each) for each in settings.build]
-    listed += [("install", each) for each in settings.install]
-    listed += [(f"environment.{name}", each) for name, each in settings.environment.items()]
+    lines = [("build", each) for each in settings.build]
+    lines += [("install", each) for each in settings.install]
+    for key, text in lines:
+        if not text.strip():
+            raise ProfileError(f"{where}: {key}: it has an empty line")
+    listed += [
+        *lines,
+        *((f"environment.{key}", each) for key, each in settings.environment.items()),
+    ]
     for key, text in listed:
         demand_text(text, f"{where}: {key}")
+    if set("*?[") & {*settings.branch}:
+        raise ProfileError(
+            f"{where}: branch: {settings.branch!r:.60} is a pattern; name one branch"
+        )
     demand_public(settings.store, f"{where}: store")
     for key in ("policy", "store"):
         if getattr(settings, key).startswith("-"):
@@ -180,11 +202,13 @@ def _demand_names(settings: CiSettings, where: str) -> None:
     for key in ("built", "published"):
         if value := getattr(settings, key):
             demand_value("channel", value, f"{where}: {key}")
-    for name in settings.publish_secrets:
-        if not _VARIABLE.fullmatch(name) or _RESERVED.fullmatch(name):
-            raise ProfileError(
-                f"{where}: secrets: {name!r:.12} is not the name of a variable of yours; the value "
-                "belongs into the CI system's own settings"
+    named = [("key", settings.key)] if settings.key else []
+    named += [(f"secrets[{number}]", name) for number, name in enumerate(settings.secrets)]
+    for key, name in named:
+        if not _VARIABLE.fullmatch(name) or _VALUE.fullmatch(name) or _RESERVED.fullmatch(name):
+            raise ProfileError(  # without it: it may be the secret itself
+                f"{where}: {key}: not the name of a variable of yours, as SIGNING_KEY is; "
+                "the value of a secret belongs in the settings of the CI system, never here"
             )
     for name in settings.environment:
         if not _VARIABLE.fullmatch(name) or _RESERVED.fullmatch(name):

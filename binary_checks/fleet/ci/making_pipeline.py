@@ -35,6 +35,7 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
     source = _find_source(matrix, folder)
     demand_text(source, matrix.source)
     cells = tuple(_make_cell(cell, matrix, settings, Path(source)) for cell in matrix.cells)
+    _demand_machines(cells, settings, matrix.source)
     chosen = {each.id: each for each in cells}
     gpu = any(cell.gpu for cell in matrix.cells)
     return Pipeline(
@@ -100,8 +101,8 @@ def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -
         options=options,
         environment={"CELL": cell.id, **values, "CELL_OPTIONS": "\n".join(options), **gpu},
         minutes=_minutes(cell.timeout),
-        runners=_find_machines(cell, CPU, python, matrix, settings),
-        gpu_runners=_find_machines(cell, GPU, python, matrix, settings) if cell.gpu else {},
+        runners=_find_machines(cell, CPU, settings),
+        gpu_runners=_find_machines(cell, GPU, settings) if cell.gpu else {},
     )
 
 
@@ -122,22 +123,49 @@ def _minutes(seconds: float) -> int:
     return min(math.ceil(seconds / 60) + _SPARE, _LONGEST)
 
 
-def _find_machines(
-    cell: Cell, stage: str, python: str, matrix: Matrix, settings: CiSettings
-) -> dict[str, RunsOn]:
-    """By system. Raises ProfileError where one that is generated has no machine for the cell."""
-    found = {}
-    for system in HOSTED:
-        machine = choose_machine(settings.runners, cell, stage=stage, system=system, python=python)
-        if machine is not None:
-            found[system] = machine
-        elif system in settings.systems:
-            also = ', stage = "gpu"' if stage == GPU else ""
-            raise ProfileError(
-                f"{matrix.source}: runners: {system} has no machine for {cell.id}; "
-                f'write [[runners]] with when = "id={cell.id}"{also} and {system} = …'
-            )
-    return found
+def _find_machines(cell: Cell, stage: str, settings: CiSettings) -> dict[str, RunsOn]:
+    """By system."""
+    python = _choose_python(cell, settings)
+    chosen = {
+        system: choose_machine(settings.runners, cell, stage=stage, system=system, python=python)
+        for system in HOSTED
+    }
+    return {system: machine for system, machine in chosen.items() if machine is not None}
+
+
+def _demand_machines(cells: Sequence[PipelineCell], settings: CiSettings, source: str) -> None:
+    """Raise ProfileError where a system that is generated has no machine for a stage of a cell."""
+    for system in (each for each in HOSTED if each in settings.systems):
+        for stage in (CPU, GPU):
+            lacking = [
+                each.id
+                for each in cells
+                if system not in (each.runners if stage == CPU else each.gpu_runners)
+                and (stage == CPU or each.cell.gpu)
+            ]
+            if lacking:
+                also = ', stage = "gpu"' if stage == GPU else ""
+                more = f" and {len(lacking) - 1:,} more" if len(lacking) > 1 else ""
+                raise ProfileError(
+                    f"{source}: runners: {system} has no machine for {lacking[0]}{more}; "
+                    f'write [[runners]] with when = "id={lacking[0]}"{also} and {system} = …'
+                )
+
+
+def list_missing(pipeline: Pipeline, folder: Path) -> Iterator[str]:
+    """The files that jobs would look for, and that are not below the folder."""
+    source = Path(pipeline.source)
+    named = {"ci: policy": pipeline.settings.policy}
+    for cell in pipeline.matrix.cells:
+        if cell.profile and not is_shipped(cell.profile):
+            named[f"run: profile of {cell.id}"] = _place(cell.profile, source)
+    if not is_url(pipeline.matrix.known):
+        named["night: known_problems"] = _place(pipeline.matrix.known, source)
+    said: set[str] = set()
+    for where, path in named.items():
+        if path and path not in said and not (folder / path).is_file():
+            said.add(path)
+            yield f"{pipeline.source}: {where}: there is no file {path}"
 
 
 def _share_smoke(

@@ -53,6 +53,8 @@ def read_runners(rows: Iterable[tuple[dict[str, Any], str]]) -> Iterator[RunnerR
         if stage not in (CPU, GPU):
             raise ProfileError(f"{where}: stage: {stage!r:.40} is not one of: {CPU}, {GPU}")
         when = convert(row["when"], str, f"{where}: when")
+        if not {*HOSTED} & {*row}:
+            raise ProfileError(f"{where}: it names no machine of: {', '.join(HOSTED)}")
         yield RunnerRule(
             condition=read_condition(when, f"{where}: when"),
             stage=stage,

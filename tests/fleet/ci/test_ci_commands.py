@@ -24,6 +24,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     repository = tmp_path / "repository"
     repository.mkdir()
     (repository / "cells.toml").write_text(PROJECT, encoding="utf-8")
+    (repository / "profiles").mkdir()
+    for named in ("policy.toml", "profiles/torch.toml"):
+        (repository / named).write_text("", encoding="utf-8")
     monkeypatch.chdir(repository)
     return repository
 
@@ -109,7 +112,38 @@ def test_files_of_others_are_left_alone(capsys: pytest.CaptureFixture[str]) -> N
     assert CELL.with_name("ci.yml").read_text("utf-8") == "name: theirs\n"
 
 
-def test_a_full_disk_leaves_all_files_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_matrix_are_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["ci", "write"])
+    before = CELL.read_bytes()
+    Path("other").mkdir()
+    Path("other/cells.toml").write_text(PROJECT.replace('"torch"', '"vision"'), encoding="utf-8")
+    assert main(["ci", "write", "other/cells.toml"]) == 4
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        "generated from cells.toml, and would be overwritten; a repository has one matrix" in said
+    )
+    assert CELL.read_bytes() == before
+    Path("cells.toml").unlink()  # a matrix that was moved takes its files with it
+    assert main(["ci", "write", "other/cells.toml"]) == 0
+    assert "Generated from other/cells.toml" in CELL.read_text("utf-8")
+
+
+def test_a_file_that_jobs_would_not_find_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ci", "write"]) == 0
+    assert capsys.readouterr().err == ""
+    Path("policy.toml").unlink()
+    Path("profiles/torch.toml").unlink()
+    assert main(["ci", "check"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: cells.toml: ci: policy: there is no file policy.toml",
+        "warning: cells.toml: run: profile of torch-linux-x86_64-3.11-cpu: there is no file "
+        "profiles/torch.toml",
+    ]
+
+
+def test_a_full_disk_leaves_all_files_as_they_were(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["ci", "write"])
     before = {path: path.read_bytes() for path in CELL.parent.iterdir()}
     Path("cells.toml").write_text(PROJECT.replace('["cpu", "cu126"]', '["cpu", "cu126", "x"]'))
@@ -123,6 +157,8 @@ def test_a_full_disk_leaves_all_files_as_they_were(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(tempfile, "mkstemp", fail_at_the_second)
     assert main(["ci", "write"]) == 6
+    said = "binary-checks-nightly.yml: cannot be written: No space left on device\n"
+    assert capsys.readouterr().err.endswith(said)
     assert {path: path.read_bytes() for path in CELL.parent.iterdir()} == before
 
 

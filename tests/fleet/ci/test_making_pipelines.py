@@ -212,9 +212,12 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
     [
         (CELLS, "cells.toml: it has no [ci]"),
         (CELLS + "[ci]\n", "cells.toml: ci: 'systems' is missing"),
-        (CELLS + '[ci]\nsystems = ["githup"]\n', "unknown system 'githup'; did you mean 'github'?"),
+        (CELLS + '[ci]\nsystems = ["githup"]\n', "systems: 'githup' is not one of: github,"),
         (CELLS + '[ci]\nsystems = ["github"]\nbiuld = "x"\n', "ci: unknown key 'biuld'; did you"),
-        (CELLS + CI, "runners: github has no machine for torch-linux-x86_64-3.9-cu126; write"),
+        (
+            CELLS + CI,
+            "runners: github has no machine for torch-linux-x86_64-3.9-cu126 and 1 more; write",
+        ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\nstage = "cuda"\n',
             "cells.toml: runners[0] (line 27): stage: 'cuda' is not one of: cpu, gpu",
@@ -237,7 +240,18 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         ),
         (CELLS + CI.replace('built = "test"\n', ""), "ci: published without built"),
         (CELLS + CI.replace('policy = "policy.toml"\n', ""), "ci: published without policy"),
-        (CELLS + CI.replace('"SIGNING_KEY"', '"hunter2 "'), "is not the name of a variable"),
+        (CELLS + CI.replace('"SIGNING_KEY"', '"hunter2 "'), "ci: key: not the name of a variable"),
+        (
+            CELLS + CI.replace('"AWS_ACCESS_KEY_ID"', '"AKIAIOSFODNN7EXAMPLE"'),
+            "cells.toml: ci: secrets[0]: not the name of a variable of yours, as SIGNING_KEY is",
+        ),
+        (CELLS + CI.replace('"release"', '"test"'), "built and published are one channel, 'test'"),
+        (CELLS + CI.replace("[ci.env", 'branch = "v*"\n[ci.env'), "'v*' is a pattern; name one"),
+        (CELLS + CI.replace("[ci.env", 'install = ""\n[ci.env'), "install: it has an empty line"),
+        (
+            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\n',
+            "(line 27): it names no machine of: github, gitlab, circleci, azure",
+        ),
         (CELLS + CI + 'AWS_SECRET_KEY = "x"\n', "AWS_SECRET_KEY: name it in 'secrets'"),
         (CELLS + CI + 'CELL_PYTHON = "x"\n', "environment: 'CELL_PYTHON' is no variable of yours"),
         (
@@ -271,6 +285,12 @@ def test_a_mistake_is_one_line(make: Make, text: str, said: str) -> None:
         make(text)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_message_never_shows_what_may_be_a_secret(make: Make) -> None:
+    with pytest.raises(ProfileError) as raised:
+        make(CELLS + CI.replace('"AWS_ACCESS_KEY_ID"', '"AKIAIOSFODNN7EXAMPLE"'))
+    assert "AKIA" not in str(raised.value)
 
 
 def test_an_architecture_that_nobody_hosts_needs_a_machine(make: Make) -> None:
