@@ -120,8 +120,10 @@ def _tell(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> Iterator
         yield f"{about}: {why[0]}{more}" if why else about
         if candidate.decision.passes:
             yield from (f"  despite {line}" for line in candidate.decision.waived)
-        for fault in candidate.faults if state == _REFUSED else ():
-            yield f"  {fault}"
+        faults = candidate.faults if state == _REFUSED else ()
+        yield from (f"  {fault}" for fault in faults[:MOST])
+        if len(faults) > MOST:
+            yield f"  and {len(faults) - MOST:,} more that count for nothing: --json has them"
     yield ", ".join(f"{count:,} {state}" for state, count in counts.items())
 
 

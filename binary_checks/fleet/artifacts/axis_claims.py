@@ -198,12 +198,12 @@ def _read_promises(
     pythons = package.claims.pythons
     if isinstance(package, Distribution) and pythons:
         told = ", ".join(each.name for each in pythons[:3])
-        yield "python", AxisValue(_spell_pythons(pythons), f"the tag {told}")
+        yield "python", AxisValue(spell_pythons(pythons), f"the tag {told}")
     elif isinstance(package, CondaPackage) and not pythons:
         yield "python", AxisValue(ANY, "it depends on no Python")
 
 
-def _spell_pythons(pythons: Iterable[PythonClaim]) -> str:
+def spell_pythons(pythons: Iterable[PythonClaim]) -> str:
     """For which Pythons tags are: "3.12", "3.9+" of a stable ABI, "any"."""
     exact, lowest = set[tuple[tuple[int, int], str]](), set[tuple[int, int]]()
     for each in pythons:
@@ -255,7 +255,7 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
         return AxisValue(text, BY_HAND)
     if text in known.value.split(", "):
         return AxisValue(text, known.evidence)
-    if not _may_be(axis, text, known.value):
+    if not may_be(axis, text, known.value):
         raise ArtifactRefusedError(
             f"{file_name}: {axis}: {known.evidence} says {known.value}, but it is {BY_HAND} to "
             f"{text}"
@@ -263,7 +263,7 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
     return AxisValue(text, f"{BY_HAND}; {known.evidence} says {known.value}")
 
 
-def _may_be(axis: str, text: str, known: str) -> bool:
+def may_be(axis: str, text: str, known: str) -> bool:
     """Whether what is set by hand is the same, told more precisely, or of another thing."""
     if axis == "system":
         return libc_of(text) in [libc_of(each) for each in known.split(", ")]

@@ -46,7 +46,7 @@ def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
     """Raise ArtifactRefusedError where the channel has other bytes under that file name."""
     demand_channel(channel)
     name = _name(channel, artifact)
-    content = store.read(name)
+    content = store.read(name, _LONGEST)
     if content is not None and (found := _read_member(store, name, content)) != artifact.sha256:
         raise ArtifactRefusedError(
             f"{artifact.file_name}: the channel {channel} has other bytes under that name: "

@@ -15,9 +15,11 @@ from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.gates import PLACED_FAMILIES, Gate, GateWaiver
 from binary_checks.fleet.artifacts.statements import read_time
 from binary_checks.fleet.artifacts.verdict import FamilyVerdict, PackageVerdict
+from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome
 
-_AHEAD = timedelta(minutes=5)  # by which the clocks of two hosts may differ
+AHEAD = timedelta(minutes=5)
+"""By which the clocks of two hosts may differ."""
 _SILENT = (Outcome.NOT_INSPECTED, Outcome.BROKEN, Outcome.ERROR)
 _SEVERITY = tuple(Outcome)
 
@@ -115,7 +117,9 @@ class _Case:
     def _objections(self, kept: KeptVerdict) -> Iterator[tuple[str, str]]:
         """Why it does not count, and what to do about that."""
         gate, verdict = self._gate, kept.verdict
-        if read_time(verdict.ended) > self._now + _AHEAD:
+        if verdict.file_name != self._artifact.file_name:  # somebody renamed it in the store
+            yield f"it is on {cut(one_line(verdict.file_name), 120)}, of the same bytes", _AGAIN
+        if read_time(verdict.ended) > self._now + AHEAD:
             yield "it is from the future; the clock of that host, or of this one, is wrong", _AGAIN
         if len(kept.signers) < gate.threshold:
             found = _count(len(kept.signers), "trusted signature")

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.gating import KeptVerdict
 from binary_checks.fleet.artifacts.signatures import (
     PublicKey,
+    Signed,
     SignedStatement,
     SigningKey,
     find_signers,
     read_envelope,
     write_envelope,
 )
-from binary_checks.fleet.artifacts.statements import read_statement, write_statement
+from binary_checks.fleet.artifacts.statements import (
+    LARGEST_STATEMENT,
+    read_statement,
+    write_statement,
+)
 from binary_checks.fleet.artifacts.verdict import PackageVerdict
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import verdict_name, verdict_prefix
+
+_AT_ONCE = 64  # that are in memory before they are opened
+_MOST_OF_ALL = 512 << 20  # bytes of all verdicts on one artifact
 
 
 def keep_verdict(store: Store, verdict: PackageVerdict, keys: Sequence[SigningKey] = ()) -> bool:
@@ -37,56 +47,70 @@ def list_verdicts(
     """All verdicts on an artifact, each once, with those of the keys that signed it.
 
     With ``digests`` those alone. Of one that is cut, tampered with, of another file or signed by a
-    stranger ``broken`` gets a line; none of that counts for anything.
+    stranger ``broken`` gets a line; none of that counts for anything. Raises RecordError for more
+    than a host could hold.
     """
-    names = [each.name for each in store.names(verdict_prefix(sha256))]
+    listed = {each.name: each.size for each in store.names(verdict_prefix(sha256))}
     if digests is not None:
         wanted = {verdict_name(sha256, digest) for digest in digests}
-        names = [name for name in names if name in wanted]
+        listed = {name: size for name, size in listed.items() if name in wanted}
+    total = sum(size for size in listed.values() if size <= LARGEST_STATEMENT)
+    if total > _MOST_OF_ALL:
+        raise RecordError(
+            f"{store.url}: {verdict_prefix(sha256)}: {total:,} bytes of verdicts, over "
+            f"{_MOST_OF_ALL:,}"
+        )
     faults: list[str] = []
-    found: dict[bytes, list[tuple[str, SignedStatement]]] = {}
-    for name, content in zip(names, ask_at_once(store.read, names), strict=True):
-        try:
-            digest = demand_digest_of(content, f"{store.url}: {name}")
-            signed = read_envelope(content or b"", f"{store.url}: {name}")
-        except RecordError as error:
-            faults.append(str(error))
-            continue
-        found.setdefault(signed.payload, []).append((digest, signed))
-    kept = [*_open(store, sha256, found, keys, faults)]
+    found: dict[str, KeptVerdict] = {}
+    names = [*listed]
+    for start in range(0, len(names), _AT_ONCE):
+        part = names[start : start + _AT_ONCE]
+        for content in ask_at_once(lambda name: _try(store, name, sha256), part):
+            if isinstance(content, RecordError):
+                faults.append(str(content))
+                continue
+            who = find_signers(content.signed, keys) if keys else Signed()
+            where = f"{store.url}: {verdict_name(sha256, content.digest)}"
+            faults += (f"{where}: {fault}" for fault in who.faults)
+            _add(found, content, who.names)
     if broken is not None:
         broken += faults
-    return kept
+    return [*found.values()]
 
 
-def _open(
-    store: Store,
-    sha256: str,
-    found: dict[bytes, list[tuple[str, SignedStatement]]],
-    keys: Collection[PublicKey],
-    faults: list[str],
-) -> Iterator[KeptVerdict]:
-    for payload, every in found.items():
-        digests = [digest for digest, _ in every]
-        where = f"{store.url}: {verdict_name(sha256, digests[0])}"
-        try:
-            verdict = read_statement(payload, where)
-            if verdict.sha256 != sha256:
-                raise RecordError(f"{where}: a verdict on other bytes: {verdict.sha256}")
-        except RecordError as error:
-            faults.append(str(error))
-            continue
-        signers = set[str]()
-        for digest, signed in every:
-            who = find_signers(signed, keys) if keys else None
-            if who is not None:
-                signers |= who.names
-                faults += (
-                    f"{store.url}: {verdict_name(sha256, digest)}: {fault}" for fault in who.faults
-                )
-        yield KeptVerdict(
-            verdict=verdict, digests=tuple(sorted(digests)), signers=frozenset(signers)
-        )
+class _OpenedVerdict(NamedTuple):
+    """One object that says a verdict."""
+
+    digest: str
+    signed: SignedStatement
+    verdict: PackageVerdict
+
+
+def _try(store: Store, name: str, sha256: str) -> _OpenedVerdict | RecordError:
+    try:
+        return open_verdict(store, name, sha256)
+    except RecordError as error:
+        return error
+
+
+def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
+    """The verdict on those bytes that an object is. Raises RecordError for anything else."""
+    where = f"{store.url}: {name}"
+    content = store.read(name, LARGEST_STATEMENT)
+    digest = demand_digest_of(content, where)
+    signed = read_envelope(content or b"", where)
+    verdict = read_statement(signed.payload, where)
+    if verdict.sha256 != sha256:
+        raise RecordError(f"{where}: a verdict on other bytes: {verdict.sha256}")
+    return _OpenedVerdict(digest, signed, verdict)
+
+
+def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset[str]) -> None:
+    """Count the same statement once, with all who signed it in one object or another."""
+    key = hash_bytes(opened.signed.payload)
+    known = found.get(key, KeptVerdict(verdict=opened.verdict, digests=()))
+    digests = tuple(sorted((*known.digests, opened.digest)))
+    found[key] = replace(known, digests=digests, signers=known.signers | names)
 
 
 def demand_digest_of(content: bytes | None, named: str) -> str:

@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from binary_checks import __version__
-from binary_checks.errors import ArtifactRefusedError, StoreError
+from binary_checks.errors import ArtifactRefusedError, RecordError, StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channel_members import demand_free, join_channel
 from binary_checks.fleet.artifacts.gates import Gate, narrow, write_gate
 from binary_checks.fleet.artifacts.gating import GateDecision, GateRefusal, decide
 from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, list_verdicts
+from binary_checks.fleet.artifacts.named_axes import find_lie
 from binary_checks.fleet.artifacts.promotions import Promotion, write_promotion
 from binary_checks.fleet.artifacts.signatures import SigningKey, write_envelope
 from binary_checks.fleet.artifacts.withdrawals import list_withdrawn
 from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import policy_name, promotion_name
+from binary_checks.fleet.store.store_names import artifact_name, policy_name, promotion_name
 
 _IMMUTABLE = "a file name means one file in a channel, for ever"
 
@@ -78,12 +79,17 @@ def _weigh(
 ) -> PromotionCandidate:
     faults: list[str] = []
     gate = narrow(occasion.gate, artifact, has_gpu_cell=has_gpu_cell)
-    kept = list_verdicts(store, artifact.sha256, gate.keys, faults)
-    decision = decide(gate, artifact, kept, occasion.now)
     try:
+        kept = list_verdicts(store, artifact.sha256, gate.keys, faults)
+        decision = decide(gate, artifact, kept, occasion.now)
         demand_free(store, occasion.gate.channel, artifact)
+        if lie := find_lie(artifact):
+            raise RecordError(f"{store.url}: {artifact_name(artifact.sha256)}: {lie}")
     except ArtifactRefusedError as error:
         decision = GateDecision(refusals=(GateRefusal(what="", why=str(error), advice=_IMMUTABLE),))
+    except RecordError as error:
+        advice = "somebody tampered with the store"
+        decision = GateDecision(refusals=(GateRefusal(what="", why=str(error), advice=advice),))
     return PromotionCandidate(
         artifact=artifact, decision=decision, faults=tuple(faults), has_gpu_cell=has_gpu_cell
     )

@@ -21,6 +21,7 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.named_axes import find_lie
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import demand_facts
 from binary_checks.fleet.store.store_names import (
@@ -50,6 +51,8 @@ def verify_artifact(
     suffix = artifact.file_name.rpartition(".")[2]
     if _KINDS.get(suffix, artifact.kind) != artifact.kind:
         yield f"its document says that it is of the kind {artifact.kind}"
+    elif lie := find_lie(artifact):
+        yield lie
     if name not in names:
         yield "its bytes are not there"
     else:

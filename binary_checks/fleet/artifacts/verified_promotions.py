@@ -9,20 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime, timezone
 
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channel_members import ChannelMember
 from binary_checks.fleet.artifacts.gates import Gate, narrow, read_gate
-from binary_checks.fleet.artifacts.gating import decide
+from binary_checks.fleet.artifacts.gating import AHEAD, decide
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact
 from binary_checks.fleet.artifacts.kept_verdicts import demand_digest_of, list_verdicts
+from binary_checks.fleet.artifacts.named_axes import find_lie
 from binary_checks.fleet.artifacts.policy_file import GatePolicy
 from binary_checks.fleet.artifacts.promotions import Promotion, read_promotion
-from binary_checks.fleet.artifacts.signatures import PublicKey, find_signers, read_envelope
-from binary_checks.fleet.artifacts.statements import read_time
+from binary_checks.fleet.artifacts.signatures import (
+    PublicKey,
+    SignedStatement,
+    find_signers,
+    read_envelope,
+)
+from binary_checks.fleet.artifacts.statements import LARGEST_STATEMENT, read_time
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import policy_name, promotion_prefix
+from binary_checks.lines import cut, one_line
+
+_MOST_RECORDS = 20  # of one file in one channel, which are held against its gate
 
 
 def verify_promotions(
@@ -43,6 +53,18 @@ def verify_promotions(
             yield fault
 
 
+def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatement, Promotion]:
+    """The record of those bytes that an object is. Raises RecordError for anything else."""
+    named = f"{store.url}: {name}"
+    content = store.read(name, LARGEST_STATEMENT)
+    demand_digest_of(content, named)
+    signed = read_envelope(content or b"", named)
+    record = read_promotion(signed.payload, named)
+    if record.sha256 != sha256:
+        raise RecordError(f"{named}: the record of other bytes: {record.sha256}")
+    return signed, record
+
+
 class _Verifier:
     """One channel, and the gate and keys of whoever verifies it; None: they brought none."""
 
@@ -50,41 +72,48 @@ class _Verifier:
         self, store: Store, channel: str, own: Gate | None, trusted: tuple[PublicKey, ...] | None
     ) -> None:
         self._store, self._channel, self._own, self._trusted = store, channel, own, trusted
+        self._now = datetime.now(timezone.utc)
 
     def verify(self, member: ChannelMember) -> tuple[bool, str]:
-        """Whether a promotion was recorded, and what is wrong with the member; "" for nothing."""
-        about = member.file_name
+        """Whether a promotion was recorded, and what is wrong with the member; "" for nothing.
+
+        The records of other channels, from which it came or to which it went on, say nothing of it.
+        """
         faults: list[str] = []
-        recorded = False
+        recorded = 0
         for name in self._record_names(member):
-            recorded = True
             try:
-                self._hold(name, member)
+                signed, record = open_promotion(self._store, name, member.sha256)
+                if record.channel != self._channel:
+                    continue
+                recorded += 1
+                self._hold(f"{self._store.url}: {name}", member, signed, record)
             except RecordError as error:
                 faults.append(str(error))
             else:
                 return True, ""
-        if not recorded:
-            return False, f"{about}: no record says that it was promoted: it went past the gate"
-        return True, f"{about}: {faults[0]}"
+            if recorded == _MOST_RECORDS:
+                break
+        none = "no record says that it was promoted: it went past the gate"
+        return bool(recorded), f"{member.file_name}: {next(iter(faults), none)}"
 
     def _record_names(self, member: ChannelMember) -> list[str]:
         return [each.name for each in self._store.names(promotion_prefix(member.sha256))]
 
-    def _hold(self, name: str, member: ChannelMember) -> None:
-        """Raise RecordError unless the record is whole, of this channel, and its gate holds."""
-        named = f"{self._store.url}: {name}"
-        content = self._store.read(name)
-        demand_digest_of(content, named)
-        signed = read_envelope(content or b"", named)
-        record = read_promotion(signed.payload, named)
-        if (record.sha256, record.channel) != (member.sha256, self._channel):
-            raise RecordError(
-                f"{named}: the record of another file, or of the channel {record.channel}"
-            )
+    def _hold(
+        self, named: str, member: ChannelMember, signed: SignedStatement, record: Promotion
+    ) -> None:
+        """Raise RecordError unless the record is of this member, and its gate holds."""
+        if (record.project, record.file_name) != (member.project, member.file_name):
+            shown = cut(one_line(f"{record.project}/{record.file_name}"), 120)
+            raise RecordError(f"{named}: the record of another file: {shown}")
+        if read_time(record.at) > self._now + AHEAD:
+            raise RecordError(f"{named}: it is from the future ({record.at})")
         artifact = find_artifact(self._store, member.sha256)
         if artifact is None:
             raise RecordError(f"{named}: nothing is known of {member.sha256}")
+        if lie := find_lie(artifact):
+            raise RecordError(lie)
         gate = self._read_gate(record)
         promoters = self._own.promoters if self._own else gate.promoters
         if promoters:
@@ -99,7 +128,7 @@ class _Verifier:
 
     def _read_gate(self, record: Promotion) -> Gate:
         name = policy_name(record.gate)
-        content = self._store.read(name)
+        content = self._store.read(name, LARGEST_STATEMENT)
         demand_digest_of(content, f"{self._store.url}: {name}")
         gate = read_gate(content or b"", f"{self._store.url}: {name}")
         if gate.channel != self._channel:

@@ -22,11 +22,14 @@ from binary_checks.fleet.artifacts.channel_index import (
 from binary_checks.fleet.artifacts.channel_members import list_channels
 from binary_checks.fleet.artifacts.derived_index import DerivedIndex
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.artifacts.kept_verdicts import open_verdict
 from binary_checks.fleet.artifacts.policy_file import GatePolicy
 from binary_checks.fleet.artifacts.verified_bytes import hash_object, verify_artifact
-from binary_checks.fleet.artifacts.verified_promotions import verify_promotions
+from binary_checks.fleet.artifacts.verified_promotions import open_promotion, verify_promotions
 from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.safe_names import is_safe_part
 from binary_checks.fleet.store.store_names import (
+    DERIVED,
     FACTS,
     PACKAGES,
     artifact_name,
@@ -86,7 +89,7 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
 
     Raises ProfileError for a channel that there is not, and StoreError where the store fails.
     """
-    known = list_channels(store)
+    known = _list_known(store)
     views = {each: view_known_channel(store, each) for each in [*channels] or known}
     faults = [Remark(about=name, text=text) for name, view in views.items() for text in view.faults]
     artifacts = {k: v for view in views.values() for k, v in view.artifacts.items()}
@@ -108,6 +111,13 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
         indexed=frozenset(each for each in views if is_indexed(store, each)),
         faults=tuple(faults),
     )
+
+
+def _list_known(store: Store) -> list[str]:
+    """Every channel that has a member, or an index: one of no member serves a stranger's files."""
+    folders = (name for prefix in DERIVED for name in store.folders(prefix))
+    indexed = {name.split("/")[1] for name in folders}
+    return sorted({*list_channels(store), *(each for each in indexed if is_safe_part(each))})
 
 
 def _list_facts(store: Store) -> dict[str, tuple[str, ...]]:
@@ -206,5 +216,29 @@ def verify_gates(scope: VerifyScope) -> Iterator[Remark]:
             yield Remark(about=channel, text=text)
 
 
-VERIFIERS: tuple[Verifier, ...] = (verify_files, verify_indexes, verify_leftovers, verify_gates)
+def verify_statements(scope: VerifyScope) -> Iterator[Remark]:
+    """Every verdict and every record is whole and about its file, whether anything counts it."""
+    for name in sorted(scope.names):
+        found = _DIGEST.fullmatch(name)
+        if found is None or found[1] not in scope.artifacts:
+            continue
+        about = scope.artifacts[found[1]].file_name
+        try:
+            if found[2].startswith("verdicts/"):
+                open_verdict(scope.store, name, found[1])
+            elif found[2].startswith("promotions/"):
+                open_promotion(scope.store, name, found[1])
+        except RecordError as error:
+            yield Remark(about=about, text=str(error))
+        except StoreError as error:
+            yield Remark(about=about, text=str(error), looked=False)
+
+
+VERIFIERS: tuple[Verifier, ...] = (
+    verify_files,
+    verify_indexes,
+    verify_leftovers,
+    verify_statements,
+    verify_gates,
+)
 """Who verifies what, one after the other."""

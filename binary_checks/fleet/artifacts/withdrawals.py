@@ -19,6 +19,7 @@ from binary_checks.fleet.store.store_names import withdrawn_name, withdrawn_pref
 from binary_checks.lines import cut, one_line
 
 WITHDRAWAL_SCHEMA = "binary-checks/withdrawal/1"
+_LARGEST = 64 << 10  # bytes of one
 _NAME = re.compile(r"withdrawn/[^/]+/[^/]+/([0-9a-f]{64})\.json")
 
 
@@ -45,7 +46,7 @@ def list_withdrawn(store: Store, channel: str) -> Mapping[str, str]:
     """The SHA-256 of all files that a channel advises against, and why. Raises RecordError."""
     listed = (each.name for each in store.names(withdrawn_prefix(channel)))
     names = {found[1]: name for name in listed if (found := _NAME.fullmatch(name))}
-    contents = ask_at_once(store.read, names.values())
+    contents = ask_at_once(lambda name: store.read(name, _LARGEST), names.values())
     return {
         digest: _read(content or b"", f"{store.url}: {name}", digest).reason
         for (digest, name), content in zip(names.items(), contents, strict=True)

@@ -10,7 +10,9 @@ from binary_checks.fleet.artifacts.artifact import Artifact, CompanionFile
 from binary_checks.fleet.artifacts.hashed_files import hash_file
 from binary_checks.fleet.artifacts.kept_artifacts import Incoming
 
-WHEEL = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
+_TAGS = "-cp312-cp312-manylinux_2_28_x86_64.whl"
+_AXES = {"system": "linux", "architecture": "x86_64", "python": "3.12"}
+WHEEL = f"demo-1.0{_TAGS}"
 
 
 def make_artifact(
@@ -33,7 +35,8 @@ def make_artifact(
         CompanionFile(path=below, sha256=each.sha256, size=each.size)
         for below, each in beside.items()
     )
-    row: dict[str, Any] = {"kind": "wheel", "project": "demo", "version": "1.0", **said}
+    row: dict[str, Any] = {"kind": "wheel", "project": "demo", "version": "1.0"}
+    row = {**row, **(_AXES if name.endswith(_TAGS) else {}), **said}
     artifact = Artifact(
         sha256=file.sha256, file_name=name, size=file.size, companions=listed, **row
     )

@@ -161,7 +161,8 @@ def test_of_sixteen_who_promote_other_bytes_of_one_name_one_wins(desk: Desk) -> 
         keep_artifact(desk.store, artifact, incoming)
         join_channel(desk.store, f"c{number}", artifact)
         run_ = make_run(*GOOD, sha256=artifact.sha256)
-        keep_verdict(desk.store, make_verdict(run_, run_.packages[0], ended=""))
+        verdict = make_verdict(run_, run_.packages[0], ended="")
+        keep_verdict(desk.store, replace(verdict, file_name=name))
 
     def promote(number: int) -> int:
         channels = ["--from", f"c{number}", "--to", "release", "--no-index"]

@@ -18,6 +18,7 @@ from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channel_index import write_index
 from binary_checks.fleet.artifacts.channel_members import ChannelMember, join_channel, list_members
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact, list_artifacts
+from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
 from binary_checks.fleet.artifacts.verifying import read_scope, verify
 from binary_checks.fleet.nights.channel_pruning import prune_channel, read_history
 from binary_checks.fleet.nights.channel_retention import (
@@ -37,6 +38,7 @@ from binary_checks.fleet.store.store_names import (
     verdict_name,
 )
 from tests.fleet.artifacts.made_artifacts import make_artifact
+from tests.fleet.artifacts.made_verdicts import entry, make
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 
@@ -233,7 +235,7 @@ def fill(store: Store, folder: Path, count: int, channel: str = "nightly") -> li
             pushed=f"2026-11-{number + 1:02}T00:00:00Z",
         )
         keep_artifact(store, made, incoming)
-        store.create(verdict_name(made.sha256, "a" * 64), b"{}")
+        keep_verdict(store, make(entry("linkage"), sha256=made.sha256))
         join_channel(store, channel, made)
         found.append(made)
     write_index(store, channel)

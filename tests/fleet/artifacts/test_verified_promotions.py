@@ -144,7 +144,10 @@ def test_a_record_that_a_thief_signed_is_a_strangers(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"channel": "test"}, "the record of another file, or of the channel test"),
+        ({"channel": "test"}, "no record says that it was promoted: it went past the gate"),
+        ({"file_name": "demo-2.0-py3-none-any.whl"}, "the record of another file: demo/demo-2.0"),
+        ({"project": "other"}, "the record of another file: other/demo-1.0"),
+        ({"at": "2999-01-01T00:00:00+00:00"}, "it is from the future (2999-01-01"),
         ({"gate": "0" * 64}, "other bytes than those that its name promises"),
         ({"verdicts": ()}, "its gate refuses it: linkage: no verdict"),
         ({"at": "2020-01-01T00:00:00+00:00"}, "it is from the future"),
