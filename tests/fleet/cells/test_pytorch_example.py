@@ -14,6 +14,8 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import pytest
+
 from binary_checks.command.ci import run
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cells_file import parse_cells, read_cells
@@ -98,3 +100,10 @@ def test_and_the_generated_files_grow_by_what_that_line_adds(tmp_path: Path) -> 
     nightly = (folder / ".github" / "workflows" / "binary-checks-nightly.yml").read_text()
     for cell in ("torch-wheel-linux-x86_64-3.14t-cu140", "torch-wheel-windows-amd64-3.10-cu140"):
         assert f"{cell}-release" in nightly
+
+
+def test_its_page_in_docs_is_the_one_that_is_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(EXAMPLE.parent)
+    assert run(["check", "--system", "docs"]) == 0, capsys.readouterr().out
