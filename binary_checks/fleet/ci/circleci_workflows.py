@@ -242,6 +242,7 @@ def _calls(cell: PipelineCell, tier: str, pipeline: Pipeline) -> Iterator[Json]:
         machine = (cell.gpu_runners if stage.gpu else cell.runners)["circleci"]
         minutes = pipeline.settings.build_timeout / 60 if stage.name == "build" else cell.minutes
         call = _call(stage, machine, cell.id, minutes, pipeline)
+        call["prepare"] = not (stage.own_python and has_python(machine, cell.python))
         needed = [
             {f"{name} {cell.id}": _ENDED}
             if stage.regardless and name != "build"
@@ -261,7 +262,7 @@ def _call(
         "name": f"{stage.name} {name}".strip(),
         **({"context": [context]} if context else {}),
         "machine": _name(machine),
-        "prepare": not (stage.own_python and has_python(machine)),
+        "prepare": True,
         "patience": f"{max(1, round(minutes))}m",
     }
 

@@ -37,7 +37,8 @@ def check_out(pipeline: Pipeline) -> Json:
 
 def set_up_python(pipeline: Pipeline, version: str) -> Json:
     """The Python of the job, or several, a line each, of which the last one is `python`."""
-    return use(pipeline, "actions/setup-python", python_version=version)
+    given: Json = {"python_version": version, "allow_prereleases": True}
+    return use(pipeline, "actions/setup-python", **given)
 
 
 def download(pipeline: Pipeline, name: str, path: str) -> Json:
@@ -53,6 +54,7 @@ def upload(pipeline: Pipeline, name: str, path: str) -> Json:
         name=name,
         path=path,
         if_no_files_found="ignore",
+        overwrite=True,  # that of an attempt before this one
         retention_days=_DAYS,
     )
     return {"if": say(ALWAYS), **step}

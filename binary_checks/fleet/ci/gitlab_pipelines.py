@@ -132,7 +132,7 @@ def _choosing_jobs(pipeline: Pipeline, events: Mapping[str, str]) -> Json:
     there already could add them, and where it asks for no job that is there, none would run.
     """
     first = pipeline.smoke_jobs["gitlab"][0]
-    kind = _kind(own_python=False, system=find_family(first.cells[0].cell), machine=first.runner)
+    kind = _kind("", find_family(first.cells[0].cell), first.runner)
     script = _CHOOSE.replace("@CELLS@", shlex.quote(pipeline.source))
     steps = (install_step(pipeline.settings), ShellStep(name="Choose the cells", script=script))
     asked = {tier: f"({event}) && ({_NARROWED})" for tier, event in events.items()}
@@ -185,7 +185,7 @@ def _write_cells(
         for stage in there:
             machine = (cell.gpu_runners if stage.gpu else cell.runners)["gitlab"]
             family = find_family(cell.cell)
-            kind = _kind(own_python=stage.own_python, system=family, machine=machine)
+            kind = _kind(cell.python if stage.own_python else "", family, machine)
             base = f"{_HIDDEN}-{stage.name}{kind}"
             shared.setdefault(base, _base_job(stage, kind, pipeline))
             when = [tier for tier in tiers if tier != "pr" or not stage.trusted]
@@ -200,11 +200,11 @@ def _write_cells(
     return {**dict(sorted(shared.items())), **jobs}
 
 
-def _kind(*, own_python: bool, system: str, machine: RunsOn) -> str:
+def _kind(python: str, system: str, machine: RunsOn) -> str:
     """How a job gets its Python: a container has the cell's; others make an environment of one."""
     if system == "windows":
         return "-windows"
-    return "" if system == "linux" and own_python and has_python(machine) else "-machine"
+    return "" if system == "linux" and python and has_python(machine, python) else "-machine"
 
 
 def _rules(tiers: Sequence[str], events: Mapping[str, str], *, always: bool) -> list[Json]:
@@ -302,7 +302,7 @@ def _night_job(
     stage: PipelineStage, job: SmokeJob, steps: Sequence[ShellStep], pipeline: Pipeline
 ) -> Json:
     family = find_family(job.cells[0].cell)
-    kind = _kind(own_python=stage.own_python, system=family, machine=job.runner)
+    kind = _kind("", family, job.runner)  # it runs on the settings' Python, whatever is there
     base = {**_base_job(stage, kind, pipeline), **_machine(job.runner)}
     when = {"when": "always"} if stage.regardless else {}
     return {**base, **when, "stage": stage.name, "script": [*_scripts(steps, kind, pipeline)]}

@@ -67,9 +67,13 @@ def find_family(cell: Cell) -> str:
     return family_of(cell.system) or "linux"
 
 
-def has_python(machine: RunsOn) -> bool:
-    """Whether a machine is a container with the Python of its cell."""
-    return not machine.pool and "python" in machine.image
+def has_python(machine: RunsOn, python: str) -> bool:
+    """Whether a machine is a container with the Python of its cell.
+
+    Those that are named after Python have no free-threaded one, unless they say so.
+    """
+    named = python if python.endswith("t") else "python"
+    return not machine.pool and named in machine.image
 
 
 def choose_step(pipeline: Pipeline) -> ShellStep:

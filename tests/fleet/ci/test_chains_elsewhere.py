@@ -130,6 +130,24 @@ def test_a_system_without_a_machine_for_a_cell_is_one_line(system: str) -> None:
     assert "\n" not in said
 
 
+def test_a_free_threaded_python_is_fetched_where_an_image_has_another_one() -> None:
+    pipeline = make(PROJECT.replace('"3.12"', '"3.14t"'))
+    document = load(write("gitlab", pipeline)[".gitlab/binary-checks.yml"])
+    threaded = document["test torch-linux-x86_64-3.14t-cpu"]
+    assert threaded["image"] == "python:3.13"
+    assert threaded["variables"]["JOB_PYTHON"] == "3.14t"
+    assert threaded["extends"][0] == ".binary-checks-test-machine"
+    assert document["test torch-linux-x86_64-3.11-cpu"]["extends"][0] == ".binary-checks-test"
+    calls = circleci_calls(write("circleci", pipeline), "nightly")
+    prepared = {
+        name.partition(" ")[2]: call["prepare"]
+        for name, call in calls.items()
+        if name.startswith("test torch-linux")
+    }
+    assert prepared["torch-linux-x86_64-3.14t-cpu"] is True
+    assert prepared["torch-linux-x86_64-3.11-cpu"] is False
+
+
 def test_machines_of_windows_run_the_same_shell() -> None:
     files = write("gitlab", make())
     script = load(files[".gitlab/binary-checks.yml"])[".binary-checks-test-windows"]["script"]

@@ -150,7 +150,7 @@ reason = "there is no image of it"
 """
     found = [each.runners["gitlab"] for each in make(cells + CI).cells]
     assert [machine.image for machine in found] == [
-        *("python:3.13", "debian:12", "python:3.13-alpine"),
+        *("python:3.13", "python:3.13", "python:3.13-alpine"),
     ]
     assert found[2].labels == ("saas-linux-small-arm64",)
 
