@@ -191,5 +191,5 @@ def _demand_unique(ids: Iterable[str]) -> None:
     seen = set[str]()
     for each in ids:
         if each in seen:
-            raise OddityError(f"cells: {each!r:.80} stands twice")
+            raise OddityError(f"cells: {each!r:.80} is listed twice")
         seen.add(each)

@@ -38,7 +38,7 @@ class ReadConfiguration:
             yield f"configuration: read from the environment: {', '.join(self.variables)} {hint}"
         if self.misunderstood:
             told = ", ".join(self.misunderstood)
-            yield f"configuration: not understood, and left out: {told}"
+            yield f"configuration: not understood, and ignored: {told}"
 
 
 NOTHING_STATED = ReadConfiguration()

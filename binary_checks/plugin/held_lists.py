@@ -94,10 +94,10 @@ def describe_held(held: Iterable[HeldList], profile: Profile) -> Iterator[str]:
             yield f"known problems {each.identity.source}: {each.identity.remark}"
     if profile.foreign:
         checks = list_few(profile.foreign)
-        yield f"known problems of checks that there are not here accept nothing: {checks}"
+        yield f"known problems of checks that this run does not have accept nothing: {checks}"
     if profile.cell is None and (count := sum(map(_is_narrow, profile.known_problems))):
         which = "1 known problem holds" if count == 1 else f"{count:,} known problems hold"
-        yield f"{which} in some cells alone, and not here: --binary-cell says which cell this is"
+        yield f"{which} only in some cells, and not here: --binary-cell says which cell this is"
 
 
 def _is_narrow(entry: KnownProblem) -> bool:
@@ -108,7 +108,7 @@ def say_unavailable(held: Iterable[HeldList]) -> Iterator[str]:
     """A line for each list of which nothing holds."""
     for each in held:
         if each.complaint:
-            yield f"{each.complaint}; no problem counts as known by it"
+            yield f"{each.complaint}; none of its entries holds"
 
 
 def are_in_doubt(packages: Iterable[PackageResult]) -> bool:

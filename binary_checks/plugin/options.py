@@ -41,19 +41,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH_OR_URL[#sha256=HEX]",
         action="append",
         default=[],
-        help="accept the problems that a file of [[known_problems]] lists, here or behind a URL "
+        help="accept the problems listed in a file of [[known_problems]], local or at a URL "
         "(repeatable)",
     )
     add(
         "--binary-known-at",
         metavar="TIME",
-        help="hold known problems against this time (2026-11-22T04:00:00Z) instead of now",
+        help="judge known problems as of this time (2026-11-22T04:00:00Z) instead of now",
     )
     add(
         "--binary-cell",
         metavar="AXES",
         help='which cell of a matrix this is, as "python=3.13 variant=cu126": some known problems '
-        "hold in some cells alone",
+        "hold only in some cells",
     )
     add(
         "--write-known",

@@ -106,7 +106,7 @@ def _read(path: Path, most: int) -> bytes:
     with open_regular(path) as file:
         owner = os.fstat(file.fileno()).st_uid
         if hasattr(os, "geteuid") and owner != os.geteuid():
-            raise PermissionError("it belongs to another user")
+            raise PermissionError("owned by another user")
         return file.read(most + 1)
 
 

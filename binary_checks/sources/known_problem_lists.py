@@ -93,7 +93,7 @@ def _read_argument(argument: str) -> _Named:
     place, _, fragment = argument.partition("#") if is_url(argument) else _split_path(argument)
     digest = fragment.removeprefix(_PIN).lower()
     if fragment and (not fragment.startswith(_PIN) or not _SHA256.fullmatch(digest)):
-        raise ProfileError(f"{LIST}{_hide(place)}: behind # stands no sha256=64 hex digits")
+        raise ProfileError(f"{LIST}{_hide(place)}: after # there must be sha256= and 64 hex digits")
     scheme = _SCHEME.match(place)
     if scheme is None:
         return _Named(place=place, sha256=digest)
@@ -124,7 +124,7 @@ def _demand_web(url: str) -> None:
     if scheme not in ("http", "https"):
         raise ProfileError(f"{LIST}{_hide(url)}: neither a file nor a URL of http or https")
     if credentials is not None:
-        raise ProfileError(f"{LIST}{_hide(url)}: credentials belong into netrc, not into the URL")
+        raise ProfileError(f"{LIST}{_hide(url)}: credentials belong in netrc, not in the URL")
 
 
 def _hide(place: str) -> str:
@@ -139,7 +139,7 @@ def _demand_hash(named: _Named, content: bytes) -> None:
     found = hashlib.sha256(content).hexdigest()
     if named.sha256 and found != named.sha256:
         raise ProfileError(
-            f"{LIST}{named.source}: its SHA-256 is {found}, and not {named.sha256} as asked for"
+            f"{LIST}{named.source}: its SHA-256 is {found}, not {named.sha256} as requested"
         )
 
 
@@ -244,7 +244,7 @@ def _fall_back(
 ) -> HeldList:
     """The copy where it is still valid; else nothing holds, for two reasons."""
     if kept is None:
-        return HeldList(identity=replace(identity, complaint=f"{why}; there is no copy of it here"))
+        return HeldList(identity=replace(identity, complaint=f"{why}; no copy of it is kept here"))
     read = read_known_list(kept.content, f"{LIST}{identity.source}")
     held = _weigh(replace(identity, cached=True), kept.content, read, now)
     copy = f"the copy of {kept.fetched}"
@@ -252,7 +252,7 @@ def _fall_back(
         said = f"{why}; {copy}: {held.identity.complaint}"
         return HeldList(identity=replace(held.identity, complaint=said))
     if not read.valid_until:
-        said = f"{why}; {copy} does not say until when it is valid"
+        said = f"{why}; {copy} has no valid_until"
         return HeldList(identity=replace(held.identity, complaint=said))
-    remark = f"{why}; {copy} holds, which is valid until {read.valid_until}"
+    remark = f"{why}; {copy} is used, which is valid until {read.valid_until}"
     return replace(held, identity=replace(held.identity, remark=remark))

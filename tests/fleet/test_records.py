@@ -135,7 +135,7 @@ def test_what_no_attempt_says_is_refused(changed: dict[str, Any], reason: str) -
 
 def test_a_plan_has_each_cell_once() -> None:
     twice = replace(PLAN, cells=(PLAN.cells[0], PLAN.cells[0]))
-    with pytest.raises(RecordError, match=r"cells: 'numpy-linux-3\.12' stands twice"):
+    with pytest.raises(RecordError, match=r"cells: 'numpy-linux-3\.12' is listed twice"):
         read_plan(write_plan(twice), "plan.json")
 
 

@@ -42,7 +42,7 @@ def test_under_ci_they_are_read_and_the_run_fails(
     result.assert_outcomes(failed=1)
     output = result.stdout.str()
     assert "configuration: read from the environment: DESIRED_PYTHON=3.10 (" in output
-    assert "configuration: not understood, and left out: DESIRED_CUDA=banana" in output
+    assert "configuration: not understood, and ignored: DESIRED_CUDA=banana" in output
     assert "DESIRED_PYTHON=3.10 says 3.10" in output
 
 

@@ -56,7 +56,7 @@ def test_a_list_behind_a_url_accepts_and_the_result_says_which_held(
     url = publish(index, text)
     ended = judge(run, faulty(tmp_path), "--binary-known-problems", f"{url}?token=s3cret")
     assert ended.ret == 0
-    said = "known problems of checks that there are not here accept nothing: of-next-year"
+    said = "known problems of checks that this run does not have accept nothing: of-next-year"
     assert said in ended.stdout.str()
     assert "s3cret" not in ended.stdout.str()
     assert result(tmp_path)["known_lists"] == [
@@ -124,7 +124,7 @@ def test_other_bytes_than_pinned_are_a_usage_error(
     ended = run(faulty(tmp_path), "--binary-known-problems", f"{url}#sha256={'0' * 64}")
     assert ended.ret == pytest.ExitCode.USAGE_ERROR
     found = hashlib.sha256(LIST.encode()).hexdigest()
-    ended.stderr.fnmatch_lines([f"*its SHA-256 is {found}, and not {'0' * 64} as asked for"])
+    ended.stderr.fnmatch_lines([f"*its SHA-256 is {found}, not {'0' * 64} as requested"])
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_an_entry_for_some_cells_holds_where_the_run_is_one_of_them(
     (tmp_path / "known.toml").write_text(f'{ENTRY}cells = "variant=cu* python=3.1?"\n')
     ended = run(faulty(tmp_path), "--binary-known", str(tmp_path / "known.toml"), *cell)
     assert ended.ret == code
-    said = "1 known problem holds in some cells alone, and not here: --binary-cell says which"
+    said = "1 known problem holds only in some cells, and not here: --binary-cell says which"
     assert (said in ended.stdout.str()) == (not cell)
 
 

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     if found.refusals:
         return UNREADABLE
     if not found.verdicts:
-        complain("artifact attest: there is no verdict on anything that the store keeps")
+        complain("artifact attest: none of the verdicts is about a file that the store keeps")
         return UNREADABLE
     return 0
 

@@ -83,7 +83,7 @@ def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundAr
     found = keep_latest(found) if options.latest else found
     if not found:
         where = f"{store.url}: {', '.join(channels)}: " if channels else f"{store.url}: "
-        complain(f"{where}no such artifact; {tell_nearest(there, wish)}")
+        complain(f"{where}no artifact matches; {tell_nearest(there, wish)}")
     return found, not broken
 
 

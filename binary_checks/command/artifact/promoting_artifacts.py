@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     for line in (*policy.warnings, *broken):
         complain(f"artifact promote: {line}")
     if broken and options.all_or_nothing:
-        raise StoreError("artifact promote: --all-or-nothing, and not all can be read")
+        raise StoreError("artifact promote: --all-or-nothing: not all of them can be read")
     return _carry_out(store, occasion, candidates, options) or (UNREADABLE if broken else 0)
 
 
@@ -167,7 +167,7 @@ def _read_policy(options: argparse.Namespace, matrix: Matrix | None, now: dateti
     gate = matrix.channels[options.to].gate if matrix and options.to in matrix.channels else ""
     if not matrix or not gate:
         said = f'--policy FILE, or gate = "policy.toml" in [channels.{options.to}] of cells.toml'
-        raise ProfileError(f"artifact promote: by which policy? {said}")
+        raise ProfileError(f"artifact promote: no policy: give {said}")
     return read_policy(matrix.folder / gate, now.date())
 
 
@@ -187,7 +187,8 @@ def _demand_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.N
     trusted = {each.public for each in gate.promoters}
     if not any(key.public in trusted for key in keys):
         names = ", ".join(each.name for each in gate.promoters)
-        raise ProfileError(f"artifact promote: --key: channels.{gate.channel} wants one of {names}")
+        said = f"channels.{gate.channel} must be signed by one of {names}"
+        raise ProfileError(f"artifact promote: --key: {said}")
 
 
 def name_actor() -> str:

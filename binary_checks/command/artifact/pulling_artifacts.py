@@ -32,8 +32,8 @@ def run(arguments: Sequence[str]) -> int:
         return UNREADABLE
     if len(found) > 1 and not options.all:
         complain(
-            f"{len(found)} artifacts match, which differ in {tell_differences(found)}: say which "
-            "with --where, or --all"
+            f"{len(found)} artifacts match, they differ in {tell_differences(found)}: choose "
+            "one with --where, or take --all"
         )
         return UNREADABLE
     folder = Path(options.folder)
@@ -41,5 +41,5 @@ def run(arguments: Sequence[str]) -> int:
     for each in written:
         print(one_line(str(folder / each)))
     if not written:
-        print(one_line(f"{folder}: has it all already"))
+        print(one_line(f"{folder}: nothing to fetch, all files are there"))
     return 0

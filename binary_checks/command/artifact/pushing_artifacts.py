@@ -70,7 +70,7 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
         raise ProfileError(f"push: --timeout: more than 0 and at most {_LONGEST:g} seconds")
     variables = read_variables(os.environ)
     for each in variables.misunderstood:
-        complain(f"push: {each}: not understood, and left out")
+        complain(f"push: {each}: not understood, and ignored")
     axes = StatedAxes(
         by_hand=read_by_hand(options.set),
         variables=variables.claims,

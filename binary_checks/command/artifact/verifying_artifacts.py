@@ -56,10 +56,12 @@ def _tell(scope: VerifyScope) -> str:
     )
     line = f"{scope.store.url}: verified {files}; channels: {', '.join(channels) or 'none'}"
     if scope.whole and scope.unfinished:
-        line += f"; {len(scope.unfinished):,} that a push did not end, which count for nothing"
+        line += f"; {len(scope.unfinished):,} that a push did not finish, which are ignored"
     promoted = any("/promotions/" in name for name in scope.names)
     if scope.policy is None:
-        own = "; promotions by their own records alone (--policy FILE: by keys that you trust)"
+        own = (
+            "; promotions checked by their own records only (--policy FILE: by keys that you trust)"
+        )
         line += own if promoted else ""
     else:
         gated = ", ".join(sorted(scope.policy.gates.keys() & scope.channels.keys())) or "none"

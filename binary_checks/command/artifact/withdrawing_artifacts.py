@@ -25,7 +25,9 @@ def run(arguments: Sequence[str]) -> int:
     channel = demand_channel(options.channel)
     reason = cut(one_line(options.reason.strip()))
     if not reason:
-        raise ProfileError("artifact withdraw: --reason: why? whoever installs it will read that")
+        raise ProfileError(
+            "artifact withdraw: --reason is empty: it is what users of the files will read"
+        )
     store = open_store(options.store)
     chosen = choose_members(store, channel, MemberWish(names=options.names, digests=options.sha256))
     for artifact in chosen:

@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     store = open_store(options.store)
     channels = [*dict.fromkeys(options.channel)] or list_channels(store)
     if not channels:
-        raise ProfileError(f"artifact index: {store.url}: no channel has a member")
+        raise ProfileError(f"artifact index: {store.url}: no channel has members")
     if options.output is None:
         written, place = [write_index(store, each) for each in channels], store.url
     else:
@@ -57,7 +57,7 @@ def _read_base(options: argparse.Namespace) -> str:
         return ""
     if options.output is None:
         raise ProfileError(
-            "artifact index: --base: only with --output: links in a store are its own"
+            "artifact index: --base goes with --output: the links in a store are relative"
         )
     parts = urlsplit(base)
     if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:

@@ -25,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
         for line in each.lines:
             print(f"  {one_line(line)}")
     if not drifted:
-        print(f"{len(files)} files are as {pipeline.source} says")
+        print(f"{len(files)} files match {pipeline.source}")
         return 0
     print(
         f"{len(drifted)} of {len(files)} files drifted; next: binary-checks ci write {options.file}"

@@ -49,5 +49,5 @@ def run(arguments: Sequence[str]) -> int:
     for line in moved:
         print(one_line(line))
     if not moved:
-        print(f"{len(pins)} actions are pinned to what their tags are")
+        print(f"{len(pins)} actions are pinned to the commits of their tags")
     return _MOVED if moved else 0

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
         for path in paths:
             print(one_line(f"{path}: {what}"))
     if not changes.written and not changes.removed:
-        print(f"{len(changes.kept)} files are as they should be")
+        print(f"{len(changes.kept)} files are up to date")
     return 0
 
 

@@ -63,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
     elif gone:
         _replace(path, edited)
     said = f"{len(gone):,} of {len(listed.entries):,} entries removed"
-    todo = "; set issued and valid_until before it is published" if gone and listed.issued else ""
+    todo = "; set issued and valid_until before you publish it" if gone and listed.issued else ""
     complain(f"known expire: {said}{todo}")
     return 0
 
@@ -91,7 +91,8 @@ def _find_unmatched(listed: KnownList, url: str) -> Iterator[tuple[int, str]]:
     store = open_store(url)
     nights = closed_nights(store)[-LOOKED_AT:]
     if len(nights) < LONG:
-        complain(f"known expire: {store.url}: {len(nights)} closed nights do not tell what is gone")
+        said = "closed nights are too few to say which entries match nothing"
+        complain(f"known expire: {store.url}: {len(nights)} {said}")
         return
     with open_tables(store, tables=("cells",), nights=nights) as connection:
         rows = _group(connection.execute(_QUESTION).fetchall())

@@ -54,8 +54,10 @@ def run(arguments: Sequence[str]) -> int:
             expires=today + timedelta(days=options.days),
         )
     ]
-    print(f"# Proposed for what failed in the night of {night}: replace each {PLACEHOLDER}, then")
-    print("# `binary-checks known lint` the list.")
+    print(
+        f"# Proposed for the failures of the night of {night}: replace each {PLACEHOLDER}, then run"
+    )
+    print("# `binary-checks known lint` on the list.")
     for entry in entries:
         print()
         for line in spell_entry(entry):
@@ -63,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     proposed, failed = count(len(entries), "known problem"), count(len(chosen), "failure")
     complain(f"known propose: {proposed} for {failed} of {night}")
     if beside:
-        said = "failed by nothing that an entry could accept"
+        said = "failed for reasons that no entry can accept"
         complain(f"known propose: {', '.join(beside[:5])}{' ...' * (len(beside) > 5)}: {said}")
     return 0
 
@@ -77,7 +79,7 @@ def _days(text: str) -> int:
 def _find_last(store: Store) -> str:
     nights = list_nights(store)
     if not nights:
-        raise ProfileError(f"known propose: {store.url}: no night yet")
+        raise ProfileError(f"known propose: {store.url}: it has no nights yet")
     return nights[-1]
 
 

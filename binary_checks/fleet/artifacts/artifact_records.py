@@ -67,7 +67,7 @@ def demand_sound(artifact: Artifact) -> None:
         raise OddityError("size: less than 0")
     demand_part("file_name", artifact.file_name)
     if artifact.file_name in RESERVED_NAMES:
-        raise OddityError(f"file_name: {artifact.file_name} is a name of the store's own")
+        raise OddityError(f"file_name: {artifact.file_name} is a name that the store reserves")
     demand_part("project", artifact.project)
     if artifact.subdir:
         demand_part("subdir", artifact.subdir)
@@ -89,8 +89,10 @@ def _demand_companions(artifact: Artifact) -> None:
         demand_digest("companions", each.sha256)
         folder, slash, rest = each.path.partition("/")
         if not each.sha256 or each.size < 0 or not slash or folder not in COMPANION_FOLDERS:
-            raise OddityError(f"companions: {each.path!r:.80} is no license and no dependency")
+            raise OddityError(
+                f"companions: {each.path!r:.80} is neither a license nor a dependency"
+            )
         demand_part("companions", rest)
         if each.path.lower() in seen:  # they end in one folder, of any system
-            raise OddityError(f"companions: {each.path!r:.80} stands twice")
+            raise OddityError(f"companions: {each.path!r:.80} is listed twice")
         seen.add(each.path.lower())

@@ -79,7 +79,7 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
 
 
 def _take_run(run: Run, named: str, ended: str) -> Iterator[PackageVerdict]:
-    """Raises ProfileError for packages without a hash, one that stands twice, and no time."""
+    """Raises ProfileError for packages without a hash, one that is listed twice, and no time."""
     if not (run.ended or ended):
         lacking = "it does not say when it ended: an older binary-checks wrote it; give --ended"
         raise ProfileError(f"{named}: {lacking}")

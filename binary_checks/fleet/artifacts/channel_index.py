@@ -92,7 +92,7 @@ def view_known_channel(store: Store, channel: str) -> ChannelView:
     view = view_channel(store, channel)
     if view.members or view.faults or _list_stored(store, channel):
         return view
-    known = ", ".join(list_channels(store)) or "none has a member"
+    known = ", ".join(list_channels(store)) or "none has members"
     raise ProfileError(f"{store.url}: no channel {channel} (known: {known})")
 
 
@@ -120,7 +120,7 @@ def write_index(store: Store, channel: str) -> IndexWritten:
             removed += len(stale)
             again = view_channel(store, channel, again.artifacts)
         view = again
-    raise StoreError(f"{store.url}: {channel}: its members change all the time: run it again")
+    raise StoreError(f"{store.url}: {channel}: its members kept changing: run it again")
 
 
 def is_indexed(store: Store, channel: str) -> bool:

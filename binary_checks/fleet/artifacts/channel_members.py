@@ -99,7 +99,7 @@ def demand_channel(channel: str) -> str:
     """Raise ProfileError for what cannot be the name of a channel."""
     if not is_safe_part(channel):
         shown = cut(one_line(repr(channel)), 80)
-        raise ProfileError(f"{shown}: no channel is called so: letters, digits and ._+- alone")
+        raise ProfileError(f"{shown}: not a name for a channel: only letters, digits and ._+-")
     return channel
 
 

@@ -50,7 +50,7 @@ def choose_members(
     kinds = read_wish([wish.where] if wish.where else [])
     artifacts = [each for each in artifacts if not kinds.unmet(each)]
     if not artifacts:
-        raise ProfileError(f"the channel {channel} has nothing that is meant")
+        raise ProfileError(f"the channel {channel} has no file that matches")
     return sorted(artifacts, key=lambda each: (each.project, each.file_name))
 
 

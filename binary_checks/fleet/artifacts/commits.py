@@ -80,7 +80,7 @@ def _read_given(given: str) -> list[StatedCommit]:
     text = given.strip().lower()
     if given and not _FULL.fullmatch(text):
         shown = cut(one_line(repr(given)), 80)
-        raise ProfileError(f"--commit: {shown} is not a commit in full, of 40 or 64 digits")
+        raise ProfileError(f"--commit: {shown} is not a full commit hash of 40 or 64 hex digits")
     return [StatedCommit(text, "--commit")] if text else []
 
 

@@ -157,7 +157,7 @@ def _name_project(package: Package, stated: StatedArtifact) -> str:
             f"{stated.project}"
         )
     if not (given or known):
-        raise ProfileError(f"{package.file_name}: which project is it of? Give --project")
+        raise ProfileError(f"{package.file_name}: of which project is it? Give --project")
     return given or known
 
 

@@ -125,7 +125,7 @@ class _Case:
             found = _count(len(kept.signers), "trusted signature")
             yield f"{found}, and {gate.threshold} wanted", _SIGN
         if gate.profile and gate.profile not in (verdict.profile, verdict.profile_sha256):
-            yield f"it is by the profile {verdict.profile}, and not {gate.profile}", _AGAIN
+            yield f"it used the profile {verdict.profile}, and not {gate.profile}", _AGAIN
         wanted = gate.known_problems_sha256
         if wanted and wanted != verdict.known_problems_sha256:
             yield "it is by another list of known problems", _AGAIN

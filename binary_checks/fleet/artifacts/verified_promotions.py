@@ -94,7 +94,7 @@ class _Verifier:
                 return True, ""
             if recorded == _MOST_RECORDS:
                 break
-        none = "no record says that it was promoted: it went past the gate"
+        none = "no record says that it was promoted: it bypassed the gate"
         return bool(recorded), f"{member.file_name}: {next(iter(faults), none)}"
 
     def _record_names(self, member: ChannelMember) -> list[str]:

@@ -99,7 +99,7 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
         told = {each.text for each in faults}
         faults += [Remark(about="packages", text=each) for each in broken if each not in told]
         if not (artifacts or faults or views):
-            raise ProfileError(f"{store.url}: it keeps no artifact, and has no channel")
+            raise ProfileError(f"{store.url}: it has no artifacts and no channels")
     return VerifyScope(
         store=store,
         channels=views,
@@ -180,7 +180,7 @@ def _verify_index(store: Store, index: DerivedIndex) -> Iterator[str]:
         more = f" and {len(differing) - _FEW:,} more" if len(differing) > _FEW else ""
         names = ", ".join(differing[:_FEW])
         hint = "`binary-checks artifact index` writes it"
-        yield f"its index is not that of its members: {names}{more}; {hint}"
+        yield f"its index does not match its members: {names}{more}; {hint}"
     for name in sorted(index.files.keys() - {*differing}):
         if hash_object(store, name)[0] != index.files[name].sha256:
             yield f"{name}: has other bytes than the package that it stands for"
@@ -194,7 +194,7 @@ def verify_leftovers(scope: VerifyScope) -> Iterator[Remark]:
     for name in sorted(scope.names.keys() - belonging):
         found = _DIGEST.fullmatch(name)
         if found is None:
-            yield Remark(about=name, text="nothing of a store is called so")
+            yield Remark(about=name, text="no object of a store has such a name")
         elif found[1] in scope.artifacts and not found[2].startswith(_APPENDED):
             yield Remark(about=name, text="it belongs to no artifact")
 

@@ -1,1 +1,1 @@
-"""Lists of known problems over nights: what entries matched, what to add, and what is amiss."""
+"""Lists of known problems over nights: what entries matched, what to add and what to mend."""

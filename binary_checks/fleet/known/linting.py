@@ -1,4 +1,4 @@
-"""Says what is amiss with a list of known problems before it is published."""
+"""Says what is wrong with a list of known problems before it is published."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LintRules:
 
 
 def lint_list(listed: KnownList, rules: LintRules) -> Iterator[tuple[int | None, str]]:
-    """The number of an entry, None for the list as a whole, and what is amiss with it."""
+    """The number of an entry, None for the list as a whole, and what is wrong with it."""
     yield from ((None, said) for said in _lint_head(listed, rules))
     ids = dict.fromkeys(rules.checks)
     for number, entry in enumerate(listed.entries):
@@ -47,7 +47,7 @@ def lint_list(listed: KnownList, rules: LintRules) -> Iterator[tuple[int | None,
 def _lint_head(listed: KnownList, rules: LintRules) -> Iterator[str]:
     for key in ("issued", "valid_until"):
         if not getattr(listed, key):
-            yield f"no {key}: a copy cannot stand in for a server that is gone"
+            yield f"no {key}: no copy of the list can replace a server that is down"
     if fault := listed.find_fault(rules.now):
         yield fault
 
@@ -103,7 +103,10 @@ def _find_shadowed(entries: Sequence[KnownProblem]) -> Iterator[tuple[int | None
         likely = (*exact.get((entry.check, entry.path), ()), *wide.get(entry.check, ()))
         left -= len(likely)
         if left < 0:
-            yield None, f"too many entries to compare: overlaps were sought up to entry {number:,}"
+            yield (
+                None,
+                f"too many entries: overlaps were looked for only before entry {number:,}",
+            )
             return
         found = next((each for each in likely if _shadows(entries, each, number)), None)
         if found is not None:

@@ -134,7 +134,7 @@ def _keep_of_one(
         if place < max(rule.keep, 1):
             yield member.stored.name, f"of the last {rule.keep}"
         elif pushed is None:
-            yield member.stored.name, "nobody knows when it was pushed"
+            yield member.stored.name, "nobody recorded when it was pushed"
         elif rule.days and pushed > now - timedelta(days=rule.days):
             yield member.stored.name, f"of the last {rule.days} days"
 

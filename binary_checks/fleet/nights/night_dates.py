@@ -34,5 +34,7 @@ def choose_night(store: Store, named: str = "") -> str:
         newest = f"; the newest is {nights[-1]}" if nights else ""
         raise StoreError(f"{store.url}: no night {named}{newest}")
     if not nights:
-        raise StoreError(f"{store.url}: no night yet: `binary-checks nightly run` makes one")
+        raise StoreError(
+            f"{store.url}: it has no nights yet: `binary-checks nightly run` makes one"
+        )
     return named or nights[-1]

@@ -59,7 +59,7 @@ def test_its_document_is_as_the_schema_says() -> None:
         (changed(kind="sdist"), "kind: 'sdist' is not one of wheel, conda"),
         (changed(size=-1), "size: less than 0"),
         (changed(file_name="../x.whl"), "file_name: '../x.whl' names no object"),
-        (changed(file_name="artifact.json"), "a name of the store's own"),
+        (changed(file_name="artifact.json"), "a name that the store reserves"),
         (changed(project="a/b"), "project: 'a/b' names no object"),
         (changed(surprise=1), 'unknown field "surprise"'),
         (changed(record=[]), "record: not an object"),
@@ -69,7 +69,7 @@ def test_its_document_is_as_the_schema_says() -> None:
         ),
         (
             changed(companions=[{"path": "bin/x", "sha256": "b" * 64, "size": 1}]),
-            "companions: 'bin/x' is no license and no dependency",
+            "companions: 'bin/x' is neither a license nor a dependency",
         ),
         (
             changed(
@@ -78,7 +78,7 @@ def test_its_document_is_as_the_schema_says() -> None:
                     for name in ("LICENSE", "license")
                 ]
             ),
-            "companions: 'licenses/license' stands twice",
+            "companions: 'licenses/license' is listed twice",
         ),
     ],
 )

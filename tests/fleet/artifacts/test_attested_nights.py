@@ -108,7 +108,7 @@ def test_an_attempt_without_a_result_says_nothing(desk: Desk) -> None:
     attempt(desk, artifact, state=CellState.LOST, result=None)
     status, _, err = desk.do("attest", "--night", NIGHT)
     assert status == 1
-    assert "there is no verdict on anything that the store keeps" in err
+    assert "none of the verdicts is about a file that the store keeps" in err
 
 
 @pytest.mark.parametrize(

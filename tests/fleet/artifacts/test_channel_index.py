@@ -279,7 +279,7 @@ def test_members_that_change_without_end_are_no_hang(
         add(folder_store, tmp_path, "demo", f"2.{next(count)}")
 
     monkeypatch.setattr(type(folder_store), "replace", replace)
-    with pytest.raises(StoreError, match="its members change all the time"):
+    with pytest.raises(StoreError, match="its members kept changing"):
         write_index(folder_store, "release")
 
 

@@ -75,7 +75,7 @@ def test_two_that_contradict_each_other_are_refused_naming_both(
 
 @pytest.mark.parametrize("given", ["main", "aaaaaaa", "g" * 40, f"{A}\n{B}"])
 def test_the_option_takes_a_commit_in_full(tmp_path: Path, given: str) -> None:
-    with pytest.raises(ProfileError, match=r"--commit: .* is not a commit in full"):
+    with pytest.raises(ProfileError, match=r"--commit: .* is not a full commit hash"):
         chosen(tmp_path, given)
 
 

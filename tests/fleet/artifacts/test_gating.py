@@ -184,7 +184,7 @@ def test_a_verdict_is_too_old_some_day() -> None:
 def test_only_the_profile_counts_that_is_asked_for() -> None:
     gate = replace(STATIC, profile="torch")
     (reason,) = reasons(gate, passing())
-    assert "it is by the profile default, and not torch" in reason
+    assert "it used the profile default, and not torch" in reason
     assert gate_says(replace(STATIC, profile="default"), passing()).passes
     assert gate_says(replace(STATIC, profile="0" * 64), passing()).passes
     assert not gate_says(replace(STATIC, known_problems_sha256="2" * 64), passing()).passes

@@ -180,7 +180,7 @@ def test_a_channel_has_a_name_that_a_store_can_have(
     folder_store: Store, tmp_path: Path, channel: str
 ) -> None:
     artifact, _ = make_artifact(tmp_path)
-    with pytest.raises(ProfileError, match="no channel is called so"):
+    with pytest.raises(ProfileError, match="not a name for a channel"):
         join_channel(folder_store, channel, artifact)
 
 

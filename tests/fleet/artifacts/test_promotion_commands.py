@@ -96,7 +96,7 @@ def test_files_are_meant_by_project_name_glob_axis_digest_and_path(desk: Desk) -
     [
         (("dmeo",), "dmeo: the channel test has no such project or file"),
         (("--sha256", "ab" * 32), "test has no such file"),
-        (("--where", "system=plan9"), "the channel test has nothing that is meant"),
+        (("--where", "system=plan9"), "the channel test has no file that matches"),
         (("--where", "channel=x"), "--where: unknown axis 'channel'"),
         (("--cells", "none.toml"), "none.toml: No such file"),
     ],
@@ -211,7 +211,7 @@ def test_a_promotion_is_signed_where_the_policy_names_promoters(desk: Desk) -> N
     for given in ((), ("--key", stranger)):
         status, _, err = desk.promote(*given, policy=policy)
         assert status == 4
-        assert "--key: channels.release wants one of ann" in err
+        assert "--key: channels.release must be signed by one of ann" in err
     assert desk.promote("--key", key, policy=policy)[0] == 0
     (name,) = desk.names(promotion_prefix(artifact.sha256))
     assert b'"keyid"' in (desk.store.read(name) or b"")

@@ -69,7 +69,7 @@ def test_it_is_pushed_found_and_pulled(tmp_path: Path) -> None:
     missing = run("pull", tmp_path / "out", "--store", url, "--where", "variant=cu130")
     assert (missing.returncode, missing.stdout) == (1, "")
     assert missing.stderr == (
-        f"binary-checks: {url}: no such artifact; the nearest is {wheel.name}: variant none and "
+        f"binary-checks: {url}: no artifact matches; the nearest is {wheel.name}: variant none and "
         "not cu130\n"
     )
 
@@ -96,7 +96,7 @@ def test_several_that_match_are_to_be_meant(tmp_path: Path) -> None:
     ended = run("pull", tmp_path / "out", "--store", url)
     assert ended.returncode == 1
     assert ended.stderr == (
-        "binary-checks: 2 artifacts match, which differ in version (1.0, 2.0): say which with "
+        "binary-checks: 2 artifacts match, they differ in version (1.0, 2.0): say which with "
         "--where, or --all\n"
     )
     assert run("pull", tmp_path / "out", "--store", url, "--latest").returncode == 0

@@ -201,7 +201,7 @@ def test_an_index_that_is_not_that_of_its_members_is_found(kept: Store, tmp_path
     kept.replace("simple/release/evil/index.html", b"")
     (fault,) = find(kept)
     assert fault == (
-        "release: its index is not that of its members: simple/release/demo/index.html, "
+        "release: its index does not match its members: simple/release/demo/index.html, "
         "simple/release/evil/index.html; `binary-checks artifact index` writes it"
     )
     write_index(kept, "release")
@@ -229,7 +229,7 @@ def test_what_belongs_to_nothing_is_found(kept: Store) -> None:
     kept.create("packages/strange", b"")
     assert {each.rpartition(": ")[2] for each in find(kept)} == {
         "it belongs to no artifact",
-        "nothing of a store is called so",
+        "no object of a store has such a name",
     }
     assert find(kept, "release") == []
 
@@ -239,7 +239,7 @@ def test_a_push_that_did_not_end_is_no_fault(
 ) -> None:
     kept.create(package_name("a" * 64, "demo-2.0-py3-none-any.whl"), b"half")
     assert run(["verify", "--store", kept.url]) == 0
-    assert "1 that a push did not end, which count for nothing" in capsys.readouterr().out
+    assert "1 that a push did not finish, which are ignored" in capsys.readouterr().out
 
 
 def test_what_cannot_be_read_never_passes(
@@ -292,7 +292,7 @@ def test_a_store_without_artifacts_is_not_a_sound_one(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["verify", "--store", store.url]) == 4
-    assert "it keeps no artifact, and has no channel" in capsys.readouterr().err
+    assert "it has no artifacts and no channels" in capsys.readouterr().err
 
 
 def test_a_copy_on_another_host_is_verified_alone(kept: Store, tmp_path: Path) -> None:

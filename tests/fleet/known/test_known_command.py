@@ -81,7 +81,7 @@ def test_what_matched_nothing_for_five_nights_and_what_expired_goes(
         "binary-checks: known expire: known_problems[3], missing-library: libold comes later: "
         "expired on 2026-11-01",
         "binary-checks: known expire: 2 of 4 entries removed; set issued and valid_until before "
-        "it is published",
+        "you publish it",
     ]
     assert path.read_text() == listed(nights)
 

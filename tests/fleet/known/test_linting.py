@@ -126,4 +126,4 @@ def test_entries_that_each_accept_something_else_are_fine(changes: dict[str, str
 def test_too_many_entries_to_compare_are_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linting, "_MOST_PAIRS", 100)
     many = "".join(FINE.replace("libfoo.so.1", f"lib{n}q") for n in range(15))
-    assert lint(many) == ["too many entries to compare: overlaps were sought up to entry 6"]
+    assert lint(many) == ["too many entries: overlaps were looked for only before entry 6"]
