@@ -51,6 +51,14 @@ _ASKED: Mapping[str, Any] = {
     "variables": {"BINARY_CHECKS_ONLY": "${{ parameters.only }}"},
 }
 _OFFICE_MINUTES = 30
+_FREE_THREADED = """\
+set -e
+python -m pip install --quiet uv
+uv venv --quiet --clear --seed --python "$JOB_PYTHON" .python
+here=$PWD/.python/bin
+if test -d .python/Scripts; then here=$(cygpath -w "$PWD/.python/Scripts"); fi
+echo "##vso[task.prependpath]$here"
+"""
 _FOLDER = "$(System.DefaultWorkingDirectory)"
 
 Json = dict[str, Any]
@@ -109,6 +117,7 @@ def _cell_job(
     minutes = pipeline.settings.build_timeout / 60 if stage.name == "build" else cell.minutes
     steps = (*list_steps(stage, pipeline),)
     own = {} if stage.own_python else {JOB_PYTHON: pipeline.settings.python}
+    python = cell.python if stage.own_python else pipeline.settings.python
     return {
         "job": stage.name,
         **({"dependsOn": needed} if needed else {}),
@@ -116,7 +125,10 @@ def _cell_job(
         "timeoutInMinutes": str(max(1, round(minutes))),
         "pool": _pool(machine),
         **_variables(stage, own, pipeline),
-        "steps": [*_steps(replace(stage, steps=steps), there, of_cell=cell.id)],
+        "steps": [
+            *_begin(python, pipeline),
+            *_steps(replace(stage, steps=steps), there, of_cell=cell.id),
+        ],
     }
 
 
@@ -151,12 +163,20 @@ def _variables(stage: PipelineStage, own: Mapping[str, str], pipeline: Pipeline)
     return {"variables": [{"group": group}, *listed]}
 
 
+def _begin(python: str, pipeline: Pipeline) -> Iterator[Json]:
+    """Checkout, and the Python of the job; of free-threaded ones UsePythonVersion knows nothing."""
+    yield {"checkout": "self", "persistCredentials": "false"}
+    threaded = python.endswith("t")
+    version = pipeline.settings.python if threaded else f"$({JOB_PYTHON})"
+    yield {"task": "UsePythonVersion@0", "inputs": {"versionSpec": version}}
+    if threaded:
+        yield {"bash": _FREE_THREADED, "displayName": "Make an environment of the job's Python"}
+
+
 def _steps(
     stage: PipelineStage, there: Sequence[PipelineStage], *, of_cell: str = ""
 ) -> Iterator[Json]:
-    """Checkout, Python, what the stages that are there left, the scripts, and what this leaves."""
-    yield {"checkout": "self", "persistCredentials": "false"}
-    yield {"task": "UsePythonVersion@0", "inputs": {"versionSpec": f"$({JOB_PYTHON})"}}
+    """What the stages that are there left, the scripts, and what this one leaves."""
     left = {folder for each in there for folder in each.leaves}
     for folder in stage.takes:
         if folder not in left:
@@ -216,7 +236,7 @@ def _office_job(stage: PipelineStage, pipeline: Pipeline) -> Json:
         "timeoutInMinutes": str(_OFFICE_MINUTES),
         "pool": _pool(pipeline.smoke_jobs["azure"][0].runner),
         **_variables(stage, {JOB_PYTHON: pipeline.settings.python}, pipeline),
-        "steps": [*_steps(stage, pipeline.night)],
+        "steps": [*_begin(pipeline.settings.python, pipeline), *_steps(stage, pipeline.night)],
     }
 
 
@@ -226,5 +246,8 @@ def _smoke_job(stage: PipelineStage, job: SmokeJob, pipeline: Pipeline) -> Json:
         "timeoutInMinutes": str(job.minutes),
         "pool": _pool(job.runner),
         **_variables(stage, {**job.environment, **name_pythons(job)}, pipeline),
-        "steps": [*_steps(with_pythons, pipeline.night)],
+        "steps": [
+            *_begin(pipeline.settings.python, pipeline),
+            *_steps(with_pythons, pipeline.night),
+        ],
     }

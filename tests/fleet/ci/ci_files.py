@@ -31,6 +31,10 @@ github = ["self-hosted", "gpu-{variant}"]
 gitlab = { labels = ["gpu"], image = "python:{job_python}" }
 circleci = { image = "linux-cuda-12:default", pool = "machine", size = "gpu.nvidia.medium" }
 azure = { pool = "gpus" }
+[[runners]]
+when = "system=macos"
+github = "macos-15"
+azure = { pool = "macs" }
 [ci]
 systems = ["github"]
 build = ["python -m pip install build", "python -m build --wheel"]

@@ -122,7 +122,7 @@ def test_a_gpu_machine_is_given_to_gpu_stages_alone() -> None:
 
 @pytest.mark.parametrize("system", ["gitlab", "circleci", "azure"])
 def test_a_system_without_a_machine_for_a_cell_is_one_line(system: str) -> None:
-    text = re.sub(rf"(?m)^{system} = .*\n", "", PROJECT)
+    text = re.sub(rf"(?m)^{system} = (?!.*macs).*\n", "", PROJECT)
     with pytest.raises(ProfileError) as caught:
         make(text)
     said = str(caught.value)
@@ -146,6 +146,18 @@ def test_a_free_threaded_python_is_fetched_where_an_image_has_another_one() -> N
     }
     assert prepared["torch-linux-x86_64-3.14t-cpu"] is True
     assert prepared["torch-linux-x86_64-3.11-cpu"] is False
+
+
+def test_a_free_threaded_python_of_azure_comes_from_uv() -> None:
+    stages = azure_stages(write("azure", make(PROJECT.replace('"3.12"', '"3.14t"'))))
+    jobs = {stage.get("displayName"): stage["jobs"] for stage in stages}
+    plain = {"versionSpec": "$(JOB_PYTHON)"}
+    for cell, wanted in (("3.14t", {"versionSpec": "3.13"}), ("3.11", plain)):
+        build, *_, publish = jobs[f"torch-linux-x86_64-{cell}-cpu"]
+        assert build["steps"][1]["inputs"] == wanted
+        made = [step for step in build["steps"] if "uv venv" in step.get("bash", "")]
+        assert len(made) == (cell == "3.14t")
+        assert publish["steps"][1]["inputs"] == plain
 
 
 def test_machines_of_windows_run_the_same_shell() -> None:
