@@ -54,7 +54,7 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
             for system in settings.systems
             if system in HOSTED
         },
-        warnings=(*matrix.warnings, *_list_idle(matrix, settings)),
+        warnings=(*matrix.warnings, *_list_idle(matrix, settings), *_list_lost(settings, source)),
     )
 
 
@@ -67,6 +67,15 @@ def _list_idle(matrix: Matrix, settings: CiSettings) -> Iterator[str]:
             stage = " with a GPU stage" if rule.stage == GPU else ""
             said = f"matches no cell{stage}; remove it"
             yield f"{rule.where}: when = {rule.condition.written!r} {said}"
+
+
+def _list_lost(settings: CiSettings, source: str) -> Iterator[str]:
+    """What is built and kept nowhere, though there is a store, as if a channel was forgotten."""
+    if settings.build and settings.store and not settings.built:
+        yield (
+            f"{source}: ci: build and store without built: what is built is tested, and kept "
+            "nowhere; built = CHANNEL keeps it"
+        )
 
 
 def _find_source(matrix: Matrix, folder: Path) -> str:

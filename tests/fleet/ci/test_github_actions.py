@@ -295,3 +295,13 @@ def test_what_is_not_built_has_a_night_alone(write: Write) -> None:
     files = write(WATCHED)
     assert [*files] == [f"{FOLDER}/binary-checks-nightly.yml"]
     assert [*jobs_of(files[f"{FOLDER}/binary-checks-nightly.yml"])] == ["plan", "smoke", "collect"]
+
+
+def test_an_attempt_replaces_what_the_one_before_it_left_and_pythons_may_be_previews(
+    write: Write,
+) -> None:
+    steps = [step for text in write().values() for _, step in steps_of(text)]
+    kept = [step["with"] for step in steps if "upload-artifact" in step.get("uses", "")]
+    pythons = [step["with"] for step in steps if "setup-python" in step.get("uses", "")]
+    assert {given["overwrite"] for given in kept} == {True}
+    assert {given["allow-prereleases"] for given in pythons} == {True}

@@ -186,6 +186,15 @@ def test_a_runner_for_no_cell_is_warned_of(make: Make) -> None:
     assert make().warnings == ()
 
 
+def test_builds_that_no_channel_keeps_are_warned_of(make: Make) -> None:
+    lines = ('built = "test"\n', 'published = "release"\n', 'policy = "policy.toml"\n')
+    text = CI
+    for line in lines:
+        text = text.replace(line, "")
+    (warning,) = make(CELLS + text + GPU_RUNNER).warnings
+    assert warning.startswith("cells.toml: ci: build and store without built: what is built is")
+
+
 def test_tiers_are_parts_of_the_matrix(make: Make) -> None:
     tiers = {tier: [each.id for each in cells] for tier, cells in make().tiers.items()}
     assert len(tiers["nightly"]) == 6
