@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,6 +26,29 @@ _PURPOSE = "Report what is wrong with a list of known problems, one line per fau
 
 def run(arguments: Sequence[str]) -> int:
     """Print a line for each fault; returns the exit status."""
+    options = _read_options(arguments)
+    name = options.list
+    content = read_named(Path(name), LARGEST_LIST, f"{LIST}{name}")
+    rules = _read_rules(options)
+    try:
+        listed = read_known_list(content, name)
+    except ProfileError as error:
+        print(cut(str(error)))
+        return 1
+    headers = find_headers(content.decode("utf-8"), len(listed.entries))
+    found = [*lint_list(listed, rules)]
+    for number, said in found[:MOST_OF_A_RUN]:
+        line = f" (line {headers[number] + 1})" if headers and number is not None else ""
+        entry = "" if number is None else f" known_problems[{number}]{line}:"
+        print(cut(one_line(f"{name}:{entry} {said}")))
+    if len(found) > MOST_OF_A_RUN:
+        print(f"and {len(found) - MOST_OF_A_RUN:,} more")
+    if not found:
+        print(f"{one_line(name)}: nothing wrong in {count(len(listed.entries), 'known problem')}")
+    return int(bool(found))
+
+
+def _read_options(arguments: Sequence[str]) -> Namespace:
     parser = SubcommandParser(prog="binary-checks known lint", description=_PURPOSE)
     add = parser.add_argument
     add("list", metavar="LIST", help="a file of [[known_problems]]")
@@ -46,34 +69,20 @@ def run(arguments: Sequence[str]) -> int:
         metavar="NAME_OR_TOML",
         help="a profile whose own checks are known, too; runs their code",
     )
-    options = parser.parse_args(arguments)
-    name = options.list
-    content = read_named(Path(name), LARGEST_LIST, f"{LIST}{name}")
+    return parser.parse_args(arguments)
+
+
+def _read_rules(options: Namespace) -> LintRules:
+    """What the list is held against; runs the code of the profile's own checks."""
     own = load_profile(options.profile).checks if options.profile else ()
     checks, _ = find_declared(map(load_own_checks, own))
-    rules = LintRules(
+    return LintRules(
         now=datetime.now(timezone.utc),
         checks=[check.id for check in checks],
         renamed=find_renamed(checks),
         cells=read_matrix(Path(options.cells)).cells if options.cells else None,
         most_days=options.days,
     )
-    try:
-        listed = read_known_list(content, name)
-    except ProfileError as error:
-        print(cut(str(error)))
-        return 1
-    headers = find_headers(content.decode("utf-8"), len(listed.entries))
-    found = [*lint_list(listed, rules)]
-    for number, said in found[:MOST_OF_A_RUN]:
-        line = f" (line {headers[number] + 1})" if headers and number is not None else ""
-        entry = "" if number is None else f" known_problems[{number}]{line}:"
-        print(cut(one_line(f"{name}:{entry} {said}")))
-    if len(found) > MOST_OF_A_RUN:
-        print(f"and {len(found) - MOST_OF_A_RUN:,} more")
-    if not found:
-        print(f"{one_line(name)}: nothing wrong in {count(len(listed.entries), 'known problem')}")
-    return int(bool(found))
 
 
 def _days(text: str) -> int:

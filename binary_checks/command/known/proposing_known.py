@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 
@@ -24,21 +24,7 @@ _MOST_DAYS = 92
 
 def run(arguments: Sequence[str]) -> int:
     """Print them; returns the exit status."""
-    parser = SubcommandParser(prog="binary-checks known propose", description=_PURPOSE)
-    add = parser.add_argument
-    add("night", metavar="DATE", nargs="?", help="its date (default: the newest)")
-    parser.add_store()
-    add("--owner", metavar="NAME", default="", help="who is responsible for the entries")
-    add("--issue", metavar="URL", default="", help="where the problems are tracked")
-    add(
-        "--check",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="only problems of this check (repeatable)",
-    )
-    add("--days", metavar="N", type=_days, default=14, help="days until they expire (default: 14)")
-    options = parser.parse_args(arguments)
+    options = _read_options(arguments)
     store = open_store(options.store)
     night = read_date(options.night) if options.night else _find_last(store)
     plan = demand_plan(store, night)
@@ -81,6 +67,24 @@ def _find_last(store: Store) -> str:
     if not nights:
         raise ProfileError(f"known propose: {store.url}: it has no nights yet")
     return nights[-1]
+
+
+def _read_options(arguments: Sequence[str]) -> Namespace:
+    parser = SubcommandParser(prog="binary-checks known propose", description=_PURPOSE)
+    add = parser.add_argument
+    add("night", metavar="DATE", nargs="?", help="its date (default: the newest)")
+    parser.add_store()
+    add("--owner", metavar="NAME", default="", help="who is responsible for the entries")
+    add("--issue", metavar="URL", default="", help="where the problems are tracked")
+    add(
+        "--check",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="only problems of this check (repeatable)",
+    )
+    add("--days", metavar="N", type=_days, default=14, help="days until they expire (default: 14)")
+    return parser.parse_args(arguments)
 
 
 def _read_failed(store: Store, plan: NightPlan) -> tuple[list[FailedProblem], list[str]]:

@@ -24,7 +24,6 @@ from binary_checks.profile.cell_conditions import read_condition
 FIELDS = ("project", "kind", *AXES, "version", "subdir")
 """By which artifacts are chosen, in the order in which they are shown."""
 _HEX = re.compile("[0-9a-f]{7,64}")
-_GLOB = frozenset("*?[")
 _PYTHON = re.compile(r"(?:3\.\d{1,2})t?")
 _FEW = 4
 

@@ -20,7 +20,7 @@ from binary_checks.model.requests import ReleaseRequest
 from binary_checks.trees import open_part, open_tree
 from binary_checks.trees.file_bytes import open_bytes
 
-_LONGEST = 16 << 20  # bytes of METADATA or index.json
+LONGEST_TEXT = 16 << 20  # bytes of METADATA or index.json
 _LONGEST_STATING = 1 << 20  # bytes of a file that says the commit
 _MOST_STATING = 8
 _INDEX = "info/index.json"
@@ -60,8 +60,8 @@ def _find(package: Package, name: str) -> Member:
     found = next((each for each in package.members[::-1] if each.archive_name == name), None)
     if found is None or not found.sha256:
         raise PackageError(f"{package.file_name}: it has no {name} that can be read")
-    if found.size > _LONGEST:
-        raise PackageError(f"{package.file_name}: {name}: {found.size} bytes, over {_LONGEST}")
+    if found.size > LONGEST_TEXT:
+        raise PackageError(f"{package.file_name}: {name}: {found.size} bytes, over {LONGEST_TEXT}")
     return found
 
 
@@ -95,11 +95,11 @@ def _read_members(path: Path, wanted: list[Member], *, in_part: bool = False) ->
     if not wanted:
         return {}
     with ExitStack() as files:
-        tree = _open(path, files, in_part=in_part)
+        tree = open_texts(path, files, in_part=in_part)
         return {each.archive_name: _read(path, tree, each) for each in wanted}
 
 
-def _open(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
+def open_texts(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
     """The whole tree, or of a ``.conda`` the part that says what it is."""
     if in_part:
         try:
@@ -112,7 +112,7 @@ def _open(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
 def _read(path: Path, tree: Tree, member: Member) -> bytes:
     for entry in (each for each in tree.entries() if each.name == member.archive_name):
         try:
-            content = _join(tree.pieces(entry))
+            content = join_text(tree.pieces(entry))
         except BrokenDataError:
             continue
         if hash_content(content) == member.sha256:
@@ -120,12 +120,13 @@ def _read(path: Path, tree: Tree, member: Member) -> bytes:
     raise PackageError(f"{path.name}: {member.archive_name}: not as it was when inspected")
 
 
-def _join(pieces: Iterator[bytes]) -> bytes:
+def join_text(pieces: Iterator[bytes]) -> bytes:
+    """All of it. Raises BrokenDataError where it is longer than a text may be."""
     content = bytearray()
     for piece in pieces:
         content += piece
-        if len(content) > _LONGEST:
-            raise BrokenDataError("too long")
+        if len(content) > LONGEST_TEXT:
+            raise BrokenDataError(f"more than {LONGEST_TEXT:,} bytes")
     return bytes(content)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from email.parser import BytesHeaderParser
 from pathlib import Path
 from typing import IO, Any
@@ -18,10 +18,10 @@ from binary_checks.errors import (
     BrokenDataError,
     PackageError,
     RecordError,
-    Unavailable,
 )
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.named_axes import find_lie
+from binary_checks.fleet.artifacts.package_texts import join_text, open_texts
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import demand_facts
 from binary_checks.fleet.store.store_names import (
@@ -29,11 +29,7 @@ from binary_checks.fleet.store.store_names import (
     metadata_name,
     package_name,
 )
-from binary_checks.model.protocols import Tree, TreeEntry
-from binary_checks.trees import open_part, open_tree
-from binary_checks.trees.file_bytes import open_bytes
 
-_LONGEST = 16 << 20  # bytes of METADATA or index.json
 _INDEX = "info/index.json"
 _KINDS = {"whl": "wheel", "conda": "conda"}
 
@@ -173,28 +169,9 @@ def _read_members(
     path: Path, wanted: Callable[[str], bool], *, in_part: bool = False
 ) -> list[bytes]:
     with ExitStack() as files:
-        tree = _open(path, files, in_part=in_part)
+        tree = open_texts(path, files, in_part=in_part)
         listed = [entry for entry in tree.entries() if wanted(entry.name)]
-        return [_join(entry, tree.pieces(entry)) for entry in listed]
-
-
-def _open(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
-    """The whole tree, or of a ``.conda`` the part that says what it is."""
-    if in_part:
-        try:
-            return open_part(files.enter_context(open_bytes(path)), files)
-        except Unavailable:  # .tar.bz2
-            pass
-    return files.enter_context(closing(open_tree(path)))
-
-
-def _join(entry: TreeEntry, pieces: Iterator[bytes]) -> bytes:
-    content = bytearray()
-    for piece in pieces:
-        content += piece
-        if len(content) > _LONGEST:
-            raise PackageError(f"{entry.name}: more than {_LONGEST} bytes")
-    return bytes(content)
+        return [join_text(tree.pieces(entry)) for entry in listed]
 
 
 def _verify_companions(store: Store, artifact: Artifact, names: Mapping[str, int]) -> Iterator[str]:
