@@ -66,7 +66,7 @@ def demand_sound(artifact: Artifact) -> None:
     if artifact.size < 0:
         raise OddityError("size: less than 0")
     demand_part("file_name", artifact.file_name)
-    if artifact.file_name in RESERVED_NAMES:
+    if artifact.file_name.lower() in RESERVED_NAMES:  # file systems that know no case are many
         raise OddityError(f"file_name: {artifact.file_name} is a name that the store reserves")
     demand_part("project", artifact.project)
     if artifact.subdir:

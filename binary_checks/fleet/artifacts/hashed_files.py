@@ -48,7 +48,8 @@ def hash_file(path: Path) -> HashedFile:
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    times = (found.st_mtime_ns, found.st_ctime_ns)  # the second one nobody can put back
+    return (found.st_dev, found.st_ino, found.st_size, *times)
 
 
 def hash_content(content: bytes) -> str:
@@ -56,11 +57,19 @@ def hash_content(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def hash_pieces(pieces: Iterable[bytes], file: IO[bytes] | None = None) -> str:
-    """The SHA-256 of all of them, which are written to the file, if there is one."""
-    digest = hashlib.sha256()
+def hash_pieces(
+    pieces: Iterable[bytes], file: IO[bytes] | None = None, most: int | None = None
+) -> str:
+    """The SHA-256 of all of them, which are written to the file, if there is one.
+
+    Of more than so many bytes it is one of the beginning: others than were asked for.
+    """
+    digest, size = hashlib.sha256(), 0
     for piece in pieces:
         digest.update(piece)
+        size += len(piece)
+        if most is not None and size > most:
+            break
         if file is not None:
             file.write(piece)
     return digest.hexdigest()

@@ -142,5 +142,5 @@ def _keep_file(store: Store, name: str, file: HashedFile) -> None:
             store.delete(name)  # else its bytes would never be those that the name promises
             raise StoreError(f"{file.path.name}: it changed while it was pushed")
         return
-    if hash_pieces(store.pieces(name)) != file.sha256:
+    if hash_pieces(store.pieces(name), most=file.size) != file.sha256:
         raise StoreError(f"{store.url}: {name}: holds other bytes than its name says")

@@ -28,8 +28,9 @@ from binary_checks.profile.cell_conditions import read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 from binary_checks.regular_files import read_named
 
-_LARGEST = 4 << 20  # bytes of the file
+_LARGEST = 1 << 20  # bytes of the file
 _LARGEST_KEY = 16 << 10
+_MOST_CHANNELS = 200
 _TOP = {"channels": dict, "keys": list, "own_families": tuple[str, ...]}
 _KEY = {"name": str, "file": str, "public": str}
 _GATE: dict[str, Any] = {
@@ -91,7 +92,7 @@ class _PolicyReader:
     def __init__(self, content: bytes, path: Path, named: str, today: date) -> None:
         self._folder, self._named, self._today = path.parent, named, today
         self._tables = parse_toml(content, named)
-        self._content = content
+        self._content, self._lines = content, content.decode("utf-8").splitlines()
         self._warnings: list[str] = []
         self._families = dict.fromkeys(FAMILIES, "")
 
@@ -103,6 +104,8 @@ class _PolicyReader:
         channels = self._take("channels", {})
         if not channels:
             raise ProfileError(f"{self._named}: it has no [channels.NAME]: nothing is gated")
+        if len(channels) > _MOST_CHANNELS:
+            raise ProfileError(f"{self._named}: channels: more than {_MOST_CHANNELS} of them")
         gates = {name: self._read_gate(name, row, keys) for name, row in channels.items()}
         return GatePolicy(
             source=self._named, gates=gates, keys=(*keys.values(),), warnings=tuple(self._warnings)
@@ -117,8 +120,7 @@ class _PolicyReader:
     def _say(self, header: str) -> str:
         """Where a table stands: with its line, if it has one of its own."""
         pattern = re.compile(rf"[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\]")
-        lines = self._content.decode("utf-8").splitlines()
-        found = (number for number, line in enumerate(lines, 1) if pattern.match(line))
+        found = (number for number, line in enumerate(self._lines, 1) if pattern.match(line))
         return next((f" (line {number})" for number in found), "")
 
     def _rows(

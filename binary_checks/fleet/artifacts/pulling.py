@@ -23,6 +23,7 @@ class PulledFile:
 
     path: str  # below the folder
     sha256: str
+    size: int
     stored: str = ""  # the name of the object that has its bytes; "": they are here
     content: bytes = b""
 
@@ -57,12 +58,15 @@ def _list_files(artifacts: Iterable[Artifact]) -> list[PulledFile]:
 
 def _list_own(artifact: Artifact) -> Iterator[PulledFile]:
     digest, name = artifact.sha256, artifact.file_name
-    yield PulledFile(path=name, sha256=digest, stored=package_name(digest, name))
+    yield PulledFile(
+        path=name, sha256=digest, size=artifact.size, stored=package_name(digest, name)
+    )
     for each in artifact.companions:
         stored = companion_name(digest, each.sha256, each.path)
-        yield PulledFile(path=each.path, sha256=each.sha256, stored=stored)
+        yield PulledFile(path=each.path, sha256=each.sha256, size=each.size, stored=stored)
     properties = write_properties(artifact)
-    yield PulledFile(path=f"{name}.meta", sha256=hash_content(properties), content=properties)
+    known = hash_content(properties)
+    yield PulledFile(path=f"{name}.meta", sha256=known, size=len(properties), content=properties)
 
 
 def _is_there(folder: Path, file: PulledFile) -> bool:
@@ -93,7 +97,7 @@ def _fetch(store: Store, folder: Path, file: PulledFile) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("xb") as target:
             pieces = store.pieces(file.stored) if file.stored else (file.content,)
-            found = hash_pieces(pieces, target)
+            found = hash_pieces(pieces, target, file.size)
             if found != file.sha256:
                 raise StoreError(
                     f"{store.url}: {file.stored}: other bytes than artifact.json says: sha256 "

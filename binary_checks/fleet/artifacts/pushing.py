@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from binary_checks.documents.decoding import OddityError
 from binary_checks.documents.facts_reader import Statement
-from binary_checks.errors import ProfileError
+from binary_checks.errors import PackageError, ProfileError
 from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.artifact_records import demand_sound
 from binary_checks.fleet.artifacts.axis_claims import AxisValue
 from binary_checks.fleet.artifacts.channel_members import (
     demand_channel,
@@ -75,6 +77,10 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
         )
         artifact = derive(file, statement, texts, commit, request.stated)
         artifact = add_companions(artifact, request.companions)
+        try:
+            demand_sound(artifact)
+        except OddityError as error:  # what the package says of itself
+            raise PackageError(f"{path.name}: {error}") from None
         for channel in request.channels:
             demand_free(store, channel, artifact)
         incoming = Incoming(

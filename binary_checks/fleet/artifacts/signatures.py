@@ -29,6 +29,10 @@ _LARGEST_KEY = 16 << 10  # bytes of a file
 _MOST_SIGNATURES = 64
 _PUBLIC = bytes.fromhex("302a300506032b6570032100")  # SubjectPublicKeyInfo of ed25519 (RFC 8410)
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s+([A-Za-z0-9+/=\s]*?)-----END \1-----")
+_BARE = re.compile(
+    r"[0-9a-f]{64,}|(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+_-][A-Za-z0-9+/_-]{42,}={0,2}"
+)
+"""32 bytes at least, in hexadecimal or in base64; a path that is missing rarely looks like that."""
 _INSTALL = "signatures need the extra sign: pip install 'binary-checks[sign]'"
 
 
@@ -189,7 +193,7 @@ def write_envelope(payload: bytes, keys: Iterable[SigningKey] = ()) -> bytes:
 
 def load_signing_key(path: str, passphrase: bytes | None = None) -> SigningKey:
     """The private key in a PEM file (PKCS #8). Raises ProfileError, which never repeats a key."""
-    if "-----" in path or "\n" in path:
+    if "-----" in path or "\n" in path or _is_key(path):
         said = "the name of a file is asked for, and this looks like a key; treat it as disclosed"
         raise ProfileError(f"--key: {said}")
     where = f"--key {one_line(path)}"
@@ -215,18 +219,25 @@ def load_signing_key(path: str, passphrase: bytes | None = None) -> SigningKey:
     return SigningKey(CryptoSigner(key))
 
 
+def _is_key(text: str) -> bool:
+    """Whether it may be a key without its PEM header, and is not the name of a file."""
+    return _BARE.fullmatch(text) is not None and not os.path.lexists(text)
+
+
 def read_passphrase(variable: str, path: str) -> bytes | None:
-    """The passphrase in an environment variable of that name, or in a file. Raises ProfileError."""
+    """The passphrase in an environment variable of that name, or in a file.
+
+    Raises ProfileError, which repeats neither: somebody may have given the passphrase itself.
+    """
     if variable and path:
         raise ProfileError("--passphrase-env and --passphrase-file: give one of them")
     if variable:
         found = os.environ.get(variable)
         if not found:
-            raise ProfileError(f"--passphrase-env {one_line(variable)}: no such variable")
+            raise ProfileError("--passphrase-env: no environment variable of that name has a text")
         return found.encode()
     if path:
-        where = f"--passphrase-file {one_line(path)}"
-        return _read_secret(Path(path), where).rstrip(b"\r\n") or None
+        return _read_secret(Path(path), "--passphrase-file").rstrip(b"\r\n") or None
     return None
 
 

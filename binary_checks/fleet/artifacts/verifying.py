@@ -182,7 +182,8 @@ def _verify_index(store: Store, index: DerivedIndex) -> Iterator[str]:
         hint = "`binary-checks artifact index` writes it"
         yield f"its index does not match its members: {names}{more}; {hint}"
     for name in sorted(index.files.keys() - {*differing}):
-        if hash_object(store, name)[0] != index.files[name].sha256:
+        file = index.files[name]
+        if hash_object(store, name, most=file.size) != (file.sha256, file.size):
             yield f"{name}: has other bytes than the package that it stands for"
 
 

@@ -77,7 +77,9 @@ def demand_facts(store: Store, name: str, sha256: str) -> None:
     with tempfile.TemporaryDirectory(prefix="facts-") as folder:
         packed, path = Path(folder) / "packed", Path(folder) / name.rpartition("/")[2]
         with packed.open("wb") as file:
-            file.writelines(store.pieces(name))
+            for piece in store.pieces(name):
+                if file.write(piece) and file.tell() > _LARGEST:
+                    raise RecordError(f"{store.url}: {name}: more than {_LARGEST} bytes")
         _unpack(packed, path, f"{store.url}: {name}")
         _identify(path, sha256)
 

@@ -60,6 +60,7 @@ def test_its_document_is_as_the_schema_says() -> None:
         (changed(size=-1), "size: less than 0"),
         (changed(file_name="../x.whl"), "file_name: '../x.whl' names no object"),
         (changed(file_name="artifact.json"), "a name that the store reserves"),
+        (changed(file_name="Verdicts"), "a name that the store reserves"),
         (changed(project="a/b"), "project: 'a/b' names no object"),
         (changed(surprise=1), 'unknown field "surprise"'),
         (changed(record=[]), "record: not an object"),

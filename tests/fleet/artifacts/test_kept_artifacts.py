@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -196,3 +197,16 @@ def test_conda_packages_of_one_name_are_one_in_each_subdir(
     assert [(each.subdir, each.file_name, each.sha256) for each in list_members(folder_store)] == [
         (each.subdir, name, each.sha256) for each in made
     ]
+
+
+def test_a_file_that_changes_and_has_its_times_put_back_leaves_nothing(
+    folder_store: Store, tmp_path: Path
+) -> None:
+    artifact, incoming = make_artifact(tmp_path, b"the bytes")
+    path = incoming.file.path
+    before = path.stat()
+    path.write_bytes(b"BAD bytes")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(StoreError, match=f"{WHEEL}: it changed while it was pushed"):
+        keep_artifact(folder_store, artifact, incoming)
+    assert names(folder_store) == []

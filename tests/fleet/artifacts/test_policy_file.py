@@ -217,3 +217,14 @@ def test_the_policy_in_the_documentation_is_one(tmp_path: Path) -> None:
     assert [key.name for key in gate.keys] == ["ci"]
     assert len(gate.rules) == 2
     assert len(gate.waivers) == 1
+
+
+def test_a_policy_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    for text, fault in (
+        ("#" * (1 << 20) + "\n", "more than 1,048,576 bytes"),
+        ("".join(f"[channels.c{at}]\n" for at in range(201)), "channels: more than 200 of them"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ProfileError, match=fault):
+            read_policy(path, TODAY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -162,3 +163,21 @@ def test_properties_are_escaped_as_java_reads_them() -> None:
     assert lines == sorted(lines)
     assert not any("2026" in line for line in lines)
     assert write_properties(replace(artifact, pushed="later")) == write_properties(artifact)
+
+
+def test_no_more_is_fetched_than_the_document_says(
+    folder_store: Store, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = keep(folder_store, tmp_path)
+    sent = []
+
+    def pieces(_: str) -> Iterator[bytes]:  # of a server that never ends
+        while True:
+            sent.append(1)
+            yield b"x" * 64
+
+    monkeypatch.setattr(folder_store, "pieces", pieces)
+    with pytest.raises(StoreError, match=r"other bytes than artifact\.json says"):
+        pull(folder_store, [artifact], folder)
+    assert len(sent) == 1
+    assert listed(folder) == {}

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from binary_checks.errors import ArtifactRefusedError, BinaryChecksError, ProfileError
+from binary_checks.errors import (
+    ArtifactRefusedError,
+    BinaryChecksError,
+    PackageError,
+    ProfileError,
+)
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes
 from binary_checks.fleet.artifacts.channel_members import list_members
 from binary_checks.fleet.artifacts.deriving import StatedArtifact
@@ -236,3 +241,10 @@ def test_a_variant_of_which_nothing_is_found_is_remarked(kept: Store, tmp_path: 
         "its variant is cu130 (set by hand), but no object holds device code or needs a library of "
         "an accelerator",
     )
+
+
+def test_a_package_that_names_a_folder_elsewhere_is_refused(kept: Store, tmp_path: Path) -> None:
+    package = build_conda(tmp_path, index_changes={"subdir": "../../x"})
+    with pytest.raises(PackageError, match=r"subdir: '../../x' names no object of a store"):
+        push(kept, package)
+    assert [*kept.names("packages/")] == []

@@ -260,7 +260,7 @@ def test_a_passphrase_comes_from_a_variable_or_a_file(
         load_signing_key(str(locked))
     with pytest.raises(ProfileError, match="or another passphrase"):
         load_signing_key(str(locked), b"wrong")
-    with pytest.raises(ProfileError, match="no such variable"):
+    with pytest.raises(ProfileError, match="no environment variable of that name"):
         read_passphrase("NO_SUCH_VARIABLE", "")
     with pytest.raises(ProfileError, match="give one of them"):
         read_passphrase("A", "b")
@@ -303,3 +303,24 @@ def test_nothing_but_signing_and_verifying_imports_the_library() -> None:
         "sys.exit(str(found) if found else 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("secret", ["ab" * 32, "Qa+/9" * 9, "MC4CAQAwBQYDK2VwBCIEI" * 3 + "a=="])
+def test_a_key_without_its_header_is_never_repeated(secret: str) -> None:
+    with pytest.raises(ProfileError, match="looks like a key; treat it as disclosed") as refused:
+        load_signing_key(secret)
+    assert secret not in str(refused.value)
+
+
+def test_a_file_with_a_long_name_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, _ = make_key(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    key.rename("k" * 64)
+    assert load_signing_key("k" * 64).public
+
+
+@pytest.mark.parametrize("given", [("hunter2", ""), ("", "hunter2"), ("", "/hunter2\0")])
+def test_a_passphrase_in_the_place_of_its_name_is_never_repeated(given: tuple[str, str]) -> None:
+    with pytest.raises(ProfileError) as refused:
+        read_passphrase(*given)
+    assert "hunter2" not in str(refused.value)

@@ -329,3 +329,19 @@ def test_a_host_that_may_only_read_verifies_and_is_told_that_it_may_not_write(
     (line,) = capsys.readouterr().err.splitlines()
     assert "cannot be written: the server answers 403" in line
     assert run(["verify", "--store", url]) == 1
+
+
+def test_bytes_without_end_are_not_fetched(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+
+    def pieces(_: str) -> Iterator[bytes]:  # of a server that never ends
+        while True:
+            sent.append(1)
+            yield b"x" * 65536
+
+    monkeypatch.setattr(kept, "pieces", pieces)
+    faults = find(kept, "release")
+    names = {each.file_name for each in artifacts_of(kept).values()}
+    longer = {fault.partition(": ")[0] for fault in faults if ": it has more than " in fault}
+    assert longer == names
+    assert len(sent) < 10
