@@ -32,7 +32,7 @@ def read_identifiers(text: str, named: str, project: str) -> ForeignMatrix:
         found = _IDENTIFIER.fullmatch(identifier)
         if found is None:
             raise ProfileError(
-                f"{where}: {identifier!r:.60} is no identifier of cibuildwheel, as "
+                f"{where}: {identifier!r:.60} is not a cibuildwheel identifier, as "
                 "cp312-manylinux_x86_64 is"
             )
         if reason := _find_reason(found):
@@ -78,7 +78,7 @@ def _find_reason(found: re.Match[str]) -> str:
     """Why no cell stands for it; "" where one does."""
     python, _, _, system, _ = found.groups()
     if python in _PYTHONS:
-        return f"{_PYTHONS[python]}: cells have CPython alone"
+        return f"{_PYTHONS[python]}: cells support only CPython"
     if system in _FOREIGN:
         return f"{_FOREIGN[system]}: cells have no such system"
     return ""

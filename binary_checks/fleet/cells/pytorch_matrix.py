@@ -147,7 +147,7 @@ def _find_host(texts: Mapping[str, str], host: str, where: str) -> tuple[str, st
         return "linux", "x86_64"
     if not host:
         raise ProfileError(
-            f"{where}: no validation_runner says of which system it is; name that by --system"
+            f"{where}: no validation_runner says of which system it is; name it with --system"
         )
     system, _, architecture = host.partition("-")
     return system, architecture

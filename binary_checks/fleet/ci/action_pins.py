@@ -50,7 +50,7 @@ def _read_pin(name: str, row: Any, where: str) -> ActionPin:
         raise ProfileError(f"{where}: commit: not the 40 hexadecimal digits of a commit")
     if not TAG.fullmatch(said.get("tag", "")):
         raise ProfileError(
-            f"{where}: a pin without its tag says nobody which version it is; "
+            f"{where}: a pin needs its tag, which tells people the version; "
             f"`binary-checks ci pin {name}@TAG` prints both"
         )
     return ActionPin(name=name, **said)
@@ -59,5 +59,5 @@ def _read_pin(name: str, row: Any, where: str) -> ActionPin:
 def demand_pin(pins: Mapping[str, ActionPin], name: str) -> ActionPin:
     """The pin of an action that is used. Raises ProfileError where there is none."""
     if name not in pins:
-        raise ProfileError(f"ci.actions: {name} is used and not pinned")
+        raise ProfileError(f"ci.actions: {name} is used but not pinned")
     return pins[name]

@@ -41,7 +41,7 @@ def list_moved(pins: Sequence[ActionPin], server: str = SERVER) -> Iterator[str]
 def list_tags(name: str, server: str = SERVER) -> Mapping[str, str]:
     """The commits of all tags of an action's repository. Raises GatherError."""
     if not server.startswith(("https://", "file://")):
-        raise ProfileError(f"ci pin: --server: {server!r:.100} is no https:// or file:// URL")
+        raise ProfileError(f"ci pin: --server: {server!r:.100} is not an https:// or file:// URL")
     repository = "/".join(name.split("/")[:2])
     url = f"{server.rstrip('/')}/{repository}"
     found: dict[str, str] = {}

@@ -145,7 +145,7 @@ def _demand_consistent(settings: CiSettings, where: str) -> None:
         if not 0 < getattr(settings, key) <= limit:
             raise ProfileError(f"{where}: {key}: {getattr(settings, key):g} is not in 1..{limit:,}")
     if settings.jobs and "github" not in settings.systems:
-        raise ProfileError(f"{where}: jobs: none of systems makes them; only github does")
+        raise ProfileError(f"{where}: jobs: only github has them, and it is not among 'systems'")
     lacking = [
         ("built", "store"),
         ("published", "built"),
@@ -184,7 +184,7 @@ def _demand_texts(settings: CiSettings, where: str) -> None:
     demand_public(settings.store, f"{where}: store")
     for key in ("policy", "store"):
         if getattr(settings, key).startswith("-"):
-            raise ProfileError(f"{where}: {key}: it begins like an option")
+            raise ProfileError(f"{where}: {key}: it looks like an option")
 
 
 def demand_text(text: str, where: str) -> None:
@@ -212,7 +212,7 @@ def _demand_names(settings: CiSettings, where: str) -> None:
             )
     for name in settings.environment:
         if not _VARIABLE.fullmatch(name) or _RESERVED.fullmatch(name):
-            raise ProfileError(f"{where}: environment: {name!r:.40} is no variable of yours")
+            raise ProfileError(f"{where}: environment: {name!r:.40} is not yours to set")
         if _SECRET.search(name):
             raise ProfileError(f"{where}: environment: {name}: name it in 'secrets', without value")
     if not _CRON.fullmatch(settings.schedule):

@@ -94,12 +94,12 @@ def read_workflows(value: object, where: str) -> dict[str, OwnWorkflow]:
     for name, row in convert(value, dict, where).items():
         place = f"{where}.{name}"
         if not _NAME.fullmatch(name) or name.startswith(_RESERVED):
-            raise ProfileError(f"{place}: {name!r:.60} is no name for a workflow of yours")
+            raise ProfileError(f"{place}: {name!r:.60} cannot be the name of a workflow of yours")
         table = convert(row, dict, place)
         reject_unknown(table, _WORKFLOW_KEYS, place, "key")
         kinds = {key: convert(table[key], _WORKFLOW_KEYS[key], f"{place}: {key}") for key in table}
         if not any(kinds.values()):
-            raise ProfileError(f"{place}: nothing begins it; name {', '.join(_WORKFLOW_KEYS)}")
+            raise ProfileError(f"{place}: nothing starts it; give {', '.join(_WORKFLOW_KEYS)}")
         found[name] = OwnWorkflow(name=name, **kinds)
     return found
 
@@ -142,7 +142,7 @@ def _read_matrix(value: object, where: str) -> dict[str, tuple[str, ...]]:
     found = {}
     for axis, values in convert(value, dict, where).items():
         if not _AXIS.fullmatch(axis) or axis in ("runner", "python"):
-            raise ProfileError(f"{where}: {axis!r:.60} is no name for an axis")
+            raise ProfileError(f"{where}: {axis!r:.60} cannot be the name of an axis")
         found[axis] = convert(values, tuple[str, ...], f"{where}: {axis}")
         if not found[axis]:
             raise ProfileError(f"{where}: {axis}: an empty list makes no job")
@@ -181,7 +181,7 @@ def _demand_job(
     """Raise ProfileError for a name that is no job's, or is another one's, or is not there yet."""
     reject_unknown([job.workflow], workflows, f"{job.where}: workflow", "workflow")
     if not _NAME.fullmatch(job.name):
-        raise ProfileError(f"{job.where}: name: {job.name!r:.60} is no name for a job")
+        raise ProfileError(f"{job.where}: name: {job.name!r:.60} cannot be the name of a job")
     if (job.workflow, job.name) in seen:
         raise ProfileError(f"{job.where}: {job.workflow} has a job {job.name} already")
     before = {name: name for workflow, name in seen if workflow == job.workflow}
@@ -191,5 +191,5 @@ def _demand_job(
     reject_unknown(job.environment, {"name": "", "url": ""}, f"{job.where}: environment", "key")
     for folder in (*job.takes, *job.leaves, *job.keeps):
         if not _NAME.fullmatch(folder):
-            raise ProfileError(f"{job.where}: {folder!r:.60} is no name for a folder")
+            raise ProfileError(f"{job.where}: {folder!r:.60} cannot be the name of a folder")
     seen[job.workflow, job.name] = job.where

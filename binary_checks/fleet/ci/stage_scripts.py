@@ -96,7 +96,7 @@ def _chain(settings: CiSettings, source: str, gpu: bool) -> Iterator[PipelineSta
     build = ShellStep(name="Build", script="".join(f"{line}\n" for line in settings.build))
     yield PipelineStage(
         name="build",
-        steps=(build, ShellStep(name="Hold that dist has something", script=_HOLD_DIST)),
+        steps=(build, ShellStep(name="Check that dist is not empty", script=_HOLD_DIST)),
         leaves=(DIST,),
         environment=constants,
     )

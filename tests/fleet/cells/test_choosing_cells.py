@@ -11,6 +11,7 @@ from binary_checks.command import main
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.cells_file import read_cells
 from binary_checks.fleet.cells.choosing import OneOff, choose_cells, read_one_off
+from tests.fleet.cells.cells_command import listed, refusal
 
 FILE = """\
 [[cells]]
@@ -34,17 +35,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"BINARY_CHECKS_{variable}", raising=False)
     (tmp_path / "cells.toml").write_text(FILE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-
-
-def listed(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
-    assert main(["cells", "--ids", *options]) == 0
-    return capsys.readouterr().out.split()
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert main(["cells", *options]) == 4
-    (line,) = capsys.readouterr().err.splitlines()
-    return line.removeprefix("binary-checks: ")
 
 
 def test_only_narrows_and_several_of_them_are_alternatives(

@@ -15,6 +15,7 @@ import pytest
 from binary_checks.command import main
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cells_file import read_cells
+from tests.fleet.cells.cells_command import listed, refusal
 
 IDENTIFIERS = """\
 cp312-manylinux_x86_64
@@ -71,17 +72,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def listed(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
-    assert main(["cells", "--ids", *options]) == 0
-    return capsys.readouterr().out.split()
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert main(["cells", *options]) == 4
-    (line,) = capsys.readouterr().err.splitlines()
-    return line.removeprefix("binary-checks: ")
-
-
 def write(*entries: Mapping[str, object]) -> str:
     Path("matrix.json").write_text(json.dumps({"include": entries}), encoding="utf-8")
     return "pytorch:matrix.json"
@@ -114,8 +104,8 @@ def test_identifiers_are_cells_and_what_no_cell_stands_for_is_left_out_with_a_re
     assert printed.err.splitlines() == [
         f"warning: cibuildwheel:ids: 1 left out ({identifier}): {reason}"
         for identifier, reason in (
-            ("pp311-manylinux_x86_64", "PyPy: cells have CPython alone"),
-            ("gp312_250-manylinux_x86_64", "GraalPy: cells have CPython alone"),
+            ("pp311-manylinux_x86_64", "PyPy: cells support only CPython"),
+            ("gp312_250-manylinux_x86_64", "GraalPy: cells support only CPython"),
             ("cp313-android_arm64_v8a", "Android: cells have no such system"),
             ("cp313-ios_arm64_iphoneos", "iOS: cells have no such system"),
             ("cp313-pyodide_wasm32", "Pyodide: cells have no such system"),
@@ -212,7 +202,7 @@ def test_where_no_runner_says_it_the_user_does(capsys: pytest.CaptureFixture[str
     said = refusal(capsys, "--from", write(entry))
     assert said == (
         "pytorch:matrix.json: include[0]: no validation_runner says of which system it is; "
-        "name that by --system"
+        "name it with --system"
     )
     assert listed(capsys, "--from", write(entry), "--system", "windows-amd64") == [
         "torch-windows-amd64-3.10-cpu-nightly"
@@ -259,7 +249,10 @@ def test_a_debug_build_and_an_archive_without_an_address_are_left_out(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("cp312-manylinux_x86-64", "line 1: 'cp312-manylinux_x86-64' is no identifier of"),
+        (
+            "cp312-manylinux_x86-64",
+            "line 1: 'cp312-manylinux_x86-64' is not a cibuildwheel identifier",
+        ),
         ("cp312-beos_x86_64", "line 1: cp312-beos_x86_64: a system that is not known"),
         ("zz312-win_amd64", "line 1: zz312-win_amd64: a Python that is not known"),
         ("cp27-win_amd64", "line 1: cp27-win_amd64: a Python that is not known"),
@@ -267,7 +260,7 @@ def test_a_debug_build_and_an_archive_without_an_address_are_left_out(
         ('{"os": "ubuntu"}', "line 1: neither an identifier nor an object whose 'only' is one"),
         ('{"only": ', "line 1: not JSON"),
         ("[" * 100_000, "not JSON"),
-        ("\x00\x1b[31m", "line 1: '\\x00\\x1b[31m' is no identifier"),
+        ("\x00\x1b[31m", "line 1: '\\x00\\x1b[31m' is not a cibuildwheel identifier"),
         ("", "no identifier in it that is a cell"),
         ("pp311-win_amd64", "no identifier in it that is a cell"),
     ],

@@ -262,7 +262,10 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
             "(line 27): it names no machine of: github, gitlab, circleci, azure",
         ),
         (CELLS + CI + 'AWS_SECRET_KEY = "x"\n', "AWS_SECRET_KEY: name it in 'secrets'"),
-        (CELLS + CI + 'CELL_PYTHON = "x"\n', "environment: 'CELL_PYTHON' is no variable of yours"),
+        (
+            CELLS + CI + 'CELL_PYTHON = "x"\n',
+            "environment: 'CELL_PYTHON' is not yours to set",
+        ),
         (
             CELLS + CI.replace("--wheel", "${{ github.head_ref }}"),
             "has an expression of a CI system",
@@ -279,7 +282,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         (CELLS + CI + '[ci.actions]\n"actions/checkout" = "v4"\n', "write { commit ="),
         (
             CELLS + CI + f'[ci.actions]\n"actions/checkout" = {{ commit = "{"a" * 40}" }}\n',
-            "'actions/checkout': a pin without its tag says nobody which version it is",
+            "'actions/checkout': a pin needs its tag, which tells people the version",
         ),
         (
             CELLS + CI + '[ci.actions]\n"actions/checkout" = { commit = "abc", tag = "v4" }\n',

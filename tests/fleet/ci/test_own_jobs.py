@@ -110,7 +110,7 @@ steps = [
         ("", "ci.workflows.ci: it has no [[ci.jobs]]"),
         (
             JOB + "#tox",
-            "ci: jobs: none of systems makes them; only github does",
+            "ci: jobs: only github has them, and it is not among 'systems'",
         ),
         (
             JOB.replace('workflow = "ci"', 'workflow = "cj"'),
@@ -128,11 +128,14 @@ steps = [
         ),
         (JOB.replace('"pytest"]', '{ run = "x", uses = "y" }]'), "steps[1]: either run or uses"),
         (JOB.replace("steps = [", "stepz = ["), "unknown key 'stepz'; did you mean 'steps'?"),
-        (JOB.replace('"tests"', '"Tests; x"'), "name: 'Tests; x' is no name for a job"),
-        (JOB.replace("{ pytest =", "{ PATH ="), "matrix: 'PATH' is no name for an axis"),
+        (JOB.replace('"tests"', '"Tests; x"'), "name: 'Tests; x' cannot be the name of a job"),
+        (JOB.replace("{ pytest =", "{ PATH ="), "matrix: 'PATH' cannot be the name of an axis"),
         (JOB + "timeout = 1e9\n", "is not within 6 hours"),
-        (JOB + '[ci.workflows.binary-checks-x]\ntags = ["v*"]\n', "is no name for a workflow"),
-        (JOB + "[ci.workflows.idle]\n", "ci.workflows.idle: nothing begins it"),
+        (
+            JOB + '[ci.workflows.binary-checks-x]\ntags = ["v*"]\n',
+            "cannot be the name of a workflow",
+        ),
+        (JOB + "[ci.workflows.idle]\n", "ci.workflows.idle: nothing starts it"),
     ],
 )
 def test_a_mistaken_job_is_one_line(write: Write, jobs: str, said: str) -> None:

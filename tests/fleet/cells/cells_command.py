@@ -1,0 +1,18 @@
+"""What `binary-checks cells` prints, and how it refuses, as tests read it."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.command import main
+
+
+def listed(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    assert main(["cells", "--ids", *options]) == 0
+    return capsys.readouterr().out.split()
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert main(["cells", *options]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    return line.removeprefix("binary-checks: ")
