@@ -249,12 +249,16 @@ def test_a_holder_on_another_host_is_waited_for_by_one_s_own_clock(
     assert "is dead: taking over" in out
 
 
+def demand_heard(number: signal.Signals) -> None:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("whoever runs the tests ignores that signal, as nohup does: so does a night")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_in_order_and_leaves_nothing_running(
     store: Store, tmp_path: Path, number: signal.Signals
 ) -> None:
-    if signal.getsignal(number) is signal.SIG_IGN:
-        pytest.skip("whoever runs the tests ignores that signal, as nohup does: so does a night")
+    demand_heard(number)
     slow = plan_cell(tmp_path, "slow", "sleep 60")
     keep_plan(store, slow)
     with begin_night(store) as night:
@@ -269,6 +273,7 @@ def test_a_signal_ends_it_in_order_and_leaves_nothing_running(
 
 
 def test_a_second_signal_ends_it_at_once(store: Store, tmp_path: Path) -> None:
+    demand_heard(signal.SIGINT)
     keep_plan(store, plan_cell(tmp_path, "slow", "ignore 60"))
     with begin_night(store) as first:
         wait_for(store, f"night={NIGHT}/running/")
