@@ -26,6 +26,8 @@ from binary_checks.withheld import user_environment
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further try, half of them by chance."""
 _LARGEST = 1 << 30  # bytes that are put at once: conditions hold for no other way to put
+MOST_LISTED = 5_000_000
+"""Objects of one listing; a store of more is no store of ours, or a server that lies."""
 _PIECE = 4 << 20  # bytes that are asked for at once
 _PART = 32 << 20  # bytes, of which S3 takes 10,000
 _PARTS_AT_ONCE = 3
@@ -219,8 +221,13 @@ class BucketStore:
 
     def _list_below(self, folder: str) -> list[Stored]:
         batches = self._obstore.list(self._client, prefix=folder or None, chunk_size=1000)
-        rows = (row for batch in batches for row in batch)
-        return [each for row in rows if (each := _stored(row)) is not None]
+        found: list[Stored] = []
+        for count, row in enumerate((row for batch in batches for row in batch), 1):
+            if count > MOST_LISTED:  # a server may list without end
+                raise StoreError(f"{self.url}: {folder}: more than {MOST_LISTED:,} objects")
+            if (each := _stored(row)) is not None:
+                found.append(each)
+        return found
 
     def _list_level(self, prefix: str) -> tuple[list[str], list[Stored]]:
         """The folders and objects of one level whose names begin so."""

@@ -297,3 +297,13 @@ def test_an_extra_that_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(ProfileError, match=r"pip install 'binary-checks\[fleet\]'"):
         BucketStore(read_settings("s3://bucket", {}))
+
+
+def test_a_listing_without_end_is_one_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        store.create(f"facts/{number}.json", b"")
+    monkeypatch.setattr(s3_store, "MOST_LISTED", 3)
+    with pytest.raises(StoreError, match=r"facts: more than 3 objects"):
+        list(store.names("facts/"))
+    monkeypatch.setattr(s3_store, "MOST_LISTED", 4)
+    assert len(list(store.names("facts/"))) == 4
