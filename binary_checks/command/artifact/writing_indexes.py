@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from binary_checks.command import SubcommandParser, complain
+from binary_checks.command import UNREADABLE, SubcommandParser, complain
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.channel_index import IndexWritten, write_index
 from binary_checks.fleet.artifacts.channel_members import list_channels
@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
         written, place = write_static(store, channels, options.output, base), str(options.output)
     for each in written:
         _tell(each, place)
-    return int(any(each.faults for each in written))
+    return UNREADABLE if any(each.faults for each in written) else 0
 
 
 def _tell(done: IndexWritten, place: str) -> None:

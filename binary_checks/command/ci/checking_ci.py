@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from binary_checks.command.ci.writing_ci import make_parser, places_of, render
+from binary_checks.exit_codes import PROBLEMS
 from binary_checks.lines import one_line
 
 _PURPOSE = "Report CI files that differ from what `binary-checks ci write` would write."
-_DRIFTED = 1
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -30,4 +30,4 @@ def run(arguments: Sequence[str]) -> int:
     print(
         f"{len(drifted)} of {len(files)} files drifted; next: binary-checks ci write {options.file}"
     )
-    return _DRIFTED
+    return PROBLEMS

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from binary_checks.command import SubcommandParser
 from binary_checks.command.cell_listing import read_matrix
+from binary_checks.exit_codes import PROBLEMS
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.lines import one_line
 
@@ -14,7 +15,6 @@ _PURPOSE = (
     "Print lines for [ci.actions] that pin actions to the commits of their tags; without "
     "arguments, report pinned tags that have moved. Asks the repositories of the actions, by git."
 )
-_MOVED = 1
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -50,4 +50,4 @@ def run(arguments: Sequence[str]) -> int:
         print(one_line(line))
     if not moved:
         print(f"{len(pins)} actions are pinned to the commits of their tags")
-    return _MOVED if moved else 0
+    return PROBLEMS if moved else 0

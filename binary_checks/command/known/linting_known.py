@@ -11,6 +11,7 @@ from binary_checks.command import SubcommandParser
 from binary_checks.command.cell_listing import read_matrix
 from binary_checks.declaring import find_renamed
 from binary_checks.errors import ProfileError
+from binary_checks.exit_codes import PROBLEMS
 from binary_checks.fleet.known.editing_lists import find_headers
 from binary_checks.fleet.known.linting import MOST_DAYS, LintRules, lint_list
 from binary_checks.gather.examination import find_declared, load_own_checks
@@ -34,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
         listed = read_known_list(content, name)
     except ProfileError as error:
         print(cut(str(error)))
-        return 1
+        return PROBLEMS
     headers = find_headers(content.decode("utf-8"), len(listed.entries))
     found = [*lint_list(listed, rules)]
     for number, said in found[:MOST_OF_A_RUN]:
@@ -45,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"and {len(found) - MOST_OF_A_RUN:,} more")
     if not found:
         print(f"{one_line(name)}: nothing wrong in {count(len(listed.entries), 'known problem')}")
-    return int(bool(found))
+    return PROBLEMS if found else 0
 
 
 def _read_options(arguments: Sequence[str]) -> Namespace:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from binary_checks.fleet.artifacts.artifact import Artifact, CompanionFile
+from binary_checks.fleet.artifacts.derived_index import DerivedIndex, IndexedMember, derive_index
 from binary_checks.fleet.artifacts.hashed_files import hash_file
 from binary_checks.fleet.artifacts.kept_artifacts import Incoming
 
@@ -41,3 +42,18 @@ def make_artifact(
         sha256=file.sha256, file_name=name, size=file.size, companions=listed, **row
     )
     return artifact, Incoming(file=file, companions=beside)
+
+
+def index_members(members: Iterable[tuple[Artifact, str | None]], base: str = "") -> DerivedIndex:
+    """The index of the channel release; each member with why it is withdrawn, if it is."""
+    listed = [
+        IndexedMember(
+            project=each.project,
+            subdir=each.subdir,
+            file_name=each.file_name,
+            artifact=each,
+            withdrawn=reason,
+        )
+        for each, reason in members
+    ]
+    return derive_index("release", listed, base)

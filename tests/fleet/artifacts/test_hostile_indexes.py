@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.derived_index import IndexedMember, derive_index
 from binary_checks.fleet.store.safe_names import demand_derived
+from tests.fleet.artifacts.made_artifacts import index_members
 
 TOP = "https://example.org/a/b/"
 TAGS = {"html", "head", "meta", "title", "body", "h1", "a", "br"}
@@ -123,19 +123,7 @@ ENDLESS = Artifact(
 def test_no_document_writes_markup_or_leads_elsewhere(
     members: list[tuple[Artifact, str | None]],
 ) -> None:
-    found = derive_index(
-        "release",
-        [
-            IndexedMember(
-                project=each.project,
-                subdir=each.subdir,
-                file_name=each.file_name,
-                artifact=each,
-                withdrawn=reason,
-            )
-            for each, reason in members
-        ],
-    )
+    found = index_members(members)
     for name, page in found.pages.items():
         demand_ours(name, page)
     for name, file in found.files.items():

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.derived_index import DerivedIndex, IndexedMember, derive_index
+from binary_checks.fleet.artifacts.derived_index import DerivedIndex
+from tests.fleet.artifacts.made_artifacts import index_members
 
 RECORD = {
     "name": "demo",
@@ -36,19 +37,7 @@ def conda(
 
 
 def index_of(*artifacts: Artifact, withdrawn: str | None = None) -> DerivedIndex:
-    return derive_index(
-        "release",
-        [
-            IndexedMember(
-                project=each.project,
-                subdir=each.subdir,
-                file_name=each.file_name,
-                artifact=each,
-                withdrawn=withdrawn,
-            )
-            for each in artifacts
-        ],
-    )
+    return index_members((each, withdrawn) for each in artifacts)
 
 
 def read(index: DerivedIndex, subdir: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from binary_checks.fleet.artifacts.derived_index import DerivedIndex, IndexedMem
 from binary_checks.fleet.artifacts.simple_index import read_time, spell_time
 from binary_checks.indexes.simple_page import ListedFile, read_page
 from binary_checks.web.answers import WebAnswer
+from tests.fleet.artifacts.made_artifacts import index_members
 
 TOP = "https://example.org/store/"
 TAG = "py3-none-any"
@@ -27,16 +28,7 @@ def wheel(name: str = "demo-1.0-py3-none-any.whl", number: int = 1, **said: Any)
 
 
 def index_of(*artifacts: Artifact, base: str = "", **withdrawn: str) -> DerivedIndex:
-    members = [
-        IndexedMember(
-            project=each.project,
-            file_name=each.file_name,
-            artifact=each,
-            withdrawn=withdrawn.get(each.project),
-        )
-        for each in artifacts
-    ]
-    return derive_index("release", members, base)
+    return index_members(((each, withdrawn.get(each.project)) for each in artifacts), base)
 
 
 def read(index: DerivedIndex, name: str, kind: str = "text/html") -> list[ListedFile]:
