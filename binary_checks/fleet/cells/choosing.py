@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
@@ -19,7 +20,11 @@ from binary_checks.profile.toml_values import reject_unknown
 ONLY, ALSO, LABELS = "BINARY_CHECKS_ONLY", "BINARY_CHECKS_ALSO", "BINARY_CHECKS_LABELS"
 """Variables that CI sets: conditions, and the labels of a pull request."""
 _BETWEEN = re.compile(r"[;,\n]")
-_LABEL = re.compile(r"cells[ -](only|also|tier): *(.*)")
+_KINDS = ("only", "also", "tier")
+_SPELLED = "'cells only: …', 'cells also: …' or 'cells tier: …'"
+_LABEL = re.compile(rf"cells[ -]({'|'.join(_KINDS)}): *(.*)")
+_NEAR = re.compile(r"cells?[ -](\w+) *:", re.IGNORECASE)
+"""How a label begins that may have been mistyped; others are about something else."""
 _MOST = 100  # conditions, each of which is held against every cell
 
 
@@ -81,7 +86,8 @@ def read_one_off(
     """What options and the variables of CI ask for together. Raises ProfileError.
 
     Labels are anybody's words: only those that begin with ``cells only:``, ``cells also:`` and
-    ``cells tier:`` count. A label's tier can only be more than the option's.
+    ``cells tier:`` count, and a mistyped one is refused. A label's tier can only be more than the
+    option's.
     """
     outside = [*_read_environment(environment)]
     for each in outside:
@@ -115,6 +121,8 @@ def _read_environment(environment: Mapping[str, str]) -> Iterator[_Asked]:
             if found[1] == "tier" and found[2] not in TIERS:
                 raise ProfileError(f"{LABELS}: {label:.80}: not one of: {', '.join(TIERS)}")
             yield _Asked(LABELS, found[1], found[2])
+        elif (near := _NEAR.match(label)) and get_close_matches(near[1].lower(), _KINDS):
+            raise ProfileError(f"{LABELS}: {label:.80}: not {_SPELLED}")
 
 
 def _split(text: str) -> list[str]:

@@ -96,7 +96,7 @@ def test_variables_do_the_same_and_are_said_aloud(
 
 
 def test_of_the_labels_of_a_pull_request_only_ours_count() -> None:
-    labels = "bug, cells only: variant=cu*,cells also: python=3.13\ncells tier: merge;only: docs"
+    labels = "cells only: variant=cu*,cells also: python=3.13\ncells tier: merge;cells biology: x"
     found = read_one_off({"BINARY_CHECKS_LABELS": labels}, tier="pr")
     assert [condition.written for _, condition in found.only] == ["variant=cu*"]
     assert [condition.written for _, condition in found.also] == ["python=3.13"]
@@ -138,6 +138,8 @@ def test_a_hundred_conditions_are_not_too_many() -> None:
     [
         ("ONLY", "variant=rocm*", "BINARY_CHECKS_ONLY 'variant=rocm*' matches no cell"),
         ("ALSO", "cu130", "BINARY_CHECKS_ALSO: cu130: not AXIS=GLOB, as variant=cu* is"),
+        ("LABELS", "cells onyl: x=1", "BINARY_CHECKS_LABELS: cells onyl: x=1: not 'cells only: …'"),
+        ("LABELS", "Cells only: x=1", "BINARY_CHECKS_LABELS: Cells only: x=1: not 'cells only: …'"),
         ("LABELS", "cells only: x=1", "BINARY_CHECKS_LABELS: unknown axis 'x'"),
         (
             "LABELS",
