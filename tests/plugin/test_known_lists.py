@@ -110,7 +110,7 @@ def test_the_copy_that_stands_in_is_said(run: Run, index: PackageIndex, tmp_path
     index.conduct["/known.toml"].failures = [500] * 9
     ended = judge(run, wheel, "--binary-known-problems", url)
     assert ended.ret == 0
-    ended.stdout.fnmatch_lines([f"known problems {url}: answers 500*; the copy of * holds, *"])
+    ended.stdout.fnmatch_lines([f"known problems {url}: answers 500*; the copy of * is used, *"])
     (held,) = result(tmp_path)["known_lists"]
     assert held["cached"] is True
     assert held["remark"].startswith("answers 500")

@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
         return UNREADABLE
     if len(found) > 1 and not options.all:
         complain(
-            f"{len(found)} artifacts match, they differ in {tell_differences(found)}: choose "
+            f"{len(found)} artifacts match; they differ in {tell_differences(found)}: choose "
             "one with --where, or take --all"
         )
         return UNREADABLE

@@ -96,8 +96,8 @@ def test_several_that_match_are_to_be_meant(tmp_path: Path) -> None:
     ended = run("pull", tmp_path / "out", "--store", url)
     assert ended.returncode == 1
     assert ended.stderr == (
-        "binary-checks: 2 artifacts match, they differ in version (1.0, 2.0): say which with "
-        "--where, or --all\n"
+        "binary-checks: 2 artifacts match; they differ in version (1.0, 2.0): choose "
+        "one with --where, or take --all\n"
     )
     assert run("pull", tmp_path / "out", "--store", url, "--latest").returncode == 0
     assert run("pull", tmp_path / "out", "--store", url, "--all").returncode == 0
