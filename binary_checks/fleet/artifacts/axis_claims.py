@@ -11,7 +11,7 @@ from binary_checks.fleet.artifacts.artifact import AXES
 from binary_checks.fleet.cells.axis_values import demand_value, family_of
 from binary_checks.knowledge.configurations import choose_stated, choose_value
 from binary_checks.knowledge.stated_values import READERS
-from binary_checks.model import ElfFile, MachOFile, Package
+from binary_checks.model import ElfFile, MachOFile, Package, PeFile
 from binary_checks.model.binary_configuration import (
     BinaryConfiguration,
     ClaimSource,
@@ -23,6 +23,7 @@ from binary_checks.model.binary_configuration import (
 )
 from binary_checks.model.claims import ANY_SYSTEM, PythonClaim
 from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.objects import ObjectFile
 from binary_checks.model.packages import Distribution
 from binary_checks.wording.configuration_texts import say_claim
 
@@ -39,7 +40,8 @@ _ASPECTS: Mapping[str, str] = {
 }
 """By axis what configurations call it."""
 _MACOS = "macos"
-_FORMATS = frozenset({"linux", _MACOS, "windows"})
+_KINDS: Mapping[str, type[ObjectFile]] = {"linux": ElfFile, _MACOS: MachOFile, "windows": PeFile}
+_FORMATS = frozenset(_KINDS)
 """What is said of a system whose objects alone are known, each of another format."""
 _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
     "ios": {"aarch64": "arm64"},
@@ -93,6 +95,8 @@ def derive_axes(
     for axis, aspect in _ASPECTS.items():
         # That nothing of an accelerator was found does not say that it is built for none.
         claims = [each for each in getattr(configuration, aspect).claims if not each.by_absence]
+        if axis in ("system", "architecture") and _carries_others(package):
+            claims = [each for each in claims if each.source is not ClaimSource.BYTES]
         if axis == "system":
             claims = list(_tell_relatives(package, claims))
         elif axis == "architecture":
@@ -108,6 +112,16 @@ def derive_axes(
     for axis, text in stated.by_hand.items():
         found[axis] = _set(package.file_name, axis, text, found.get(axis))
     return found
+
+
+def _carries_others(package: Package) -> bool:
+    """Whether it has objects for the one system that its tags name, and for others besides.
+
+    sounddevice carries its library for Windows in its wheels for macOS, too.
+    """
+    promised = {each.system for each in package.claims.systems}
+    found = {each for each, kind in _KINDS.items() if next(package.objects_of(kind), None)}
+    return len(found) > 1 and len(promised) == 1 and promised <= found
 
 
 def _tell_relatives(

@@ -34,11 +34,10 @@ def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
     A file name means one file in a channel: of those who bring other bytes under it at the same
     time one wins. Raises ArtifactRefusedError for all others, and StoreError where the store fails.
     """
-    demand_channel(channel)
-    name = _name(channel, artifact)
-    if store.create(name, f"{artifact.sha256}\n".encode("ascii")):
-        return True
     demand_free(store, channel, artifact)
+    if store.create(_name(channel, artifact), f"{artifact.sha256}\n".encode("ascii")):
+        return True
+    demand_free(store, channel, artifact)  # somebody was quicker
     return False
 
 
@@ -53,6 +52,13 @@ def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
             f"sha256 {found}, and these are {artifact.sha256}; a rebuilt file needs a version or a "
             "build number of its own"
         )
+    folder = name.rpartition("/")[0]
+    for each in store.names(f"{folder}/"):
+        if each.name != name and each.name.lower() == name.lower():
+            raise ArtifactRefusedError(
+                f"{artifact.file_name}: the channel {channel} has {each.name.rpartition('/')[2]}, "
+                "which is the same name to installers and on other systems"
+            )
 
 
 def list_members(

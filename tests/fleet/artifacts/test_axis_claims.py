@@ -18,6 +18,8 @@ from binary_checks.model.binary_configuration import (
     ConfigurationClaim,
 )
 from binary_checks.model.claims import Claims, PythonClaim, SystemClaim
+from binary_checks.model.objects import ObjectFile
+from fixtures.values import macho_file, pe_file
 
 NAMED = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
 GLIBC = SystemClaim(name="manylinux_2_28_x86_64", system="linux", libc="glibc")
@@ -55,15 +57,18 @@ PY38 = PythonClaim(name="py38-none", version=(3, 8))
 def derived(
     systems: tuple[SystemClaim, ...] = (GLIBC,),
     pythons: tuple[PythonClaim, ...] = (),
+    *,
     by_hand: dict[str, str] | None = None,
     variables: dict[str, str] | None = None,
     file_names: tuple[str, ...] = (NAMED,),
+    objects: tuple[ObjectFile, ...] = (),
     **claims: tuple[ConfigurationClaim, ...],
 ) -> dict[str, str]:
     aspects: dict[str, Any] = {name: Aspect(value="", claims=each) for name, each in claims.items()}
     package: Package = Wheel(
         path=Path(NAMED),
         claims=Claims(systems=systems, pythons=pythons),
+        objects=objects,
     )
     stated = StatedAxes(
         by_hand=by_hand or {},
@@ -184,6 +189,19 @@ def test_programs_for_a_system_do_not_bind_what_is_for_every_system() -> None:
     assert (found["system"], found["architecture"]) == ("any", "any")
     bound = derived((EVERYWHERE,), (PY3,), python=(of_bytes("3.12"),), **launchers)
     assert (bound["system"], bound["architecture"]) == ("windows", "amd64")
+
+
+def test_libraries_for_other_systems_beside_its_own_contradict_no_tag() -> None:
+    macos = SystemClaim(name="macosx_10_6_x86_64", system="macos")
+    said = {
+        "system": (of_bytes("windows", "6 PE objects"), of_name("macos")),
+        "architecture": (of_bytes("i686"), of_name("x86_64")),
+    }
+    dlls = tuple(pe_file(f"demo/{each}.dll") for each in range(6))
+    found = derived((macos,), (PY3,), objects=(macho_file("demo/a.dylib"), *dlls), **said)
+    assert (found["system"], found["architecture"]) == ("macos", "x86_64")
+    with pytest.raises(ArtifactRefusedError, match="6 PE objects"):
+        derived((macos,), (PY3,), objects=dlls, **said)
 
 
 def test_a_pure_package_is_bound_to_no_axis() -> None:

@@ -185,6 +185,15 @@ def test_a_channel_has_a_name_that_a_store_can_have(
         join_channel(folder_store, channel, artifact)
 
 
+def test_a_name_of_other_case_is_the_same_name(folder_store: Store, tmp_path: Path) -> None:
+    artifact, _ = make_artifact(tmp_path)
+    join_channel(folder_store, "test", artifact)
+    other = replace(artifact, sha256="d" * 64, file_name=artifact.file_name.title())
+    with pytest.raises(ArtifactRefusedError, match=f"has {WHEEL}, which is the same name"):
+        join_channel(folder_store, "test", other)
+    assert len(list_members(folder_store)) == 1
+
+
 def test_conda_packages_of_one_name_are_one_in_each_subdir(
     folder_store: Store, tmp_path: Path
 ) -> None:
