@@ -73,12 +73,12 @@ def dump_yaml(document: Mapping[str, Any]) -> str:
     """
     try:
         return "\n".join([*_write_block(document, ""), ""])
-    except _KeyOfItsOwnLineError:
+    except _NotPutTogetherError:
         return _dump(dict(document))
 
 
-class _KeyOfItsOwnLineError(Exception):
-    """A key that YAML writes behind a question mark: an empty one, or a very long one."""
+class _NotPutTogetherError(Exception):
+    """What depends on more than itself: a key behind a question mark, empty lines at an end."""
 
 
 def _write_block(value: Any, pad: str) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _write_leaf(head: str, value: Any, pad: str) -> Iterator[str]:
     if isinstance(value, (Mapping, list, tuple)):
         yield f"{head} {_write_flow(value)}"
         return
-    first, *others = _write_scalar(value, type(value).__name__)
+    first, *others = _write_scalar(value, _tell_apart(value))
     yield f"{head} {first}"
     yield from (f"{pad}{line}" if line else "" for line in others)
 
@@ -124,12 +124,20 @@ def _write_flow(value: Any) -> str:
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_write_flow, value))}]"
-    return _write_word(value, type(value).__name__)
+    return _write_word(value, _tell_apart(value))
+
+
+def _tell_apart(value: object) -> str:
+    """What sets equal values apart that are written differently: 1, True and 1.0; 0.0 and -0.0."""
+    return repr(value) if isinstance(value, float) else type(value).__name__
 
 
 @lru_cache(maxsize=1 << 16)
 def _write_scalar(value: object, _kind: str) -> Sequence[str]:
-    return _dump({"k": value})[3:-1].split("\n")
+    lines = _dump({"k": value})[3:-1].split("\n")
+    if lines[-1] == "...":  # after empty lines at the end of a document
+        raise _NotPutTogetherError
+    return lines
 
 
 @lru_cache(maxsize=1 << 16)
@@ -141,7 +149,7 @@ def _write_word(value: object, _kind: str) -> str:
 def _write_key(key: str, *, flow: bool = False) -> str:
     text = _dump({key: 0}, flow=True)[1:-5] if flow else _dump({key: 0})[:-4]
     if text.startswith("? "):
-        raise _KeyOfItsOwnLineError
+        raise _NotPutTogetherError
     return text
 
 

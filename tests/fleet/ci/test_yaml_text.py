@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 yaml = pytest.importorskip("yaml")
@@ -29,6 +29,8 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=4))
+@example({"a": ["\n"]})
+@example({"a": "x\n\n", "b": 1})
 def test_a_document_is_what_pyyaml_makes_of_it(document: dict[str, object]) -> None:
     whole = yaml.dump(
         document,

@@ -100,7 +100,7 @@ def test_what_is_no_store_or_has_no_night_is_one_line(
     assert "not a store" in capsys.readouterr().err
     job(tmp_path, "empty")
     assert collect(tmp_path / "empty") == 6
-    assert "no night yet" in capsys.readouterr().err
+    assert "no nights yet" in capsys.readouterr().err
     assert collect(tmp_path / "empty", "--date", "yesterday") == 4
     assert "not a date" in capsys.readouterr().err
 

@@ -139,4 +139,4 @@ def test_without_its_list_a_night_has_no_waiver_and_says_why(
     assert made.known_complaint == (f"known list unavailable: {url}: it was valid until 2025-11-01")
     made = plan(tmp_path, f'[night]\nknown_problems = "{pinned}"\n{CELLS}').plan
     assert made.known_sha256 == ""
-    assert f"and not {'0' * 64} as asked for" in made.known_complaint
+    assert f"not {'0' * 64} as requested" in made.known_complaint

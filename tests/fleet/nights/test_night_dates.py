@@ -30,7 +30,7 @@ def test_a_night_that_the_store_lacks_names_the_newest(store: Store) -> None:
 
 
 def test_an_empty_store_has_no_night(store: Store) -> None:
-    with pytest.raises(StoreError, match="no night yet"):
+    with pytest.raises(StoreError, match="no nights yet"):
         choose_night(store)
 
 
