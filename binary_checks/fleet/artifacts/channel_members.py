@@ -37,13 +37,25 @@ def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
     demand_free(store, channel, artifact)
     if store.create(_name(channel, artifact), f"{artifact.sha256}\n".encode("ascii")):
         return True
-    demand_free(store, channel, artifact)  # somebody was quicker
+    _demand_same_bytes(store, channel, artifact)  # somebody was quicker
     return False
 
 
 def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
     """Raise ArtifactRefusedError where the channel has other bytes under that file name."""
     demand_channel(channel)
+    _demand_same_bytes(store, channel, artifact)
+    name = _name(channel, artifact)
+    folder = name.rpartition("/")[0]
+    for each in store.names(f"{folder}/"):
+        if each.name != name and each.name.lower() == name.lower():
+            raise ArtifactRefusedError(
+                f"{artifact.file_name}: the channel {channel} has {each.name.rpartition('/')[2]}, "
+                "which is the same name to installers and on other systems"
+            )
+
+
+def _demand_same_bytes(store: Store, channel: str, artifact: Artifact) -> None:
     name = _name(channel, artifact)
     content = store.read(name, _LONGEST)
     if content is not None and (found := _read_member(store, name, content)) != artifact.sha256:
@@ -52,13 +64,6 @@ def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
             f"sha256 {found}, and these are {artifact.sha256}; a rebuilt file needs a version or a "
             "build number of its own"
         )
-    folder = name.rpartition("/")[0]
-    for each in store.names(f"{folder}/"):
-        if each.name != name and each.name.lower() == name.lower():
-            raise ArtifactRefusedError(
-                f"{artifact.file_name}: the channel {channel} has {each.name.rpartition('/')[2]}, "
-                "which is the same name to installers and on other systems"
-            )
 
 
 def list_members(

@@ -166,7 +166,8 @@ def _tier_workflow(pipeline: Pipeline, tier: str) -> Json:
     jobs: Json = {}
     if pipeline.stages:
         jobs["choose"] = _choose_job(pipeline, tier)
-        rows = [OneLine(_row(cell, pipeline)) for cell in pipeline.tiers[tier]]
+        contained = _has_containers(pipeline)
+        rows = [OneLine(_row(cell, contained=contained)) for cell in pipeline.tiers[tier]]
         parts = [_call_job({"include": part}, pipeline) for part in _split(rows)]
         jobs |= _number("cells", parts)
         further = say(f"fromJSON(needs.choose.outputs.{_FURTHER})")
@@ -269,13 +270,13 @@ def _call_job(matrix: Json, pipeline: Pipeline) -> Json:
     return job
 
 
-def _row(cell: PipelineCell, pipeline: Pipeline) -> Json:
+def _row(cell: PipelineCell, *, contained: bool) -> Json:
     """The values of one cell in a matrix; those that are absent are null there."""
     row: Json = {name.lower(): value for name, value in cell.environment.items()}
     row |= {"python": cell.python, "minutes": cell.minutes, "runner": _labels(cell.runners)}
     if cell.gpu_runners:
         row["gpu_runner"] = _labels(cell.gpu_runners)
-    if _has_containers(pipeline):
+    if contained:
         row["container"] = cell.runners["github"].image
         row["gpu_container"] = cell.gpu_runners["github"].image if cell.gpu_runners else ""
     return row
@@ -291,7 +292,8 @@ def describe_choice(pipeline: Pipeline, chosen: Sequence[Cell], listed: Sequence
     ``listed`` are the cells that its workflow has a line for.
     """
     lacking = {each.id for each in chosen} - {each.id for each in listed}
-    further = [_row(each, pipeline) for each in pipeline.cells if each.id in lacking]
+    contained = _has_containers(pipeline)
+    further = [_row(each, contained=contained) for each in pipeline.cells if each.id in lacking]
     if len(further) > MOST_JOBS:
         raise ProfileError(
             f"ci choose: {len(further):,} cells that the workflow has no line for; GitHub makes "
@@ -310,7 +312,8 @@ def _night_jobs(pipeline: Pipeline, after: Sequence[str]) -> Json:
     jobs: Json = {"plan": _night_job(plan, pipeline, after)}
     for stage in smokes:
         found = [each for each in pipeline.smoke_jobs["github"] if each.stage == stage.name]
-        rows = [OneLine(_smoke_row(each, pipeline)) for each in found]
+        contained = _has_containers(pipeline)
+        rows = [OneLine(_smoke_row(each, contained=contained)) for each in found]
         parts = [_smoke_job(stage, pipeline, part, [*jobs]) for part in _split(rows)]
         jobs |= _number(stage.name, parts)
     return {**jobs, "collect": _night_job(collect, pipeline, [*jobs])}
@@ -335,11 +338,11 @@ def _surround(
     return said
 
 
-def _smoke_row(job: SmokeJob, pipeline: Pipeline) -> Json:
+def _smoke_row(job: SmokeJob, *, contained: bool) -> Json:
     return {
         "name": job.name,
         "runner": list(job.runner.labels),
-        **({"container": job.runner.image} if _has_containers(pipeline) else {}),
+        **({"container": job.runner.image} if contained else {}),
         "python": "\n".join(job.pythons),
         "minutes": job.minutes,
         **{name.lower(): value for name, value in job.environment.items()},
