@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from binary_checks.documents.facts_reader import Statement
 from binary_checks.errors import ArtifactRefusedError, ProfileError
@@ -138,7 +138,7 @@ def _demand_own_name(package: Package, record: Mapping[str, Any]) -> None:
         where = "index.json"
     else:
         return
-    if not alike or not _same_version(inside[1], package.version):
+    if not alike or not same_version(inside[1], package.version):
         raise ArtifactRefusedError(
             f"{package.file_name}: project: its name says another than {where}, which says "
             f"{' '.join(inside)}: never rename a package"
@@ -163,17 +163,18 @@ def _name_project(package: Package, stated: StatedArtifact) -> str:
 
 def _name_version(package: Package, stated: StatedArtifact) -> str:
     known, given = package.version, stated.version
-    if known and given and not _same_version(known, given):
+    if known and given and not same_version(known, given):
         raise ArtifactRefusedError(
             f"{package.file_name}: version: the package says {known}, but --version says {given}"
         )
     return known or given
 
 
-def _same_version(one: str, other: str) -> bool:
+def same_version(one: str, other: str) -> bool:
+    """Whether two versions are the same, by PEP 440 where both follow it."""
     try:
         return Version(one) == Version(other)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or digits without end
         return one == other
 
 

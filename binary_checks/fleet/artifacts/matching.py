@@ -10,7 +10,7 @@ from itertools import islice
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import AXES, Artifact
@@ -163,7 +163,7 @@ def _runs(artifact: Artifact, value: str, python: str) -> bool:
 def _same_version(one: str, other: str) -> bool:
     try:
         return Version(one) == Version(other)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or digits without end
         return False
 
 
@@ -184,7 +184,7 @@ def _rank(version: str) -> tuple[int, Version, tuple[str, ...]]:
     """Versions in their order; those of other rules before, with their numbers as numbers."""
     try:
         return 1, Version(version), ()
-    except InvalidVersion:
+    except ValueError:
         parts = islice(re.findall(r"\d+|[a-z]+", version.lower()), 20)
         return 0, Version("0"), tuple(each.zfill(20) for each in parts)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from binary_checks.documents.decoding import OddityError, read_json
 from binary_checks.errors import (
@@ -20,6 +19,7 @@ from binary_checks.errors import (
     RecordError,
 )
 from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.deriving import same_version
 from binary_checks.fleet.artifacts.named_axes import find_lie
 from binary_checks.fleet.artifacts.package_texts import join_text, open_texts
 from binary_checks.fleet.store import Store
@@ -123,7 +123,7 @@ def _verify_wheel(
     requires = str(said["Requires-Python"] or "")
     if canonicalize_name(name) != artifact.project:
         yield f"its document says that its project is {artifact.project}, its METADATA {name}"
-    if not _same_version(version, artifact.version):
+    if not same_version(version, artifact.version):
         yield f"its document says that its version is {artifact.version}, its METADATA {version}"
     if requires.split() != artifact.requires_python.split():
         stated = artifact.requires_python or "nothing"
@@ -147,13 +147,6 @@ def _verify_metadata(
             yield "the METADATA beside it, which installers read first, is not its own"
     elif artifact.metadata_sha256:
         yield "the METADATA beside it, which its document promises, is not there"
-
-
-def _same_version(one: str, other: str) -> bool:
-    try:
-        return Version(one) == Version(other)
-    except ValueError:  # InvalidVersion, or digits without end
-        return one == other
 
 
 def _verify_conda(_: Store, artifact: Artifact, path: Path, __: object) -> Iterator[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.deriving import same_version
 from binary_checks.fleet.artifacts.found_document import write_found
 from binary_checks.fleet.artifacts.matching import (
     FoundArtifact,
@@ -89,6 +90,14 @@ def test_the_latest_of_each_configuration_is_the_newest_version() -> None:
         make(version="1.1.1w", python="3.13"),
     ]
     assert keep_latest(found) == [found[5], found[3], found[2]]
+
+
+def test_versions_of_digits_without_end_are_other_versions() -> None:
+    endless = "1" * 5000
+    assert not same_version(endless, "1")
+    assert same_version(endless, endless)
+    found = [make(version=each) for each in (endless, "1.0")]
+    assert keep_latest(found) == [found[1]]
 
 
 def test_several_are_told_apart_by_what_differs() -> None:
