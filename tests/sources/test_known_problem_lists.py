@@ -76,6 +76,7 @@ def test_of_a_list_that_did_not_change_only_its_head_is_sent(index: PackageIndex
     [
         ({"failures": [500] * 3}, "answers 500"),
         ({"failures": [404] * 3}, "not there (answers 404)"),
+        ({"failures": [304] * 3}, "answers 304; no copy of it"),
         ({"html": True}, "a web page (HTML) instead of the list"),
         ({"body": b"<html><body>Please log in", "content_type": "text/plain"}, "a web page (HTML)"),
         ({"cut_after": 10}, "the connection was cut"),

@@ -87,6 +87,6 @@ def _read_rules(options: Namespace) -> LintRules:
 
 
 def _days(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= 3660:
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= 3660:
         raise ArgumentTypeError(f"{text!r:.40} is not a number of days")
     return int(text)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.final_states import final_state
+from binary_checks.fleet.known.linting import MOST_DAYS
 from binary_checks.fleet.known.proposing import PLACEHOLDER, FailedProblem, list_failed, propose
 from binary_checks.fleet.nights.night_dates import read_date
 from binary_checks.fleet.plan import NightPlan
@@ -19,14 +20,13 @@ from binary_checks.reports.known_list import spell_entry
 from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Print entries for the problems of a night; a person then adds the reason and the owner."
-_MOST_DAYS = 92
 
 
 def run(arguments: Sequence[str]) -> int:
     """Print them; returns the exit status."""
     options = _read_options(arguments)
     store = open_store(options.store)
-    night = read_date(options.night) if options.night else _find_last(store)
+    night = read_date(options.night, "known propose: DATE") if options.night else _find_last(store)
     plan = demand_plan(store, night)
     found, beside = _read_failed(store, plan)
     chosen = [each for each in found if not options.check or each.check in options.check]
@@ -57,8 +57,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _days(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= _MOST_DAYS:
-        raise ArgumentTypeError(f"{text!r:.40} is not a number from 1 to {_MOST_DAYS}")
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= MOST_DAYS:
+        raise ArgumentTypeError(f"{text!r:.40} is not a number from 1 to {MOST_DAYS}")
     return int(text)
 
 

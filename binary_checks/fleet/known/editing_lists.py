@@ -21,9 +21,7 @@ _QUOTED = re.compile(
 
 def find_headers(text: str, count: int) -> list[int]:
     """The lines, from 0, in which the entries begin; none where they are not written so."""
-    bare = _QUOTED.sub(
-        lambda found: "\n" * found[0].count("\n") if found["lines"] else found[0], text
-    )
+    bare = _QUOTED.sub(_blank, text)
     lines = _LINE.findall(bare)
     found = [number for number, line in enumerate(lines) if _HEADER.fullmatch(line)]
     return found if len(found) == count else []

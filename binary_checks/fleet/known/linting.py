@@ -45,9 +45,10 @@ def lint_list(listed: KnownList, rules: LintRules) -> Iterator[tuple[int | None,
 
 
 def _lint_head(listed: KnownList, rules: LintRules) -> Iterator[str]:
-    for key in ("issued", "valid_until"):
-        if not getattr(listed, key):
-            yield f"no {key}: no copy of the list can replace a server that is down"
+    if not listed.issued:
+        yield "no issued: an older list in its place would not be noticed"
+    if not listed.valid_until:
+        yield "no valid_until: no copy of the list can replace a server that is down"
     if fault := listed.find_fault(rules.now):
         yield fault
 
