@@ -118,7 +118,7 @@ def _index_all(
     for (_, file_name), same in named.items():
         if len(same) == 1:
             yield from same.values()
-        elif same:
+        else:
             found = " and ".join(sorted(same))
             faults.append(f"{file_name}: not listed: two files have that name: {found}")
 

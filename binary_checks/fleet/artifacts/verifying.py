@@ -168,14 +168,14 @@ def verify_indexes(scope: VerifyScope) -> Iterator[Remark]:
             yield Remark(about=channel, text=fault)
         if channel not in scope.indexed:
             continue
-        if find_differences(scope.store, index):  # somebody may have pushed meanwhile
+        if differing := find_differences(scope.store, index):  # or somebody pushed meanwhile
             index = view_known_channel(scope.store, channel).derive(channel)
-        for text in _verify_index(scope.store, index):
+            differing = find_differences(scope.store, index)
+        for text in _verify_index(scope.store, index, differing):
             yield Remark(about=channel, text=text)
 
 
-def _verify_index(store: Store, index: DerivedIndex) -> Iterator[str]:
-    differing = find_differences(store, index)
+def _verify_index(store: Store, index: DerivedIndex, differing: Sequence[str]) -> Iterator[str]:
     if differing:
         more = f" and {len(differing) - _FEW:,} more" if len(differing) > _FEW else ""
         names = ", ".join(differing[:_FEW])

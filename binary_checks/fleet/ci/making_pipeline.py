@@ -34,10 +34,12 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
         settings = replace(settings, systems=tuple(systems))
     source = _find_source(matrix, folder)
     demand_text(source, matrix.source)
-    cells = tuple(_make_cell(cell, matrix, settings, Path(source)) for cell in matrix.cells)
+    gpu = any(cell.gpu for cell in matrix.cells)
+    cells = tuple(
+        _make_cell(cell, matrix, settings, Path(source), gpu=gpu) for cell in matrix.cells
+    )
     _demand_machines(cells, settings, matrix.source)
     chosen = {each.id: each for each in cells}
-    gpu = any(cell.gpu for cell in matrix.cells)
     return Pipeline(
         source=source,
         settings=settings,
@@ -89,7 +91,9 @@ def _find_source(matrix: Matrix, folder: Path) -> str:
         ) from None
 
 
-def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -> PipelineCell:
+def _make_cell(
+    cell: Cell, matrix: Matrix, settings: CiSettings, source: Path, *, gpu: bool
+) -> PipelineCell:
     python = _choose_python(cell, settings)
     options = options_of(
         cell,
@@ -99,16 +103,14 @@ def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -
     )
     for option in options:
         demand_text(option, f"{matrix.source}: run: {cell.id}")
-    if any(each.gpu for each in matrix.cells):
-        gpu = {"CELL_GPU_OPTIONS": "\n".join(options_of_gpu(options)) if cell.gpu else ""}
-    else:
-        gpu = {}
+    gpu_options = "\n".join(options_of_gpu(options)) if cell.gpu else ""
+    of_gpu = {"CELL_GPU_OPTIONS": gpu_options} if gpu else {}
     values = {f"CELL_{axis.upper()}": getattr(cell, axis) for axis in AXES if axis in matrix.axes}
     return PipelineCell(
         cell=cell,
         python=python,
         options=options,
-        environment={"CELL": cell.id, **values, "CELL_OPTIONS": "\n".join(options), **gpu},
+        environment={"CELL": cell.id, **values, "CELL_OPTIONS": "\n".join(options), **of_gpu},
         minutes=_minutes(cell.timeout),
         runners=_find_machines(cell, CPU, settings),
         gpu_runners=_find_machines(cell, GPU, settings) if cell.gpu else {},
