@@ -59,6 +59,7 @@ def _search(package: Package, tree: Tree, candidates: Mapping[str, tuple[str, ..
         guided=frozenset(map(layout.place, found.guided)),
         tried=frozenset(map(layout.place, found.tried)),
         late=tuple(map(layout.place, found.late)),
+        modules=found.modules,
     )
 
 

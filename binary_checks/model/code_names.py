@@ -22,4 +22,7 @@ class CodeNames:
     """Of the patterns, those of openings that are tried so, in functions that no import calls."""
     guided: frozenset[str] = frozenset()
     """Programs named where it sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
+    modules: frozenset[str] = frozenset()
+    """Names under which it imports files by their paths: the first argument of
+    ``spec_from_file_location("_demo", path)``. Such a file may have any name."""
     unread: str = ""  # why not all of its code was read; "" where it was

@@ -21,6 +21,10 @@ _GUIDES = re.compile(
 _TESTS = re.compile(rb"""\b(?:exists|isfile)\((?:[\w.]*join\()?[^()\n]*\)""")
 """netCDF4 asks whether plugins/__nczhdf5filters.dll exists, and opens none of the plugins. What
 code opens after such a test it spells out again, or keeps in a variable before."""
+_LOADS = re.compile(
+    rb"""\b(?:spec_from_file_location|ExtensionFileLoader)\(\s*["']([\w.]{1,128})["']"""
+)
+"""PyNvVideoCodec imports PyNvVideoCodec_121.so or PyNvVideoCodec_130.so as ``_PyNvVideoCodec``."""
 _LOCATES = re.compile(rb"__file__|__path__|__spec__|resources|find_spec|getfile|prefix")
 """What code needs that computes the path of the package's own files: most opens the system's."""
 _TAGGED = re.compile(r"\.(?:cpython-\d|cp\d\d|abi3|pypy\d|graalpy\d)[\w-]*\.(?:so|pyd)$")
@@ -36,6 +40,7 @@ class NamedFiles(NamedTuple):
     guided: frozenset[str]
     tried: frozenset[str]
     late: tuple[str, ...]
+    modules: frozenset[str]  # names, no paths
 
 
 class NameSearch:
@@ -55,6 +60,7 @@ class NameSearch:
         self._hinted: set[str] = set()
         self._opens = False
         self._guided: set[str] = set()
+        self._modules: set[str] = set()
 
     def see(self, content: bytes) -> bool:
         """Search one source; whether it also opens libraries, and computes where its own lie."""
@@ -68,6 +74,8 @@ class NameSearch:
             self._guided |= found
         opens = OPENING.is_in(content)
         self._opens |= opens
+        if opens:
+            self._modules.update(name.decode() for name in _LOADS.findall(content))
         return opens and _LOCATES.search(content) is not None
 
     def conclude(self, opening: Iterable[SourceFile], paths: Iterable[str]) -> NamedFiles:
@@ -80,6 +88,7 @@ class NameSearch:
             guided=frozenset(self._guided),
             tried=frozenset(loading.tried),
             late=loading.late,
+            modules=frozenset(self._modules),
         )
 
 

@@ -253,6 +253,15 @@ def test_libraries_and_whole_extensions_are_fine(subject: Any) -> None:
     assert find_uninitialised(subject) == []
 
 
+def test_a_module_imported_by_its_path_needs_the_function_of_the_name_given_there() -> None:
+    """PyNvVideoCodec chooses between two files, and imports either as _PyNvVideoCodec."""
+    subject = elf_file("demo/a_130.cpython-312-x86_64-linux-gnu.so", exports=symbols("PyInit__a"))
+    assert find_uninitialised(subject, code=CodeNames(modules=frozenset({"demo._a"}))) == []
+    assert find_uninitialised(subject, code=CodeNames(modules=frozenset({"_b"}))) == [
+        "exports PyInit__a instead of PyInit_a_130"
+    ]
+
+
 HELPER = elf_file("demo/_inject.abi3.so", imports=symbols("PyGILState_Ensure"))
 
 

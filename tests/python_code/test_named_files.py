@@ -114,3 +114,15 @@ def test_code_that_opens_the_system_s_libraries_alone_is_not_followed() -> None:
     search = NameSearch(FILES)
     assert not search.see(b"import ctypes\nctypes.windll.LoadLibrary('kernel32.dll')")
     assert search.see(LOCATING.encode() + b"import ctypes\nctypes.CDLL(here / name)")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'spec = importlib.util.spec_from_file_location("demo._native", computed)',
+        "loader = ExtensionFileLoader(\n    'demo._native', path)",
+    ],
+)
+def test_the_name_of_a_module_that_is_imported_by_its_path_is_known(code: str) -> None:
+    assert search(code).modules == {"demo._native"}
+    assert search('spec_from_file_location(name, "demo._native")').modules == set()

@@ -198,7 +198,8 @@ def missing_init_function(
     A library that uses no Python API and is opened through cffi or ctypes does not count as one,
     whatever its name (pycryptodome); nor does one that another object needs or opens by its name
     (ddtrace's libdd_wrapper), or that the package's code spells out to open it (memray injects
-    ``"_inject.abi3.so"`` into other processes).
+    ``"_inject.abi3.so"`` into other processes). A file that the package's code imports by its path
+    needs the function of the name under which that is done (``spec_from_file_location``).
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
@@ -209,6 +210,9 @@ def missing_init_function(
         return
     function = init_function(name.stem)
     if library.exports.among((function,)) or library.path in code.named | code.opened:
+        return
+    by_path = tuple(init_function(module.rpartition(".")[2]) for module in code.modules)
+    if library.exports.among(by_path):
         return
     if any(_uses(other, library.file_name) for other in package.objects):
         return
