@@ -13,9 +13,9 @@ from typing import Any
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
+from binary_checks.command.artifact.updating_indexes import update_index
 from binary_checks.documents.encoding import dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, StoreError
-from binary_checks.fleet.artifacts.channel_index import write_index
 from binary_checks.fleet.artifacts.channel_members import demand_channel, list_members
 from binary_checks.fleet.artifacts.choosing_members import (
     MemberWish,
@@ -86,10 +86,10 @@ def _carry_out(
         for line in _tell(rows):
             print(cut(one_line(line)))
     states = {state for _, state, _ in rows}
+    indexed = 0
     if not options.no_index and _PROMOTED in states:
-        for fault in write_index(store, occasion.gate.channel).faults[:MOST]:
-            complain(f"artifact promote: index: {fault}")
-    return UNREADABLE if _REFUSED in states else TRY_AGAIN if _BROKE in states else 0
+        indexed = update_index(store, occasion.gate.channel)
+    return UNREADABLE if _REFUSED in states else TRY_AGAIN if _BROKE in states else indexed
 
 
 def _settle(

@@ -17,10 +17,10 @@ from binary_checks.command import (
     read_count,
     status_of,
 )
+from binary_checks.command.artifact.updating_indexes import update_index
 from binary_checks.errors import BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts.artifact import AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand
-from binary_checks.fleet.artifacts.channel_index import write_index
 from binary_checks.fleet.artifacts.deriving import StatedArtifact
 from binary_checks.fleet.artifacts.inspected_files import INSPECT_LIMIT
 from binary_checks.fleet.artifacts.pushing import (
@@ -33,7 +33,7 @@ from binary_checks.fleet.artifacts.pushing import (
 from binary_checks.fleet.nights.night_dates import now
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.knowledge.ci_variables import read_variables
-from binary_checks.lines import MOST, one_line
+from binary_checks.lines import one_line
 from binary_checks.trees.batches import count_cores
 
 _PURPOSE = "Store files by their SHA-256, with what they are, and add them to a channel."
@@ -49,20 +49,8 @@ def run(arguments: Sequence[str]) -> int:
     store = open_store(options.store, make=True)
     statuses = {_tell(path, end, request) for path, end in _push(store, request, options)}
     if options.index and 0 in statuses:
-        statuses |= {_write_index(store, each) for each in request.channels}
+        statuses |= {update_index(store, each) for each in request.channels}
     return next((status for status in _ORDER if status in statuses), 0)
-
-
-def _write_index(store: Store, channel: str) -> int:
-    """Bring the index of a channel up to date; the exit status."""
-    try:
-        written = write_index(store, channel)
-    except BinaryChecksError as error:
-        complain(str(error))
-        return status_of(error)
-    for fault in written.faults[:MOST]:
-        complain(f"{channel}: {fault}")
-    return UNREADABLE if written.faults else 0
 
 
 def _read_request(options: argparse.Namespace) -> PushRequest:

@@ -6,15 +6,16 @@ import argparse
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from binary_checks.command import SubcommandParser, complain
+from binary_checks.command import SubcommandParser
 from binary_checks.command.artifact.promoting_artifacts import add_member_options, name_actor
+from binary_checks.command.artifact.updating_indexes import update_index
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.artifacts.channel_index import is_indexed, write_index
+from binary_checks.fleet.artifacts.channel_index import is_indexed
 from binary_checks.fleet.artifacts.channel_members import demand_channel
 from binary_checks.fleet.artifacts.choosing_members import MemberWish, choose_members
 from binary_checks.fleet.artifacts.withdrawals import Withdrawal, withdraw
 from binary_checks.fleet.store import open_store
-from binary_checks.lines import MOST, cut, one_line
+from binary_checks.lines import cut, one_line
 
 _PURPOSE = "Mark files of a channel as yanked: installers skip them unless they are pinned."
 
@@ -45,8 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         )
         print(one_line(f"{artifact.file_name}: {'withdrawn' if new else 'withdrawn already'}"))
     if not options.no_index and is_indexed(store, channel):
-        for fault in write_index(store, channel).faults[:MOST]:
-            complain(f"artifact withdraw: index: {fault}")
+        return update_index(store, channel)
     return 0
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from binary_checks.command import UNREADABLE, SubcommandParser, complain
+from binary_checks.command import UNREADABLE, SubcommandParser
+from binary_checks.command.artifact.updating_indexes import tell_faults
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.channel_index import IndexWritten, write_index
 from binary_checks.fleet.artifacts.channel_members import list_channels
 from binary_checks.fleet.artifacts.static_index import write_static
 from binary_checks.fleet.store import open_store
-from binary_checks.lines import MOST
 from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Write the index of channels, from which pip, uv and conda's tools install."
@@ -44,10 +44,7 @@ def _tell(done: IndexWritten, place: str) -> None:
     removed = f", {done.removed:,} removed" if done.removed else ""
     changed = f"{count(done.written, 'object')} written{removed}"
     print(f"{place}: channel {index.channel}: {held}: {changed}")
-    for fault in done.faults[:MOST]:
-        complain(f"{index.channel}: {fault}")
-    if len(done.faults) > MOST:
-        complain(f"{index.channel}: and {len(done.faults) - MOST:,} more that are not listed")
+    tell_faults(index.channel, done.faults)
 
 
 def _read_base(options: argparse.Namespace) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from binary_checks.command.ci.writing_ci import make_parser, places_of, render
 from binary_checks.exit_codes import PROBLEMS
 from binary_checks.lines import one_line
+from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Report CI files that differ from what `binary-checks ci write` would write."
 
@@ -25,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
         for line in each.lines:
             print(f"  {one_line(line)}")
     if not drifted:
-        print(f"{len(files)} files match {pipeline.source}")
+        print(f"{count(len(files), 'file')} up to date with {pipeline.source}")
         return 0
     print(
         f"{len(drifted)} of {len(files)} files drifted; next: binary-checks ci write {options.file}"

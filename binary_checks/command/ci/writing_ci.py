@@ -15,6 +15,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.ci.ci_settings import SYSTEMS
 from binary_checks.lines import cut, one_line
+from binary_checks.reports.verdict_texts import count
 
 if TYPE_CHECKING:
     from binary_checks.fleet.ci.pipeline import Pipeline
@@ -45,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         for path in paths:
             print(one_line(f"{path}: {what}"))
     if not changes.written and not changes.removed:
-        print(f"{len(changes.kept)} files are up to date")
+        print(f"{count(len(changes.kept), 'file')} up to date")
     return 0
 
 

@@ -38,7 +38,7 @@ def test_what_is_written_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) 
         for name in ("cell", "merge", "nightly", "pr")
     ]
     assert main(["ci", "check"]) == 0
-    assert capsys.readouterr().out == "4 files match cells.toml\n"
+    assert capsys.readouterr().out == "4 files up to date with cells.toml\n"
     assert CELL.read_text("utf-8").startswith(
         "# Generated from cells.toml by `binary-checks ci wri"
     )
@@ -49,7 +49,7 @@ def test_a_second_time_writes_nothing(capsys: pytest.CaptureFixture[str]) -> Non
     before = CELL.stat().st_mtime_ns, CELL.stat().st_ino
     capsys.readouterr()
     assert main(["ci", "write"]) == 0
-    assert capsys.readouterr().out == "4 files are up to date\n"
+    assert capsys.readouterr().out == "4 files up to date\n"
     assert (CELL.stat().st_mtime_ns, CELL.stat().st_ino) == before
 
 
