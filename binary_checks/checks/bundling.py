@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import Pattern, check
+from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.model import ElfFile, Finding, Kind, Level, Linkage, Package, PeFile, Problem
+from binary_checks.wording.causes import of_bundled
 
 # Parts of libc, and the libraries of a driver, which fit the one kernel they came with.
 _NEVER_BUNDLED = Pattern(
@@ -15,7 +17,6 @@ _NEVER_BUNDLED = Pattern(
     r"libc\.musl-.*|lib(?:cuda|nvidia-ml)[-.][\w.-]*so[\w.-]*"
 )
 _NEVER_BUNDLED_DLLS = Pattern(r"(?:nvcuda|nvml)\.dll")
-_HASH = r"-(?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])"
 
 
 @check
@@ -46,10 +47,11 @@ def forbidden_bundled_library(
     of_elf = isinstance(library, ElfFile)
     pattern = re.compile(forbidden if of_elf else forbidden_dlls, 0 if of_elf else re.IGNORECASE)
     for name in dict.fromkeys((library.name, library.file_name)):
-        if pattern.fullmatch(re.sub(_HASH, "", name)):
+        if pattern.fullmatch(strip_graft(name)):
             sentence = f"is {name}, which must come from the user's system"
             level = Level.WARNING if partial else Level.ERROR
-            yield Problem(path=library.path, sentence=sentence, level=level)
+            cause = of_bundled(library.path)
+            yield Problem(path=library.path, sentence=sentence, level=level, cause=cause)
             return
 
 

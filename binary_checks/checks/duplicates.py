@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import check
+from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.model import Finding, Linkage, Package, Problem
 
 _RUNTIMES = ("openmp", "libcudart", "libstdc++", "libc++", "libtbb", "libmpi", "libpython")
-_HASH = r"[-.](?:[0-9a-f]{32}|[0-9a-f]{8})(?=[-.]|$)"
 _LIBRARY = r"\.(?:so(?:\.|$)|dylib$|dll$)"
 _NAMES = {
     "openmp": (("libgomp", "libomp", "libiomp", "vcomp"), r"[-.\d]"),
@@ -58,7 +58,7 @@ def _count(loaded: Iterable[str]) -> dict[str, list[str]]:
         name = path.rpartition("/")[2].lower()
         if not name.startswith(_BEGINNINGS):
             continue
-        name = re.sub(_HASH, "", name)
+        name = strip_graft(name)
         if re.search(_LIBRARY, name):
             for runtime, (beginnings, rest) in _NAMES.items():
                 if any(re.match(re.escape(each) + rest, name) for each in beginnings):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import is_grafted, loose_name, plain_name
+from binary_checks.knowledge.build_pairs import is_grafted, loose_name
+from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.inventory import find_strings
 from binary_checks.knowledge.library_marks import library_of_file
 from binary_checks.model import ElfFile, Kind, Package, StaticArchive
@@ -46,7 +47,7 @@ def bundled_libraries(old: Build, new: Build) -> Iterator[Change]:
 
 def _find_grafted(package: Package) -> set[str]:
     return {
-        plain_name(item.file_name)
+        strip_graft(item.file_name)
         for item in package.objects
         if item.kind is Kind.SHARED and is_grafted(item)
     }

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import is_grafted, is_module, pair_objects, plain_name
+from binary_checks.knowledge.build_pairs import is_grafted, is_module, pair_objects
+from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.model import ElfFile, Kind, ObjectFile, Package
 from binary_checks.model.compared_builds import Change, Severity
 from binary_checks.model.mangling import readable_name
@@ -107,7 +108,7 @@ def _is_library(item: ObjectFile) -> bool:
 
 def _is_renamed(old: ObjectFile, new: ObjectFile) -> bool:
     """Whether loaders look for it under another name now, so that nothing finds it."""
-    one, other = (plain_name(item.name.rpartition("/")[2]) for item in (old, new))
+    one, other = (strip_graft(item.name.rpartition("/")[2]) for item in (old, new))
     return bool(one and other) and one.lower() != other.lower()
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import is_grafted, loose_name, plain_name, plain_path
+from binary_checks.knowledge.build_pairs import is_grafted, loose_name, plain_path
+from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.lowest_tags import is_loaded
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.model import Edge, ElfFile, MachOFile, Package
@@ -75,7 +76,7 @@ def _needs_of_others(package: Package) -> dict[str, list[str]]:
 
 
 def _spell(name: str, *, windows: bool) -> str:
-    plain = plain_name(name)
+    plain = strip_graft(name)
     if windows:
         return plain.lower()
     return plain.rpartition("/")[2] if plain.startswith("@") else plain
@@ -84,7 +85,7 @@ def _spell(name: str, *, windows: bool) -> str:
 def _is_systems(build: Build, name: str) -> bool:
     """Whether the promised systems, or Python, have it."""
     edges = build.linkage.edges if build.linkage else ()
-    found = [edge for edge in edges if plain_name(edge.needed).lower() == name.lower()]
+    found = [edge for edge in edges if strip_graft(edge.needed).lower() == name.lower()]
     kinds = {(edge.resolved or "").partition(":")[0] for edge in found}
     return bool(found) and kinds == {"system"} and not any(edge.partly for edge in found)
 

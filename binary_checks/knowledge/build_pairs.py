@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from binary_checks.knowledge.grafted_names import is_grafted_name, strip_graft
 from binary_checks.knowledge.library_marks import library_of_file
-from binary_checks.knowledge.shipped_names import is_grafted_name
 from binary_checks.model import Layout, ObjectFile, Package
 from binary_checks.model.extensions import init_function, parse_extension_name
 
-_HASH = re.compile(r"[-.](?:[0-9a-f]{8}|[0-9a-f]{32})(?=[-.])")
 _METADATA = re.compile(r"^([^/]+?)-[^/]*(\.(?:dist-info|data)/)")
 _NUMBERS = re.compile(
     r"(?<=\.so)(?:\.\d+)+$|(?:\.\d+)+(?=\.dylib$)|(?<=[a-z])[-_]?\d+(?:[-._]\d+)*(?=\.dll$)"
@@ -41,15 +40,9 @@ class PairedObjects:
 
 
 @lru_cache(maxsize=4096)
-def plain_name(name: str) -> str:
-    """A library's name without the hash that a repair tool put into it."""
-    return _HASH.sub("", name)
-
-
-@lru_cache(maxsize=4096)
 def loose_name(name: str) -> str:
     """The same without its version: ``libarrow.so.1900`` and ``libarrow.so.2000`` are one."""
-    return _NUMBERS.sub("", plain_name(name))
+    return _NUMBERS.sub("", strip_graft(name))
 
 
 def plain_path(layout: Layout, path: str) -> str:
@@ -61,7 +54,7 @@ def plain_path(layout: Layout, path: str) -> str:
     if extension is not None and (extension.implementation or extension.platform):
         ending = ".pyd" if name.endswith(".pyd") else ".so"
         return f"{folder}{slash}{name.removesuffix(extension.suffix)}{ending}"
-    return f"{folder}{slash}{plain_name(name)}"
+    return f"{folder}{slash}{strip_graft(name)}"
 
 
 def is_grafted(item: ObjectFile) -> bool:

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from binary_checks.knowledge.grafted_names import strip_graft
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LibraryMarks:
@@ -274,7 +276,7 @@ def find_version(name: str, texts: tuple[str, ...]) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def library_of_file(file_name: str) -> str:
     """The dependency that a file of that name is; "" for what is none of them."""
-    lowered = file_name.lower()
+    lowered = strip_graft(file_name).lower()
     return next((name for name in DEPENDENCIES if _compiled(name)[2].match(lowered)), "")
 
 

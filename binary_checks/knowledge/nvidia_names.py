@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.model import Package
 
 if TYPE_CHECKING:
@@ -40,18 +41,19 @@ _CUDA = (
     r"nvshmem\w*|nvinfer\w*|nvonnxparser|npp\w+|cusparseLt|nvcomp\w*|torch_cuda\w*|c10_cuda)"
     r"[.-].*\bso\b.*|"
     r"(?:cudart|cublas|cublaslt|cufft|cufftw|curand|cusolver|cusolvermg|cusparse|cudnn|nvrtc|"
-    r"nvjitlink|nvjpeg|nvblas|npp\w+|cupti|nvtoolsext|nccl|nvinfer)\w*[_-]\d[\w.]*\.dll|"
+    r"nvjitlink|nvjpeg|nvblas|npp\w+|cupti|nvtoolsext|nccl|nvinfer|nvonnxparser|nvfatbin|nvcomp|"
+    r"nvrtc-builtins)\w*[_-]\d[\w.]*\.dll|"
     r"(?:torch_cuda\w*|c10_cuda|cutensor(?:mg)?)\.dll"
 )
 _BEGINNINGS = ("cu", "nv", "npp", "nccl", "torch_cuda", "c10_cuda")
 """Those of all of them, behind ``lib``."""
 
-# Those whose own number is CUDA's major version; what a repair tool put before it is left out.
+# Those whose own number is CUDA's major version.
 _NUMBERED = (
-    r"(?i)lib(?:cudart|cublas|cublasLt|nvblas|nvrtc|nvJitLink|nvjpeg|cupti|nvfatbin|npp[a-z]+)"
-    r"(?:[-.][0-9a-f]{8})?\.so\.(?P<elf>\d+)(?:\..*)?|"
-    r"(?:(?:cudart|cublas|cublaslt|nvblas|nvjpeg|npp[a-z]+)64|nvrtc64|nvjitlink)"
-    r"_(?P<pe>\d{2})\d?(?:_\d+)?(?:-[0-9a-f]{32})?\.dll"
+    r"(?i)lib(?:cudart|cublas|cublasLt|nvblas|nvrtc(?:-builtins)?(?:\.alt)?|nvJitLink|nvjpeg|cupti|"
+    r"nvfatbin|npp[a-z]+)\.so\.(?P<elf>\d+)(?:\..*)?|"
+    r"(?:(?:cudart|cublas|cublaslt|nvblas|nvjpeg|npp[a-z]+|nvrtc(?:-builtins)?)64|nvjitlink|"
+    r"nvfatbin)_(?P<pe>\d{2})\d?(?:_\d+)?(?:\.alt)?\.dll"
 )
 # Those that count by themselves, where the number stands for one CUDA alone.
 _COUNTED = {
@@ -76,23 +78,25 @@ _EXACT = ("==", "~=", "===")
 
 
 def is_driver_library(name: str) -> bool:
-    """Whether it comes with NVIDIA's driver, and with nothing else."""
-    return name.lower() in DRIVER_LIBRARIES
+    """Whether it comes with NVIDIA's driver, whoever bundled it, and with nothing else."""
+    return strip_graft(name).lower() in DRIVER_LIBRARIES
 
 
 def is_cuda_library(name: str) -> bool:
     """Whether it is a library of CUDA, of what NVIDIA builds above it, or torch's half for it."""
     if not name.lower().removeprefix("lib").startswith(_BEGINNINGS):
         return False
-    return re.fullmatch(_CUDA, name) is not None and not is_driver_library(name)
+    plain = strip_graft(name)
+    return re.fullmatch(_CUDA, plain) is not None and not is_driver_library(plain)
 
 
 def cuda_of_library(name: str) -> int | None:
     """CUDA's major version as a library's name tells it; None where it does not."""
-    match = re.fullmatch(_NUMBERED, name)
+    plain = strip_graft(name)
+    match = re.fullmatch(_NUMBERED, plain)
     if match:
         return int(match["elf"] or match["pe"])
-    return _COUNTED.get(name.lower())
+    return _COUNTED.get(re.sub(r"(?<=\.so\.)(\d+)\..*", r"\1", plain.lower()))
 
 
 def cuda_of_name(distribution: str) -> int | None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from binary_checks.knowledge.shipped_names import is_grafted_name
+from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.model import Format, Kind, Layout, Member, ObjectFile, Package
 
 NATIVE, DEVICE, BUNDLED = "native code", "device code", "bundled libraries"

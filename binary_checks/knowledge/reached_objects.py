@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.model import Edge, Finding, Level, Linkage, Package, Problem
 from binary_checks.model.extensions import is_extension
 
-_GRAFTED = re.compile(r"-(?:[0-9a-f]{8}|[0-9a-f]{32})(?=[.-])")
-"""The hash in names that repair tools give: such a library was in the package, and is lost."""
 _WINDOWING = re.compile(r"lib(?:X\w+|xcb|xkbcommon|SM|ICE)[-.\w]*\.so")
 """The libraries of X. A plugin that needs them shows the windows, and Qt's platforms/
 libqxcb.so, which QtGui opens by a name computed at run time, is what users of servers and minimal
@@ -71,7 +70,7 @@ def _was_grafted(edge: Edge) -> bool:
     netcdf4's plugins need, was never in the netcdf4.libs that is searched for all of them.
     """
     kept = any(each.endswith(".dylibs") for each in edge.searched)
-    return kept or _GRAFTED.search(edge.needed) is not None
+    return kept or is_grafted_name(edge.needed)
 
 
 def _find_framework(edge: Edge, linkage: Linkage) -> str:

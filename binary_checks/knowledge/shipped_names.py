@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.knowledge.nvidia_names import is_cuda_library
 from binary_checks.knowledge.visual_cpp import is_beside_python, is_redistributable
-
-_GRAFTED = re.compile(r"[-.](?:[0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)|[0-9a-f]{32}\.dll$)")
-"""The marks on grafted files: auditwheel's, libgfortran-040039e1.so.5.0.0; delvewheel's."""
 
 _FIRST_WORD = re.compile(r"(?:lib)?([A-Z]*[a-z]*[0-9]*)")
 _SHORTEST = 3  # letters of a word that tells of anything
@@ -49,11 +47,6 @@ _QT = re.compile(r"(?:lib)?Qt[56]?(?P<part>(?:3D|[A-Z])\w*)")
 _IN_PREFIX = re.compile(
     r"(?:mkl|tbb|tcmlib|umf|daal|impi|intel|onemkl|dpcpp|onedal|oneccl)(?:-.*)?"
 )
-
-
-def is_grafted_name(name: str) -> bool:
-    """Whether a repair tool made it up, so that nobody but the wheel itself has the file."""
-    return _GRAFTED.search(name) is not None
 
 
 def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:

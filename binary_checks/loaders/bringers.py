@@ -9,6 +9,7 @@ from functools import cached_property, partial
 
 from packaging.utils import canonicalize_name
 
+from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.knowledge.reached_objects import is_for_others
 from binary_checks.knowledge.shipped_names import (
     are_of_one_name,
@@ -18,7 +19,6 @@ from binary_checks.knowledge.shipped_names import (
     find_shippers,
     find_stem,
     first_word,
-    is_grafted_name,
     may_have,
 )
 from binary_checks.model import Edge, Package, TargetSystem, UnexploredSymbols, UnresolvedSymbol

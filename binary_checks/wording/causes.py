@@ -23,6 +23,11 @@ def of_library(name: str) -> str:
     return f"library {name.rpartition('/')[2]}"
 
 
+def of_bundled(path: str) -> str:
+    """A file of the package that must come with the user's system."""
+    return f"bundled {path}"
+
+
 def of_lost_folder(folder: str) -> str:
     """A folder of libraries that the package has lost as a whole."""
     return f"lost folder {folder}"

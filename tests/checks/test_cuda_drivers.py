@@ -14,6 +14,7 @@ from binary_checks.model import (
     Note,
     NotInspected,
     ObjectFile,
+    OpenedNames,
     Problem,
 )
 from fixtures.linking import EXTENSION, GLIBC, dll, library, link, needs, target, windows
@@ -154,13 +155,20 @@ def test_a_package_without_cuda_is_not_judged() -> None:
         judge(extension("libc.so.6"))
 
 
-def stub(path: str) -> ElfFile:
-    return elf_file(path, name="libcuda.so.1")
+CALLS = symbols("cuInit", "cuDeviceGet", "cuDriverGetVersion")
+
+
+def stub(path: str, **fields: Any) -> ElfFile:
+    return elf_file(path, **{"name": "libcuda.so.1", "exports": CALLS, "size": 9000, **fields})
+
+
+def judge_layout(*objects: ObjectFile, code: CodeNames = NOTHING) -> list[Finding]:
+    return list(driver_library_in_layout(link(*objects), wheel(objects=objects), code))
 
 
 def test_a_driver_that_a_search_path_finds_hides_the_users() -> None:
     objects = (extension("libcuda.so.1", rpath=("$ORIGIN/lib",)), stub("demo/lib/libcuda.so.1"))
-    assert list(driver_library_in_layout(link(*objects), wheel(objects=objects))) == [
+    assert judge_layout(*objects) == [
         Problem(
             path=EXTENSION,
             sentence="needs libcuda.so.1 and finds demo/lib/libcuda.so.1 (rpath): it hides the "
@@ -170,6 +178,67 @@ def test_a_driver_that_a_search_path_finds_hides_the_users() -> None:
     assert judge(*objects) == []
 
 
+def test_a_driver_under_the_name_that_a_repair_tool_gave_it_is_still_the_driver() -> None:
+    graft = stub("demo.libs/libcuda-1a2b3c4d.so.1", name="libcuda-1a2b3c4d.so.1")
+    module = extension("libcuda-1a2b3c4d.so.1", rpath=("$ORIGIN/../demo.libs",))
+    (found,) = judge_layout(module, graft)
+    assert isinstance(found, Problem)
+    assert found.path == EXTENSION
+    assert found.sentence.startswith("needs libcuda-1a2b3c4d.so.1 and finds demo.libs/")
+
+
 def test_a_stub_that_only_a_linker_finds_hides_nothing() -> None:
     objects = (extension("libcuda.so.1", rpath=("$ORIGIN/stubs",)), stub("demo/stubs/libcuda.so"))
-    assert list(driver_library_in_layout(link(*objects), wheel(objects=objects))) == []
+    assert judge_layout(*objects) == [
+        Note(
+            path="demo/stubs/libcuda.so",
+            sentence="is a stub of libcuda.so.1, all of whose 3 functions fail, for linkers: "
+            "nothing here opens it",
+        )
+    ]
+
+
+def test_a_stub_for_linkers_that_code_opens_hides_the_driver() -> None:
+    shipped = stub("demo/stubs/libcuda.so")
+    (by_code,) = judge_layout(shipped, code=CodeNames(opened=frozenset({shipped.path})))
+    assert isinstance(by_code, Problem)
+    opener = extension(runpath=("$ORIGIN/stubs",), opened=OpenedNames(names=("libcuda.so",)))
+    (by_search,) = judge_layout(opener, shipped)
+    assert isinstance(by_search, Problem)
+    assert f"{EXTENSION} opens it by that name and searches its folder" in by_search.sentence
+    elsewhere = extension(runpath=("$ORIGIN/lib",), opened=OpenedNames(names=("libcuda.so",)))
+    assert [type(each) for each in judge_layout(elsewhere, shipped)] == [Note]
+
+
+def test_a_shipped_driver_is_found_though_nothing_needs_it() -> None:
+    (copy,) = judge_layout(stub("demo/lib/libcuda.so.1", size=25_000_000))
+    assert isinstance(copy, Problem)
+    assert copy.sentence == (
+        "is a copy of libcuda.so.1 in place of the user's driver: only the user's own matches the "
+        "kernel module; leave it out"
+    )
+
+
+def test_a_stub_under_another_name_is_told_by_what_it_exports() -> None:
+    other = stub("demo/lib/libnodriver.so", name="libnodriver.so")
+    assert [type(each) for each in judge_layout(other)] == [Note]
+    module = extension("libnodriver.so", rpath=("$ORIGIN/lib",))
+    (found,) = judge_layout(module, other)
+    assert isinstance(found, Problem)
+    assert found.path == other.path
+    assert found.sentence.startswith("is a stub of libcuda.so.1, all of whose 3 functions fail, in")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"opened": OpenedNames(names=("libcuda.so.1",))},  # it forwards each call to the user's
+        {"needed": needs("libcuda.so.1")},
+        {"size": 25_000_000},
+        {"exports": symbols("cuInit", "demo_run")},
+    ],
+)
+def test_what_calls_the_drivers_functions_by_name_is_no_stub(fields: dict[str, Any]) -> None:
+    shim = stub("demo/lib/libshim.so", **{"name": "libshim.so", **fields})
+    module = extension("libshim.so", "libcudart.so.12", rpath=("$ORIGIN/lib",))
+    assert judge_layout(module, shim, library("demo/lib/libcudart.so.12")) == []

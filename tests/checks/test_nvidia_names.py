@@ -32,6 +32,15 @@ from binary_checks.knowledge.nvidia_names import (
         ("nvrtc64_112_0.dll", 11),
         ("nvJitLink_120_0.dll", 12),
         ("cufft64_11.dll", 12),
+        ("libcudart-c64a25f3.so.12", 12),
+        ("libcufft-8d8d2e2f.so.11.3.0.4", 12),
+        ("libcudnn_graph-0c5ab1e2.so.9", None),
+        ("libnvrtc-builtins-07fb3db5.so.12.9", 12),
+        ("libnvrtc.alt.so.12", 12),
+        ("nvrtc-builtins64_135.dll", 13),
+        (f"cudart64_12-{'0a' * 16}.dll", 12),
+        (f"cudnn_ops64_9-{'0a' * 16}.dll", None),
+        (f"cusparse64_11-{'0a' * 16}.dll", 11),
     ],
 )
 def test_a_librarys_number_tells_its_cuda_where_there_is_but_one(
@@ -51,6 +60,8 @@ def test_other_libraries_are_not_cudas(name: str) -> None:
 def test_the_drivers_libraries_are_known_in_any_case() -> None:
     assert is_driver_library("libcuda.so.1")
     assert is_driver_library("nvcuda.DLL")
+    assert is_driver_library("libcuda-1a2b3c4d.so.1")
+    assert is_driver_library(f"nvml-{'0a' * 16}.dll")
     assert not is_driver_library("libcudart.so.12")
 
 

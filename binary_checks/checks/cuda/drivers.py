@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.cuda_builds import demand_cuda
+from binary_checks.knowledge.driver_copies import DriverCopy, find_copies, find_searched
+from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.loadings import Loading, find_imported, find_loadings, is_eager
-from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES
+from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES, is_driver_library
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
@@ -18,9 +20,11 @@ from binary_checks.model import (
     Linkage,
     Note,
     NotInspected,
+    ObjectFile,
     Package,
     Problem,
 )
+from binary_checks.wording.causes import of_bundled
 from binary_checks.wording.phrases import name_first
 
 _OUTSIDE = ("wheel:", "system:", "python:")
@@ -128,12 +132,20 @@ def _is_known(name: str, drivers: tuple[str, ...]) -> bool:
 
 @check
 def driver_library_in_layout(
-    linkage: Linkage, package: Package, *, drivers: tuple[str, ...] = DRIVER_LIBRARIES
+    linkage: Linkage,
+    package: Package,
+    code: CodeNames,
+    *,
+    drivers: tuple[str, ...] = DRIVER_LIBRARIES,
 ) -> Iterator[Finding]:
     """A library of the NVIDIA driver is found in a package rather than on the user's system.
 
     It may be a stub for linking, or the driver of the build machine, in the package itself or in
-    one given with it.
+    one given with it. A file that nothing needs counts too, whatever a repair tool made of its
+    name: code opens the driver by its name. A stub is told by its content: exports of the driver's
+    alone, of some hundred bytes each, and nothing to open the user's driver with. One for linkers,
+    ``stubs/libcuda.so``, is noted, unless code opens it or an object that opens ``libcuda.so``
+    searches its folder.
 
     Why: a stub fails every call; a driver that does not match the user's kernel module fails the
     first one (``CUDA_ERROR_SYSTEM_DRIVER_MISMATCH``).
@@ -141,13 +153,40 @@ def driver_library_in_layout(
     stubs from the search path.
     Level: the first call of the driver fails.
     """
-    demand_cuda(package, linkage)
+    shipped = find_copies(package.objects, drivers)
+    if not shipped:
+        demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
+    told: set[str | None] = set()
     for edge in (*linkage.edges, *linkage.edges_beside):
-        if is_eager(edge) and edge.needed.lower() in drivers and _is_in_layout(edge):
+        named = strip_graft(edge.needed).lower() in drivers
+        if is_eager(edge) and named and _is_in_layout(edge):
+            told.add(edge.resolved)
             found = linkage.show(edge.resolved or "")
             yield Problem(
                 path=edge.path,
                 sentence=f"needs {edge.needed} and finds {found} ({edge.rule.value}): it "
                 "hides the user's driver, and only that matches the kernel module",
             )
+    opened = code.opened | {edge.resolved for edge in linkage.edges if is_eager(edge)}
+    for copy in shipped:
+        if copy.item.path not in told:
+            yield _tell_copy(copy, opened, package.objects)
+
+
+def _tell_copy(
+    copy: DriverCopy, opened: Collection[str | None], objects: Iterable[ObjectFile]
+) -> Problem | Note:
+    """Judge a file that nothing needs by its name."""
+    item = copy.item
+    searching = [each.path for each in objects if item.file_name in find_searched(each, item)]
+    known = is_driver_library(item.name) or is_driver_library(item.file_name)
+    if item.path not in opened and not searching and (copy.for_linkers or not known):
+        return Note(path=item.path, sentence=f"is {copy} for linkers: nothing here opens it")
+    how = f"; {searching[0]} opens it by that name and searches its folder" if searching else ""
+    return Problem(
+        path=item.path,
+        cause=of_bundled(item.path),
+        sentence=f"is {copy} in place of the user's driver{how}: only the user's own matches "
+        "the kernel module; leave it out",
+    )

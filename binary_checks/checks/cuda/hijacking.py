@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.cuda_builds import demand_cuda
+from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.knowledge.loadings import Loading, find_imported, find_loadings
 from binary_checks.knowledge.nvidia_names import is_driver_library
 from binary_checks.knowledge.unloaded_objects import find_unloaded
@@ -45,7 +45,6 @@ _LIBRARIES = (
     "libnvjpeg*",
     "libnpp*",
 )
-_GRAFT = r"[-.][0-9a-f]{8}[-.]"  # a name that nobody else's library has
 _GIVE = "give wheels that provide them (--binary-with), or use --binary-with-requirements"
 _REPLACEABLE = frozenset({Rule.RUNPATH, Rule.SYSTEM})
 
@@ -111,7 +110,7 @@ def _find_open_doors(
 
 def _fits(name: str, libraries: tuple[str, ...]) -> bool:
     asked_for = any(fnmatchcase(name, each) for each in libraries)
-    return asked_for and not is_driver_library(name) and not re.search(_GRAFT, name)
+    return asked_for and not is_driver_library(name) and not is_grafted_name(name)
 
 
 def _is_to_come(edge: Edge) -> bool:

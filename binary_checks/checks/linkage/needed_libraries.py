@@ -9,6 +9,7 @@ from functools import cache, partial
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.knowledge.nvidia_names import is_driver_library
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.knowledge.reached_objects import is_for_others, soften
@@ -147,7 +148,7 @@ def _share_causes(
 
 def _lacks(edge: Edge, linkage: Linkage) -> bool:
     """Whether nothing was found for a need that these checks speak of."""
-    if edge.resolved is not None or edge.weak or is_driver_library(edge.needed):
+    if edge.resolved is not None or edge.weak or _is_of_driver(edge.needed):
         return False
     if linkage.format == Format.MACHO:
         return not edge.needed.startswith("/") or bool(edge.unknown or edge.partly)
@@ -155,6 +156,11 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
         told_by_others = (is_python_dll, is_redistributable, is_debug_runtime, is_beside_python)
         return not any(tells(edge.needed) for tells in told_by_others)
     return "/" not in edge.needed
+
+
+def _is_of_driver(name: str) -> bool:
+    """Whether the driver brings it: what a repair tool renamed, nobody but the package has."""
+    return is_driver_library(name) and not is_grafted_name(name)
 
 
 def _is_anothers(edge: Edge) -> bool:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
@@ -55,7 +56,6 @@ _DRIVERS = (
     "mfxplugin*.dll",
     "ze_loader.dll",
 )
-_GRAFT = r"[-.](?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])"
 _ENDING = r"(?i)\.so(?=$|\.)|(?:\.\d+)*\.dylib$|\.dll$"
 _MOST = 8  # names in a sentence
 
@@ -161,7 +161,7 @@ def _is_of_windows(name: str) -> bool:
 
 def _stem(name: str) -> str:
     """The name without its ending, its version and what a repair tool put into it."""
-    return re.split(_ENDING, re.sub(_GRAFT, "", name), maxsplit=1)[0]
+    return re.split(_ENDING, strip_graft(name), maxsplit=1)[0]
 
 
 def _find_lost(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:

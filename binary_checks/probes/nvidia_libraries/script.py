@@ -25,6 +25,7 @@ PROPERTIES = {
     "cusparselt": "cusparseLtGetProperty",
 }
 FILE_NAME = re.compile(r"(?:lib)?(?P<stem>[a-z]+?)(?:\.so\b.*|(?:64)?(?:_\d+)*\.dll)")
+GRAFT = re.compile(r"[-.](?:[0-9a-f]{8}|[0-9a-f]{32})(?=[-.])")  # of auditwheel and delvewheel
 
 LIBRARY = r"nvidia[-_.](?P<library>cuda[-_.]runtime|[a-z]+)(?:[-_.]cu\d+)?"
 DISTRIBUTION = re.compile(LIBRARY + "$", re.IGNORECASE)
@@ -58,7 +59,7 @@ def ask_libraries(request: dict[str, Any], process: dict[str, Any], record: Any)
         record.finish(dict(answer, state="raised", detail=described))
         return
     for path in process["list_mapped"]() or ():
-        match = FILE_NAME.match(os.path.basename(path).lower())
+        match = FILE_NAME.match(GRAFT.sub("", os.path.basename(path).lower()))
         if match and match.group("stem") in (*PROPERTIES, "nccl", "cudart"):
             answer["stage"] = os.path.basename(path)
             record(answer)
