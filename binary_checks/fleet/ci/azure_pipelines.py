@@ -68,9 +68,9 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
     """The files, by path; each is a pipeline."""
     cells = pipeline.cells if pipeline.stages else ()
     parts = [cells[start : start + MOST_CELLS] for start in range(0, len(cells), MOST_CELLS)]
-    files = {}
+    tiers, files = pipeline.tiers_by_cell(), {}
     for number, part in enumerate(parts or [()], 1):
-        stages = [_cell_stage(cell, pipeline) for cell in part]
+        stages = [_cell_stage(cell, tiers[cell.id], pipeline) for cell in part]
         if number == 1 and pipeline.night:
             stages.append(_night_stage(pipeline))
         path = "azure-pipelines.yml" if number == 1 else f"azure-pipelines-{number}.yml"
@@ -95,9 +95,8 @@ def _name(text: str) -> str:
 # -- cells
 
 
-def _cell_stage(cell: PipelineCell, pipeline: Pipeline) -> Json:
+def _cell_stage(cell: PipelineCell, tiers: Sequence[str], pipeline: Pipeline) -> Json:
     """The chain of one cell, which waits for no other."""
-    tiers = [tier for tier, chosen in pipeline.tiers.items() if cell in chosen]
     there = stages_of(cell, pipeline.stages)
     return {
         "stage": _name(cell.id),

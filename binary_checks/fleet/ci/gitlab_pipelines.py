@@ -102,10 +102,9 @@ def _split(pipeline: Pipeline) -> list[Sequence[PipelineCell]]:
 
 
 def _list_tiers(cells: Sequence[PipelineCell], pipeline: Pipeline) -> list[str]:
-    ids = {cell.id for cell in cells}
-    return [
-        tier for tier, chosen in pipeline.tiers.items() if any(cell.id in ids for cell in chosen)
-    ]
+    by_cell = pipeline.tiers_by_cell()
+    found = {tier for cell in cells for tier in by_cell[cell.id]}
+    return [tier for tier in pipeline.tiers if tier in found]
 
 
 def _call(file: Json, tiers: Sequence[str], events: Mapping[str, str]) -> Json:
@@ -179,8 +178,9 @@ def _write_cells(
     """The jobs of these cells, below what they have in common."""
     shared: Json = {}
     jobs: Json = {}
+    by_cell = pipeline.tiers_by_cell()
     for cell in cells:
-        tiers = _list_tiers([cell], pipeline)
+        tiers = by_cell[cell.id]
         there = stages_of(cell, pipeline.stages)
         for stage in there:
             machine = (cell.gpu_runners if stage.gpu else cell.runners)["gitlab"]

@@ -93,3 +93,11 @@ class Pipeline:
     night: tuple[PipelineStage, ...] = ()  # plan, smoke, smoke-gpu, collect; () without a store
     smoke_jobs: Mapping[str, tuple[SmokeJob, ...]] = field(default_factory=dict)  # by CI system
     warnings: tuple[str, ...] = ()  # of the matrix, and of [[runners]]
+
+    def tiers_by_cell(self) -> dict[str, list[str]]:
+        """The tiers that run each cell, by its id, in the order of the tiers."""
+        found: dict[str, list[str]] = {cell.id: [] for cell in self.cells}
+        for tier, cells in self.tiers.items():
+            for cell in cells:
+                found[cell.id].append(tier)
+        return found
