@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.accelerators import claim_accelerators
 from binary_checks.knowledge.nvidia_names import (
     cuda_of_label,
     cuda_of_name,
@@ -15,6 +17,10 @@ from binary_checks.knowledge.nvidia_names import (
 )
 from binary_checks.model import ElfFile, Linkage, Package, PeFile
 from binary_checks.model.requires_dist import read_requirement
+
+_ACCELERATED = re.compile(r"(?i)cuda|nvidia|gpu|rocm|hip|xpu|cu1\d|numba|rapids|opencl|vulkan")
+_FRAMEWORKS = re.compile(r"(?i)(?:torch|triton|cupy|jax(?:lib)?|tensorflow|paddle\w*|mxnet)\b")
+"""What works on a GPU for the packages that require it."""
 
 
 def demand_cuda(package: Package, linkage: Linkage) -> None:
@@ -30,6 +36,33 @@ def _speaks_of_cuda(package: Package, linkage: Linkage) -> bool:
     if any(is_cuda_library(name) or is_driver_library(name) for name in needed):
         return True
     return any(_claims(package))
+
+
+def demand_gpu_build(package: Package) -> None:
+    """Raise NotApplicable where its name or its version label says that it is for the CPU."""
+    if is_for_cpu(package):
+        label = package.claims.variant
+        why = f"the version label +{label}" if "cpu" in label.split(".") else "its name"
+        raise NotApplicable(f"it is a build for the CPU: {why} says so")
+
+
+def demand_trace_of_gpu(package: Package) -> None:
+    """Raise NotApplicable where its objects, all read, and all that it says are of no accelerator.
+
+    As of PyPI's torch for Windows, which has no label. One that only opens CUDA's libraries, or
+    requires a package that may work on a GPU for it, has a trace.
+    """
+    claims = list(claim_accelerators(package))
+    if not claims or not all(claim.by_absence for claim in claims):
+        return
+    opened = [name for item in package.objects if item.opened for name in item.opened.names]
+    requirements = package.claims.requirements
+    if not (
+        any(is_cuda_library(name) or is_driver_library(name) for name in opened)
+        or any(map(_ACCELERATED.search, (package.name, *requirements)))
+        or any(map(_FRAMEWORKS.match, requirements))
+    ):
+        raise NotApplicable(f"it is a build for the CPU: {claims[0].evidence}")
 
 
 def _claims(package: Package) -> Iterator[bool]:

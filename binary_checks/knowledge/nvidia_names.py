@@ -28,7 +28,7 @@ DRIVER_LIBRARIES = (
 # The prefixes of the APIs that each library has, as their headers declare them (cuda.h, nvml.h,
 # cuviddec.h, nvEncodeAPI.h). libcufile's cuFile functions are not the driver's.
 _APIS = {
-    "libcuda.so": re.compile(r"cu(?!File)[A-Z]\w*"),
+    "libcuda.so": re.compile(r"cu(?:dbg|(?!File)[A-Z])\w*"),
     "libnvidia-ml.so": re.compile(r"nvml[A-Z]\w*"),
     "libnvcuvid.so": re.compile(r"cuvid[A-Z]\w*"),
     "libnvidia-encode.so": re.compile(r"NvEnc\w*"),

@@ -44,6 +44,11 @@ def drop_elements(library: ElfFile | MachOFile, dropped: Collection[str]) -> str
     return f"patchelf {force}--set-rpath {_quote(':'.join(kept))} {{path}}"
 
 
+def remove_need(name: str) -> str:
+    """What lets an ELF object do without a library of which it uses nothing."""
+    return f"patchelf --remove-needed {_quote(name)} {{path}}"
+
+
 def lead_to(folder: str, path: str, needed: str, form: str) -> str:
     """What has an object search a folder of its package; both count from the prefix."""
     way = posixpath.relpath(folder or ".", posixpath.dirname(path) or ".")

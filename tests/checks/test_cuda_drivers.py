@@ -21,6 +21,7 @@ from fixtures.linking import EXTENSION, GLIBC, dll, library, link, needs, target
 from fixtures.values import elf_file, pe_file, symbols, wheel
 
 INIT = symbols("PyInit__native")
+USED = symbols("cuInit", "nvmlInit_v2")
 PYD = "demo/_native.cp311-win_amd64.pyd"
 
 
@@ -28,7 +29,7 @@ NOTHING = CodeNames()
 
 
 def extension(*needed: str, path: str = EXTENSION, **fields: Any) -> ElfFile:
-    return library(path, *needed, exports=INIT, **fields)
+    return library(path, *needed, exports=INIT, **{"imports": USED, **fields})
 
 
 def judge(
@@ -54,11 +55,21 @@ def test_a_module_must_not_need_the_driver() -> None:
     ]
 
 
+def test_a_driver_of_which_nothing_is_used_is_left_out_by_the_linker() -> None:
+    found = problem(extension("libcuda.so.1", imports=symbols("cudaMalloc", "nvmlInit_v2")))
+    assert found.sentence.endswith(
+        "the import fails; it uses no function of libcuda.so.1: link with -Wl,--as-needed"
+    )
+    assert found.command == "patchelf --remove-needed libcuda.so.1 {path}"
+    used = problem(extension("libcuda.so.1", imports=symbols("cuMemAlloc_v2")))
+    assert (used.sentence.endswith("the import fails"), used.command) == (True, "")
+
+
 def test_the_way_from_the_module_to_the_driver_is_told() -> None:
     found = problem(
         extension("libouter.so", runpath=("$ORIGIN",)),
         library("demo/libouter.so", "libinner.so", runpath=("$ORIGIN",)),
-        library("demo/libinner.so", "libnvidia-ml.so.1"),
+        library("demo/libinner.so", "libnvidia-ml.so.1", imports=USED),
     )
     assert found.path == "demo/libinner.so"
     assert found.sentence == (
@@ -107,7 +118,7 @@ def test_what_is_opened_at_import_counts_as_imported() -> None:
 
 
 def test_a_library_that_the_package_s_own_code_opens_counts() -> None:
-    helper = library("demo/lib/libdemo_cuda.so", "libcuda.so.1")
+    helper = library("demo/lib/libdemo_cuda.so", "libcuda.so.1", imports=USED)
     opened = CodeNames(opened=frozenset({helper.path}))
     assert judge(extension(), helper, code=opened) == [
         Problem(

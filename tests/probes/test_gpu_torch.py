@@ -21,6 +21,7 @@ from binary_checks.probes.gpu_torch import reader as gpu_steps
 from binary_checks.probes.gpu_torch.reader import use_gpu
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, open_offline
+from fixtures.values import pe_file, wheel
 
 HOST = """{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 0, "cuda": 13000,
 "driver": "580.95.05", "devices": [{"name": "NVIDIA H200", "capability": "9.0", "memory": 1}]}"""
@@ -106,6 +107,25 @@ def test_a_build_for_the_cpu_is_not_tried(environment: FilledPlace, stand_in: An
     with pytest.raises(NotApplicable, match=r"torch.cuda\(\) is None: the build is not for CUDA"):
         use_gpu(environment, environment.wheel, torch_work(), BUILD)
     assert probes.asked == ["gpu_host", "ask_module"]
+
+
+def test_one_whose_label_says_so_is_not_even_a_reason_to_ask_the_host(
+    environment: FilledPlace, stand_in: Any
+) -> None:
+    probes = stand_in()
+    package = wheel("torch-2.15.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl")
+    with pytest.raises(NotApplicable, match=r"for the CPU: the version label \+cpu says so"):
+        use_gpu(environment, package, torch_work(), BUILD)
+    assert probes.asked == []
+
+
+def test_a_host_without_a_gpu_says_nothing_of_a_build_without_a_trace_of_one(
+    environment: FilledPlace, stand_in: Any
+) -> None:
+    stand_in(gpu_host='{"stage": ""}')
+    package = wheel("torch-2.15.0-cp311-cp311-win_amd64.whl", objects=[pe_file()])
+    with pytest.raises(NotApplicable, match="for the CPU: no object holds device code"):
+        use_gpu(environment, package, torch_work(), BUILD)
 
 
 def test_a_step_that_fails_reaches_no_other(environment: FilledPlace, stand_in: Any) -> None:

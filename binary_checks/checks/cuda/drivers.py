@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.cuda_builds import demand_cuda
 from binary_checks.knowledge.driver_copies import DriverCopy, find_copies, find_searched
 from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.loadings import Loading, find_imported, find_loadings, is_eager
-from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES, is_driver_library
+from binary_checks.knowledge.nvidia_names import (
+    DRIVER_LIBRARIES,
+    find_driver_symbols,
+    is_driver_library,
+    is_driver_soname,
+)
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
 from binary_checks.model import (
     CodeNames,
     Edge,
+    ElfFile,
     Finding,
     Linkage,
     Note,
@@ -25,6 +32,7 @@ from binary_checks.model import (
     Problem,
 )
 from binary_checks.wording.causes import of_bundled
+from binary_checks.wording.fix_commands import remove_need
 from binary_checks.wording.phrases import name_first
 
 _OUTSIDE = ("wheel:", "system:", "python:")
@@ -50,7 +58,9 @@ def driver_library_needed(
     ``--gpus``, the loader refuses the module, and the import fails before any code can check.
     Fix: leave out ``-lcuda`` and ``-lnvidia-ml``: get the entry points with
     ``cudaGetDriverEntryPoint`` or ``dlopen``; on Windows link with ``/DELAYLOAD:nvcuda.dll``; or
-    move the code that needs them into a library that is opened when a device is requested.
+    move the code that needs them into a library that is opened when a device is requested. Where
+    the object uses no function of the library, which the line says, link with ``-Wl,--as-needed``
+    before ``-lcuda``.
     Level: users without an NVIDIA driver cannot import the package.
     """
     demand_cuda(package, linkage)
@@ -60,7 +70,8 @@ def driver_library_needed(
     imports = [loading for loading in loadings if loading.root in imported]
     fatal = _by_need(imports, drivers)
     for (needer, name), through in fatal.items():
-        yield _accuse(needer, name, through, linkage.show, code.opened)
+        found = _accuse(needer, name, through, linkage.show, code.opened)
+        yield _tell_unused(found, needer, name, package)
     later = (loading for loading in loadings if loading.root not in imported)
     for needer, name in _by_need(later, drivers).keys() - fatal.keys():
         if not needer.startswith(_OUTSIDE):
@@ -107,6 +118,17 @@ def _accuse(
         sentence=f"needs {name}, which only the NVIDIA driver provides, and {which} loads "
         f"it{steps}{others}: without a driver {fails}",
     )
+
+
+def _tell_unused(found: Problem, needer: str, name: str, package: Package) -> Problem:
+    """Add that the object needs the library for nothing, and how that is mended."""
+    tables = [item.imports for item in package.objects_of(ElfFile) if item.path == needer]
+    if not (tables and is_driver_soname(name)):
+        return found
+    if any(find_driver_symbols(name, table.names) for table in tables):
+        return found
+    sentence = f"{found.sentence}; it uses no function of {name}: link with -Wl,--as-needed"
+    return replace(found, sentence=sentence, command=remove_need(name))
 
 
 def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator[NotInspected]:

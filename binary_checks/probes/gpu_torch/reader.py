@@ -10,6 +10,7 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
+from binary_checks.knowledge.cuda_builds import demand_gpu_build, demand_trace_of_gpu
 from binary_checks.model import GpuHost, GpuReport, LibraryVersions, Measurement, Package
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest, GpuRequest
@@ -42,12 +43,17 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     """Do all of the work, each step in a process of its own, and ask of the build.
 
     Raises Unavailable when no GPU can be used, the package could not be installed, or the driver
-    is too old for it, and NotApplicable where the profile names no module or the package says that
-    it is not built for CUDA.
+    is too old for it, and NotApplicable where the profile names no module or the package is for
+    the CPU, by its name, its bytes or what it says itself.
     """
     if not work.module:
         raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
-    conditions, host = demand_gpu(place)  # before anything is installed for nothing
+    demand_gpu_build(package)
+    try:
+        conditions, host = demand_gpu(place)  # before anything is installed for nothing
+    except Unavailable:
+        demand_trace_of_gpu(package)  # where there is a GPU the package itself is asked
+        raise
     place.demand(package)
     bench = _Bench(place=place, conditions=conditions)
     answers = bench.ask(work.module, (build.version, work.architectures))
