@@ -10,7 +10,7 @@ from binary_checks.model import DeviceFile, ElfFile, Format, Kind
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, FAMILY, LTO, PTX, VARIANT, ZSTD, container, entry
 from fixtures.samples import FOLDER, expected_device_code, read_fatbin_sample
-from fixtures.samples.fatbin_recipes import JOINED, RECIPES
+from fixtures.samples.fatbin_recipes import FILES
 from tests.objects.device_codes import entries, groups, read_device
 
 BOTH = container(entry(architecture=75), entry(architecture=90))
@@ -18,7 +18,7 @@ NEWER = container(entry(architecture=90))
 
 
 def test_every_recipe_has_its_sample_and_its_facts() -> None:
-    names = sorted({*RECIPES, *JOINED})
+    names = sorted(FILES)
     assert sorted(path.name for path in (FOLDER / "fatbin").iterdir()) == names
     assert sorted(expected_device_code()) == names
 
