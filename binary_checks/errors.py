@@ -49,6 +49,14 @@ class TooLarge(Unavailable):
     """
 
 
+class NotInstalled(Unavailable):
+    """What would read it is not installed here; ``extra`` of binary_checks has it."""
+
+    def __init__(self, reason: str, extra: str) -> None:
+        super().__init__(f"{reason}: pip install binary-checks[{extra}]")
+        self.extra = extra
+
+
 class CheckError(BinaryChecksError):
     """A check broke, or says what no check can say; the fault of whoever wrote it."""
 

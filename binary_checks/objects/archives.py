@@ -9,6 +9,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -156,6 +157,17 @@ def read(
         ),
     )
     return (_make(path, source, {**contents.facts, **facts}),)
+
+
+def find_device_code(source: ByteSource) -> Iterator[tuple[str, tuple[Extent, ...]]]:
+    """The members with device code and where in the archive that lies; none of what is broken."""
+    try:
+        for member in _find_members(_Window(source)):
+            with suppress(MalformedError, Unavailable):
+                if not member.is_index and (extents := tuple(_find_extents(member))):
+                    yield member.name, extents
+    except MalformedError:
+        return
 
 
 def _make(path: str, source: ByteSource, facts: dict[str, Any]) -> StaticArchive:

@@ -5,7 +5,7 @@ NVIDIA documents neither; the layout is what nvcc writes, and what cuobjdump lis
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
@@ -17,6 +17,8 @@ from binary_checks.objects.device.walk import (
     Ask,
     Container,
     ContainerWalk,
+    Part,
+    Stored,
     Sum,
     Tally,
     Target,
@@ -38,7 +40,11 @@ _HIGHEST_ARCHITECTURE = 9999
 _KINDS = {1: DeviceKind.PTX, 2: DeviceKind.SASS, 8: DeviceKind.LTO}
 _GROUP_KIND = 0x100  # nvcc --concat
 _ENTRY_VERSION = 0x101
-_COMPRESSED = 0x1000 | 0x2000 | 0x8000  # NVIDIA's own, LZ4, zstd
+OLD_LZ: Final = 0x1000  # NVIDIA's own, before CUDA 11.x
+LZ4: Final = 0x2000  # one raw block
+ZSTANDARD: Final = 0x8000  # one frame
+SCRAMBLED: Final = 0x10000  # of code for the device linker that is compressed
+_COMPRESSED = OLD_LZ | LZ4 | ZSTANDARD
 _SUFFIXES = {0: "", 0x100000: "a", 0x200000: "f"}
 _SUFFIX_MASK = 0x300000
 
@@ -101,11 +107,14 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
             break
         if entry.kind == _GROUP_KIND and entry.version == _ENTRY_VERSION:
             length = min(entry.head_size, _LONGEST_HEAD)
-            found = _count_group((yield Ask(at, length)), entry, size, tally)
+            head = yield Ask(at, length)
+            found = _count_group(head, entry, size, tally)
+            yield _store(at, entry, [_part_of(each) for each in found] or [Part(UNKNOWN, 0, None)])
             if length < entry.head_size and not found:
                 doubt = f"a head of {entry.head_size} bytes; at most {_LONGEST_HEAD} are read"
         else:
             _count(entry, size, entry.flags & _COMPRESSED or entry.unpacked_size, tally)
+            yield _store(at, entry, [Part(_target_of(entry), 0, None)])
         at += size
     sums = tally.sums()
     yield Container(start, sums, doubt or _doubt(sums), too_large=bool(doubt))
@@ -123,20 +132,38 @@ def _name_unknown(magic: bytes, version: int, head_size: int) -> str:
     return "" if _CONTAINER.size <= head_size <= NEAR else f"a head of {head_size} bytes"
 
 
-def _count(entry: _Entry, size: int, compressed: int, tally: Tally) -> None:
+def _target_of(entry: _Entry) -> Target:
     variant = entry.flags & _SUFFIX_MASK
-    target = _name_target(entry.kind, entry.version, entry.architecture, variant)
-    tally.add(target, 1, size, 1 if compressed else 0)
+    return _name_target(entry.kind, entry.version, entry.architecture, variant)
 
 
-def _count_group(head: bytes, entry: _Entry, size: int, tally: Tally) -> int:
-    """Count the parts of an entry in which several are compressed together; returns how many."""
+def _count(entry: _Entry, size: int, compressed: int, tally: Tally) -> None:
+    tally.add(_target_of(entry), 1, size, 1 if compressed else 0)
+
+
+def _part_of(row: _Entry) -> Part:
+    """A part of a group; its row has another meaning for the size of a head."""
+    return Part(_target_of(row), row.head_size, row.size)
+
+
+def _store(at: int, entry: _Entry, parts: Sequence[Part]) -> Stored:
+    """Where an entry lies. What is not compressed has all that it claims, padding too."""
+    compressed = entry.flags & _COMPRESSED
+    size = entry.packed_size if compressed else entry.size
+    unpacked = entry.unpacked_size if compressed else None
+    return Stored(
+        at, at + entry.head_size, min(size, entry.size), entry.flags, unpacked, tuple(parts)
+    )
+
+
+def _count_group(head: bytes, entry: _Entry, size: int, tally: Tally) -> list[_Entry]:
+    """Count the parts of an entry in which several are compressed together; returns these."""
     parts = _read_group(head, entry.options)
     for part, share_of_size in zip(parts, share(size, (part.size for part in parts)), strict=True):
         _count(part, share_of_size, 1, tally)
     if not parts:
         _count(entry, size, entry.flags & _COMPRESSED or entry.unpacked_size, tally)
-    return len(parts)
+    return parts
 
 
 def _read_group(head: bytes, options: int) -> list[_Entry]:

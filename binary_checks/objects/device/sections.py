@@ -20,6 +20,7 @@ from binary_checks.objects.device.walk import (
     Container,
     Rest,
     Step,
+    Stored,
     Tally,
     Target,
     Walk,
@@ -111,8 +112,9 @@ def _stray(at: int) -> DeviceFault:
 def read_device_code(source: ByteSource, extents: Iterable[Extent]) -> Facts:
     """The three facts about device code, of the given parts of a file."""
     reading = _Reading()
-    for step in _follow_all(source, extents):
-        reading.add(step)
+    for step in follow_all(source, extents):
+        if not isinstance(step, Stored):
+            reading.add(step)
     return reading.facts()
 
 
@@ -176,9 +178,9 @@ class _Reading:
         }
 
 
-def _follow_all(
+def follow_all(
     source: ByteSource, extents: Iterable[Extent]
-) -> Iterator[Container | Rest | DeviceFault]:
+) -> Iterator[Stored | Container | Rest | DeviceFault]:
     """What walks through the parts find, with the bytes that they ask for."""
     left = most = raised(_MOST_ASKED)
     for start, end in extents:

@@ -43,6 +43,25 @@ class Container(NamedTuple):
     too_large: bool = False  # for it has more of something than is read
 
 
+class Part(NamedTuple):
+    """One piece of code among the bytes that an entry unpacks to."""
+
+    target: Target
+    start: int  # in these bytes
+    size: int | None  # None: all of them
+
+
+class Stored(NamedTuple):
+    """An entry of a CUDA container: where its bytes lie, and what they unpack to."""
+
+    offset: int  # of its head, from the start of the file
+    start: int  # of its bytes
+    size: int  # of them, without what pads them
+    flags: int
+    unpacked_size: int | None  # that its head states; None where nothing compressed it
+    parts: tuple[Part, ...]  # more than one where several are compressed together
+
+
 class Rest(NamedTuple):
     """What was not walked through, for a reason that is not the file's."""
 
@@ -57,7 +76,7 @@ NEAR: Final = 64
 One that begins a section is so kept in the same way as one that was come upon.
 """
 
-Step = Ask | Container | Rest | DeviceFault
+Step = Ask | Stored | Container | Rest | DeviceFault
 Walk = Generator[Step, bytes, int]
 """Is sent the bytes that it asks for; returns where what follows begins."""
 ContainerWalk = Generator[Step, bytes, tuple[int, bool]]
