@@ -23,7 +23,7 @@ from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
-from binary_checks.model.required_wheels import RequiredWheels
+from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
 
 _FACTS = (
     Package,
@@ -37,6 +37,7 @@ _FACTS = (
     PythonModules,
     RenderedDescription,
     RequiredWheels,
+    GivenVersions,
     BinaryConfiguration,
     LinkedLibraries,
     Survey,

@@ -28,7 +28,7 @@ from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
-from binary_checks.model.required_wheels import RequiredWheels
+from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
 from binary_checks.reports.explanation import explain
 
 CHECKS = find_checks()
@@ -72,6 +72,7 @@ GATHERED = (
     PythonModules,
     RenderedDescription,
     RequiredWheels,
+    GivenVersions,
     GivenPackages,
     Survey,
     BinaryConfiguration,

@@ -15,6 +15,7 @@ from binary_checks.knowledge.configurations import configure
 from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.loadings import find_roots_in_doubt
 from binary_checks.loaders.reach import find_bystanders
+from binary_checks.loaders.required_packages import find_misfits
 from binary_checks.model import (
     CodeNames,
     Distribution,
@@ -34,7 +35,7 @@ from binary_checks.model.protocols import Source
 from binary_checks.model.published import Publication, PublishedFile, Release
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import ReleaseRequest
-from binary_checks.model.required_wheels import RequiredWheels
+from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
 from binary_checks.profile.reading import Profile
 
 
@@ -128,6 +129,17 @@ def find_required_wheels(package: Wheel, target: TargetSystem, shelf: Shelf) -> 
         return RequiredWheels(found=len(shelf.required(package, target)))
     except NoWheelError as error:
         return RequiredWheels(lacking=error.lacking)
+
+
+@gathers(GivenVersions)
+def hold_versions(
+    source: Source, package: Package, target: TargetSystem, shelf: Shelf
+) -> GivenVersions:
+    """Hold what was given beside the package against the requirements of all of them."""
+    if not shelf.paths:
+        raise NotApplicable("no package was given beside it (--binary-with)")
+    others = shelf.accompany(source, package, target).packages
+    return GivenVersions(misfits=find_misfits(package.claims.requirements, others, target))
 
 
 @gathers(GivenPackages)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from binary_checks.model import Package, TargetSystem
+from binary_checks.model.claims import ANY_SYSTEM
+from binary_checks.model.required_wheels import MisfitVersion
 from binary_checks.model.requires_dist import applicable, names_required
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+
+_MOST_CHOICES = 64  # of versions, where several are given of several names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,25 +72,102 @@ def find_required(
 
     The names are normalised; an extra that is asked for counts as far as it was given.
     """
-    wanted = _by_name(applicable(requirements, target))
-    asked = {name: _extras(items) for name, items in wanted.items()}
-    queue = list(wanted)
+    wanted: dict[str, list[Requirement]] = {}
+    for _, item in _follow(requirements, given, target):
+        items = wanted.setdefault(canonicalize_name(item.name), [])
+        if item not in items:
+            items.append(item)
+    return wanted
+
+
+def find_misfits(
+    requirements: Iterable[str], others: Iterable[Package], target: TargetSystem
+) -> tuple[MisfitVersion, ...]:
+    """Find the packages given in a version that a direct or indirect requirement excludes.
+
+    Of a name given in several versions an installer takes one that fits, if need be an older one:
+    the newest are told of where no choice fits.
+    """
+    requirements = tuple(requirements)
+    candidates: dict[str, dict[str, Package]] = {}
+    for each in filter(partial(_may_be_for, target), others):
+        candidates.setdefault(canonicalize_name(each.name), {})[each.version] = each
+    choices = {
+        name: sorted(by_version.values(), key=_newest_last, reverse=True)
+        for name, by_version in candidates.items()
+    }
+    newest = {name: packages[0] for name, packages in choices.items()}
+    # Few are given in several versions, and of those only the required ones matter.
+    several = [
+        name
+        for name in find_required(requirements, newest, target)
+        if len(choices.get(name, ())) > 1
+    ]
+    found: tuple[MisfitVersion, ...] | None = None
+    for chosen in islice(product(*(choices[name] for name in several)), _MOST_CHOICES):
+        given = {**newest, **dict(zip(several, chosen, strict=True))}
+        misfits = tuple(_hold(_follow(requirements, given, target), given))
+        if not misfits:
+            return ()
+        found = misfits if found is None or len(misfits) < len(found) else found
+    return found or ()
+
+
+def _hold(
+    asked: Iterable[tuple[Package | None, Requirement]], given: Mapping[str, Package]
+) -> Iterator[MisfitVersion]:
+    for by, item in asked:
+        package = given.get(canonicalize_name(item.name))
+        if package is not None and not fits(package.version, item):
+            yield MisfitVersion(
+                name=package.name,
+                version=package.version,
+                requirement=f"{item.name}{item.specifier}",
+                by=f"{by.name} {by.version}" if by else "",
+            )
+
+
+def _may_be_for(target: TargetSystem, package: Package) -> bool:
+    """Whether an installer may put it there: a folder may hold wheels of other systems, too."""
+    systems = package.claims.systems
+    return not systems or any(
+        each.system in ("", ANY_SYSTEM, target.system)
+        and (not each.architectures or not set(each.architectures).isdisjoint(target.architectures))
+        for each in systems
+    )
+
+
+def _newest_last(package: Package) -> tuple[bool, Version]:
+    try:
+        return True, Version(package.version)
+    except ValueError:
+        return False, Version("0")
+
+
+def _follow(
+    requirements: Iterable[str], given: Mapping[str, Package], target: TargetSystem
+) -> Iterator[tuple[Package | None, Requirement]]:
+    """Each requirement that holds, with the package that has it; None for the judged one."""
+    direct = tuple(applicable(requirements, target))
+    yield from ((None, item) for item in direct)
+    asked: dict[str, frozenset[str]] = {}
+    for item in direct:
+        own = canonicalize_name(item.name)
+        asked[own] = asked.get(own, frozenset()).union(item.extras)
+    queue = list(asked)
+    seen: set[tuple[str, Requirement]] = set()
     for name in queue:
         package = given.get(name)
         if package is None:
             continue
         for item in applicable(package.claims.requirements, target, sorted(asked[name])):
-            other, extras = canonicalize_name(item.name), _extras([item])
-            if item not in wanted.setdefault(other, []):
-                wanted[other].append(item)
+            other, extras = canonicalize_name(item.name), frozenset(item.extras)
+            if (name, item) not in seen:
+                seen.add((name, item))
+                yield package, item
             if other not in asked or not extras <= asked[other]:
                 asked[other] = extras | asked.get(other, frozenset())
                 queue.append(other)
-    return wanted
-
-
-def _extras(items: Iterable[Requirement]) -> frozenset[str]:
-    return frozenset(extra for item in items for extra in item.extras)
 
 
 def _by_name(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]:

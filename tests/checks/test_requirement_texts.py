@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.checks.metadata.requirement_texts import (
+    excluded_version_given,
     invalid_requirement,
     python_is_excluded,
     requirement_by_url,
@@ -12,7 +13,7 @@ from binary_checks.checks.metadata.requirement_texts import (
     undeclared_extra,
 )
 from binary_checks.model import Level, NotInspected, Problem, Wheel
-from binary_checks.model.required_wheels import RequiredWheels
+from binary_checks.model.required_wheels import GivenVersions, MisfitVersion, RequiredWheels
 from fixtures.values import wheel
 
 METADATA = "demo-1.0.dist-info/METADATA"
@@ -135,3 +136,23 @@ def test_a_requirement_of_which_the_index_has_no_wheel() -> None:
         )
     ]
     assert list(requirement_without_wheel(wheel(), RequiredWheels(found=3))) == []
+
+
+def test_a_given_version_that_a_requirement_excludes_is_told_with_both() -> None:
+    misfits = (
+        MisfitVersion(name="numpy", version="1.26", requirement="numpy>=2"),
+        MisfitVersion(name="nvidia-cublas", version="13.1", requirement="nvidia-cublas==13.4.*",
+                      by="cuda-toolkit 13.2.2"),
+    )  # fmt: skip
+    assert list(excluded_version_given(GivenVersions(misfits=misfits))) == [
+        Problem(
+            sentence="requires numpy>=2, but numpy 1.26 was given: no installer puts them "
+            "together; give a version that fits, or correct the requirement"
+        ),
+        Problem(
+            sentence="cuda-toolkit 13.2.2, which it requires, requires nvidia-cublas==13.4.*, but "
+            "nvidia-cublas 13.1 was given: no installer puts them together; give a version that "
+            "fits, or correct the requirement"
+        ),
+    ]
+    assert list(excluded_version_given(GivenVersions())) == []

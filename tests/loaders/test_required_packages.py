@@ -4,8 +4,9 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from binary_checks.loaders import simulate
-from binary_checks.loaders.required_packages import find_required
+from binary_checks.loaders.required_packages import find_misfits, find_required
 from binary_checks.model import Linkage, Wheel
+from binary_checks.model.required_wheels import MisfitVersion
 from binary_checks.model.requires_dist import applicable, names_required
 from fixtures.linking import extension, library, macos, target
 from fixtures.values import wheel
@@ -170,3 +171,48 @@ def test_a_marker_asks_for_the_first_architecture_of_a_universal_wheel() -> None
     universal = macos(architectures=("aarch64", "x86_64"))
     requirements = ["one; platform_machine == 'arm64'", "two; platform_machine == 'x86_64'"]
     assert names_required(requirements, universal) == {"one"}
+
+
+def plain(label: str, *requires: str, tag: str = "any") -> Wheel:
+    metadata = tuple(("Requires-Dist", each) for each in requires)
+    return wheel(f"{label}-py3-none-{tag}.whl", metadata=metadata)
+
+
+def spell(requires: str, *given: Wheel) -> list[tuple[str, str, str, str]]:
+    found = find_misfits((requires,), given, target())
+    return [(each.by, each.requirement, each.name, each.version) for each in found]
+
+
+def test_a_version_that_the_package_itself_excludes_is_a_misfit() -> None:
+    assert find_misfits(("numpy>=2,<3",), (numpy("1.26"),), target()) == (
+        MisfitVersion(name="numpy", version="1.26", requirement="numpy<3,>=2"),
+    )
+    assert find_misfits(("numpy>=2,<3",), (numpy("2.1"),), target()) == ()
+
+
+def test_a_version_that_a_given_package_excludes_is_a_misfit_of_that_one() -> None:
+    """torch requires cuda-toolkit[cublas], and that pins nvidia-cublas for its extra alone."""
+    toolkit = plain(
+        "cuda_toolkit-13.2.2",
+        "nvidia-cublas==13.4.*; extra == 'cublas'",
+        "nvidia-npp==13.*; extra == 'npp'",
+    )
+    cublas, npp = plain("nvidia_cublas-13.1.0"), plain("nvidia_npp-12.0")
+    assert spell("cuda-toolkit[cublas]==13.2.2", toolkit, cublas, npp) == [
+        ("cuda-toolkit 13.2.2", "nvidia-cublas==13.4.*", "nvidia-cublas", "13.1.0")
+    ]
+    assert spell("cuda-toolkit", toolkit, cublas, npp) == []
+
+
+def test_of_several_versions_given_one_that_fits_is_enough() -> None:
+    assert spell("numpy<2", numpy("2.0"), numpy("1.26")) == []
+    newer, older = plain("a-2.0", "numpy>=2"), plain("a-1.0", "numpy<2")
+    assert spell("a", newer, older, numpy("1.26")) == []
+    assert spell("a>=2", newer, older, numpy("1.26")) == [("a 2.0", "numpy>=2", "numpy", "1.26")]
+
+
+def test_what_no_installer_would_put_there_excludes_nothing() -> None:
+    unrelated, of_windows = plain("b-1.0", "numpy>=2"), plain("numpy-1.0", tag="win_amd64")
+    assert spell("numpy>=1.2", unrelated, of_windows, numpy("1.26")) == []
+    assert spell("numpy>=2; sys_platform == 'win32'", numpy("1.26")) == []
+    assert spell("numpy>=2", of_windows) == []

@@ -14,7 +14,7 @@ from binary_checks.knowledge.promised_pythons import (
     read_specifier,
 )
 from binary_checks.model import Finding, Level, NotInspected, Problem, WheelLike
-from binary_checks.model.required_wheels import RequiredWheels
+from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
 from binary_checks.model.requires_dist import read_requirement
 from binary_checks.wording.phrases import name_first
 
@@ -131,6 +131,29 @@ def requirement_without_wheel(package: WheelLike, required: RequiredWheels) -> I
         yield Problem(
             path=f"{package.dist_info}/METADATA",
             sentence=f"requires what cannot be installed: the index has no {required.lacking}",
+        )
+
+
+@check
+def excluded_version_given(given: GivenVersions) -> Iterator[Finding]:
+    """A package given beside it has a version that a requirement excludes.
+
+    Judged is what was given with ``--binary-with``: for each required distribution, directly or by
+    another one that was given, one of the versions given must fit all that is asked of it. Extras
+    and markers count as they do for the package's own Python and system; what nothing requires, and
+    what was made for another system, may lie in the same folder.
+
+    Why: no installer puts the two together: the set that was tested is not the set that users get,
+    and libraries of another version lack functions or behave otherwise.
+    Fix: give the required version, or correct the requirement.
+    Level: the packages cannot be installed together.
+    """
+    for each in given.misfits:
+        by = f"{each.by}, which it requires, requires" if each.by else "requires"
+        yield Problem(
+            sentence=f"{by} {_shorten(each.requirement)}, but {each.name} {each.version} was "
+            "given: no installer puts them together; give a version that fits, or correct the "
+            "requirement"
         )
 
 
