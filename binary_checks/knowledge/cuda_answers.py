@@ -16,6 +16,7 @@ from binary_checks.model import (
     NotInspected,
     Package,
     PeFile,
+    RefusedAnswers,
 )
 
 
@@ -25,12 +26,12 @@ def demand_question(value: str, keys: str) -> None:
         raise NotApplicable(f"the profile has no expression for it ([probes.cuda] {keys})")
 
 
-def find_answer(report: CudaReport, question: str) -> Answer | None:
+def find_answer(report: CudaReport | RefusedAnswers, question: str) -> Answer | None:
     """Find the answer to one expression; None when it was not reached."""
     return next((each for each in report.answers if each.question == question), None)
 
 
-def find_gap(report: CudaReport, question: str) -> NotInspected:
+def find_gap(report: CudaReport | RefusedAnswers, question: str) -> NotInspected:
     """Say why there is no answer."""
     where = f" after {report.stage}" if report.stage else ""
     return NotInspected(sentence=f"{question} was not evaluated: the process ended{where}")

@@ -18,6 +18,8 @@ from binary_checks.model.gpu import (
     GpuReport,
     LibraryVersions,
     Measurement,
+    RefusedAnswers,
+    RefusingDriverReport,
 )
 from binary_checks.model.layout import Layout
 from binary_checks.model.linkage import (
@@ -154,6 +156,8 @@ __all__ = [
     "PeFile",
     "Policy",
     "ProbeReport",
+    "RefusedAnswers",
+    "RefusingDriverReport",
     "Problem",
     "ProfileIdentity",
     "PythonClaim",

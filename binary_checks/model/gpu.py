@@ -61,6 +61,24 @@ class CudaReport(ProbeReport):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RefusedAnswers:
+    """A package imported and asked where a driver is there and does not start."""
+
+    state: str  # why it does not: "no-device", "driver-mismatch", "old-driver"
+    step: Step  # name is the module
+    stage: str = ""  # what the process was at when it ended early: "import torch", an expression
+    answers: tuple[Answer, ...] = ()
+    lack: str = ""  # why this proves nothing, a sentence; "" where it does
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RefusingDriverReport(ProbeReport):
+    """What a package does where a stub of NVIDIA's driver refuses to start, in several ways."""
+
+    refused: tuple[RefusedAnswers, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
     """A figure that a step on a GPU came to."""
 

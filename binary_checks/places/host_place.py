@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import tempfile
@@ -152,13 +153,14 @@ class HostPlace:
         return {"bytecode": str(folder)}
 
     def _put_decoys(self, conditions: Conditions) -> Conditions:
-        """Lead the loader to empty files first, where it is led by a variable."""
+        """Lead the loader to these files first, where it is led by a variable."""
         if not conditions.decoys:
             return conditions
-        folder = self.folder / "decoys"
-        folder.mkdir(exist_ok=True)
-        for name in conditions.decoys:
-            (folder / name).touch()
+        folder = find_decoys(self.folder, conditions.decoys)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            for name, content in conditions.decoys.items():
+                (folder / name).write_bytes(content)
         paths = (str(folder), conditions.variables.get("LD_LIBRARY_PATH", ""))
         variables = {**conditions.variables, "LD_LIBRARY_PATH": ":".join(filter(None, paths))}
         return replace(conditions, variables=variables)
@@ -212,6 +214,14 @@ class HostPlace:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def find_decoys(folder: Path, decoys: Mapping[str, bytes]) -> Path:
+    """Name the folder for these decoys in a place's own: one for all that have the same content."""
+    content = hashlib.sha256()
+    for name, each in sorted(decoys.items()):
+        content.update(f"{name}/{len(each)}/".encode() + each)
+    return folder / "decoys" / content.hexdigest()[:16]
 
 
 def find_drivers(environ: Mapping[str, str]) -> tuple[Path, ...]:

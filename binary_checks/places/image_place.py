@@ -23,7 +23,7 @@ from binary_checks.model import Ending, InstallReport, Kind, Package, Wheel
 from binary_checks.model.places import Conditions, LoaderAnswer, ProbeAnswer, TargetPython
 from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.foreign_tags import find_python_version
-from binary_checks.places.host_place import HostPlace, find_drivers
+from binary_checks.places.host_place import HostPlace, find_decoys, find_drivers
 from binary_checks.places.image_choice import find_chosen, find_with_python
 from binary_checks.places.image_prefix import (
     Cargo,
@@ -194,7 +194,7 @@ class ImagePlace(HostPlace):
 
     def _bind(self, conditions: Conditions) -> Bound:
         """What a process finds of this host's files beside the package."""
-        decoys = self.folder / "decoys"
+        decoys = find_decoys(self.folder, conditions.decoys)
         own: Bound = ((decoys, str(decoys)),) if conditions.decoys else ()
         return (*own, *self._find_drivers({})) if conditions.gpu else own
 

@@ -20,6 +20,7 @@ PROBES = (
     ".trace_loader.reader",
     ".run_snippet.reader",
     ".ask_module.reader",
+    ".stub_driver.reader",
     ".gpu_torch.reader",
     ".consume_cpp.reader",
     ".conda_tests.reader",

@@ -226,5 +226,5 @@ def test_a_driver_is_hidden_from_all_that_opens_it_by_its_name(tmp_path: Path) -
 def test_where_there_is_no_driver_nothing_is_put_in_its_way() -> None:
     with empty_place() as place:
         conditions, host = hide_driver(place)
-    assert (conditions.variables, conditions.decoys) == (HIDDEN, ())
+    assert (conditions.variables, conditions.decoys) == (HIDDEN, {})
     assert host.problem == ABSENT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -29,6 +29,14 @@ _OURS = re.compile(
 )
 
 
+def demand_module(request: CudaRequest) -> None:
+    """Raise NotApplicable where the profile names none."""
+    if not request.module:
+        raise NotApplicable(
+            "the profile names no module to be asked about CUDA ([probes.cuda] module)"
+        )
+
+
 def list_expressions(request: CudaRequest) -> tuple[str, ...]:
     """List what is evaluated, each once; the use of a GPU last: it may well break the process."""
     told = (request.available, request.devices, request.version, request.architectures)
@@ -42,10 +50,7 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
     Raises NotApplicable where the profile names no module, Unavailable when the package could not
     be installed.
     """
-    if not request.module:  # before anything is installed for nothing
-        raise NotApplicable(
-            "the profile names no module to be asked about CUDA ([probes.cuda] module)"
-        )
+    demand_module(request)  # before anything is installed for nothing
     place.demand(package)
     conditions, host = hide_driver(place)
     asked = {
@@ -54,20 +59,15 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
         "questions": list_expressions(request),
     }
     result = place.run("ask_module", asked, conditions=conditions)
-    rows = result.answer.get("answers")
     report = CudaReport(
         python=place.target.name,
         step=read_step(request.module, result, place),
         stage=str(result.answer.get("stage", "")),
-        answers=tuple(
-            _read_answer(row, place)
-            for row in (rows if isinstance(rows, list) else ())
-            if isinstance(row, dict)
-        ),
+        answers=read_answers(result, place),
         host=host,
         system=name_system(place.target),
     )
-    if report.step.outcome is not Ending.OK or _is_without_cuda(report, request.version):
+    if report.step.outcome is not Ending.OK or is_without_cuda(report.answers, request.version):
         return report
     versions, result = ask_versions(place, request.module, request.compiled, conditions)
     return replace(report, versions=versions, versions_step=read_step("versions", result, place))
@@ -84,14 +84,21 @@ def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Co
     host = describe_host(place, conditions)
     if not host.library or not place.target.platform.startswith("linux"):
         return conditions, host
-    hidden = replace(conditions, decoys=_DRIVERS)
+    hidden = replace(conditions, decoys=dict.fromkeys(_DRIVERS, b""))
     return hidden, describe_host(place, hidden)
 
 
-def _is_without_cuda(report: CudaReport, version: str) -> bool:
+def is_without_cuda(answers: Iterable[Answer], version: str) -> bool:
     """Whether the package says that it is built for no CUDA."""
-    answers = (each for each in report.answers if version and each.question == version)
-    return any(not (each.value or each.error) for each in answers)
+    told = (each for each in answers if version and each.question == version)
+    return any(not (each.value or each.error) for each in told)
+
+
+def read_answers(result: ProbeAnswer, place: Place) -> tuple[Answer, ...]:
+    """Turn what each expression gave into answers."""
+    rows = result.answer.get("answers")
+    given = rows if isinstance(rows, list) else ()
+    return tuple(_read_answer(row, place) for row in given if isinstance(row, dict))
 
 
 def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:

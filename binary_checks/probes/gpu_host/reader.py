@@ -50,10 +50,15 @@ def read_host(result: ProbeAnswer, variables: Mapping[str, str]) -> GpuHost:
     return GpuHost(
         library=_text(answer, "library"),
         driver=_text(answer, "driver"),
-        cuda=f"{version // 1000}.{version % 1000 // 10}" if isinstance(version, int) else "",
+        cuda=spell_cuda(version) if isinstance(version, int) else "",
         devices=devices,
         problem=problem,
     )
+
+
+def spell_cuda(version: int) -> str:
+    """Spell a version as CUDA counts them: "12.4" of 12040."""
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def _find_problem(result: ProbeAnswer) -> str:
