@@ -18,6 +18,7 @@ from binary_checks.model import (
     PeFile,
     RefusedAnswers,
 )
+from binary_checks.model.requests import CudaRequest
 
 
 def demand_question(value: str, keys: str) -> None:
@@ -35,6 +36,22 @@ def find_gap(report: CudaReport | RefusedAnswers, question: str) -> NotInspected
     """Say why there is no answer."""
     where = f" after {report.stage}" if report.stage else ""
     return NotInspected(sentence=f"{question} was not evaluated: the process ended{where}")
+
+
+def demand_cuda_build(report: CudaReport, asked: CudaRequest) -> None:
+    """Raise NotApplicable where the package says that it is built for no CUDA."""
+    built = find_answer(report, asked.version) if asked.version else None
+    if built is not None and not (built.value or built.error):
+        raise NotApplicable(f"{asked.version} is {built.value!r}: the build is not for CUDA")
+
+
+def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
+    """Find the architectures that the package says it has code for, each as "sm_90", once."""
+    answer = find_answer(report, asked.architectures) if asked.architectures else None
+    value = answer.value if answer else ()
+    names = value.split() if isinstance(value, str) else value if isinstance(value, tuple) else ()
+    found = (re.fullmatch(r"(?:sm|compute)_(\d{2,3}[af]?)", name) for name in names)
+    return tuple(dict.fromkeys(f"sm_{match[1]}" for match in found if match))
 
 
 def find_visible(report: CudaReport) -> Iterator[NotInspected]:

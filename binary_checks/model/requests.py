@@ -38,6 +38,7 @@ class CudaRequest(Request):
     architectures: Code = Code("")  # those that the package says it was compiled for
     parts: Mapping[str, Code] = field(default_factory=dict)  # whether each part was built, by name
     compiled: Mapping[str, Code] = field(default_factory=dict)  # versions, by NVIDIA's library
+    nvrtc: Code = Code("")  # by which the package loads NVRTC, where its import does not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

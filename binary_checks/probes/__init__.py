@@ -21,6 +21,7 @@ PROBES = (
     ".run_snippet.reader",
     ".ask_module.reader",
     ".stub_driver.reader",
+    ".nvrtc_kernels.reader",
     ".gpu_torch.reader",
     ".consume_cpp.reader",
     ".conda_tests.reader",

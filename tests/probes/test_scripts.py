@@ -98,6 +98,11 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
         ("gpu_host", {}, {"stage": ""}),
         ("gpu_torch", {"step": "rnn"}, {"state": "raised", "stage": "import torch"}),
         ("nvidia_libraries", {"module": "json"}, {"state": "finished"}),
+        (
+            "nvrtc_kernels",
+            {"module": "json", "load": "json.no", "targets": []},
+            {"state": "finished", "lying": []},
+        ),
     ],
 )
 def test_every_probe_runs_on_every_interpreter_at_hand(

@@ -7,7 +7,12 @@ from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.cuda_answers import demand_question, find_answer, find_gap
+from binary_checks.knowledge.cuda_answers import (
+    demand_cuda_build,
+    demand_question,
+    find_answer,
+    find_gap,
+)
 from binary_checks.knowledge.nvidia_versions import (
     compare_installed,
     compare_loaded,
@@ -39,9 +44,7 @@ def cuda_part_missing(
     Level: users cannot use a part that the project promises.
     """
     demand_question("".join(asked.parts), "parts")
-    built = find_answer(report, asked.version) if asked.version else None
-    if built is not None and not (built.value or built.error):
-        raise NotApplicable(f"{asked.version} is {built.value!r}: the build is not for CUDA")
+    demand_cuda_build(report, asked)
     for name, question in asked.parts.items():
         systems = only.get(name, ("*",))
         if not any(fnmatchcase(report.system, glob) for glob in systems):

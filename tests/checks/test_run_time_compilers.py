@@ -1,0 +1,128 @@
+"""What compilers made on the CPU is judged; the reports are those of their probes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.cuda.run_time_compilers import nvrtc_fails
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Ending, Note, NotInspected, Step
+from binary_checks.model.compilations import Compilation, NvrtcReport
+
+LIBRARY = "nvidia/cu13/lib/libnvrtc.so.13"
+NAME = f"NVRTC 13.2 ({LIBRARY})"
+NO_BUILTINS = "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE: failed to open libnvrtc-builtins.so.13.2."
+
+
+def compiled(*targets: str) -> tuple[Compilation, ...]:
+    return tuple(Compilation(target=each, made=each.rstrip("af")) for each in targets)
+
+
+def report(*compilations: Compilation, **known: Any) -> NvrtcReport:
+    told: dict[str, Any] = {"library": LIBRARY, "version": "13.2", **known}
+    step = Step(name="NVRTC", **told.pop("step", {}))
+    return NvrtcReport(python="CPython 3.11.7", step=step, compilations=compilations, **told)
+
+
+def test_a_compiler_that_makes_code_for_every_architecture_is_fine() -> None:
+    found = report(
+        *compiled("sm_75", "sm_90a"), reported=("sm_75", "sm_90a"), supported=("sm_75", "sm_90")
+    )
+    assert [*nvrtc_fails(found)] == [Note(sentence=f"{NAME} compiles for sm_75, sm_90a")]
+
+
+def test_one_error_for_several_architectures_is_one_line() -> None:
+    failed = (Compilation(target=each, error=NO_BUILTINS) for each in ("sm_75", "sm_90"))
+    assert [*nvrtc_fails(report(*failed))] == [
+        f"{NAME} does not compile for sm_75, sm_90: {NO_BUILTINS}"
+    ]
+
+
+def test_a_reported_architecture_that_the_compiler_does_not_know_is_a_problem() -> None:
+    found = report(*compiled("sm_90"), reported=("sm_50", "sm_90"), supported=("sm_75", "sm_90"))
+    assert [*nvrtc_fails(found)] == [
+        f"the package reports sm_50, for which {NAME} cannot compile: kernels that are compiled at "
+        "run time fail on such a GPU",
+        Note(sentence=f"{NAME} compiles for sm_90"),
+    ]
+
+
+def test_a_compiler_that_cannot_say_what_it_knows_is_judged_by_what_it_makes() -> None:
+    found = report(*compiled("sm_80"), reported=("sm_80",))
+    assert [*nvrtc_fails(found)] == [Note(sentence=f"{NAME} compiles for sm_80")]
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong"),
+    [
+        ("", "what it returns is not machine code for NVIDIA's GPUs"),
+        ("sm_80", "it returns machine code for sm_80"),
+    ],
+)
+def test_a_cubin_for_nothing_or_for_another_gpu_is_no_success(made: str, wrong: str) -> None:
+    found = report(Compilation(target="sm_90", made=made), *compiled("sm_75"))
+    assert [*nvrtc_fails(found)] == [
+        f"{NAME} does not compile for sm_90: {wrong}",
+        Note(sentence=f"{NAME} compiles for sm_75"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "detail", "end"),
+    [
+        (Ending.HUNG, "300 s", "hangs: 300 s"),
+        (Ending.CRASHED, "SIGSEGV", "crashes: SIGSEGV"),
+        (Ending.STOPPED, "it took 16 GiB", "is stopped: it took 16 GiB"),
+    ],
+)
+def test_a_compiler_that_does_not_come_back_is_a_problem(
+    outcome: Ending, detail: str, end: str
+) -> None:
+    stage = "NVRTC's compilation for sm_90"
+    found = report(stage=stage, step={"outcome": outcome, "detail": detail})
+    assert [*nvrtc_fails(found)] == [f"without a GPU, {stage} {end}"]
+
+
+def test_an_import_that_fails_is_for_another_check() -> None:
+    step = {"outcome": Ending.RAISED, "detail": "ImportError: no"}
+    found = report(library="", stage="import demo", step=step)
+    assert [*nvrtc_fails(found)] == [NotInspected(sentence="import demo raises ImportError: no")]
+
+
+def test_a_compiler_of_the_host_proves_nothing_of_the_package() -> None:
+    path = "/usr/local/cuda/lib64/libnvrtc.so.13"
+    assert [*nvrtc_fails(report(*compiled("sm_90"), library=path))] == [
+        NotInspected(sentence=f"{path} is this host's own; it compiles for sm_90")
+    ]
+
+
+def test_a_compiler_that_knows_none_of_the_architectures_was_not_tried() -> None:
+    assert [*nvrtc_fails(report(supported=("sm_90",)))] == [
+        NotInspected(sentence=f"{NAME} knows none of the architectures of this package")
+    ]
+
+
+def test_a_compiler_that_is_installed_and_refused_is_a_problem() -> None:
+    refusal = "OSError: libnvrtc.so.13: cannot open shared object file"
+    found = report(library="", lying=(LIBRARY,), refusal=refusal)
+    assert [*nvrtc_fails(found)] == [f"the package does not load {LIBRARY}: {refusal}"]
+
+
+def test_a_compiler_that_is_not_there_is_not_inspected() -> None:
+    found = report(library="", refusal="RuntimeError: no NVRTC")
+    assert [*nvrtc_fails(found)] == [
+        NotInspected(sentence="there is no NVRTC in its environment: RuntimeError: no NVRTC")
+    ]
+
+
+def test_a_compiler_that_nothing_loads_needs_an_expression() -> None:
+    assert [*nvrtc_fails(report(library="", lying=(LIBRARY,)))] == [
+        NotInspected(
+            sentence=f"the import does not load {LIBRARY}; name an expression that does "
+            "([probes.cuda] nvrtc)"
+        )
+    ]
+    with pytest.raises(NotApplicable, match="loads no NVRTC"):
+        [*nvrtc_fails(report(library=""))]
