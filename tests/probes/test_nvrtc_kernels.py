@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Answer, CudaReport, Ending, Step
+from binary_checks.model import Answer, CudaReport, DeviceCode, DeviceKind, Ending, Step
 from binary_checks.model.compilations import Compilation, NvrtcReport
 from binary_checks.model.requests import Code, CudaRequest
-from binary_checks.probes.nvrtc_kernels.reader import compile_kernels, list_machine_targets
+from binary_checks.probes.compilation_rows import list_machine_targets, name_machine_code
+from binary_checks.probes.nvrtc_kernels.reader import compile_kernels
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, open_offline, within
 from fixtures.values import elf_file, wheel
@@ -130,8 +131,6 @@ def test_the_compiler_is_known_by_its_file_name(script: ModuleType, name: str, f
 
 
 def test_the_objects_of_a_package_say_what_it_has_machine_code_for() -> None:
-    from binary_checks.model import DeviceCode, DeviceKind
-
     def code(kind: DeviceKind, architecture: str) -> DeviceCode:
         return DeviceCode(kind=kind, architecture=architecture, count=1, bytes=9, compressed=0)
 
@@ -145,6 +144,23 @@ def test_the_objects_of_a_package_say_what_it_has_machine_code_for() -> None:
         "sm_90",
         "sm_100",
     )
+
+
+@pytest.mark.parametrize(
+    ("start", "architecture"),
+    [
+        (head(90), "sm_90"),
+        (head(121), "sm_121"),
+        (head(75, abi=7), "sm_75"),
+        (head(90, abi=9), ""),
+        (head(90)[:-1], ""),
+        (b"MZ" + head(90)[2:], ""),
+        (head(90).replace(b"\xbe", b"\x3e"), ""),
+    ],
+)
+def test_a_cubin_is_known_by_its_header(start: bytes, architecture: str) -> None:
+    assert name_machine_code(start.hex()) == architecture
+    assert name_machine_code("no number") == ""
 
 
 SOURCE = """

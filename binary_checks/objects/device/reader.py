@@ -7,7 +7,6 @@ for its one target.
 from __future__ import annotations
 
 import re
-from struct import Struct
 from typing import Final
 
 from binary_checks.model import (
@@ -23,7 +22,7 @@ from binary_checks.objects.device import fatbin, hip_bundles
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import Facts, read_device_code
 from binary_checks.objects.device.walk import NEAR
-from binary_checks.objects.elf.header import MAGIC, ElfHeader
+from binary_checks.objects.elf.header import ElfHeader
 from binary_checks.objects.elf.sections import Section
 
 _ARCHITECTURES = {
@@ -38,7 +37,6 @@ _ABI_VERSION = 8  # its offset in the file
 _FIRST_WITH_SUFFIX = 90  # no older architecture has variants
 _NOTE = ".note.nv.tkinfo"  # how ptxas was called
 _LONGEST_NOTE = 1 << 16
-_HEAD = Struct("<4s4xB9xH28xI12x")  # magic, ABI version, machine, flags; as long as a header
 _ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
 
@@ -108,14 +106,3 @@ def _read_suffix(source: ByteSource, sections: tuple[Section, ...], number: int)
     if len(told) == 1 and (text := told.pop().decode()).rstrip("af") == str(number):
         return text.removeprefix(str(number))
     return "?"
-
-
-def name_machine_code(head: bytes) -> str:
-    """Name the architecture of a cubin by its header, without suffix; "" where it is no cubin."""
-    if len(head) < _HEAD.size:
-        return ""
-    magic, version, machine, flags = _HEAD.unpack_from(head)
-    shift = {7: 0, 8: 8}.get(version)
-    if magic != MAGIC or machine != EM_CUDA or shift is None:
-        return ""
-    return f"sm_{flags >> shift & 0xFF}"
