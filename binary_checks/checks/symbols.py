@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.framework_symbols import framework_of
 from binary_checks.knowledge.needed_versions import (
     describe_nodes,
     find_newer,
@@ -27,6 +28,7 @@ from binary_checks.model import (
     Package,
     Problem,
     TargetSystem,
+    UnexploredSymbols,
     UnresolvedSymbol,
 )
 from binary_checks.model.extensions import is_extension, module_of
@@ -161,32 +163,44 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         if (item.path, item.provider, item.version) not in told and not item.delayed:
             asked = "" if linkage.format == Format.ELF else item.library
             place = item.elsewhere or item.other_abi
-            key = (item.path, item.provider, place, item.root, asked, item.architecture)
+            owner = framework_of(item.name)
+            owner = owner if owner in linkage.given else ""
+            key = (item.path, item.provider, place, item.root, asked, item.architecture, owner)
             groups.setdefault(key, []).append(item)
-    for (path, _, _, root, asked, _), items in groups.items():
+    for (path, _, _, root, asked, _, owner), items in groups.items():
         if asked:
             sentence = spell_lacking(items, linkage.show)
             problem = Problem(path=path, sentence=sentence, cause=of_symbols(items, linkage))
             yield soften(problem, linkage)
             continue
         expected = bool(items[0].elsewhere) and root not in imported
-        sentence = spell_undefined(items, linkage.show, expected=expected)
+        sentence = spell_undefined(items, linkage.show, expected=expected, given=owner)
         if expected:
             yield NotInspected(path=path, sentence=sentence)
             continue
         problem = Problem(path=path, sentence=sentence, cause=of_symbols(items, linkage))
         yield soften(problem, linkage)
-    for hidden in linkage.unexplored:
-        counted = count_undefined(hidden.count)
-        yield NotInspected(
-            path=hidden.path, sentence=f"{counted} could not be looked up: {hidden.reason}"
-        )
+    yield from _tell_unexplored(linkage)
     if linkage.granted:
         total = sum(number for _, number in linkage.granted)
         names = name_first([name for name, _ in linkage.granted], 3)
         yield Note(
             sentence=f"{total} symbols of system libraries of unknown exports were assumed "
             f"to exist ({names})"
+        )
+
+
+def _tell_unexplored(linkage: Linkage) -> Iterator[NotInspected]:
+    """Say once for all objects what hides their symbols, above all a wheel that was not given."""
+    shared: dict[str, list[UnexploredSymbols]] = {}
+    for hidden in linkage.unexplored:
+        shared.setdefault(hidden.reason, []).append(hidden)
+    for reason, group in shared.items():
+        counted = count_undefined(sum(hidden.count for hidden in group))
+        several = f" of {len(group)} files" if len(group) > 1 else ""
+        yield NotInspected(
+            path=group[0].path if len(group) == 1 else "",
+            sentence=f"{counted}{several} could not be looked up: {reason}",
         )
 
 

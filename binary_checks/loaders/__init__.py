@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from binary_checks.loaders.bringers import find_bringers, find_bringers_of_symbols
+from packaging.utils import canonicalize_name
+
+from binary_checks.loaders.bringers import (
+    find_bringers,
+    find_bringers_of_symbols,
+    find_lent,
+)
 from binary_checks.loaders.file_layout import FileLayout, relocate
 from binary_checks.loaders.first_loads import FirstLoads
 from binary_checks.loaders.image import Image, load
@@ -54,13 +60,15 @@ def simulate(
     edges = _merge(images, layout, own=True)
     lookups = simulation.lookups
     unresolved, hidden = find_bringers_of_symbols(package, lookups.unresolved, missing, target)
+    given: dict[str, Package] = {canonicalize_name(p.name): p for p in beside.packages}
+    edges = find_bringers(package, edges, requirements, missing, target)
     closures = ((i.root.path, tuple(map(layout.label_of, i.objects))) for i in images)
     return Linkage(
         target=target.name,
         layout=package.layout,
         format=simulation.format,
         unjudged=target.unjudged,
-        edges=find_bringers(package, edges, requirements, missing, target),
+        edges=find_lent(edges, given, target),
         edges_beside=_merge((*images, *simulation.strays), layout, own=False),
         roots=_each_once(image.root.path for each in loadings for image in each.roots),
         orphans=_each_once(path for each in loadings for path in each.unreached),

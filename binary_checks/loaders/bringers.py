@@ -21,6 +21,7 @@ from binary_checks.knowledge.shipped_names import (
     first_word,
     may_have,
 )
+from binary_checks.loaders.required_packages import find_required
 from binary_checks.model import Edge, Package, TargetSystem, UnexploredSymbols, UnresolvedSymbol
 from binary_checks.model.extensions import is_extension
 from binary_checks.model.mangling import namespace_of
@@ -56,6 +57,29 @@ def find_bringers(
     bringers = _Bringers(package, requirements, missing, target, edges)
     return tuple(
         edge if _is_settled(edge) else replace(edge, may_come_with=bringers.of(edge))
+        for edge in edges
+    )
+
+
+def find_lent(
+    edges: tuple[Edge, ...], given: Mapping[str, Package], target: TargetSystem
+) -> tuple[Edge, ...]:
+    """The edges, with who may have CUDA's libraries among what packages given beside require.
+
+    Of those alone that objects load something of, though the package does not require them:
+    torchaudio and fbgemm-gpu leave it to their users to have torch, which requires CUDA's wheels.
+    """
+    if all(map(_is_settled, edges)):
+        return edges
+    ends = (end for edge in edges for end in (edge.resolved, *edge.elsewhere))
+    labels = {end.split(":")[1] for end in ends if end and end.startswith("wheel:")}
+    users = (package for name, package in given.items() if package.name in labels)
+    texts = tuple(text for package in users for text in package.claims.requirements)
+    missing = sorted(find_required(texts, given, target).keys() - given.keys()) if texts else []
+    return tuple(
+        edge
+        if _is_settled(edge) or edge.elsewhere or edge.may_come_with
+        else replace(edge, may_come_with=find_known_shippers(edge.needed, missing))
         for edge in edges
     )
 

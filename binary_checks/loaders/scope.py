@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
+from binary_checks.knowledge.framework_symbols import find_own_symbols
 from binary_checks.knowledge.nvidia_names import find_driver_symbols, is_driver_soname
 from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
@@ -134,21 +135,34 @@ class Scope:
         )
 
     @cached_property
-    def blindness(self) -> str:
-        """Why a symbol may be defined where nobody can look; "" when all of the scope is known."""
+    def unseen(self) -> Mapping[str, str]:
+        """The libraries of which nobody knows what they define, and why, in load order."""
+        found: dict[str, str] = {}
         for edge in self.image.outside:
             if is_driver_soname(edge.needed):
                 continue
             if edge.resolved is None:
-                return f"{edge.needed} is not found"
-            if edge.resolved.startswith("python:") and self.target.interpreter is None:
-                return f"{edge.needed} has no export data"
+                found.setdefault(edge.needed, f"{edge.needed} is not found")
+            elif edge.resolved.startswith("python:") and self.target.interpreter is None:
+                found.setdefault(edge.needed, f"{edge.needed} has no export data")
         for name in self.image.system:
             # What musl takes itself for, under whatever name, has the exports of libc.
             known = is_driver_soname(name) or self.rules.answers_itself(name)
             if not known and self.target.library_data.get(name) is None:
-                return f"{name} has no export data"
-        return f"{self.image.unread[0]} could not be read" if self.image.unread else ""
+                found.setdefault(name, f"{name} has no export data")
+        for name in self.image.unread:
+            found.setdefault(name, f"{name} could not be read")
+        return found
+
+    @property
+    def blindness(self) -> str:
+        """Why a symbol may be defined where nobody can look; "" when all of the scope is known."""
+        return next(iter(self.unseen.values()), "")
+
+    def certain(self, names: frozenset[str]) -> frozenset[str]:
+        """Those of the names that nothing unseen can define, as a framework in scope has them."""
+        loaded = (item.name or item.file_name for item in self.image.objects)
+        return find_own_symbols(names, loaded, self.unseen) if names else names
 
 
 def strong(library: ObjectFile, names: Iterable[str]) -> frozenset[str]:

@@ -31,8 +31,8 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                 continue
             known = unexplored.get(library.path)
             if known and known.count >= len(left) and scope.blindness:
-                left = frozenset()  # this process cannot tell more than another one has
-            elif left:
+                left = scope.certain(left)  # of the others it tells no more than another one has
+            if left:
                 left = scope.remaining(left)
                 for name, theirs in scope.of_driver(left).items():
                     granted.setdefault(name, set()).update((library.path, each) for each in theirs)
@@ -105,7 +105,7 @@ def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], 
     if not names:
         return names, ""
     if scope.blindness:
-        return names, scope.blindness
+        return names - scope.certain(names), scope.blindness
     if scope.image.python and scope.target.interpreter is None:
         names = frozenset(name for name in names if is_pythons(name))
         return names, "the exports of the tag's Python are not known"

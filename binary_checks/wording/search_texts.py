@@ -89,13 +89,14 @@ def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: st
     if edge.unknown:
         return NotInspected(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
     if edge.may_come_with:
-        few = len(edge.may_come_with) <= _MOST_GUESSES
-        whose = f", perhaps {' or '.join(edge.may_come_with)}," if few else ""
-        required = set(linkage.requirements).issuperset(edge.may_come_with)
+        bringers = tuple(dict.fromkeys(name for each in edges for name in each.may_come_with))
+        few = len(bringers) <= _MOST_GUESSES
+        whose = f", perhaps {' or '.join(bringers)}," if few else ""
+        required = set(linkage.requirements).issuperset(bringers)
         what = "a required wheel" if required else "another wheel"
         return NotInspected(
             path=edge.path,
-            sentence=f"needs {edge.needed}, which {what}{whose} may ship ({searched}); "
+            sentence=f"needs {name_needed(edges)}, which {what}{whose} may ship ({searched}); "
             "give it with --binary-with",
         )
     platform = linkage.target.partition(",")[0]

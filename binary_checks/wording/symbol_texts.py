@@ -27,8 +27,13 @@ def spell_lacking(items: list[UnresolvedSymbol], show: Show) -> str:
     )
 
 
-def spell_undefined(items: list[UnresolvedSymbol], show: Show, *, expected: bool) -> str:
-    """How many symbols, which, where they were looked for and what to do."""
+def spell_undefined(
+    items: list[UnresolvedSymbol], show: Show, *, expected: bool, given: str = ""
+) -> str:
+    """How many symbols, which, where they were looked for and what to do.
+
+    ``given`` names the framework whose they are, where that was given.
+    """
     first = items[0]
     names = [f"{item.name}@{item.version}" if item.version else item.name for item in items]
     them = "it" if len(items) == 1 else "them"
@@ -48,8 +53,10 @@ def spell_undefined(items: list[UnresolvedSymbol], show: Show, *, expected: bool
             "one; compile both with the same _GLIBCXX_USE_CXX11_ABI"
         )
     if not first.elsewhere:
-        advice = "link it with the library that does"
-        return f"{sentence}nothing that {who} loads defines {them}; {advice}"
+        lacks = f"nothing that {who} loads defines {them}; link it with the library that does"
+        if given:
+            lacks = f"the {given} given beside it does not have {them}; build it for that one"
+        return f"{sentence}{lacks}"
     other = show(first.elsewhere)
     if expected:
         return f"{sentence}it works only in a process that has already loaded {other}"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from binary_checks import examine, judge
-from binary_checks.model import Linkage
+from binary_checks.checks.linkage.needed_libraries import missing_library
+from binary_checks.checks.symbols import undefined_symbol
+from binary_checks.model import Linkage, Package
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 
@@ -94,3 +97,88 @@ def test_what_the_package_opens_first_itself_is_found(tmp_path: Path) -> None:
     assert problems(opened) == []
     never = build_wheel(tmp_path, members={"demo/__init__.py": "", **own})
     assert len(problems(never)) == 1
+
+
+CUDA = "libcudart.so.13"
+TORCHES = ("_ZN3c104lostEv", "cudaMalloc")
+
+
+def judge_lines(wheel: Path, *companions: Path) -> list[str]:
+    """What is wrong, and what was not inspected, of libraries and of symbols."""
+    with examine(wheel, companions=companions) as facts:
+        linkage, package = facts.get(Linkage), facts.get(Package)
+    found = (*missing_library(linkage, package), *undefined_symbol(linkage, package))
+    return [
+        f"{each.path and package.layout.shorten(each.path)}: {each.sentence}"
+        for each in found
+        if not isinstance(each, str)
+    ]
+
+
+def extension(folder: Path, *, requires: tuple[str, ...] = ("torch>=2",)) -> Path:
+    """Two modules of a CUDA build, which find libc10.so and CUDA's runtime once torch is loaded."""
+    native = build_elf(
+        needed=("libc10.so", CUDA),
+        exports=(ElfSymbol("PyInit__native"), ElfSymbol("PyInit__other")),
+        imports=tuple(map(ElfSymbol, TORCHES)),
+    )
+    members: dict[str, Any] = {
+        "demo/__init__.py": "import torch\nfrom demo import _native, _other\n",
+        NATIVE: native,
+        NATIVE.replace("_native", "_other"): native,
+    }
+    return build_wheel(folder, members=members, requires=requires)
+
+
+def cuda_torch(folder: Path) -> Path:
+    with_cuda = build_elf(
+        soname="libc10.so", needed=(CUDA,), exports=(ElfSymbol("_ZN3c103getERKSs"),)
+    )
+    members: dict[str, Any] = {
+        "torch/__init__.py": "from torch._C import *\n",
+        "torch/_C.cpython-311-x86_64-linux-gnu.so": build_elf(
+            needed=("libc10.so",), runpath="$ORIGIN/lib", exports=(ElfSymbol("PyInit__C"),)
+        ),
+        "torch/lib/libc10.so": with_cuda,
+    }
+    requires = ("nvidia-cuda-runtime==13.2.*",)
+    return build_wheel(folder, name="torch", version="2.0", members=members, requires=requires)
+
+
+def test_without_torch_one_line_a_library_says_so(tmp_path: Path) -> None:
+    assert judge_lines(extension(tmp_path)) == [
+        f"{NATIVE}: needs libc10.so, {CUDA}, which a required wheel, perhaps "
+        "torch, may ship (it has no search path); give it with --binary-with",
+        f"{NATIVE.replace('_native', '_other')}: needs libc10.so, {CUDA}, which a "
+        "required wheel, perhaps torch, may ship (it has no search path); give it with "
+        "--binary-with",
+        ": 4 undefined symbols of 2 files could not be looked up: libc10.so is not found",
+    ]
+
+
+@pytest.mark.parametrize("requires", [("torch>=2",), ()])
+def test_with_torch_alone_its_symbols_are_judged_without_cuda_s_wheels(
+    tmp_path: Path, requires: tuple[str, ...]
+) -> None:
+    lines = judge_lines(extension(tmp_path / "dist", requires=requires), cuda_torch(tmp_path))
+    assert [line for line in lines if "_native" in line and "has 1 undefined" in line] == [
+        f"{NATIVE}: has 1 undefined symbol (_ZN3c104lostEv): the torch given "
+        "beside it does not have it; build it for that one"
+    ]
+    assert ": 2 undefined symbols of 2 files could not be looked up: " in "".join(
+        line for line in lines if "could not" in line
+    )
+    whose = "a required" if requires else "another"
+    assert f"needs {CUDA}, which {whose} wheel, perhaps nvidia-cuda-runtime, may ship" in lines[0]
+
+
+def test_a_library_that_no_package_beside_would_bring_is_still_missing(tmp_path: Path) -> None:
+    native = build_elf(
+        needed=("libc10.so", "libother.so.1"), exports=(ElfSymbol("PyInit__native"),)
+    )
+    members: dict[str, Any] = {
+        "demo/__init__.py": "import torch\nfrom demo import _native\n",
+        NATIVE: native,
+    }
+    (line,) = judge_lines(build_wheel(tmp_path / "dist", members=members), cuda_torch(tmp_path))
+    assert "needs libother.so.1, which neither the package, nor a given wheel" in line

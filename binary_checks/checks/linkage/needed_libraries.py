@@ -132,13 +132,16 @@ def _share_causes(
 ) -> Iterator[tuple[str, list[Edge]]]:
     """The needs of each object by their cause; those whose answer is open each by themselves.
 
+    Those that wheels not given may answer are one: nobody gives torch for libc10.so alone.
     One that something loads before is never told with one that nothing does: they differ in level.
     """
     known = cache(partial(directories, package))
     shared: dict[tuple[str, ...], list[Edge]] = {}
     for edge in edges:
-        cause = of_need(edge, known, linkage.layout)
-        alone = edge.unknown or edge.may_come_with or edge.partly
+        to_come = bool(edge.may_come_with) and not edge.unknown and not edge.partly
+        to_come = to_come and (not edge.elsewhere or _is_anothers(edge))
+        cause = "" if to_come else of_need(edge, known, linkage.layout)
+        alone = edge.unknown or edge.partly or (edge.may_come_with and not to_come)
         met = "loaded before" if edge.resolved else ""
         key = (cause, edge.path, edge.architecture, edge.root, met, edge.needed if alone else "")
         shared.setdefault(key, []).append(edge)
