@@ -29,6 +29,7 @@ from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
 from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
+from binary_checks.model.toolkits import StatedToolkits
 from binary_checks.reports.explanation import explain
 
 CHECKS = find_checks()
@@ -77,6 +78,7 @@ GATHERED = (
     Survey,
     BinaryConfiguration,
     LinkedLibraries,
+    StatedToolkits,
 )
 
 

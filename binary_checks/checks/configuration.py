@@ -74,7 +74,10 @@ def _is_judged_elsewhere(
     if found.by_absence:  # a project's name speaks of others' libraries too: nvidia-nvml-dev-cu12
         return not package.claims.variant
     both_cuda = named.value.startswith("cuda") and found.value.startswith("cuda")
-    return both_cuda or (named.value == "cpu" and " needs " in f" {found.evidence}")
+    is_device_code = " holds device code " in f" {found.evidence}"
+    return both_cuda or (
+        named.value == "cpu" and (found.value.startswith("cuda") or is_device_code)
+    )
 
 
 def _name_cause(name: str, claim: ConfigurationClaim) -> str:

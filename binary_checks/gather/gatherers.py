@@ -14,6 +14,7 @@ from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.knowledge.configurations import configure
 from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.loadings import find_roots_in_doubt
+from binary_checks.knowledge.toolkit_claims import claim_by_package
 from binary_checks.loaders.reach import find_bystanders
 from binary_checks.loaders.required_packages import find_misfits
 from binary_checks.model import (
@@ -34,8 +35,9 @@ from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
 from binary_checks.model.published import Publication, PublishedFile, Release
 from binary_checks.model.python_modules import PythonModules
-from binary_checks.model.requests import ReleaseRequest
+from binary_checks.model.requests import BuildsRequest, ReleaseRequest
 from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
+from binary_checks.model.toolkits import StatedToolkits
 from binary_checks.profile.reading import Profile
 
 
@@ -93,6 +95,17 @@ def find_linked_libraries(package: Package, linkage: Linkage | Package) -> Linke
 def find_code_names(source: Source, package: Package) -> CodeNames:
     """Find which of its objects the package's own code names."""
     return own_code.read_code_names(package, source)
+
+
+@gathers(StatedToolkits)
+def find_stated_toolkits(
+    package: Package, target: TargetSystem, source: Source, request: BuildsRequest
+) -> StatedToolkits:
+    """Find which CUDA or ROCm label, name and requirements state, and the build's own files."""
+    from binary_checks.gather.stated_toolkits import read_build_files  # compiles the patterns
+
+    found = read_build_files(package, source, request)
+    return replace(found, claims=(*claim_by_package(package, target), *found.claims))
 
 
 @gathers(Linkage)

@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from fnmatch import fnmatchcase
 
 from binary_checks.errors import (
     BinaryChecksError,
     GatherError,
     NotApplicable,
     PackageError,
-    ProfileError,
     RemoteChanged,
     Unavailable,
 )
+from binary_checks.gather.stating_files import LONGEST as LONGEST_TEXT
+from binary_checks.gather.stating_files import compile_patterns, find_pattern
 from binary_checks.model.protocols import ObjectReader, Source, Tree, TreeEntry, Visited, Wanted
 from binary_checks.model.published import Release, ReleasePart
 from binary_checks.model.requests import ReleaseRequest
@@ -27,7 +27,6 @@ from binary_checks.trees import open_part
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.ranged_bytes import RangedBytes
 
-_LONGEST_TEXT = 1 << 20  # bytes of a file that says the commit
 _AT_ONCE = 8  # packages: those on a server are waited for
 _MOST_TEXTS = 8  # of them, in one package
 
@@ -38,7 +37,7 @@ def read_release(
     """Read every part. Raises NotApplicable of a single package, ProfileError for a bad pattern."""
     if not source.parts():
         raise NotApplicable("it is a package, not several")
-    patterns = _compile(request.commits)
+    patterns = compile_patterns(request.commits, "probes.release.commits", "commit")
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         parts = [*pool.map(lambda each: _read_part(each, patterns, reader), source.parts())]
     listed, gap = _list_siblings(source)
@@ -49,19 +48,6 @@ def read_release(
         expected=None if expected is None else expected.globs,
         expected_by="" if expected is None else expected.written,
     )
-
-
-def _compile(commits: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
-    found = {}
-    for glob, pattern in commits.items():
-        where = f"probes.release.commits.{glob}"
-        try:
-            found[glob] = re.compile(pattern)
-        except re.error as error:
-            raise ProfileError(f"{where}: not a regular expression: {error}") from None
-        if found[glob].groups != 1:
-            raise ProfileError(f"{where}: it needs one group, around the commit")
-    return found
 
 
 def _list_siblings(source: Source) -> tuple[tuple[str, ...] | None, str]:
@@ -101,7 +87,7 @@ def _open_part(
         name, version, metadata = _find_metadata(tree)
         wanted = {metadata: LONGEST["METADATA"]} if metadata else {}
         stating = _find_stating(tree, patterns)
-        wanted.update((each.name, _LONGEST_TEXT) for each in stating)
+        wanted.update((each.name, LONGEST_TEXT) for each in stating)
         only = [each for each in tree.entries() if each.name in wanted]
         visited = tree.visit(reader, Wanted(kept=wanted, only=only, hashed=False))
     texts = {each.member.archive_name: _demand(each) for each in visited}
@@ -138,20 +124,9 @@ def _find_stating(tree: Tree, patterns: Mapping[str, re.Pattern[str]]) -> list[T
     found = [
         each
         for each in tree.entries()
-        if each.size <= _LONGEST_TEXT and _match(each.name, patterns) is not None
+        if each.size <= LONGEST_TEXT and find_pattern(each.name, patterns) is not None
     ]
     return found[:_MOST_TEXTS]
-
-
-def _match(name: str, patterns: Mapping[str, re.Pattern[str]]) -> re.Pattern[str] | None:
-    """The pattern for a member; a ``*`` of a glob stands for no slash."""
-    return next((known for glob, known in patterns.items() if _matches(name, glob)), None)
-
-
-def _matches(name: str, glob: str) -> bool:
-    if name.count("/") != glob.count("/"):
-        return False
-    return all(map(fnmatchcase, name.split("/"), glob.split("/")))
 
 
 def _demand(each: Visited) -> bytes:
@@ -165,7 +140,7 @@ def _find_commits(
     stating: list[TreeEntry], texts: Mapping[str, bytes], patterns: Mapping[str, re.Pattern[str]]
 ) -> Iterator[tuple[str, str]]:
     for entry in stating:
-        pattern = _match(entry.name, patterns)
+        pattern = find_pattern(entry.name, patterns)
         text = texts[entry.name].decode(errors="replace")
         if pattern is not None and (found := pattern.search(text)) and found[1]:
             yield entry.name, found[1]

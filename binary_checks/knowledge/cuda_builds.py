@@ -25,11 +25,12 @@ _FRAMEWORKS = re.compile(r"(?i)(?:torch|triton|cupy|jax(?:lib)?|tensorflow|paddl
 
 def demand_cuda(package: Package, linkage: Linkage) -> None:
     """Raise NotApplicable where nothing of the package speaks of CUDA, nor could not be read."""
-    if not (_speaks_of_cuda(package, linkage) or package.unread or package.malformed):
+    if not (relates_to_cuda(package, linkage) or package.unread or package.malformed):
         raise NotApplicable("nothing in it relates to CUDA")
 
 
-def _speaks_of_cuda(package: Package, linkage: Linkage) -> bool:
+def relates_to_cuda(package: Package, linkage: Linkage) -> bool:
+    """Whether its objects, what they need, its name, label or requirements speak of CUDA."""
     if any(item.device_code for item in package.objects if isinstance(item, (ElfFile, PeFile))):
         return True
     needed = {edge.needed for edge in (*linkage.edges, *linkage.edges_beside)}

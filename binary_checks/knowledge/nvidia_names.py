@@ -74,7 +74,7 @@ _OF_THE_TOOLKIT = frozenset(
     {"cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink"}
 )
 """Distributions without a number in their names whose version is CUDA's."""
-_EXACT = ("==", "~=", "===")
+EXACT = ("==", "~=", "===")
 
 
 def is_driver_library(name: str) -> bool:
@@ -118,9 +118,9 @@ def cuda_of_requirement(requirement: Requirement) -> str:
     bare = re.sub(r"-cu1\d$", "", name)
     if bare in _OF_THE_TOOLKIT:
         for each in requirement.specifier:
-            if each.operator in _EXACT and re.match(r"1\d\.\d+\b", each.version):
+            if each.operator in EXACT and re.match(r"1\d\.\d+\b", each.version):
                 return ".".join(each.version.split(".")[:2])
-            if each.operator in _EXACT and each.version[:2].isdecimal():
+            if each.operator in EXACT and each.version[:2].isdecimal():
                 return each.version[:2]
     return str(major or "")
 

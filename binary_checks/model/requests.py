@@ -35,6 +35,7 @@ class CudaRequest(Request):
     devices: Code = Code("")  # how many GPUs there are
     use: Code = Code("")  # something that needs a GPU
     version: Code = Code("")  # the CUDA of the build; nothing for a build for no CUDA
+    rocm: Code = Code("")  # the ROCm of the build, or its HIP; nothing for a build for none
     architectures: Code = Code("")  # those that the package says it was compiled for
     parts: Mapping[str, Code] = field(default_factory=dict)  # whether each part was built, by name
     compiled: Mapping[str, Code] = field(default_factory=dict)  # versions, by NVIDIA's library
@@ -114,11 +115,64 @@ class ReleaseRequest(Request):
     """Files that say the commit, as globs: a regular expression with a group around it."""
 
 
+_MODULES = ("*/version.py", "*/_version.py")
+_TEXT = r"(?:None|False|[\"'][^\"'\n]*[\"'])"
+
+
+def _assigns(names: str) -> str:
+    """An assignment to one of the names at the left margin, and the text or None given to it."""
+    return rf"(?m)^(?:{names})[ \t]*(?::[^=\n]*)?=[ \t]*({_TEXT})"
+
+
+_LABELLED = r"(?m)^__version__[^=\n]*=(?:[ \t]*\w+[ \t]*=)?[ \t]*[\"']([^\"'\n]+)[\"']"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildsRequest(Request):
+    """Generated files that state the CUDA or the ROCm of a build; they are read, and never run.
+
+    By globs, in which a ``*`` stands for no slash: a regular expression with one group around the
+    version. ``None``, ``False``, ``null``, ``0`` and ``OFF`` state that the build is for none.
+    """
+
+    table: ClassVar[str] = "builds"
+    cuda: Mapping[str, str] = field(
+        default_factory=lambda: {
+            **dict.fromkeys(_MODULES, _assigns("cuda|cuda_version")),
+            "*/version/__init__.py": _assigns("cuda_version"),
+            "*/capi/build_and_package_info.py": _assigns("cuda_version"),
+            "*/capi/version_info.py": _assigns("cuda_version"),
+            "*/python/platform/build_info.py": r"[\"']cuda_version[\"'][,:]\s*[\"']([\d.]+)",
+            "*/cpp_lib.json": r'"cuda":\s*(null|\d+|"[^"]*")',
+            "*/.data/_wheel.json": r'"cuda":\s*("[^"]*")',
+            "*/share/cmake/Caffe2/Caffe2Config.cmake": r"set\(CAFFE2_USE_CUDA (\w+)\)",
+        }
+    )
+    rocm: Mapping[str, str] = field(
+        default_factory=lambda: {
+            **dict.fromkeys(_MODULES, _assigns("rocm|hip|rocm_version|hip_version")),
+            "*/cpp_lib.json": r'"hip":\s*(null|\d+|"[^"]*")',
+        }
+    )
+    labels: Mapping[str, str] = field(
+        default_factory=lambda: {
+            **dict.fromkeys(
+                _MODULES,
+                r"(?m)^__version__[^=\n]*=(?:[ \t]*\w+[ \t]*=)?[ \t]*[\"']([^\"'\n]+)[\"']",
+            ),
+            "build-version": r"\A\s*(\S+)",
+            "*/build-version": r"\A\s*(\S+)",
+        }
+    )
+    """Files that state a version with its label, such as 2.15.0+cu132."""
+
+
 REQUESTS: tuple[type[Request], ...] = (
     CudaRequest,
     GpuRequest,
     SnippetRequest,
     ReleaseRequest,
     ConsumerRequest,
+    BuildsRequest,
 )
 """Those of our own probes."""

@@ -9,7 +9,6 @@ import pytest
 
 from binary_checks.checks.conda.build_strings import (
     cuda_build_without_cuda,
-    device_code_in_cpu_build,
     objects_in_noarch,
 )
 from binary_checks.checks.conda.dependencies import (
@@ -254,19 +253,6 @@ def test_cuda_build_without_cuda_does_not_judge_what_only_chooses_others() -> No
 
 
 CPU = {"build": "cpu_py311h0_0", "claims": Claims(variant="cpu")}
-
-
-def test_device_code_in_a_cpu_build_fires() -> None:
-    item = package(objects=(elf_file(NATIVE, device_code=(CODE,)),), **CPU)
-    assert told(device_code_in_cpu_build(item)) == [
-        ("has code for GPUs, but the build is CPU-only", Level.ERROR)
-    ]
-
-
-def test_device_code_in_a_cpu_build_is_quiet_without_any() -> None:
-    assert told(device_code_in_cpu_build(package(objects=(elf_file(NATIVE),), **CPU))) == []
-    with pytest.raises(NotApplicable):
-        list(device_code_in_cpu_build(package()))
 
 
 @pytest.mark.parametrize(

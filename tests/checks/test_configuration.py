@@ -51,11 +51,14 @@ def test_a_variable_against_the_label() -> None:
     assert judge(f"demo-1.0+cu126-{TAGS}", CUDA, DESIRED_CUDA="cu126") == []
 
 
-def test_a_cpu_build_that_holds_device_code() -> None:
-    assert sentences(judge(f"demo-1.0+cpu-{TAGS}", CUDA)) == [
-        "the accelerator: demo/_x.so holds device code for sm_90: cuda, but the label cpu says cpu"
+def test_device_code_in_what_is_to_be_a_cpu_build() -> None:
+    """Where a label says so, cuda-in-cpu-build tells."""
+    assert sentences(judge(f"demo-1.0-{TAGS}", CUDA, DESIRED_CUDA="cpu")) == [
+        "the accelerator: demo/_x.so holds device code for sm_90: cuda, but DESIRED_CUDA=cpu says "
+        "cpu"
     ]
-    assert judge(f"demo-1.0+cpu-{TAGS}", PLAIN) == []
+    assert judge(f"demo-1.0+cpu-{TAGS}", CUDA) == []
+    assert judge(f"demo-1.0-{TAGS}", PLAIN, DESIRED_CUDA="cpu") == []
 
 
 def test_a_cuda_label_without_a_trace_of_it_is_a_warning() -> None:

@@ -4,9 +4,30 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.cuda_versions import cuda_in_cpu_build, cuda_versions_differ
+from binary_checks.checks.cuda.cuda_versions import (
+    cuda_in_cpu_build,
+    cuda_versions_differ,
+    rocm_versions_differ,
+)
 from binary_checks.errors import NotApplicable
-from binary_checks.model import ElfFile, Finding, Linkage, Problem
+from binary_checks.knowledge.toolkit_claims import claim_by_package
+from binary_checks.model import (
+    DeviceContainers,
+    DeviceKind,
+    DeviceTarget,
+    ElfFile,
+    Finding,
+    Linkage,
+    NotInspected,
+    Problem,
+)
+from binary_checks.model.toolkits import (
+    Platform,
+    StatedToolkits,
+    ToolkitClaim,
+    ToolkitSource,
+    UnreadStatement,
+)
 from fixtures.linking import EXTENSION, extension, library, link, target
 from fixtures.values import wheel
 
@@ -18,11 +39,28 @@ def judge(
     name: str = "demo-1.0",
     requires: tuple[str, ...] = (),
     linkage: Linkage | None = None,
+    files: tuple[ToolkitClaim, ...] = (),
     check: Any = cuda_versions_differ,
 ) -> list[Finding]:
     metadata = tuple(("Requires-Dist", item) for item in requires)
     subject = wheel(f"{name}-{TAGS}", objects=objects, metadata=metadata)
-    return list(check(subject, linkage or link(*objects), target()))
+    claims = (*claim_by_package(subject, target()), *files)
+    return list(check(subject, linkage or link(*objects), StatedToolkits(claims=claims)))
+
+
+def version_file(version: str, platform: Platform = Platform.CUDA) -> ToolkitClaim:
+    return ToolkitClaim(
+        platform=platform,
+        version=version,
+        source=ToolkitSource.FILE,
+        evidence="demo/version.py (cuda = ...)",
+        path="demo/version.py",
+        detail=f"cuda = {version!r}",
+    )
+
+
+def told(findings: list[Finding]) -> list[str]:
+    return [f"{each.path}: {each.sentence}" for each in findings if isinstance(each, Problem)]
 
 
 def test_a_library_of_another_cuda_than_the_label_says() -> None:
@@ -116,12 +154,10 @@ def test_a_library_whose_number_stands_for_several_cudas_says_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["demo-1.0+cpu", "demo_cpu-1.0"])
 def test_a_cpu_build_must_not_need_cuda(name: str) -> None:
-    found = judge(
-        extension("libcudart.so.12", "libcuda.so.1"),
-        name=name,
-        requires=("nvidia-nccl-cu12; platform_system == 'Linux'", "numpy"),
-        check=cuda_in_cpu_build,
-    )
+    metadata = (("Requires-Dist", "nvidia-nccl-cu12; platform_system == 'Linux'"),)
+    objects = (extension("libcudart.so.12", "libcuda.so.1"),)
+    subject = wheel(f"{name}-{TAGS}", objects=objects, metadata=metadata)
+    found = cuda_in_cpu_build(subject, link(*objects), target())
     assert [finding.sentence for finding in found if isinstance(finding, Problem)] == [
         "needs libcuda.so.1, but the package is CPU-only",
         "needs libcudart.so.12, but the package is CPU-only",
@@ -129,11 +165,125 @@ def test_a_cpu_build_must_not_need_cuda(name: str) -> None:
     ]
 
 
+def judge_cpu(*objects: ElfFile, name: str = "demo-1.0+cpu") -> list[Finding]:
+    return [*cuda_in_cpu_build(wheel(f"{name}-{TAGS}", objects=objects), link(*objects), target())]
+
+
 def test_a_cpu_build_without_cuda_is_fine() -> None:
-    objects = (extension("libc.so.6", "libcurl.so.4"),)
-    assert judge(*objects, name="demo-1.0+cpu", check=cuda_in_cpu_build) == []
+    assert judge_cpu(extension("libc.so.6", "libcurl.so.4")) == []
+
+
+def test_a_cpu_build_must_not_have_code_for_gpus_though_it_needs_no_library() -> None:
+    """As a build for CUDA has none whose runtime is linked statically."""
+    targets = (DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90"),)
+    code = DeviceContainers(targets=targets, count=3)
+    (finding,) = judge_cpu(extension("libc.so.6", device_containers=(code,)))
+    assert told([finding]) == [
+        f"{EXTENSION}: has 3 containers of code for GPUs (sm_90), but the package is CPU-only"
+    ]
 
 
 def test_a_package_that_does_not_call_itself_one_for_the_cpu_is_not_held_to_it() -> None:
     with pytest.raises(NotApplicable, match="neither its name nor its version label says"):
-        judge(extension("libcudart.so.12"), check=cuda_in_cpu_build)
+        judge_cpu(extension("libcudart.so.12"), name="demo-1.0")
+
+
+def test_a_generated_file_that_all_others_contradict() -> None:
+    """One line, though requirements and libraries both contradict it."""
+    requires = ("nvidia-cublas-cu13==13.2.1.1", "cuda-toolkit[cudart]==13.2.2")
+    found = judge(extension("libcudart.so.13"), requires=requires, files=(version_file("12.6"),))
+    assert told(found) == [
+        "demo/version.py: says CUDA 12.6 (cuda = '12.6'), while the requirement "
+        "nvidia-cublas-cu13==13.2.1.1 says CUDA 13 (so does 1 more): users and build tools choose "
+        "other packages, and compile extensions, by it"
+    ]
+
+
+def test_minor_versions_count_where_both_state_one() -> None:
+    found = judge(
+        name="demo-1.0+cu132", requires=("cuda-toolkit==13.2.2",), files=(version_file("13.0"),)
+    )
+    (sentence,) = told(found)
+    assert (
+        "says CUDA 13.0 (cuda = '13.0'), while the version label +cu132 says CUDA 13.2" in sentence
+    )
+    assert judge(name="demo_cu13-1.0", files=(version_file("13.0"),)) == []
+
+
+def test_a_label_that_all_others_contradict_is_what_is_wrong() -> None:
+    found = judge(
+        extension("libcudart.so.13"),
+        name="demo-1.0+cu126",
+        requires=("nvidia-cublas-cu13", "nvidia-cufft-cu13"),
+        files=(version_file("13.2"),),
+    )
+    assert told(found) == [
+        ": demo/version.py (cuda = ...) says CUDA 13.2 (so do 2 more), the version label +cu126 "
+        "says CUDA 12.6: the libraries installed with it are not those it was built with"
+    ]
+
+
+def test_a_generated_file_that_says_none_of_a_build_for_cuda() -> None:
+    (sentence,) = told(judge(name="demo-1.0+cu126", files=(version_file(""),)))
+    assert "says no CUDA (cuda = ''), while the version label +cu126 says CUDA 12.6" in sentence
+
+
+def test_a_generated_file_that_says_cuda_of_a_build_for_the_cpu() -> None:
+    (sentence,) = told(judge(name="demo-1.0+cpu", files=(version_file("12.6"),)))
+    assert "says CUDA 12.6 (cuda = '12.6'), while the version label +cpu says no CUDA" in sentence
+
+
+def test_a_file_that_could_not_be_read_is_reported_of_a_cuda_build_alone() -> None:
+    unread = (UnreadStatement(path="demo/version.py", reason="it cannot be read"),)
+    stated = StatedToolkits(unread=unread)
+    subject, needs = wheel(), (extension("libcudart.so.13"),)
+    with pytest.raises(NotApplicable):
+        list(cuda_versions_differ(subject, link(), stated))
+    subject = wheel(f"demo_cu13-1.0-{TAGS}", objects=needs)
+    stated = StatedToolkits(claims=(*claim_by_package(subject, target()),), unread=unread)
+    (gap,) = cuda_versions_differ(subject, link(*needs), stated)
+    assert isinstance(gap, NotInspected)
+    assert gap.path == "demo/version.py"
+
+
+def test_a_library_is_held_against_the_cuda_in_its_own_name() -> None:
+    wrong = library("demo/libdemo_cuda118.so", "libcudart.so.12")
+    right = library("demo/libdemo_cuda126.so", "libcudart.so.12")
+    assert told(judge(wrong, right)) == [
+        "demo/libdemo_cuda118.so: is for CUDA 11.8 by its own name, and needs libcudart.so.12, of "
+        "CUDA 12: it cannot be loaded where it is chosen by its name"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("label", "library_name", "hip", "sentences"),
+    [
+        ("rocm6.4", "libamdhip64.so.6", "6.4", 0),
+        ("rocm6.4", "libamdhip64.so.7", "6.4", 1),
+        ("rocm6.4", "libamdhip64.so.6", "6.2", 1),
+        ("rocm7.10", "libamdhip64.so.7", "7.2", 0),
+        ("rocm7.10", "libamdhip64.so.6", "7.2", 1),
+    ],
+)
+def test_the_same_for_rocm(label: str, library_name: str, hip: str, sentences: int) -> None:
+    files = (version_file(hip, Platform.ROCM), version_file("", Platform.CUDA))
+    objects = (extension(library_name),)
+    found = judge(*objects, name=f"demo-1.0+{label}", files=files, check=rocm_versions_differ)
+    assert len(told(found)) == sentences
+
+
+def test_requirements_of_rocm_count_where_they_are_exact() -> None:
+    requires = ("rocm[libraries]==7.0.2", "numpy")
+    (sentence,) = told(
+        judge(name="demo-1.0+rocm6.4", requires=requires, check=rocm_versions_differ)
+    )
+    assert "+rocm6.4 says ROCm 6.4, the requirement rocm==7.0.2 says ROCm 7.0" in sentence
+
+
+def test_a_build_for_cuda_is_not_judged_for_rocm() -> None:
+    with pytest.raises(NotApplicable, match="nothing in it relates to ROCm"):
+        judge(
+            extension("libcudart.so.13"),
+            files=(version_file("", Platform.ROCM),),
+            check=rocm_versions_differ,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +12,15 @@ from binary_checks.checks.cuda.without_gpu import (
     cuda_version_misreported,
     gpu_claimed_without_one,
     missing_gpu_misreported,
+    rocm_version_misreported,
     unusable_without_gpu,
 )
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.toolkit_claims import claim_by_package
 from binary_checks.model import (
     Answer,
     CudaReport,
+    Dependency,
     DeviceCode,
     DeviceContainers,
     DeviceKind,
@@ -24,10 +28,14 @@ from binary_checks.model import (
     Ending,
     GpuDevice,
     GpuHost,
+    LibraryVersions,
     NotInspected,
     Step,
+    Wheel,
 )
 from binary_checks.model.requests import Code, CudaRequest
+from binary_checks.model.toolkits import StatedToolkits, ToolkitClaim
+from fixtures.linking import target
 from fixtures.values import elf_file, wheel
 
 AVAILABLE, DEVICES = "demo.is_available()", "demo.device_count()"
@@ -153,36 +161,89 @@ def test_missing_gpu_misreported_is_quiet_on_the_documented_error() -> None:
     assert list(found) == []
 
 
+def judge_version(
+    answered: CudaReport, package: Wheel, *files: ToolkitClaim, **options: Any
+) -> list[Any]:
+    stated = StatedToolkits(claims=(*claim_by_package(package, target()), *files))
+    return list(cuda_version_misreported(answered, package, ASK_VERSION, stated, **options))
+
+
 def test_cuda_version_misreported_fires_on_another_cuda_than_the_label_says() -> None:
     said_other = said(VERSION, "12.8")
-    assert list(cuda_version_misreported(said_other, CUDA, ASK_VERSION)) == [
-        "demo.cuda_version is '12.8', the label +cu126 says 12.6"
+    assert judge_version(said_other, CUDA) == [
+        "demo.cuda_version is '12.8', but the version label +cu126 says CUDA 12.6"
     ]
-    assert list(cuda_version_misreported(said_other, CPU, ASK_VERSION)) == [
-        "demo.cuda_version is '12.8', but demo 1.0+cpu is CPU-only"
+    assert judge_version(said_other, CPU) == [
+        "demo.cuda_version is '12.8', but the version label +cpu says no CUDA"
     ]
-    assert list(cuda_version_misreported(said(VERSION), CUDA, ASK_VERSION)) == [
-        "demo.cuda_version is None, the label +cu126 says 12.6"
+    assert judge_version(said(VERSION), CUDA) == [
+        "demo.cuda_version is None, but the version label +cu126 says CUDA 12.6"
     ]
-    found = cuda_version_misreported(said_other, wheel(), ASK_VERSION, expected="13.0")
-    assert list(found) == ["demo.cuda_version is '12.8', expected 13.0"]
-    found = cuda_version_misreported(said(VERSION, error="A: b"), wheel(), ASK_VERSION)
-    assert list(found) == ["demo.cuda_version raises A: b"]
+    assert judge_version(said_other, wheel(), expected="13.0") == [
+        "demo.cuda_version is '12.8', expected 13.0"
+    ]
+    assert judge_version(said(VERSION, error="A: b"), wheel()) == ["demo.cuda_version raises A: b"]
 
 
 def test_cuda_version_misreported_fires_on_another_cuda_than_the_name_says() -> None:
     named = wheel("demo_cuda12x-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
-    assert list(cuda_version_misreported(said(VERSION, "13.0"), named, ASK_VERSION)) == [
-        f"demo.cuda_version is '13.0', the name {named.name} says 12"
+    assert judge_version(said(VERSION, "13.0"), named) == [
+        f"demo.cuda_version is '13.0', but the name {named.name} says CUDA 12"
     ]
-    assert list(cuda_version_misreported(said(VERSION, "12.9"), named, ASK_VERSION)) == []
+    assert judge_version(said(VERSION, "12.9"), named) == []
+
+
+def test_cuda_version_misreported_fires_on_all_else_that_states_one() -> None:
+    """As where torch.version.cuda was patched, and RECORD with it."""
+    needing = wheel(
+        objects=[elf_file(needed=(Dependency(name="libcudart.so.13"),))],
+        metadata=(("Requires-Dist", "cuda-toolkit[cudart]==13.2.2"),),
+    )
+    runtime = LibraryVersions(name="cudart", compiled="13.2", loaded="13.5", installed="13.5.37")
+    answered = replace(said(VERSION, "12.6"), versions=(runtime,))
+    assert judge_version(answered, needing) == [
+        "demo.cuda_version is '12.6', but the runtime that it was compiled with says CUDA 13.2 "
+        "(so do 3 more)"
+    ]
+    other_minor = replace(said(VERSION, "13.0"), versions=(runtime,))
+    assert judge_version(other_minor, wheel()) == [
+        "demo.cuda_version is '13.0', but the runtime that it was compiled with says CUDA 13.2"
+    ]
 
 
 def test_cuda_version_misreported_is_quiet_when_they_agree() -> None:
-    assert list(cuda_version_misreported(said(VERSION, "12.6"), CUDA, ASK_VERSION)) == []
-    assert list(cuda_version_misreported(said(VERSION, None), CPU, ASK_VERSION)) == []
-    found = cuda_version_misreported(said(VERSION, "13.0"), wheel(), ASK_VERSION, expected="13")
-    assert list(found) == []
+    """A newer runtime of the same major version serves a build."""
+    assert judge_version(said(VERSION, "12.6"), CUDA) == []
+    assert judge_version(said(VERSION, None), CPU) == []
+    assert judge_version(said(VERSION, "13.0"), wheel(), expected="13") == []
+    runtime = LibraryVersions(name="cudart", compiled="12.6", loaded="12.9", installed="12.9.79")
+    assert judge_version(replace(said(VERSION, "12.6"), versions=(runtime,)), CUDA) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "label", "sentences"),
+    [
+        ("6.4.43484-123eb5128", "rocm6.4.1", []),
+        ("6.2.41133", "rocm6.4", ["demo.hip is '6.2.41133', but the version label +rocm6.4 says"]),
+        (None, "rocm6.4", ["demo.hip is None, but the version label +rocm6.4 says ROCm 6.4"]),
+        ("6.4.1", "cu126", []),
+        ("6.4.1", "cpu", ["demo.hip is '6.4.1', but the version label +cpu says no ROCm"]),
+    ],
+)
+def test_the_same_for_rocm(answer: str | None, label: str, sentences: list[str]) -> None:
+    package = wheel(f"demo-1.0+{label}-cp311-cp311-manylinux_2_17_x86_64.whl")
+    stated = StatedToolkits(claims=tuple(claim_by_package(package, target())))
+    asked = CudaRequest(rocm=Code("demo.hip"))
+    found = list(rocm_version_misreported(said("demo.hip", answer), package, asked, stated))
+    assert [str(each)[: len(start)] for each, start in zip(found, sentences, strict=True)] == [
+        *sentences
+    ]
+
+
+def test_a_build_for_cuda_says_nothing_of_rocm() -> None:
+    asked = CudaRequest(rocm=Code("demo.hip"))
+    with pytest.raises(NotApplicable, match="not for ROCm"):
+        list(rocm_version_misreported(said("demo.hip"), CUDA, asked, StatedToolkits()))
 
 
 def code(kind: DeviceKind, architecture: str) -> DeviceCode:
@@ -259,7 +320,7 @@ def test_a_question_that_was_not_reached_is_a_gap_and_no_pass() -> None:
     for found, question in (
         (gpu_claimed_without_one(dead, ASK_AVAILABLE), AVAILABLE),
         (missing_gpu_misreported(dead, ASK_USE), USE),
-        (cuda_version_misreported(dead, CUDA, ASK_VERSION), VERSION),
+        (cuda_version_misreported(dead, CUDA, ASK_VERSION, StatedToolkits()), VERSION),
         (cuda_architectures_misreported(dead, CUDA, ASK_FLAGS), FLAGS),
     ):
         assert list(found) == [NotInspected(sentence=f"{question} {gap}")]
@@ -269,7 +330,7 @@ def test_nothing_is_asked_that_the_profile_has_no_words_for() -> None:
     for judged in (
         gpu_claimed_without_one(report(), CudaRequest()),
         missing_gpu_misreported(report(), CudaRequest()),
-        cuda_version_misreported(report(), CUDA, CudaRequest()),
+        cuda_version_misreported(report(), CUDA, CudaRequest(), StatedToolkits()),
         cuda_architectures_misreported(report(), CUDA, CudaRequest()),
     ):
         with pytest.raises(NotApplicable, match="has no expression for it"):

@@ -11,7 +11,6 @@ from binary_checks.knowledge.nvidia_names import (
     cuda_of_label,
     is_cuda_library,
     is_driver_library,
-    is_for_cpu,
 )
 from binary_checks.model import ElfFile, Finding, Level, Linkage, Note, PeFile, Problem
 from binary_checks.model.conda_packages import CondaLike
@@ -53,22 +52,6 @@ def _device_code(package: CondaLike) -> Iterator[str]:
     for item in package.objects:
         if isinstance(item, ElfFile | PeFile) and item.device_code:
             yield item.path
-
-
-@check(level=Level.WARNING)
-def device_code_in_cpu_build(package: CondaLike) -> Iterator[Finding]:
-    """The build string says CPU, and an object has code for GPUs.
-
-    Libraries of CUDA that such a package needs are an error of cuda-in-cpu-build.
-
-    Why: users who ask for the CPU build download code that they do not use.
-    Fix: build without CUDA, from a clean build folder.
-    Level: the package works; it is only larger than it need be.
-    """
-    if not is_for_cpu(package):
-        raise NotApplicable("neither its name nor its build string says CPU-only")
-    for path in _device_code(package):
-        yield Problem(path=path, sentence="has code for GPUs, but the build is CPU-only")
 
 
 @check

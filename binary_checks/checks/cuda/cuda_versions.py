@@ -1,100 +1,168 @@
-"""Whether a package's name, label, requirements and libraries agree on one CUDA version."""
+"""Whether all that states a CUDA or a ROCm version of a package states the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.cuda_builds import demand_cuda
+from binary_checks.knowledge.cuda_builds import relates_to_cuda
+from binary_checks.knowledge.device_containers import find_carriers
 from binary_checks.knowledge.loadings import Loading, find_loadings
 from binary_checks.knowledge.nvidia_names import (
-    cuda_of_label,
     cuda_of_library,
-    cuda_of_name,
     cuda_of_requirement,
     is_cuda_library,
     is_driver_library,
     is_for_cpu,
 )
-from binary_checks.knowledge.unloaded_objects import find_unloaded
-from binary_checks.model import Edge, Finding, Linkage, Package, Problem, TargetSystem
+from binary_checks.knowledge.toolkit_claims import (
+    Contradiction,
+    claim_by_file_name,
+    claim_by_libraries,
+    find_contradictions,
+    major_of_library,
+)
+from binary_checks.knowledge.unloaded_objects import find_unjudged, find_unloaded, find_unread
+from binary_checks.model import (
+    DeviceTarget,
+    Edge,
+    Finding,
+    Linkage,
+    NotInspected,
+    Package,
+    Problem,
+    TargetSystem,
+)
 from binary_checks.model.requires_dist import applicable
+from binary_checks.model.toolkits import (
+    Platform,
+    StatedToolkits,
+    ToolkitClaim,
+    ToolkitSource,
+)
+from binary_checks.wording.phrases import name_first
 
-Claims = Mapping[str, str]
-"""Where the package says which CUDA it is for ("the version label +cu126") -> "12.6"."""
+_OF_THE_BUILD = (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE)
 
 
 @check
 def cuda_versions_differ(
-    package: Package, linkage: Linkage, target: TargetSystem
+    package: Package, linkage: Linkage, stated: StatedToolkits
 ) -> Iterator[Finding]:
-    """The package names or needs more than one CUDA version.
+    """Two sources of a package state different CUDA versions.
 
-    Its name (``-cu12``), its version label (``+cu126``), the NVIDIA wheels that it requires and the
-    libraries that its objects need may each imply a CUDA version. A package that ships libraries
-    for several versions on purpose, and names none, must only keep to one in each process.
+    Its version label (``+cu126``), its name (``-cu12``), the files that its build generated
+    (``torch/version.py``; the profile's table ``[probes.builds]`` names them, and none of them is
+    run), the NVIDIA wheels that it requires and the libraries that its objects need may each state
+    one. All are compared, and each problem names two. A minor version counts where both state one.
+    A package that ships libraries for several versions on purpose, and names none, must only keep
+    to one in each process, and a library with a version in its own name (``libdemo_cuda118.so``)
+    to that.
 
     Why: the toolkit's libraries work only with those of their own major version; a process that
     loads two has two runtimes that share neither streams nor memory; and a requirement of the other
-    version installs gigabytes that nothing loads, and not the needed libraries.
-    Fix: build everything against one toolkit, and derive label and requirements from it.
+    version installs gigabytes that nothing loads, and not the needed libraries. Users compile
+    extensions for the version that a package reports of itself.
+    Fix: build everything against one toolkit, from a clean build folder, and derive label,
+    requirements and generated files from it.
     Level: the libraries that are installed are not those that the package needs.
     """
-    demand_cuda(package, linkage)
-    yield from find_unloaded(linkage, package)
-    claims = dict(_find_claims(package, target))
-    told = [edge for edge in linkage.edges if cuda_of_library(edge.needed)]
-    if not (claims or told):
-        raise NotApplicable("nothing in it names a CUDA version")
-    yield from _compare_claims(claims)
-    yield from _compare_needs(told, claims)
+    yield from _judge(Platform.CUDA, package, linkage, stated)
     for loading in find_loadings(linkage):
         yield from _compare_within(loading, linkage.show)
 
 
-def _find_claims(package: Package, target: TargetSystem) -> Iterator[tuple[str, str]]:
-    if label := cuda_of_label(package.claims.variant):
-        yield f"the version label +{package.claims.variant}", label
-    if (major := cuda_of_name(package.name)) is not None:
-        yield f"the name {package.name}", str(major)
-    for requirement in applicable(package.claims.requirements, target):
-        if version := cuda_of_requirement(requirement):
-            yield f"the requirement {requirement.name}{requirement.specifier}", version
+@check
+def rocm_versions_differ(
+    package: Package, linkage: Linkage, stated: StatedToolkits
+) -> Iterator[Finding]:
+    """Two sources of a package state different ROCm versions.
+
+    The same as cuda-versions-differ, for the label ``+rocm6.4``, the ``hip`` and ``rocm`` of the
+    files that the build generated, exact requirements of AMD's wheels, and libamdhip64, whose
+    number is ROCm's major version. HIP counts like ROCm; from ROCm 7.9 on the major version alone
+    is compared with it.
+
+    Why: a library of another major version is not found, or lacks functions; users choose other
+    packages by the version that this one reports.
+    Fix: build everything against one ROCm, and derive label, requirements and generated files from
+    it.
+    Level: the libraries that are installed are not those that the package needs.
+    """
+    yield from _judge(Platform.ROCM, package, linkage, stated)
 
 
-def _compare_claims(claims: Claims) -> Iterator[Problem]:
-    """Hold each claim against the first; where both tell a minor version, those count too."""
-    for first, known in list(claims.items())[:1]:
-        for other, version in claims.items():
-            if not _agree(known, version):
+def _judge(
+    platform: Platform, package: Package, linkage: Linkage, stated: StatedToolkits
+) -> Iterator[Finding]:
+    """Compare all that is stated of one platform, and of each library what its own name states."""
+    needed = list(claim_by_libraries(linkage.edges))
+    own = [each for each in (*stated.claims, *needed) if each.platform is platform]
+    positive = any(each.version for each in own)
+    related = positive or (platform is Platform.CUDA and relates_to_cuda(package, linkage))
+    if not (related or package.unread or package.malformed):
+        raise NotApplicable(f"nothing in it relates to {platform.value}")
+    yield from find_unjudged(linkage)
+    yield from find_unread(
+        package,
+        found=positive or bool(linkage.closures or linkage.unjudged),
+        absent=f"nothing in it names a {platform.value} version",
+        formats=(linkage.format,),
+    )
+    for each in stated.unread if related else ():
+        sentence = f"it may state a version of {platform.value}: {each.reason}"
+        yield NotInspected(path=each.path, sentence=sentence)
+    if not positive:
+        raise NotApplicable(f"nothing in it names a {platform.value} version")
+    if is_for_cpu(package):  # anything else is for cuda-in-cpu-build to report
+        own = [each for each in own if each.source in _OF_THE_BUILD]
+    yield from map(_contradict, find_contradictions(own))
+    for item in package.objects:
+        names = {need.name.rpartition("/")[2] for need in item.needed}
+        for named in claim_by_file_name(item.path):
+            if named.platform is platform:
+                yield from _hold_against_its_name(named, names)
+
+
+def _contradict(found: Contradiction) -> Problem:
+    """Say it of the library that is needed, of the file that states it, or of the package."""
+    claim, other = found.claim, found.against
+    against = f"{other.evidence} says {other.statement}{_count_others(found)}"
+    if claim.source is ToolkitSource.LIBRARY:
+        sentence = (
+            f"needs {claim.detail}, of {claim.statement}, while {against}: libraries installed for "
+            "one do not include the other"
+        )
+    elif claim.source is ToolkitSource.FILE:
+        sentence = (
+            f"says {claim.statement} ({claim.detail}), while {against}: users and build tools "
+            "choose other packages, and compile extensions, by it"
+        )
+    else:
+        alike = f" (and {found.alike} more)" if found.alike else ""
+        sentence = (
+            f"{against}, {claim.evidence}{alike} says {claim.statement}: the libraries installed "
+            "with it are not those it was built with"
+        )
+    return Problem(path=claim.path, sentence=sentence)
+
+
+def _count_others(found: Contradiction) -> str:
+    if not found.supporting:
+        return ""
+    return f" (so {'does' if found.supporting == 1 else 'do'} {found.supporting} more)"
+
+
+def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterator[Problem]:
+    for name in sorted(needed):
+        for platform, major in major_of_library(name):
+            if platform is named.platform and major != named.version.partition(".")[0]:
                 yield Problem(
-                    sentence=f"{first} says CUDA {known}, {other} says CUDA {version}: the CUDA "
-                    "libraries installed with it are not those it was built with"
+                    path=named.path,
+                    sentence=f"is for {named.statement} by {named.evidence}, and needs {name}, of "
+                    f"{platform.value} {major}: it cannot be loaded where it is chosen by its name",
                 )
-
-
-def _agree(one: str, other: str) -> bool:
-    shared = min(one.count("."), other.count(".")) + 1
-    return one.split(".")[:shared] == other.split(".")[:shared]
-
-
-def _compare_needs(told: list[Edge], claims: Claims) -> Iterator[Problem]:
-    """Hold each library that is needed, however many objects need it, against the claims."""
-    by_name: dict[str, list[Edge]] = {}
-    for edge in told:
-        by_name.setdefault(edge.needed, []).append(edge)
-    for name, edges in by_name.items():
-        major = str(cuda_of_library(name))
-        against = [item for item in claims.items() if not _agree(major, item[1])]
-        if against:
-            said, version = against[0]
-            others = f" (as do {len(edges) - 1} more)" if len(edges) > 1 else ""
-            yield Problem(
-                path=edges[0].path,
-                sentence=f"needs {name}{others}, of CUDA {major}, while {said} says CUDA "
-                f"{version}: libraries installed for one do not include the other",
-            )
 
 
 def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Problem]:
@@ -115,19 +183,22 @@ def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Pr
         )
 
 
-@check
+@check(formerly=("device-code-in-cpu-build",))
 def cuda_in_cpu_build(
     package: Package, linkage: Linkage, target: TargetSystem
 ) -> Iterator[Finding]:
-    """A CPU-only package needs CUDA.
+    """A CPU-only package needs CUDA, or has code for GPUs.
 
-    CPU-only packages are recognised by name (``-cpu``) or version label (``+cpu``).
+    CPU-only packages are recognised by name (``-cpu``), version label (``+cpu``) or build string.
+    Code for GPUs shows a CUDA build also where CUDA's runtime is linked statically, so that no
+    library is needed by name.
 
     Why: its users have no GPU: gigabytes of libraries are installed for nothing, or the import
-    fails without them.
+    fails without them; or another build than theirs was published under its name.
     Fix: build without CUDA (``USE_CUDA=0``), from a clean build folder, and remove NVIDIA's wheels
     from the requirements.
-    Level: users without a GPU download gigabytes, or cannot import the package.
+    Level: users without a GPU download gigabytes, cannot import the package, or get another build
+    than they asked for.
     """
     if not is_for_cpu(package):
         raise NotApplicable("neither its name nor its version label says CPU-only")
@@ -139,3 +210,18 @@ def cuda_in_cpu_build(
     for requirement in applicable(package.claims.requirements, target):
         if requirement.name.lower().startswith("nvidia-") or cuda_of_requirement(requirement):
             yield Problem(sentence=f"requires {requirement.name}, but it is CPU-only")
+    for item in find_carriers(package):
+        groups = [group for group in item.device_containers if group.targets]
+        if groups:
+            names = name_first(sorted({_name(each) for g in groups for each in g.targets}), 4)
+            count = sum(group.count for group in groups)
+            plural = "" if count == 1 else "s"
+            yield Problem(
+                path=item.path,
+                sentence=f"has {count} container{plural} of code for GPUs ({names}), but the "
+                "package is CPU-only",
+            )
+
+
+def _name(target: DeviceTarget) -> str:
+    return target.architecture or target.kind.value

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.cuda_answers import (
     demand_question,
     disagree,
@@ -15,9 +16,15 @@ from binary_checks.knowledge.cuda_answers import (
     find_visible,
     generation,
 )
-from binary_checks.knowledge.nvidia_names import cuda_of_label, cuda_of_name, is_for_cpu
+from binary_checks.knowledge.toolkit_claims import (
+    claim_by_answer,
+    claim_by_objects,
+    claim_by_runtimes,
+    find_contradiction,
+)
 from binary_checks.model import CudaReport, Distribution, Ending, Finding
 from binary_checks.model.requests import CudaRequest
+from binary_checks.model.toolkits import Platform, StatedToolkits, ToolkitClaim
 from binary_checks.wording.step_texts import describe_end
 
 
@@ -101,14 +108,21 @@ def missing_gpu_misreported(
 
 @check
 def cuda_version_misreported(
-    report: CudaReport, package: Distribution, asked: CudaRequest, *, expected: str = ""
+    report: CudaReport,
+    package: Distribution,
+    asked: CudaRequest,
+    stated: StatedToolkits,
+    *,
+    expected: str = "",
 ) -> Iterator[Finding]:
     """The CUDA version that a package reports is not that of its build.
 
     ``version`` in the profile's table ``[probes.cuda]`` is a Python expression
-    (``torch.version.cuda``) whose value must agree with a label ``+cu126`` or ``+cpu`` of the
-    package's version, with a ``cuda13x`` in its name, and with the option ``expected`` where that
-    is given.
+    (``torch.version.cuda``) whose value must agree with all that states a CUDA version of the
+    package: its label ``+cu126`` or ``+cpu``, a ``cuda13x`` in its name, the files that its build
+    generated, the NVIDIA wheels that it requires, the libraries that its objects need, the version
+    that it was compiled with (``cudart`` in ``[probes.cuda.compiled]``), the runtime that it loads,
+    and the option ``expected`` where that is given. A runtime of the same major version agrees.
 
     Why: users compile extensions and choose other wheels by that answer.
 
@@ -116,26 +130,63 @@ def cuda_version_misreported(
 
     Level: users build and install what does not fit.
     """
-    version = asked.version
-    demand_question(version, "version")
-    answer = find_answer(report, version)
+    demand_question(asked.version, "version")
+    claims = [*stated.claims, *claim_by_objects(package), *claim_by_runtimes(report)]
+    yield from _judge_version(report, asked.version, Platform.CUDA, claims, expected)
+
+
+@check
+def rocm_version_misreported(
+    report: CudaReport,
+    package: Distribution,
+    asked: CudaRequest,
+    stated: StatedToolkits,
+    *,
+    expected: str = "",
+) -> Iterator[Finding]:
+    """The ROCm version that a package reports is not that of its build.
+
+    The same as cuda-version-misreported, for the expression ``rocm`` in the profile's table
+    ``[probes.cuda]`` (``torch.version.hip``), the label ``+rocm6.4``, the wheels of ROCm that are
+    required and libamdhip64.
+
+    Why: users compile extensions and choose other wheels by that answer.
+
+    Fix: look for the variable that sets it in the build: the wrong ROCm was found.
+
+    Level: users build and install what does not fit.
+    """
+    demand_question(asked.rocm, "rocm")
+    claims = [*stated.claims, *claim_by_objects(package)]
+    answer = find_answer(report, asked.rocm)
+    about_rocm = any(each.platform is Platform.ROCM and each.version for each in claims)
+    if answer and not (answer.value or answer.error or about_rocm or expected):
+        raise NotApplicable("the build is not for ROCm")
+    yield from _judge_version(report, asked.rocm, Platform.ROCM, claims, expected)
+
+
+def _judge_version(
+    report: CudaReport,
+    question: str,
+    platform: Platform,
+    claims: Iterable[ToolkitClaim],
+    expected: str,
+) -> Iterator[Finding]:
+    answer = find_answer(report, question)
     if answer is None:
-        yield find_gap(report, version)
+        yield find_gap(report, question)
         return
     if answer.error:
-        yield f"{version} raises {answer.error}"
+        yield f"{question} raises {answer.error}"
         return
-    label = cuda_of_label(package.claims.variant)
-    if answer.value and is_for_cpu(package):
-        yield f"{version} is {answer.value!r}, but {package.name} {package.version} is CPU-only"
-    if label and disagree(str(answer.value or ""), label):
-        variant = package.claims.variant
-        yield f"{version} is {answer.value!r}, the label +{variant} says {label}"
-    named = str(cuda_of_name(package.name) or "")
-    if named and disagree(str(answer.value or ""), named):
-        yield f"{version} is {answer.value!r}, the name {package.name} says {named}"
+    said = f"{question} is {answer.value!r}"
+    contradiction = find_contradiction(claim_by_answer(answer, platform), claims)
+    if contradiction is not None:
+        other, count = contradiction.against, contradiction.supporting
+        more = f" (so {'does' if count == 1 else 'do'} {count} more)" if count else ""
+        yield f"{said}, but {other.evidence} says {other.statement}{more}"
     if expected and disagree(str(answer.value or ""), expected):
-        yield f"{version} is {answer.value!r}, expected {expected}"
+        yield f"{said}, expected {expected}"
 
 
 @check

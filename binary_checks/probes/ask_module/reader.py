@@ -39,8 +39,9 @@ def demand_module(request: CudaRequest) -> None:
 
 def list_expressions(request: CudaRequest) -> tuple[str, ...]:
     """List what is evaluated, each once; the use of a GPU last: it may well break the process."""
-    told = (request.available, request.devices, request.version, request.architectures)
-    return tuple(dict.fromkeys(filter(None, (*told, *request.parts.values(), request.use))))
+    told = (request.available, request.devices, request.version, request.rocm)
+    more = (request.architectures, *request.parts.values(), request.use)
+    return tuple(dict.fromkeys(filter(None, (*told, *more))))
 
 
 @gathers(CudaReport)

@@ -1,0 +1,293 @@
+"""Finds who states which CUDA or ROCm a package is for, and which of them contradict each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from binary_checks.knowledge.nvidia_names import (
+    EXACT,
+    cuda_of_label,
+    cuda_of_library,
+    cuda_of_name,
+    cuda_of_requirement,
+)
+from binary_checks.model import Answer, CudaReport, Edge, Package, TargetSystem
+from binary_checks.model.requires_dist import applicable
+from binary_checks.model.toolkits import Platform, ToolkitClaim, ToolkitSource
+
+if TYPE_CHECKING:  # the grammar takes its time to be imported
+    from packaging.requirements import Requirement
+
+_ORDER = tuple(ToolkitSource)
+_UNITS = {2: 1, 3: 10, 4: 100, 5: 1000}
+"""By the length of a number that is a version: what its major version counts."""
+_NONE = frozenset({"none", "null", "false", "off", "0"})
+_ROCM_LABEL = re.compile(r"(?:^|[.])rocm(\d+(?:\.\d+)?)")
+_ROCM_WHEELS = r"rocm|rocm-sdk(?:-(?:core|devel|libraries.*))?"
+_HIP_LIBRARY = re.compile(r"libamdhip64(?:-[0-9a-f]{8})?\.so\.(\d+)\b.*|amdhip64_(\d+)\.dll")
+_IN_FILE_NAMES = re.compile(
+    r"[-_.](?:cu(?:da)?(?P<cuda>1[0-9])(?P<minor>\d?)|rocm(?P<rocm>\d)(?P<rest>\d{0,2}))(?=[-_.]|$)"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contradiction:
+    """Two claims that cannot both be true of one build."""
+
+    claim: ToolkitClaim
+    alike: int  # how many more of its source state the same
+    against: ToolkitClaim
+    supporting: int  # how many more kinds of sources state the same as that one
+
+
+def claim_by_package(package: Package, target: TargetSystem) -> Iterator[ToolkitClaim]:
+    """The claims of its label, its name and its requirements."""
+    label = package.claims.variant
+    yield from claim_by_label(label, f"the version label +{label}", ToolkitSource.LABEL)
+    if (major := cuda_of_name(package.name)) is not None:
+        yield ToolkitClaim(
+            platform=Platform.CUDA,
+            version=str(major),
+            source=ToolkitSource.NAME,
+            evidence=f"the name {package.name}",
+        )
+    elif package.name.lower().replace("_", "-").endswith("-cpu"):
+        yield from claim_by_label("cpu", f"the name {package.name}", ToolkitSource.NAME)
+    for requirement in applicable(package.claims.requirements, target):
+        for platform, version in (
+            (Platform.CUDA, cuda_of_requirement(requirement)),
+            (Platform.ROCM, rocm_of_requirement(requirement)),
+        ):
+            if version:
+                yield ToolkitClaim(
+                    platform=platform,
+                    version=version,
+                    source=ToolkitSource.REQUIREMENT,
+                    evidence=f"the requirement {requirement.name}{requirement.specifier}",
+                )
+
+
+def claim_by_objects(package: Package) -> Iterator[ToolkitClaim]:
+    """What the libraries that its objects need by name state, found or not."""
+    seen: dict[str, str] = {}
+    for item in package.objects:
+        for need in item.needed:
+            seen.setdefault(need.name.rpartition("/")[2], item.path)
+    for name, path in seen.items():
+        yield from _claim_by_library(name, path, name)
+
+
+def claim_by_label(
+    label: str, evidence: str, source: ToolkitSource, path: str = "", detail: str = ""
+) -> Iterator[ToolkitClaim]:
+    """What a local version label states, wherever it stands."""
+    stated = {Platform.CUDA: cuda_of_label(label), Platform.ROCM: rocm_of_label(label)}
+    if not any(stated.values()) and "cpu" not in label.split("."):
+        return
+    for platform, version in stated.items():
+        if version or "cpu" in label.split("."):
+            yield ToolkitClaim(
+                platform=platform,
+                version=version,
+                source=source,
+                evidence=evidence,
+                path=path,
+                detail=detail,
+            )
+
+
+def claim_by_libraries(edges: Iterable[Edge]) -> Iterator[ToolkitClaim]:
+    """What the names of needed libraries state, each library once."""
+    by_name: dict[str, list[Edge]] = {}
+    for edge in edges:
+        by_name.setdefault(edge.needed, []).append(edge)
+    for name, needing in by_name.items():
+        others = f" (as do {len(needing) - 1} more)" if len(needing) > 1 else ""
+        yield from _claim_by_library(name, needing[0].path, f"{name}{others}")
+
+
+def _claim_by_library(name: str, path: str, detail: str) -> Iterator[ToolkitClaim]:
+    for platform, major in major_of_library(name):
+        yield ToolkitClaim(
+            platform=platform,
+            version=major,
+            source=ToolkitSource.LIBRARY,
+            evidence=f"the needed {name}",
+            path=path,
+            detail=detail,
+        )
+
+
+def major_of_library(name: str) -> Iterator[tuple[Platform, str]]:
+    """The platform and its major version that the name of a library stands for."""
+    if (major := cuda_of_library(name)) is not None:
+        yield Platform.CUDA, str(major)
+    elif match := _HIP_LIBRARY.fullmatch(name):
+        yield Platform.ROCM, match[1] or match[2]
+
+
+def claim_by_file_name(path: str) -> Iterator[ToolkitClaim]:
+    """What an object's own name states of itself alone: ``libdemo_cuda118.so``."""
+    if match := _IN_FILE_NAMES.search(path.rpartition("/")[2]):
+        platform = Platform.CUDA if match["cuda"] else Platform.ROCM
+        groups = ("cuda", "minor") if match["cuda"] else ("rocm", "rest")
+        yield ToolkitClaim(
+            platform=platform,
+            version=".".join(filter(None, map(match.__getitem__, groups))),
+            source=ToolkitSource.NAME,
+            evidence="its own name",
+            path=path,
+        )
+
+
+def claim_by_answer(answer: Answer, platform: Platform) -> ToolkitClaim:
+    """What an expression of the package came to: a version, or nothing."""
+    text = str(answer.value or "")
+    version = read_stated(text, platform)
+    return ToolkitClaim(
+        platform=platform,
+        version=text if version is None else version,
+        source=ToolkitSource.ANSWER,
+        evidence=answer.question,
+    )
+
+
+def claim_by_runtimes(report: CudaReport) -> Iterator[ToolkitClaim]:
+    """What CUDA's runtime says; that of the headers by its minor version, too.
+
+    A runtime of another minor version than the build's serves it: NVIDIA's own promise.
+    """
+    built, loaded = ToolkitSource.ANSWER, ToolkitSource.LOADED
+    for each in (each for each in report.versions if each.name == "cudart"):
+        if each.compiled:
+            yield _of_runtime(each.compiled, 2, built, "the runtime that it was compiled with")
+        if each.loaded:
+            yield _of_runtime(each.loaded, 1, loaded, f"the runtime {each.loaded} that it loads")
+        if each.installed:
+            evidence = f"the installed runtime {each.installed}"
+            yield _of_runtime(each.installed, 1, loaded, evidence)
+
+
+def _of_runtime(version: str, parts: int, source: ToolkitSource, evidence: str) -> ToolkitClaim:
+    told = ".".join(version.split(".")[:parts])
+    return ToolkitClaim(platform=Platform.CUDA, version=told, source=source, evidence=evidence)
+
+
+def read_stated(text: str, platform: Platform) -> str | None:
+    """Read a version as files and expressions spell it; "" for none of that platform.
+
+    CUDA's headers count 13020 for 13.2, xformers 1302, labels 132; None where it says neither.
+    """
+    text = text.strip().strip("\"'")
+    if text.lower() in _NONE:
+        return ""
+    if match := re.match(r"(\d{1,2})\.(?:x\b|(\d{1,2})(?!\d))", text):
+        return ".".join(filter(None, match.groups()))
+    if platform is Platform.ROCM:
+        return None
+    if re.fullmatch(r"1\d{1,4}", text):
+        major, minor = divmod(int(text), _UNITS[len(text)])
+        return f"{major}.{minor // 10 if len(text) == 5 else minor}" if text[2:] else text
+    return cuda_of_label(text) or None
+
+
+def rocm_of_label(label: str) -> str:
+    """ROCm's version in a label: "6.2" of ``rocm6.2.4``; "" without one."""
+    match = _ROCM_LABEL.search(label)
+    return _as_hip(match[1]) if match else ""
+
+
+def rocm_of_requirement(requirement: Requirement) -> str:
+    """ROCm's version that an exact requirement of AMD's wheels asks for; "" for any other."""
+    name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+    if re.fullmatch(_ROCM_WHEELS, name) is None:
+        return ""
+    exact = (each.version for each in requirement.specifier if each.operator in EXACT)
+    found = (re.match(r"\d+(?:\.\d+)?", version) for version in exact)
+    return next((_as_hip(match[0]) for match in found if match), "")
+
+
+def _as_hip(version: str) -> str:
+    """HIP, which packages report, counts like ROCm; from 7.9 on ROCm counts its minors alone."""
+    major, _, minor = version.partition(".")
+    return major if (int(major), int(minor or 0)) >= (7, 9) else version
+
+
+def find_contradictions(claims: Iterable[ToolkitClaim]) -> Iterator[Contradiction]:
+    """Hold every claim of one platform against what most kinds of sources state.
+
+    First the major versions, then the minor ones of those that agree on the major one. Libraries
+    that are needed in several versions contradict no other library: each process has its own.
+    """
+    claims = tuple(claims)
+    for platform in Platform:
+        own = [each for each in claims if each.platform is platform]
+        agreed = yield from _find_outliers(own, 1)
+        yield from _find_outliers([each for each in agreed if "." in each.version], 2)
+
+
+def find_contradiction(claim: ToolkitClaim, others: Iterable[ToolkitClaim]) -> Contradiction | None:
+    """The most visible source that contradicts one claim, and how many others do."""
+    against = [
+        each
+        for each in others
+        if each.platform is claim.platform and _differ(claim.version, each.version)
+    ]
+    if not against:
+        return None
+    return Contradiction(
+        claim=claim,
+        alike=0,
+        against=min(against, key=_rank),
+        supporting=_count_sources(against) - 1,
+    )
+
+
+def _differ(one: str, other: str) -> bool:
+    return any(a != b for a, b in zip(one.split("."), other.split("."), strict=False))
+
+
+def _find_outliers(
+    claims: Sequence[ToolkitClaim], length: int
+) -> Generator[Contradiction, None, list[ToolkitClaim]]:
+    """Yield those that say otherwise than most; returns the others."""
+    groups: dict[tuple[str, ...], list[ToolkitClaim]] = {}
+    for claim in claims:
+        groups.setdefault(tuple(claim.version.split(".")[:length]), []).append(claim)
+    if not groups:
+        return []
+    ordered = [sorted(group, key=_rank) for group in groups.values()]
+    most, *others = sorted(ordered, key=lambda group: (-_count_sources(group), _rank(group[0])))
+    for group in others:
+        yield from _accuse(group, most)
+    return most
+
+
+def _accuse(group: Sequence[ToolkitClaim], most: Sequence[ToolkitClaim]) -> Iterator[Contradiction]:
+    """Each library by itself, as each lies elsewhere; of any other source the first."""
+    seen: set[ToolkitSource] = set()
+    for claim in group:
+        if claim.source is ToolkitSource.LIBRARY:
+            if most[0].source is ToolkitSource.LIBRARY:
+                continue
+        elif claim.source in seen:
+            continue
+        seen.add(claim.source)
+        alike = sum(each.source is claim.source for each in group)
+        yield Contradiction(
+            claim=claim,
+            alike=0 if claim.source is ToolkitSource.LIBRARY else alike - 1,
+            against=most[0],
+            supporting=_count_sources(most) - 1,
+        )
+
+
+def _rank(claim: ToolkitClaim) -> int:
+    return _ORDER.index(claim.source)
+
+
+def _count_sources(claims: Iterable[ToolkitClaim]) -> int:
+    return len({each.source for each in claims})

@@ -1,0 +1,108 @@
+"""The generated files of a package are read for the CUDA and the ROCm that they state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binary_checks import examine
+from binary_checks.errors import ProfileError
+from binary_checks.gather import stating_files
+from binary_checks.model.requests import BuildsRequest
+from binary_checks.model.toolkits import StatedToolkits
+from fixtures.build_wheel import build_wheel
+
+TORCH = """
+from typing import Optional
+
+__version__ = '2.15.0+cu132'
+debug = False
+cuda: Optional[str] = '13.2'
+hip: Optional[str] = None
+"""
+
+
+def read(folder: Path, members: dict[str, str | bytes]) -> list[str]:
+    with examine(build_wheel(folder, members=members)) as examination:
+        claims = examination.get(StatedToolkits).claims
+    return [f"{each.evidence} says {each.statement}" for each in claims]
+
+
+def test_what_torch_states(tmp_path: Path) -> None:
+    assert read(tmp_path, {"torch/version.py": TORCH}) == [
+        "torch/version.py (cuda: Optional[str] = '13.2') says CUDA 13.2",
+        "torch/version.py (hip: Optional[str] = None) says no ROCm",
+        "torch/version.py (__version__ = '2.15.0+cu132') says CUDA 13.2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        (
+            "onnxruntime/capi/build_and_package_info.py",
+            "package_name = 'onnxruntime-gpu'\ncuda_version = '13.0'\n",
+            ["(cuda_version = '13.0') says CUDA 13.0"],
+        ),
+        (
+            "xformers/cpp_lib.json",
+            '{"version": {"cuda": 1208, "hip": null, "torch": "2.10.0+cu128"}}',
+            ['("cuda": 1208) says CUDA 12.8', '("hip": null) says no ROCm'],
+        ),
+        ("cupy/.data/_wheel.json", '{"cuda": "13.x"}', ['("cuda": "13.x") says CUDA 13']),
+        (
+            "torchaudio/version.py",
+            "__version__ = '2.11.0+cu130'\n",
+            ["(__version__ = '2.11.0+cu130') says CUDA 13.0"],
+        ),
+        (
+            "torch/version.py",
+            "__version__ = '2.8.0+rocm6.4'\ncuda = None\nhip = '6.4.43482-0f2d60242'\n",
+            [
+                "(cuda = None) says no CUDA",
+                "(hip = '6.4.43482-0f2d60242') says ROCm 6.4",
+                "(__version__ = '2.8.0+rocm6.4') says ROCm 6.4",
+            ],
+        ),
+        (
+            "torch/share/cmake/Caffe2/Caffe2Config.cmake",
+            "if(0)\n  set(CAFFE2_USE_CUDA 0)\n",
+            ["(set(CAFFE2_USE_CUDA 0)) says no CUDA"],
+        ),
+        ("torchvision/version.py", "if x > 0:\n    cuda = _check_cuda_version()\n", []),
+        ("demo/_version.py", "version = '1.0'\n__version__ = version\n", []),
+        ("demo/deep/version.py", "cuda = '12.6'\n", []),
+    ],
+)
+def test_what_other_packages_state(tmp_path: Path, path: str, text: str, said: list[str]) -> None:
+    assert read(tmp_path, {path: text}) == [f"{path} {each}" for each in said]
+
+
+def test_a_profile_names_other_files(tmp_path: Path) -> None:
+    profile = tmp_path / "profile.toml"
+    profile.write_text("[probes.builds]\ncuda = {'demo/build.txt' = 'toolkit ([0-9.]+)'}\n")
+    package = build_wheel(tmp_path, members={"demo/build.txt": "toolkit 12.6.3\n"})
+    with examine(package, profile=str(profile)) as examination:
+        (claim,) = examination.get(StatedToolkits).claims
+    assert (claim.evidence, claim.version) == ("demo/build.txt (toolkit 12.6.3)", "12.6")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"), [("(", "not a regular expression"), ("a", "it needs one group")]
+)
+def test_a_bad_pattern_is_the_profile_s_fault(pattern: str, fault: str) -> None:
+    where = "probes.builds.cuda"
+    with pytest.raises(ProfileError, match=f"probes.builds.cuda.a.py: {fault}"):
+        stating_files.compile_patterns({"a.py": pattern}, where, "version")
+    assert stating_files.compile_patterns(BuildsRequest().cuda, where, "version")
+
+
+def test_a_file_that_is_too_long_is_a_gap(tmp_path: Path) -> None:
+    text = "cuda = '12.6'\n" + "#" * stating_files.LONGEST
+    with examine(build_wheel(tmp_path, members={"demo/version.py": text})) as examination:
+        stated = examination.get(StatedToolkits)
+    (gap,) = stated.unread
+    assert stated.claims == ()
+    assert gap.path.endswith("demo/version.py")
+    assert gap.reason.endswith("and no more than 1048576 are read")

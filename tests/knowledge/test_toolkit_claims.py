@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.knowledge.toolkit_claims import claim_by_file_name, read_stated
+from binary_checks.model.toolkits import Platform
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("'13.2'", "13.2"),
+        ('"13.0.88"', "13.0"),
+        ("13.x", "13"),
+        ("12", "12"),
+        ("126", "12.6"),  # as labels spell it
+        ("1208", "12.8"),  # as xformers does
+        ("12060", "12.6"),  # as CUDA's headers do
+        ("13020", "13.2"),
+        ("12100", "12.10"),
+        ("cu126", "12.6"),
+        ("None", ""),
+        ("null", ""),
+        ("'False'", ""),
+        ("0", ""),
+        ("OFF", ""),
+        ("1", None),
+        ("ON", None),
+        ("''", None),
+        ("9" * 5000, None),
+    ],
+)
+def test_a_version_as_files_spell_it(text: str, version: str | None) -> None:
+    assert read_stated(text, Platform.CUDA) == version
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("'6.4.43484-123eb5128'", "6.4"), ("None", ""), ("7.0.2", "7.0"), ("602", None)],
+)
+def test_a_version_of_rocm(text: str, version: str | None) -> None:
+    assert read_stated(text, Platform.ROCM) == version
+
+
+@pytest.mark.parametrize(
+    ("name", "statements"),
+    [
+        ("libbitsandbytes_cuda118.so", ["CUDA 11.8"]),
+        ("libbitsandbytes_cuda130.dll", ["CUDA 13.0"]),
+        ("libbitsandbytes_rocm714.so", ["ROCm 7.14"]),
+        ("libdemo-cu12.so", ["CUDA 12"]),
+        ("libcudart.so.12", []),
+        ("cudart64_12.dll", []),
+        ("libtorch_cuda.so", []),
+        ("libdemo_sm100.so", []),
+    ],
+)
+def test_what_a_library_says_of_itself(name: str, statements: list[str]) -> None:
+    assert [each.statement for each in claim_by_file_name(f"demo/{name}")] == statements
