@@ -30,6 +30,7 @@ from binary_checks.model import (
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.description import RenderedDescription
+from binary_checks.model.device_details import DeviceDetails
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
@@ -178,6 +179,14 @@ def read_python(package: Distribution, source: Source) -> PythonModules:
     from binary_checks.gather.module_reading import read_modules  # the parser, for such packages
 
     return read_modules(package, source.open)
+
+
+@gathers(DeviceDetails)
+def read_device_details(package: Package, source: Source) -> DeviceDetails:
+    """Decompress the code for NVIDIA's GPUs and say what is in it."""
+    from binary_checks.gather.device_reading import gather_details  # of few runs
+
+    return gather_details(package, source.open)
 
 
 @gathers(SecondOpinion)

@@ -12,7 +12,7 @@ class CubinGroup:
     """The cubins of one object for one target that one toolkit made."""
 
     target: DeviceTarget  # with the suffix that the cubin's own note states
-    toolkit: str = ""  # "13.2", of its note; "" where no note states it, as before CUDA 12.5 or so
+    toolkit: str = ""  # "13.2", that assembled or linked it; "" where it states none
     count: int = 1
     first: int = 0  # bytes from the start of the file: the entry of the first of them
     member: str = ""  # of a static archive, which has the first
@@ -35,10 +35,13 @@ class DeviceKernel:
 
     name: str  # mangled
     architecture: str  # "sm_90a"
+    size: int = 0  # bytes of machine code
     registers: int | None = None  # a thread; None where the cubin does not state it
-    stack: int | None = None  # bytes a thread
-    spills: int | None = None  # bytes a thread that are stored and loaded again
-    shared: int | None = None  # bytes a block that are known when it is compiled
+    stack: int | None = None  # bytes a thread of its own frame, spilled registers among them
+    spill_stores: int | None = None  # bytes a thread that are stored for want of registers
+    spill_loads: int | None = None  # and loaded again; None where it is not stated
+    shared: int = 0  # bytes a block that the kernel itself declares, known when it is compiled
+    count: int = 1  # of such kernels: each source file that uses a template may have its own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +52,8 @@ class UnreadDeviceCode:
     count: int  # of entries
     reason: str
     broken: bool = False  # its own fault: cut, bombed, or no such code
-    lacking: str = ""  # the distribution that would decompress it: "zstandard"
+    too_large: bool = False  # there is more than is read
+    lacking: str = ""  # the extra of binary_checks that would decompress it: "device"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -58,7 +58,7 @@ def read_cubin(source: ByteSource, header: ElfHeader, sections: tuple[Section, .
     if header.machine == EM_AMDGPU:
         target, reason = DeviceTarget(kind=DeviceKind.AMDGPU), "a loose code object"
     elif header.machine == EM_CUDA:
-        target = _read_target(source, header, sections)
+        target = read_cubin_target(source, header, sections)
         reason = "" if target.architecture else "a cubin of an unknown ABI"
     else:
         return {}
@@ -73,7 +73,7 @@ def read_cubin(source: ByteSource, header: ElfHeader, sections: tuple[Section, .
     return {"device_code": (code,), "device_containers": (container,)}
 
 
-def _read_target(
+def read_cubin_target(
     source: ByteSource, header: ElfHeader, sections: tuple[Section, ...]
 ) -> DeviceTarget:
     """The architecture of a cubin.

@@ -1,0 +1,195 @@
+"""Decompresses all code for NVIDIA's GPUs in a package and adds up what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from binary_checks.errors import (
+    BinaryChecksError,
+    BrokenDataError,
+    MalformedError,
+    NotInstalled,
+    TooLarge,
+    Unavailable,
+)
+from binary_checks.gather.device_members import open_carriers
+from binary_checks.model import DeviceKind, DeviceTarget, Package
+from binary_checks.model.device_details import (
+    CubinGroup,
+    DeviceDetails,
+    DeviceKernel,
+    ObjectDetails,
+    PtxGroup,
+    UnreadDeviceCode,
+)
+from binary_checks.model.protocols import ByteSource, Tree
+from binary_checks.objects.device.cubins import Cubin, read_cubin
+from binary_checks.objects.device.entries import DeviceEntry
+from binary_checks.objects.device.ptx import read_ptx
+from binary_checks.objects.device.walk import Rest
+from binary_checks.objects.device_listing import list_entries
+from binary_checks.objects.limits import raised
+
+_MOST_UNPACKED: Final = 32 << 30  # bytes of one package; cuDNN's engines come to some 6 billion
+_MOST_READ: Final = 2 << 30  # bytes of their symbols and attributes
+_MOST_KERNELS: Final = 1 << 20  # of one package, each target by itself; torch has some 200,000
+_MOST_NAMES: Final = 256 << 20  # bytes of their names
+_MOST_REASONS: Final = 64  # of one object, told apart
+_READ: Final = (DeviceKind.SASS, DeviceKind.PTX)
+
+
+def gather_details(package: Package, open_tree: Callable[[], Tree]) -> DeviceDetails:
+    """Read the inside of all device code of a package, whose members that tree has.
+
+    Raises PackageError where the package cannot be opened again, GatherError where there is no
+    room.
+    """
+    budget = _Budget()
+    found: list[ObjectDetails] = []
+    for item, source in open_carriers(package, open_tree):
+        details = _Details(item.path, budget)
+        if isinstance(source, Unavailable):
+            details.refuse(0, source)
+        else:
+            details.read_all(source)
+        found.append(details.conclude())
+    places = {item.path: place for place, item in enumerate(package.objects)}
+    return DeviceDetails(objects=tuple(sorted(found, key=lambda each: places[each.path])))
+
+
+class _Budget:
+    """How much is still read of a package."""
+
+    def __init__(self) -> None:
+        self._bytes = raised(_MOST_UNPACKED)
+        self._read = raised(_MOST_READ)
+        self._kernels = raised(_MOST_KERNELS)
+        self._names_left = raised(_MOST_NAMES)
+        self._names: dict[str, str] = {}
+
+    def take(self, size: int) -> None:
+        """Count bytes that were unpacked. Raises TooLarge."""
+        self._bytes -= size
+        if self._bytes < 0:
+            most = raised(_MOST_UNPACKED)
+            raise TooLarge(f"the package's device code unpacks to more than {most} bytes")
+
+    def go_through(self, size: int) -> None:
+        """Count bytes of tables that were gone through one by one. Raises TooLarge."""
+        self._read -= size
+        if self._read < 0:
+            most = raised(_MOST_READ)
+            raise TooLarge(f"the package's cubins have more than {most} bytes of names and facts")
+
+    def keep(self, kernel: DeviceKernel) -> DeviceKernel:
+        """Count a kernel that no other is like; its name is kept once. Raises TooLarge."""
+        self._kernels -= 1
+        if self._kernels < 0:
+            raise TooLarge(f"the package has more than {raised(_MOST_KERNELS)} kernels")
+        known = self._names.get(kernel.name)
+        if known is None:
+            self._names_left -= len(kernel.name)
+            if self._names_left < 0:
+                most = raised(_MOST_NAMES)
+                raise TooLarge(f"the names of the package's kernels have more than {most} bytes")
+            self._names[kernel.name] = kernel.name
+            return kernel
+        return replace(kernel, name=known)
+
+
+class _Details:
+    """Adds up what the device code of one object says."""
+
+    def __init__(self, path: str, budget: _Budget) -> None:
+        self._path, self._budget = path, budget
+        self._cubins: dict[tuple[DeviceTarget, str], CubinGroup] = {}
+        self._ptx: dict[tuple[DeviceTarget, str], PtxGroup] = {}
+        self._kernels: dict[DeviceKernel, tuple[DeviceKernel, int]] = {}
+        self._unread: dict[str, UnreadDeviceCode] = {}
+
+    def read_all(self, source: ByteSource) -> None:
+        """Read every entry; what cannot be read is taken note of."""
+        for entry in list_entries(source):
+            if isinstance(entry, Rest):
+                error = TooLarge(entry.reason) if entry.too_large else Unavailable(entry.reason)
+                self.refuse(entry.offset, error)
+            elif isinstance(entry, DeviceEntry) and entry.kind in _READ:
+                try:
+                    self._read(entry)
+                except (BinaryChecksError, BrokenDataError) as error:
+                    self.refuse(entry.offset, error)
+
+    def _read(self, entry: DeviceEntry) -> None:
+        content = entry.unpack()
+        self._budget.take(len(content))
+        if entry.kind is DeviceKind.PTX:
+            self._add_ptx(entry, content)
+        else:
+            cubin = read_cubin(content)
+            self._budget.go_through(cubin.read)
+            self._add_cubin(entry, cubin)
+
+    def _add_ptx(self, entry: DeviceEntry, content: bytes) -> None:
+        ptx = read_ptx(content)
+        target = DeviceTarget(kind=DeviceKind.PTX, architecture=ptx.architecture)
+        group = self._ptx.get((target, ptx.version))
+        self._ptx[target, ptx.version] = (
+            replace(group, count=group.count + 1)
+            if group
+            else PtxGroup(
+                target=target, version=ptx.version, first=entry.offset, member=entry.member
+            )
+        )
+
+    def _add_cubin(self, entry: DeviceEntry, cubin: Cubin) -> None:
+        proven = cubin.architecture and not cubin.architecture.endswith("?")
+        architecture = cubin.architecture if proven else entry.architecture or cubin.architecture
+        target = DeviceTarget(kind=DeviceKind.SASS, architecture=architecture)
+        group = self._cubins.get((target, cubin.toolkit))
+        self._cubins[target, cubin.toolkit] = (
+            replace(group, count=group.count + 1)
+            if group
+            else CubinGroup(
+                target=target, toolkit=cubin.toolkit, first=entry.offset, member=entry.member
+            )
+        )
+        for kernel in cubin.kernels:
+            if kernel.architecture != architecture:
+                kernel = replace(kernel, architecture=architecture)  # noqa: PLW2901
+            known = self._kernels.get(kernel)
+            kept, count = known or (self._budget.keep(kernel), 0)
+            self._kernels[kept] = (kept, count + 1)
+
+    def refuse(self, offset: int, error: Exception) -> None:
+        """Take note of an entry that could not be read, or of a whole object."""
+        reason = str(error)
+        if reason not in self._unread and len(self._unread) >= _MOST_REASONS:
+            reason = f"for more than {_MOST_REASONS} reasons"
+        group = self._unread.get(reason)
+        self._unread[reason] = (
+            replace(group, count=group.count + 1)
+            if group
+            else UnreadDeviceCode(
+                offset=offset,
+                count=1,
+                reason=reason,
+                broken=isinstance(error, (BrokenDataError, MalformedError)),
+                too_large=isinstance(error, TooLarge),
+                lacking=error.extra if isinstance(error, NotInstalled) else "",
+            )
+        )
+
+    def conclude(self) -> ObjectDetails:
+        """All that was read, sorted."""
+        kernels = (replace(kept, count=count) for kept, count in self._kernels.values())
+        return ObjectDetails(
+            path=self._path,
+            cubins=tuple(
+                sorted(self._cubins.values(), key=lambda each: (each.target, each.toolkit))
+            ),
+            ptx=tuple(sorted(self._ptx.values(), key=lambda each: (each.target, each.version))),
+            kernels=tuple(sorted(kernels, key=lambda each: (each.name, each.architecture))),
+            unread=tuple(self._unread.values()),
+        )

@@ -1,0 +1,290 @@
+"""Reads what a cubin says of itself: which toolkit made it, and what each of its kernels takes.
+
+A cubin is an ELF file for a GPU. NVIDIA documents neither its notes nor the attributes in
+``.nv.info``; they are what ptxas writes, and what cuobjdump and ``ptxas -v`` say of the same code.
+Nothing is read beyond the sections that the headers name, whatever is claimed in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from binary_checks.errors import MalformedError, TooLarge, Unavailable
+from binary_checks.model.device_details import DeviceKernel
+from binary_checks.objects.device.reader import EM_CUDA, read_cubin_target
+from binary_checks.objects.elf.header import ElfHeader, read_header
+from binary_checks.objects.elf.sections import SHT_NOBITS, SHT_NOTE, SHT_PROGBITS, Section
+from binary_checks.objects.limits import raised
+from binary_checks.trees.retention import MemorySource
+
+_SHT_SYMTAB: Final = 2
+_SHT_CUDA_INFO: Final = 0x70000000
+_SYMBOL = Struct("<IBBHQQ")  # name, type, other, section, value, size
+_FUNCTION: Final = 2
+_ENTRY: Final = 0x10  # of st_other: what the host launches
+_ATTRIBUTE = Struct("<BBH")  # format, attribute, and a value or the size of what follows
+_PAIR = Struct("<II")
+_SIZED: Final = 4  # the format of an attribute with bytes of its own
+_FRAME_SIZE: Final = 0x11
+_MIN_STACK_SIZE: Final = 0x12
+_REGCOUNT: Final = 0x2F
+_API_VERSION: Final = 0x37
+_ANNOTATIONS: Final = 0x55
+_SPILLED: Final = 1  # the annotation of an instruction that spills a register, or fetches it
+_STORE, _LOAD = 0x387, 0x983  # STL and LDL, in the low 12 bits of an instruction
+_WIDTHS: Final = (1, 1, 2, 2, 4, 8, 16, 0)  # bytes, by the three bits 73 to 75
+_INSTRUCTION = Struct("<QQ")
+_FIRST_OF_16_BYTES: Final = 70  # Volta; instructions of older GPUs have 8
+_FIRST_ANNOTATED: Final = (12, 9)  # the toolkit
+_FIRST_RESERVING: Final = 90
+_RESERVED: Final = 1024  # bytes of shared memory that the system takes of each block there
+_RELEASE = re.compile(rb"release (\d{1,3}\.\d{1,3}), V\d")
+_CUINFO = Struct("<HHH")  # version, virtual architecture, toolkit
+_CUINFO_NOTE: Final = 1000
+_NOTE = Struct("<III")  # sizes of owner and description, type
+_OWNER: Final = b"NVIDIA Corp\0"
+_LONGEST_NOTE: Final = 1 << 16
+_MOST_NOTES: Final = 64  # real ones have two
+_MOST_READ: Final = 64 << 20  # bytes of tables and attributes in one cubin
+_LONGEST_NAME: Final = 1 << 16  # bytes; those of CUTLASS have some thousand
+_MOST_NAMES: Final = 64 << 20  # bytes of the names of one cubin's kernels
+_OLDEST, _NEWEST = 40, 199  # what the ELF version of ABI 7 may say: 118 is CUDA 11.8
+
+
+class Cubin(NamedTuple):
+    """What a cubin says of itself."""
+
+    architecture: str  # "sm_90a"; "" where its ABI is not known, with "?" where no suffix is proven
+    toolkit: str  # "13.2"; "" where it states none
+    kernels: tuple[DeviceKernel, ...]
+    read: int  # bytes of the sections that were gone through
+
+
+class _Row(NamedTuple):
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entry_size: int
+
+
+def read_cubin(content: bytes) -> Cubin:
+    """Read a cubin's notes and kernels.
+
+    Raises MalformedError where it is none or contradicts itself, TooLarge, and Unavailable for one
+    of 32 bits.
+    """
+    if not content.startswith(b"\x7fELF"):
+        raise MalformedError(f"it is no cubin, it begins with {content[:4]!r}")
+    header = read_header(MemorySource(content))
+    if header.machine != EM_CUDA or header.byte_order != "<":
+        raise MalformedError(f"it is an ELF file for machine {header.machine}, not for a GPU", 18)
+    if header.bits != 64:
+        raise Unavailable("a cubin of 32 bits")
+    table = _Table(content, header)
+    target = read_cubin_target(MemorySource(content), header, tuple(table.notes()))
+    toolkit = _read_toolkit(header, table)
+    kernels = tuple(_read_kernels(table, target.architecture, toolkit))
+    return Cubin(target.architecture, toolkit, kernels, table.taken)
+
+
+class _Table:
+    """The sections of a cubin."""
+
+    def __init__(self, content: bytes, header: ElfHeader) -> None:
+        self._content = content
+        self.taken = 0  # bytes of sections that were read
+        rows = content[header.sections_offset : header.sections_end]
+        self.rows = [_Row._make(row) for row in header.section_struct.iter_unpack(rows)]
+        names = self.rows[header.names_index] if header.names_index < len(self.rows) else None
+        self._names = b"" if names is None else self.read(names)
+
+    def read(self, row: _Row) -> bytes:
+        """The bytes of a section. Raises MalformedError where it ends beyond the cubin."""
+        if row.type == SHT_NOBITS:
+            return b""
+        if row.offset + row.size > len(self._content):
+            reason = f"a section of {row.size} bytes lies beyond the end of the cubin"
+            raise MalformedError(reason, row.offset)
+        self.taken += row.size
+        if self.taken > raised(_MOST_READ):
+            raise TooLarge(f"a cubin with more than {raised(_MOST_READ)} bytes of names and facts")
+        return self._content[row.offset : row.offset + row.size]
+
+    def is_named(self, row: _Row, beginning: bytes) -> bool:
+        """Whether the name of the section begins so."""
+        return self._names.startswith(beginning, row.name)
+
+    def notes(self) -> Iterator[Section]:
+        """The sections of notes, as the reader of ELF files has them."""
+        notes = [row for row in self.rows if row.type == SHT_NOTE]
+        if len(notes) > _MOST_NOTES:
+            raise TooLarge(f"a cubin with {len(notes)} notes; at most {_MOST_NOTES} are read")
+        for row in notes:
+            end = self._names.find(b"\0", row.name, row.name + 64)
+            name = self._names[row.name : max(end, row.name)].decode("latin-1")
+            yield Section(name, row.type, row.flags, row.address, row.offset, row.size)
+
+    def instruction(self, text: _Row, offset: int) -> tuple[int, int]:
+        """The two halves of an instruction of a kernel. Raises MalformedError."""
+        if offset + _INSTRUCTION.size > text.size or text.type == SHT_NOBITS:
+            raise MalformedError("an annotation lies beyond the kernel", offset)
+        if text.offset + text.size > len(self._content):
+            raise MalformedError("a kernel lies beyond the end of the cubin", text.offset)
+        low, high = _INSTRUCTION.unpack_from(self._content, text.offset + offset)
+        return int(low), int(high)
+
+
+def _read_toolkit(header: ElfHeader, table: _Table) -> str:
+    """The toolkit of the assembler: by its note, else by what ABI 7 has for the version of ELF."""
+    stated: set[tuple[int, ...]] = set()
+    for row in table.rows:
+        if row.type == SHT_NOTE:
+            if row.size > _LONGEST_NOTE:
+                raise TooLarge(f"a note of {row.size} bytes; at most {_LONGEST_NOTE} are read")
+            stated.update(_find_releases(table.read(row)))
+    if not stated and _OLDEST <= header.version <= _NEWEST:
+        stated = {divmod(header.version, 10)}
+    if not stated:
+        stated = set(_find_api_versions(table))
+    return ".".join(map(str, max(stated))) if stated else ""
+
+
+def _find_releases(note: bytes) -> Iterator[tuple[int, ...]]:
+    """The toolkits that a section of notes states."""
+    for found in _RELEASE.findall(note):
+        yield tuple(map(int, found.split(b".")))
+    at = 0
+    while at + _NOTE.size <= len(note):
+        owner, size, kind = _NOTE.unpack_from(note, at)
+        start = at + _NOTE.size + -(-owner // 4) * 4
+        fits = start + _CUINFO.size <= len(note) and size >= _CUINFO.size
+        if kind == _CUINFO_NOTE and fits and note[at + _NOTE.size :].startswith(_OWNER):
+            _, _, toolkit = _CUINFO.unpack_from(note, start)
+            if _OLDEST <= toolkit <= 10 * 99:
+                yield divmod(toolkit, 10)
+        at = start + -(-size // 4) * 4
+
+
+def _find_api_versions(table: _Table) -> Iterator[tuple[int, int]]:
+    """What kernels say of the API that they were compiled for."""
+    for row in table.rows:
+        if row.type == _SHT_CUDA_INFO and row.info:
+            for attribute, value in _walk(table.read(row)):
+                if attribute == _API_VERSION and len(value) == 4:
+                    version = int.from_bytes(value, "little")
+                    if _OLDEST <= version <= 10 * 99:
+                        yield divmod(version, 10)
+
+
+def _walk(section: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes that have bytes of their own. Raises MalformedError."""
+    at = 0
+    while at + _ATTRIBUTE.size <= len(section):
+        form, attribute, size = _ATTRIBUTE.unpack_from(section, at)
+        at += _ATTRIBUTE.size
+        if form == _SIZED:
+            if at + size > len(section):
+                raise MalformedError(f"an attribute of {size} bytes ends beyond .nv.info", at)
+            yield attribute, section[at : at + size]
+            at += size
+
+
+def _read_kernels(table: _Table, architecture: str, toolkit: str) -> Iterator[DeviceKernel]:
+    """Every function that a host may launch."""
+    stated: dict[tuple[int, int], int] = {}  # by attribute and symbol
+    details: dict[int, _Row] = {}  # by the section of a kernel
+    shared: dict[int, int] = {}
+    for row in table.rows:
+        if row.type == _SHT_CUDA_INFO:
+            if row.info:
+                details[row.info] = row
+            else:
+                stated.update(_read_counts(table.read(row)))
+        elif row.type == SHT_NOBITS and row.info and table.is_named(row, b".nv.shared."):
+            shared[row.info] = row.size
+    number = int(re.sub(r"\D", "", architecture) or 0)
+    # ptxas marks the instructions that spill, from CUDA 12.9 on, and nothing where none does.
+    # Before, only a kernel without a stack frame is known to spill nothing.
+    annotated = tuple(map(int, (toolkit or "0").split("."))) >= _FIRST_ANNOTATED
+    for index, name, place, size in _find_entries(table):
+        text = table.rows[place]
+        registers = stated.get((_REGCOUNT, index), text.info >> 24 or None)
+        stack = stated.get((_FRAME_SIZE, index), stated.get((_MIN_STACK_SIZE, index)))
+        info = table.read(details[place]) if place in details else b""
+        marked = [value for attribute, value in _walk(info) if attribute == _ANNOTATIONS]
+        if marked:
+            spills = _add_up(table, text, marked) if number >= _FIRST_OF_16_BYTES else None
+        else:
+            spills = (0, 0) if annotated or stack == 0 else None
+        memory = shared.get(place, 0)
+        if number >= _FIRST_RESERVING:
+            memory = max(memory - _RESERVED, 0)
+        yield DeviceKernel(
+            name=name,
+            architecture=architecture,
+            size=size,
+            registers=registers,
+            stack=stack,
+            spill_stores=None if spills is None else spills[0],
+            spill_loads=None if spills is None else spills[1],
+            shared=memory,
+        )
+
+
+def _read_counts(section: bytes) -> Iterator[tuple[tuple[int, int], int]]:
+    for attribute, value in _walk(section):
+        if attribute in (_REGCOUNT, _FRAME_SIZE, _MIN_STACK_SIZE) and len(value) == _PAIR.size:
+            symbol, count = _PAIR.unpack(value)
+            yield (attribute, symbol), count
+
+
+def _find_entries(table: _Table) -> Iterator[tuple[int, str, int, int]]:
+    """Index and name of the symbol of each kernel, the index of its section, and its size."""
+    left = _MOST_NAMES
+    for row in table.rows:
+        if row.type != _SHT_SYMTAB or row.link >= len(table.rows):
+            continue
+        symbols, strings = table.read(row), table.read(table.rows[row.link])
+        whole = len(symbols) // _SYMBOL.size * _SYMBOL.size
+        for index, symbol in enumerate(_SYMBOL.iter_unpack(symbols[:whole])):
+            name, kind, other, place, _, size = symbol
+            if kind & 0xF != _FUNCTION or not other & _ENTRY or not 0 < place < len(table.rows):
+                continue
+            if table.rows[place].type != SHT_PROGBITS:
+                continue
+            end = strings.find(b"\0", name, name + _LONGEST_NAME)
+            if end < 0:
+                raise MalformedError("the name of a kernel has no end", row.offset)
+            left -= end - name
+            if left < 0:
+                raise TooLarge(f"names of kernels with more than {_MOST_NAMES} bytes")
+            yield index, strings[name:end].decode("utf-8", "backslashreplace"), place, size
+
+
+def _add_up(table: _Table, text: _Row, marked: list[bytes]) -> tuple[int, int] | None:
+    """The bytes that the marked instructions store and load, None where one does neither."""
+    stores = loads = 0
+    for value in marked:
+        if len(value) % _PAIR.size:
+            return None
+        for kind, offset in _PAIR.iter_unpack(value):
+            if kind != _SPILLED:
+                return None
+            low, high = table.instruction(text, offset)
+            width = _WIDTHS[high >> 9 & 7]
+            if low & 0xFFF == _STORE:
+                stores += width
+            elif low & 0xFFF == _LOAD:
+                loads += width
+            else:
+                return None
+    return stores, loads

@@ -1,0 +1,171 @@
+"""The inside of a package's device code, read from its file once more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from binary_checks import examine
+from binary_checks.gather import device_reading
+from binary_checks.model import DeviceKind, DeviceTarget
+from binary_checks.model.device_details import (
+    CubinGroup,
+    DeviceDetails,
+    ObjectDetails,
+    PtxGroup,
+    UnreadDeviceCode,
+)
+from binary_checks.objects.device import unpacking
+from fixtures.build_elf import build_elf
+from fixtures.build_fatbin import CUBIN, PTX, ZSTD, archive, compressed_entry, container, entry
+from fixtures.build_wheel import build_wheel
+from fixtures.samples import read_fatbin_sample
+
+zstandard = pytest.importorskip("zstandard")
+pytest.importorskip("lz4.block")
+
+LIBRARY = "lib/python3.11/site-packages/demo/libdemo.so"
+OLD, NEW = read_fatbin_sample("toolkit_12.4.fatbin"), read_fatbin_sample("toolkit_13.5.fatbin")
+
+
+def read(folder: Path, members: dict[str, bytes]) -> DeviceDetails:
+    with examine(build_wheel(folder, members=dict(members))) as facts:
+        return facts.get(DeviceDetails)
+
+
+def read_library(folder: Path, fatbin: bytes) -> ObjectDetails:
+    library = build_elf(sections={".nv_fatbin": fatbin})
+    (found,) = read(folder, {"demo/libdemo.so": library}).objects
+    return found
+
+
+def sass(architecture: str) -> DeviceTarget:
+    return DeviceTarget(kind=DeviceKind.SASS, architecture=architecture)
+
+
+def ptx(architecture: str) -> DeviceTarget:
+    return DeviceTarget(kind=DeviceKind.PTX, architecture=architecture)
+
+
+def test_cubins_are_told_apart_by_target_and_toolkit(tmp_path: Path) -> None:
+    found = read_library(tmp_path, OLD + NEW + NEW)
+    assert found.path == LIBRARY
+    assert [(each.target, each.toolkit, each.count) for each in found.cubins] == [
+        (sass("sm_75"), "13.5", 2),
+        (sass("sm_80"), "12.4", 1),
+        (sass("sm_90a"), "12.4", 1),
+        (sass("sm_90a"), "13.5", 2),
+    ]
+    assert [(each.target, each.version, each.count) for each in found.ptx] == [
+        (ptx("sm_120f"), "9.5", 2),
+        (ptx("sm_90"), "8.4", 1),
+    ]
+    assert found.unread == ()
+
+
+def test_kernels_that_are_alike_are_one_with_their_number(tmp_path: Path) -> None:
+    found = read_library(tmp_path, NEW + NEW)
+    alike = [each for each in found.kernels if each.name == "spill"]
+    assert [(each.architecture, each.count) for each in alike] == [("sm_75", 2), ("sm_90a", 2)]
+    assert {each.name for each in found.kernels if each.architecture == "sm_75"} == {
+        "add_one",
+        "look_up",
+        "spill",
+        "turn_round",
+    }
+
+
+def test_every_kind_of_file_with_device_code_is_read(tmp_path: Path) -> None:
+    one = read_fatbin_sample("one.fatbin")
+    library = build_elf(sections={".nv_fatbin": one})
+    found = read(
+        tmp_path,
+        {
+            "demo/plain.so": build_elf(),
+            "demo/libdemo.so": library,
+            "demo/libdemo.a": archive(one_o=library),
+            "demo/kernels.fatbin": one,
+            "demo/kernels.cubin": read_fatbin_sample("12.4_sm_90a.cubin"),
+        },
+    )
+    paths = [(each.path.rpartition("/")[2], each.cubins[0]) for each in found.objects]
+    expected = {"libdemo.so": "", "libdemo.a": "one.o", "kernels.fatbin": "", "kernels.cubin": ""}
+    assert {name: group.member for name, group in paths} == expected
+    assert {(name, group.target.architecture, group.toolkit) for name, group in paths} == {
+        ("libdemo.so", "sm_90", "13.5"),
+        ("libdemo.a", "sm_90", "13.5"),
+        ("kernels.fatbin", "sm_90", "13.5"),
+        ("kernels.cubin", "sm_90a", "12.4"),
+    }
+
+
+def test_a_package_without_device_code_has_no_details(tmp_path: Path) -> None:
+    assert read(tmp_path, {"demo/plain.so": build_elf()}) == DeviceDetails()
+
+
+def test_what_is_broken_hides_nothing_that_is_not(tmp_path: Path) -> None:
+    text = zstandard.compress(b".version 8.4\n.target sm_90\n")
+    fatbin = container(
+        compressed_entry(text, 27, ZSTD, PTX),
+        compressed_entry(text, 20, ZSTD, PTX),
+        compressed_entry(text[:-2], 27, ZSTD, PTX),
+        entry(CUBIN, 90, b"no cubin"),
+    )
+    found = read_library(tmp_path, fatbin)
+    assert [(each.version, each.count) for each in found.ptx] == [("8.4", 1)]
+    assert [(each.reason, each.broken) for each in found.unread] == [
+        ("it unpacks to more than the 20 bytes that its head claims", True),
+        ("it unpacks to 25 bytes where its head claims 27", True),
+        ("it is no cubin, it begins with b'no c' (at byte 0x0)", True),
+    ]
+
+
+def test_many_reasons_are_not_told_apart_without_end(tmp_path: Path) -> None:
+    text = zstandard.compress(b"x" * 1000)
+    fatbin = container(*(compressed_entry(text, size, ZSTD, PTX) for size in range(300)))
+    found = read_library(tmp_path, fatbin)
+    assert len(found.unread) == 65
+    assert sum(each.count for each in found.unread) == 300
+    assert found.unread[-1].reason == "for more than 64 reasons"
+
+
+def test_where_no_library_is_installed_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("zstandard", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    finder = unpacking._find_zstandard
+    monkeypatch.setattr(unpacking, "_find_zstandard", finder.__wrapped__)
+    (unread,) = read_library(tmp_path, read_fatbin_sample("one.fatbin")).unread
+    reason = "Zstandard cannot be read here: pip install binary-checks[device]"
+    offset = unread.offset
+    assert unread == UnreadDeviceCode(offset=offset, count=1, reason=reason, lacking="device")
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "reason"),
+    [
+        ("_MOST_UNPACKED", 1000, "the package's device code unpacks to more than 1000 bytes"),
+        ("_MOST_READ", 1000, "the package's cubins have more than 1000 bytes of names and facts"),
+        ("_MOST_KERNELS", 2, "the package has more than 2 kernels"),
+        ("_MOST_NAMES", 10, "the names of the package's kernels have more than 10 bytes"),
+    ],
+)
+def test_more_than_is_read_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
+) -> None:
+    monkeypatch.setattr(device_reading, limit, most)
+    found = read_library(tmp_path, NEW)
+    assert {(each.reason, each.too_large, each.broken) for each in found.unread} == {
+        (reason, True, False)
+    }
+
+
+def test_the_first_entry_of_a_group_is_placed_in_the_file(tmp_path: Path) -> None:
+    library = build_elf(sections={".nv_fatbin": OLD + NEW})
+    (found,) = read(tmp_path, {"demo/libdemo.so": library}).objects
+    start = library.index(NEW[:64])
+    assert CubinGroup(target=sass("sm_75"), toolkit="13.5", first=start + 16) in found.cubins
+    assert any(isinstance(each, PtxGroup) and each.first > start for each in found.ptx)
