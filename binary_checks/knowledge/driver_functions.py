@@ -137,6 +137,13 @@ _MANAGEMENT = (
     "DeviceGetCudaComputeCapability DeviceGetP2PStatus DeviceGetNvLinkState "
     "DeviceGetNvLinkCapability DeviceGetNvLinkRemotePciInfo_v2 DeviceGetFieldValues"
 )
+_VIDEO = (
+    "cuvidCreateDecoder cuvidCreateVideoParser cuvidCreateVideoSource cuvidCtxLockCreate "
+    "cuvidCtxLockDestroy cuvidDecodePicture cuvidDestroyDecoder cuvidDestroyVideoParser "
+    "cuvidGetDecodeStatus cuvidGetDecoderCaps cuvidMapVideoFrame cuvidMapVideoFrame64 "
+    "cuvidParseVideoData cuvidReconfigureDecoder cuvidUnmapVideoFrame cuvidUnmapVideoFrame64 "
+    "NvEncodeAPICreateInstance NvEncodeAPIGetMaxSupportedVersion"
+)
 _NAME = re.compile(r"(?:cu[A-Z]|cuvid[A-Z]|nvml[A-Z]|NvEnc)\w{1,120}", re.ASCII)
 
 
@@ -145,7 +152,7 @@ def list_driver_functions(needed: Iterable[str] = ()) -> tuple[str, ...]:
 
     No other name becomes one: it is C that is written with them.
     """
-    known = {f"cu{name}" for name in _CUDA.split()} | {
-        f"nvml{name}" for name in _MANAGEMENT.split()
-    }
-    return tuple(sorted(known.union(name for name in needed if _NAME.fullmatch(name))))
+    told = (name for name in needed if _NAME.fullmatch(name))
+    cuda = (f"cu{name}" for name in _CUDA.split())
+    management = (f"nvml{name}" for name in _MANAGEMENT.split())
+    return tuple(sorted({*cuda, *management, *_VIDEO.split(), *told}))

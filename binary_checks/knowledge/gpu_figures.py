@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from binary_checks.errors import NotApplicable
-from binary_checks.model import GpuHost, GpuReport, NotInspected
+from binary_checks.model import GpuDevice, GpuHost, GpuReport, NotInspected
 
 
 def read_figure(report: GpuReport, step: str, name: str) -> float | None:
@@ -23,11 +25,18 @@ def find_untried(report: GpuReport, step: str) -> NotInspected:
     return NotInspected(sentence=f"{step}: {reason}")
 
 
+def describe_unusable(devices: Iterable[GpuDevice]) -> Iterator[str]:
+    """Say of each device that cannot be used that it is there, and why it cannot."""
+    for index, each in enumerate(devices):
+        if each.problem:
+            yield f"device {index} ({each.name}) is there and cannot be used: {each.problem}"
+
+
 def spell_host(host: GpuHost, runtime: str = "") -> str:
     """Spell the facts of a host with a GPU, and the CUDA runtime used there, in one line."""
     served = f"driver {host.driver or 'of unknown version'} for CUDA {host.cuda}"
     served += runtime and f", runtime {runtime}"
     devices = ", ".join(
-        f"{each.name} ({each.capability}, {each.memory / 2**30:.0f} GiB)" for each in host.devices
+        f"{each.name} ({each.capability}, {each.memory / 2**30:.0f} GiB)" for each in host.usable
     )
     return f"{served}: {devices}"

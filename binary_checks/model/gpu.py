@@ -23,6 +23,12 @@ class GpuDevice:
     name: str = ""
     capability: str = ""  # compute capability, "9.0"
     memory: int = 0  # bytes
+    problem: str = ""  # why it cannot be used, the end of a sentence; "" when it can
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether it is a part of a GPU (MIG), as its name says: "NVIDIA H100 MIG 1g.10gb"."""
+        return " MIG " in self.name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +40,11 @@ class GpuHost:
     cuda: str = ""  # the newest CUDA that the driver serves, "13.0"
     devices: tuple[GpuDevice, ...] = ()
     problem: str = ""  # why no device can be used, the end of a sentence; "" when one can
+
+    @property
+    def usable(self) -> tuple[GpuDevice, ...]:
+        """The devices that can be used: each is judged by itself."""
+        return tuple(each for each in self.devices if not each.problem)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -72,6 +72,7 @@ class Conditions:
     calls: bool = False  # whether a debugger is asked for the native stack of a hang
     site: bool = True  # without it nothing runs that is installed: no .pth, no sitecustomize
     gpu: bool = False  # whether the host's devices are its own, too
+    services: tuple[Path, ...] = ()  # folders in which it meets services of this host
     decoys: Mapping[str, bytes] = field(default_factory=dict)
     """Libraries that a loader finds first, by name, with their content: it refuses an empty one."""
     bytecode: bool = False  # whether it shares compiled modules with the others that ask for it

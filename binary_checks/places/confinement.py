@@ -34,6 +34,7 @@ class Limits:
     visible: tuple[Path, ...] = ()  # folders, files and links that are to be read
     bound: tuple[tuple[Path, str], ...] = ()  # such that are to be read under another path
     writable: tuple[Path, ...] = ()  # folders that are shared with the host
+    services: tuple[Path, ...] = ()  # such in which others write, too: nothing there is counted
     private: Path = field(default=_TEMPORARY)  # an empty folder, in memory
     folders: tuple[Path, ...] = ()  # made in it
     disk: int = 1 << 30  # bytes that each folder in memory may hold
@@ -113,7 +114,7 @@ def _mount_own(limits: Limits) -> Iterator[str]:
         elif path.exists():
             yield from ("--ro-bind", str(path.resolve()), str(path))
             seen.append(path)
-    for path in limits.writable:
+    for path in (*limits.writable, *limits.services):
         yield from ("--bind", str(path), str(path))
 
 

@@ -85,6 +85,7 @@ class ImageRunner:
             disk=self.sandbox.budget.disk,
             network=self.sandbox.network,
             gpu=self.conditions.gpu,
+            services=self.conditions.services,
         )
 
     def run_probe(

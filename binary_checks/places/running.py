@@ -128,6 +128,7 @@ def _make_limits(
         disk=sandbox.budget.disk,
         network=sandbox.network,
         gpu=conditions.gpu,
+        services=conditions.services,
     )
 
 

@@ -56,7 +56,7 @@ class Sandbox:
                 whole=True,
                 budget=self.budget,
                 folders=limits.writable,
-                inside=(*MEMORY, limits.private),
+                inside=(*(each for each in MEMORY if each not in limits.services), limits.private),
             )
             return confine(command, replace(limits, program=self.program)), watch
         watch = Watch(budget=self.budget, folders=(limits.private, *limits.writable))

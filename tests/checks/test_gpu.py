@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,6 +112,27 @@ def test_gpu_left_out_is_quiet_on_all_of_them() -> None:
     assert list(gpu_left_out(measured("every_device", devices=1))) == []
 
 
+def test_a_device_that_cannot_be_used_is_a_gap_and_expected_of_no_package() -> None:
+    busy = replace(H200, problem="its context gives CUDA_ERROR_DEVICE_UNAVAILABLE (46)")
+    host = replace(HOST, devices=(H200, busy))
+    assert list(gpu_left_out(replace(measured("every_device", devices=1), host=host))) == []
+    (line,) = (each for each in gpu_work_fails(report(host=host)) if "device 1" in str(each))
+    assert line == NotInspected(
+        sentence="device 1 (NVIDIA H200) is there and cannot be used: "
+        "its context gives CUDA_ERROR_DEVICE_UNAVAILABLE (46)"
+    )
+
+
+def test_gpu_left_out_fires_on_devices_that_are_announced_and_not_there() -> None:
+    found = measured("every_device", devices=1, devices_announced=2)
+    said = "it announces 2 GPUs, and the driver gives it 1"
+    assert list(gpu_left_out(found)) == [said]
+    part = replace(H200, name="NVIDIA H200 MIG 1g.18gb")
+    divided = replace(found, host=replace(HOST, devices=(part,)))
+    note = Note(sentence=f"{said}: parts of GPUs (MIG) are counted otherwise")
+    assert list(gpu_left_out(divided)) == [note]
+
+
 @pytest.mark.parametrize("name", ["sm_80", "sm_90", "sm_90a", "compute_80", "compute_90"])
 def test_gpu_without_code_is_quiet_when_the_device_can_run_it(name: str) -> None:
     device = GpuDevice(name="X", capability="8.6" if name == "sm_80" else "9.0")
@@ -146,6 +168,19 @@ def test_gpu_memory_kept_fires() -> None:
         "keeps 512 bytes after the last tensor is gone and the cache is emptied"
     ]
     assert list(gpu_memory_kept(lost)) == ["returns only 0 bytes of 1 GiB to the driver"]
+
+
+def test_memory_that_others_share_is_a_gap_unless_the_package_itself_keeps_some() -> None:
+    busy = measured("memory", bytes_kept=0, bytes_returned=0, bytes_drifted=GIB)
+    unified = measured("memory", bytes_kept=0, bytes_returned=0, integrated=1)
+    lost = "it returns only 0 bytes of 1 GiB to the driver, but"
+    others = f"other processes use the device: {GIB:.0f} bytes came or went meanwhile"
+    assert list(gpu_memory_kept(busy)) == [NotInspected(sentence=f"{lost} {others}")]
+    assert list(gpu_memory_kept(unified)) == [
+        NotInspected(sentence=f"{lost} the GPU shares its memory with all programs of the host")
+    ]
+    kept = measured("memory", bytes_kept=512, bytes_returned=GIB, integrated=1)
+    assert [type(each) for each in gpu_memory_kept(kept)] == [str]
 
 
 def test_gpu_memory_kept_is_quiet_when_all_is_returned() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from ctypes.util import find_library
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +18,20 @@ import pytest
 from binary_checks.model import Ending, GpuDevice, GpuHost
 from binary_checks.model.places import Conditions, ProbeAnswer
 from binary_checks.places import PlaceSettings
+from binary_checks.places.sandbox import ROUTES
 from binary_checks.places.venv import FreshPlace
 from binary_checks.probes.ask_module.reader import hide_driver
 from binary_checks.probes.gpu_host import reader
 from binary_checks.probes.gpu_host.reader import (
     ABSENT,
     HIDDEN,
+    choose_devices,
     choose_variables,
     find_old_driver,
+    find_services,
     read_host,
 )
-from fixtures.environments import PYTHON
+from fixtures.environments import PYTHON, demand_sandbox
 
 LINUX = sys.platform == "linux"
 compiled = pytest.mark.skipif(
@@ -49,6 +55,9 @@ DRIVER = """
 #include <string.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 int cuInit(unsigned flags) { %s }
 int cuGetErrorName(int status, const char **name) { *name = "CUDA_ERROR_OF_TEST"; return 0; }
 int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
@@ -114,21 +123,49 @@ def test_a_driver_that_does_not_start_is_no_driver(
 @pytest.mark.parametrize(
     ("context", "problem"),
     [
-        (
-            "return device == 1 ? 46 : 0;",
-            "device 1 (NVIDIA H200) is there and cannot be used: "
-            "its context gives CUDA_ERROR_OF_TEST (46)",
-        ),
-        (
-            "abort();",
-            "the NVIDIA driver crashes with SIGABRT at its start (the context of device 0)",
+        ("return device == 1 ? 46 : 0;", "its context gives CUDA_ERROR_OF_TEST (46)"),
+        ("if (device == 1) abort(); return 0;", "its context crashes with SIGABRT"),
+        ("if (device == 1) _exit(0); return 0;", "its context ends the process: exit status 0"),
+        pytest.param(
+            "while (device == 1) sleep(1); return 0;",
+            "its context does not end within 2 s",
+            marks=pytest.mark.slow,
         ),
     ],
 )
-def test_a_device_that_gives_no_context_cannot_be_used(
+def test_a_device_that_gives_no_context_leaves_the_others(
     tmp_path: Path, context: str, problem: str
 ) -> None:
-    assert describe_host(make_driver(tmp_path, "return 0;", context)).problem == problem
+    hangs = "sleep" in context
+    host = describe_host(make_driver(tmp_path, "return 0;", context), timeout=2 if hangs else 60)
+    assert (host.problem, len(host.usable)) == ("", 1)
+    assert [each.problem for each in host.devices] == ["", problem]
+
+
+@compiled
+def test_a_host_whose_devices_all_give_no_context_is_told_with_each(tmp_path: Path) -> None:
+    host = describe_host(make_driver(tmp_path, "return 0;", "return device ? 214 : 46;"))
+    assert host.problem == (
+        "device 0 (NVIDIA H200) is there and cannot be used: "
+        "its context gives CUDA_ERROR_OF_TEST (46); "
+        "device 1 (NVIDIA H200) is there and cannot be used: "
+        "its context gives CUDA_ERROR_OF_TEST (214)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "chosen"),
+    [
+        ({}, "0,2"),
+        ({"CUDA_VISIBLE_DEVICES": "5,4,7,-1"}, "5,7"),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-a,MIG-b,GPU-c"}, "MIG-a,GPU-c"),
+    ],
+)
+def test_work_is_given_the_devices_that_can_be_used(variables: dict[str, str], chosen: str) -> None:
+    fine, busy = GpuDevice(name="A"), GpuDevice(name="B", problem="it is busy")
+    host = GpuHost(devices=(fine, busy, fine))
+    assert choose_devices(variables, host) == {"CUDA_VISIBLE_DEVICES": chosen}
+    assert choose_devices(variables, GpuHost(devices=(fine, fine, fine))) == variables
 
 
 @pytest.mark.parametrize(
@@ -181,6 +218,57 @@ def test_a_gpu_that_is_there_and_cannot_be_used_is_told_from_none() -> None:
     assert read(library="libcuda.so.1", status=34) == (
         "the NVIDIA driver does not start: cuInit gives error 34 (34)"
     )
+
+
+@pytest.mark.skipif(not LINUX, reason="MPS is Linux's")
+def test_the_folder_of_mps_is_shared_where_its_daemon_has_made_one(tmp_path: Path) -> None:
+    there = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}
+    assert find_services(there) == (tmp_path, Path("/dev/shm"))
+    for name in ("relative", str(tmp_path / "absent")):
+        assert find_services({"CUDA_MPS_PIPE_DIRECTORY": name}) == ()
+    assert choose_variables(there, empty_place()) == there
+
+
+# Its cuInit connects to the daemon of MPS, as the real one does, and shares memory with it.
+MPS_CLIENT = """
+    struct sockaddr_un a = {AF_UNIX};
+    int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    strcpy(a.sun_path, getenv("CUDA_MPS_PIPE_DIRECTORY"));
+    strcat(a.sun_path, "/control");
+    return connect(s, (struct sockaddr *)&a, sizeof a) || access("%s", R_OK) ? 805 : 0;
+"""
+
+
+@pytest.mark.slow
+@compiled
+@pytest.mark.parametrize("route", [*ROUTES, "off"])
+def test_a_confined_process_reaches_the_daemon_of_mps(tmp_path: Path, route: str) -> None:
+    sandbox = demand_sandbox(route)
+    with (
+        tempfile.TemporaryDirectory() as pipes,  # the path of a socket has 107 bytes at most
+        tempfile.NamedTemporaryFile(dir="/dev/shm") as memory,
+        socket.socket(socket.AF_UNIX) as daemon,
+        FreshPlace(PlaceSettings(python=PYTHON, timeout=60, sandbox=sandbox)) as place,
+    ):
+        daemon.bind(f"{pipes}/control")
+        daemon.listen()
+        environ = {"CUDA_MPS_PIPE_DIRECTORY": pipes}
+        driver = make_driver(tmp_path, MPS_CLIENT % memory.name)
+        conditions = Conditions(variables={**driver, **environ}, gpu=True)
+        shared = replace(conditions, services=find_services(environ))
+        assert reader.describe_host(place, shared).problem == ""
+        if sandbox.holds:
+            assert "(805)" in reader.describe_host(place, conditions).problem
+
+
+@pytest.mark.slow
+@compiled
+def test_a_driver_that_maps_as_much_as_its_devices_have_is_not_bounded(tmp_path: Path) -> None:
+    maps = (
+        "return mmap(0, 64L << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS "
+        "| MAP_NORESERVE, -1, 0) == MAP_FAILED ? 2 : 0;"
+    )
+    assert describe_host(make_driver(tmp_path, maps)).problem == ""
 
 
 def test_an_answer_without_sense_is_no_driver_either() -> None:

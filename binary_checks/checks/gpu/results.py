@@ -18,7 +18,12 @@ from binary_checks.model import (
 )
 from binary_checks.model.requests import CudaRequest
 
-_OTHER_FIGURES = frozenset({"seconds", "devices", "bytes kept", "bytes returned"})
+_OTHER_FIGURES = frozenset(
+    {
+        *("seconds", "devices", "devices announced", "integrated"),
+        *("bytes kept", "bytes returned", "bytes drifted", "bytes total"),
+    }
+)
 
 
 @check

@@ -6,10 +6,18 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.gpu_figures import find_untried, read_figure, spell_host
+from binary_checks.knowledge.gpu_figures import (
+    describe_unusable,
+    find_untried,
+    read_figure,
+    spell_host,
+)
 from binary_checks.model import Ending, Finding, GpuReport, Level, Note, NotInspected
 from binary_checks.model.requests import GpuRequest
 from binary_checks.wording.step_texts import describe_end
+
+_BLOCK = 1 << 30  # bytes of the tensor that the step makes
+_CALM = 1 << 20  # bytes by which a device's free memory may change while nobody uses it
 
 
 @check
@@ -40,6 +48,8 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
             yield f"{step.name} succeeds on the GPU, but the process then {describe_end(step)}"
         elif step.outcome is not Ending.OK:
             yield f"{step.name} on the GPU {describe_end(step)}"
+    for sentence in describe_unusable(report.host.devices):
+        yield NotInspected(sentence=sentence)
     for name, reason in report.untried:
         yield NotInspected(sentence=f"{name}: {reason}")
 
@@ -71,17 +81,27 @@ def first_kernel_late(report: GpuReport, *, seconds: float = 20.0) -> Iterator[F
 def gpu_left_out(report: GpuReport) -> Iterator[Finding]:
     """A package does not see every GPU that the driver offers.
 
+    Counted are the devices that a process may use, as CUDA's driver tells it there: of GPUs that
+    are divided (MIG) it tells one part only. A device that cannot be used, as another process has
+    it for itself, is not expected. If the package announces another number than it works on
+    (torch counts by NVML), that is a problem too, except with MIG.
+
     Why: devices that users paid for stay idle, without an error.
 
     Fix: look for a device that the package rejects as too old or too new.
 
     Level: users cannot use some of their GPUs.
     """
-    figure, there = read_figure(report, "every_device", "devices"), len(report.host.devices)
+    figure, there = read_figure(report, "every_device", "devices"), len(report.host.usable)
+    announced = read_figure(report, "every_device", "devices announced")
     if figure is None:
         yield find_untried(report, "every_device")
     elif figure != there:
         yield f"it works on {figure:g} of {there} GPUs"
+    elif announced not in (None, figure):
+        said = f"it announces {announced:g} GPUs, and the driver gives it {figure:g}"
+        parts = Note(sentence=f"{said}: parts of GPUs (MIG) are counted otherwise")
+        yield parts if any(each.is_slice for each in report.host.devices) else said
 
 
 @check
@@ -134,7 +154,9 @@ def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
     """A package keeps memory of a GPU that it no longer needs.
 
     A tensor of 1 GiB is made and dropped, and the package's cache emptied; nine tenths must return
-    to the driver, and the package must keep none.
+    to the driver, and the package must keep none. The driver tells of the whole device's memory: if
+    other processes take or return some meanwhile, or the GPU has no memory of its own, only the
+    package's own count is judged, and the rest is not inspected.
 
     Why: other processes on the device run out of memory.
 
@@ -148,5 +170,17 @@ def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
         yield find_untried(report, "memory")
     elif kept:
         yield f"keeps {kept:.0f} bytes after the last tensor is gone and the cache is emptied"
-    elif not returned >= 0.9 * (1 << 30):
-        yield f"returns only {max(returned, 0):.0f} bytes of 1 GiB to the driver"
+    elif not returned >= 0.9 * _BLOCK:
+        sentence = f"returns only {max(returned, 0):.0f} bytes of 1 GiB to the driver"
+        shared = _find_sharing(report)
+        yield NotInspected(sentence=f"it {sentence}, but {shared}") if shared else sentence
+
+
+def _find_sharing(report: GpuReport) -> str:
+    """Say who else takes of the memory that the driver tells of; "" where nobody was seen to."""
+    if read_figure(report, "memory", "integrated"):
+        return "the GPU shares its memory with all programs of the host"
+    drifted = read_figure(report, "memory", "bytes drifted") or 0
+    if drifted > _CALM:
+        return f"other processes use the device: {drifted:.0f} bytes came or went meanwhile"
+    return ""

@@ -145,9 +145,10 @@ def _read_answer(row: Mapping[str, Any], place: Place) -> Answer:
     value = row.get("value")
     if isinstance(value, list):
         value = tuple(map(str, value))
-    known = value is None or isinstance(value, (bool, int, float, str, tuple))
+    elif value is not None and not isinstance(value, (bool, int, float)):
+        value = place.scrub(str(value))  # the repr of an object has its address
     return Answer(
         question=str(row.get("question", "")),
-        value=value if known else str(value),
+        value=value,
         error=place.scrub(str(row.get("error", ""))),
     )

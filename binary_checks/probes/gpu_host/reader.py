@@ -3,24 +3,63 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from binary_checks.knowledge.gpu_figures import describe_unusable
 from binary_checks.model import Ending, GpuDevice, GpuHost
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 
 ABSENT = "no NVIDIA driver on this host"
-HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+HIDDEN = {_VISIBLE: ""}
 """With nothing of the user's environment beside, the most that can be hidden without rights."""
-_PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CC")
+_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
+_PASSED_ON = (_VISIBLE, "CUDA_DEVICE_ORDER", _PIPES, "CUDA_MPS_LOG_DIRECTORY", "CC")
 _TIMEOUT = 60.0  # seconds for the driver's own start: ten on hosts with many devices
+_MOST_DEAD = 16  # devices that end the process; each may take as long as that
+_CONTEXT = re.compile(r"the context of device (\d{1,4})")
 
 
 def describe_host(place: Place, conditions: Conditions) -> GpuHost:
-    """Ask the driver in a process of the place's interpreter, which needs no package for it."""
+    """Ask the driver in a process of the place's interpreter, which needs no package for it.
+
+    A device that ends the process, or hangs it, is left out of the next one.
+    """
+    # What a driver maps for its devices is as large as they are: no bound on a process's own.
+    conditions = replace(conditions, memory=0)
     timeout = min(place.timeout, _TIMEOUT)
-    result = place.run("gpu_host", {}, timeout=timeout, conditions=conditions)
-    return read_host(result, conditions.variables)
+    dead: dict[int, str] = {}
+    while True:
+        request = {"skip": sorted(dead)}
+        result = place.run("gpu_host", request, timeout=timeout, conditions=conditions)
+        killer = _CONTEXT.fullmatch(_text(result.answer, "stage"))
+        if not killer or int(killer[1]) in dead or len(dead) >= _MOST_DEAD:
+            return read_host(result, conditions.variables, dead)
+        dead[int(killer[1])] = f"its context {_describe_end(result)}"
+
+
+def find_services(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Find the folders through which processes share devices by MPS, where its daemon runs."""
+    pipes = Path(environ.get(_PIPES) or "/tmp/nvidia-mps")  # noqa: S108 - where it is by default
+    if sys.platform != "linux" or not (pipes.is_absolute() and pipes.is_dir()):
+        return ()
+    return (pipes, Path("/dev/shm"))  # noqa: S108 - both ends have memory in common there
+
+
+def choose_devices(variables: Mapping[str, str], host: GpuHost) -> Mapping[str, str]:
+    """Choose the devices that can be used, where some cannot: the variables say so then.
+
+    Whatever named a device before names it still: its UUID, or that of a part of it (MIG).
+    """
+    if len(host.usable) == len(host.devices):
+        return variables
+    named = variables.get(_VISIBLE, ",".join(map(str, range(len(host.devices))))).split(",")
+    kept = [name for name, each in zip(named, host.devices, strict=False) if not each.problem]
+    return {**variables, _VISIBLE: ",".join(kept)}
 
 
 def choose_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]:
@@ -29,8 +68,14 @@ def choose_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]
     return {**chosen, **place.driver_variables(environ)}
 
 
-def read_host(result: ProbeAnswer, variables: Mapping[str, str]) -> GpuHost:
-    """Turn the host probe's answer, and the end of its process, into facts."""
+def read_host(
+    result: ProbeAnswer, variables: Mapping[str, str], dead: Mapping[int, str] | None = None
+) -> GpuHost:
+    """Turn the host probe's answer, and the end of its process, into facts.
+
+    ``dead`` are devices that no context was asked of, and why.
+    """
+    dead = dead or {}
     answer = result.answer
     version, rows = answer.get("cuda"), answer.get("devices")
     devices = tuple(
@@ -38,15 +83,16 @@ def read_host(result: ProbeAnswer, variables: Mapping[str, str]) -> GpuHost:
             name=_text(row, "name"),
             capability=_capability(_text(row, "capability")),
             memory=memory if isinstance(memory := row.get("memory"), int) else 0,
+            problem=dead.get(index) or _describe_context(row),
         )
-        for row in (rows if isinstance(rows, list) else ())
+        for index, row in enumerate(rows if isinstance(rows, list) else ())
         if isinstance(row, dict)
     )
     problem = _find_problem(result)
     if not problem and (answer.get("status") != 0 or not devices):
         problem = _describe_refusal(answer, variables)
-    if not problem:
-        problem = next(_find_unusable(rows), "")
+    if not problem and all(each.problem for each in devices):
+        problem = "; ".join(describe_unusable(devices))
     return GpuHost(
         library=_text(answer, "library"),
         driver=_text(answer, "driver"),
@@ -77,19 +123,22 @@ def _find_problem(result: ProbeAnswer) -> str:
 
 def _describe_death(result: ProbeAnswer) -> str:
     stage = _text(result.answer, "stage") or "no call yet"
-    how = {
+    return f"the NVIDIA driver {_describe_end(result)} at its start ({stage})"
+
+
+def _describe_end(result: ProbeAnswer) -> str:
+    return {
         Ending.HUNG: f"does not end within {result.detail}",
         Ending.CRASHED: f"crashes with {result.detail}",
         Ending.STOPPED: f"is stopped, because {result.detail},",
     }.get(result.outcome, f"ends the process: {result.detail or 'exit status 0'}")
-    return f"the NVIDIA driver {how} at its start ({stage})"
 
 
 def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -> str:
     """Say why a driver that was loaded gives no device."""
     status = answer.get("status")
     name = _text(answer, "status_name") or f"error {status}"
-    present, visible = answer.get("present"), variables.get("CUDA_VISIBLE_DEVICES")
+    present, visible = answer.get("present"), variables.get(_VISIBLE)
     if status not in (0, 100):  # CUDA_SUCCESS, CUDA_ERROR_NO_DEVICE
         return f"the NVIDIA driver does not start: cuInit gives {name} ({status})"
     if visible is not None:
@@ -100,14 +149,11 @@ def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -
     return "the NVIDIA driver finds no GPU"
 
 
-def _find_unusable(rows: object) -> Iterator[str]:
-    """Say of each device that gives no context that it is there, and why it cannot be used."""
-    for index, row in enumerate(rows if isinstance(rows, list) else ()):
-        if isinstance(row, dict) and row.get("status"):
-            status = row["status"]
-            name = _text(row, "status_name") or f"error {status}"
-            device = f"device {index} ({_text(row, 'name')})"
-            yield f"{device} is there and cannot be used: its context gives {name} ({status})"
+def _describe_context(row: Mapping[str, Any]) -> str:
+    status = row.get("status")
+    if not status:
+        return ""
+    return f"its context gives {_text(row, 'status_name') or f'error {status}'} ({status})"
 
 
 def find_old_driver(host: GpuHost, runtime: str) -> str:

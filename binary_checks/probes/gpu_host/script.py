@@ -38,6 +38,8 @@ def describe_host(process: dict[str, Any], record: Any) -> None:
         record(answer)
         ask_cuda(cuda, answer)
         for index, device in enumerate(answer.get("devices", ())):
+            if index in record.request.get("skip", ()):
+                continue
             answer["stage"] = "the context of device %d" % index
             record(answer)
             device.update(try_context(cuda, index))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from binary_checks.declaring import gathers
@@ -16,9 +16,11 @@ from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest, GpuRequest
 from binary_checks.probes.ask_module.reader import read_step
 from binary_checks.probes.gpu_host.reader import (
+    choose_devices,
     choose_variables,
     describe_host,
     find_old_driver,
+    find_services,
 )
 from binary_checks.probes.nvidia_libraries.reader import ask_versions
 
@@ -31,11 +33,17 @@ def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
     Raises Unavailable, with the reason, where none can be used.
     """
     variables = choose_variables(os.environ, place)
-    host = describe_host(place, Conditions(variables=variables, gpu=True))
+    conditions = Conditions(
+        variables=variables,
+        memory=0,  # what a driver maps for its devices is as large as they are
+        calls=True,
+        gpu=True,
+        services=find_services(os.environ),
+    )
+    host = describe_host(place, conditions)
     if host.problem:
         raise Unavailable(host.problem)
-    # What a driver maps for its devices is as large as they are: no bound on a process's own.
-    return Conditions(variables=variables, memory=0, calls=True, gpu=True), host
+    return replace(conditions, variables=choose_devices(variables, host)), host
 
 
 @gathers(GpuReport)

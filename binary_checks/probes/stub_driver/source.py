@@ -125,6 +125,11 @@ int nvmlDeviceGetCount(unsigned *count)
     return count ? (*count = 0) : 2;
 }
 int nvmlDeviceGetCount_v2(unsigned *count) { return nvmlDeviceGetCount(count); }
+int NvEncodeAPIGetMaxSupportedVersion(unsigned *version)
+{
+    return version ? (*version = 13 << 4, 0) : 6;
+}
+int NvEncodeAPICreateInstance(void *functions) { return 1; }
 int refuse_management(void) { return MANAGEMENT ? 1 : 2; }
 """
 _WRITTEN = frozenset(re.findall(r"^(?:int |const char \*)(\w+)\(", _TEMPLATE, re.MULTILINE))
