@@ -50,6 +50,7 @@ SHARED_BY_READERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "image": (("elf", "pe"), ("MappedImage",)),
     "symbols": (("elf", "macho"), ("read_symbols",)),
+    "wrappers": (("elf", "pe"), ("find_wrappers",)),
     "imports": (("macho", "pe"), ()),
     "exports": (("macho", "pe"), ()),
     "signature": (("macho", "pe"), ()),

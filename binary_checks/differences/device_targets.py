@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.model import DeviceFile, DeviceKind, ElfFile, PeFile, StaticArchive
+from binary_checks.model import (
+    DeviceFile,
+    DeviceKind,
+    DeviceLinking,
+    ElfFile,
+    PeFile,
+    StaticArchive,
+)
 from binary_checks.model.compared_builds import Change, Severity
 
 _PTX = DeviceKind.PTX.value
@@ -60,7 +67,7 @@ def _targets(item: ElfFile | PeFile | StaticArchive | DeviceFile) -> set[_Target
     return {
         (code.kind.value, code.architecture.rstrip("?"))
         for code in item.device_code
-        if code.kind in known and code.architecture
+        if code.kind in known and code.architecture and code.linking is not DeviceLinking.UNUSABLE
     }
 
 

@@ -11,6 +11,7 @@ from binary_checks.model import (
     Answer,
     CudaReport,
     DeviceKind,
+    DeviceLinking,
     DeviceTarget,
     ElfFile,
     NotInspected,
@@ -84,7 +85,7 @@ def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
         (code.kind is DeviceKind.PTX, generation(code.architecture)[1])
         for item in objects
         for code in item.device_code
-        if code.architecture.startswith("sm_")
+        if code.architecture.startswith("sm_") and code.linking is not DeviceLinking.UNUSABLE
     )
 
 
@@ -97,7 +98,7 @@ def find_common_architectures(package: Package) -> tuple[tuple[str, int, int], .
     total = 0
     for item in package.objects:
         for group in item.device_containers if isinstance(item, (ElfFile, PeFile)) else ():
-            names = {_spell(each) for each in group.targets if each.architecture.startswith("sm_")}
+            names = {_spell(each) for each in group.usable if each.architecture.startswith("sm_")}
             total += group.count if names else 0
             for name in names:
                 counts[name] = counts.get(name, 0) + group.count

@@ -11,6 +11,7 @@ from binary_checks.model import (
     DeviceContainers,
     DeviceFile,
     DeviceKind,
+    DeviceLinking,
     DeviceTarget,
     ElfFile,
     Format,
@@ -48,7 +49,7 @@ def select_carriers(package: Package, exempt: tuple[str, ...], *, loose: bool) -
 
 
 def _may_be_taken(group: DeviceContainers) -> bool:
-    return is_taken(group) or is_doubtful(group)
+    return is_taken(group) or is_doubtful(group) or is_never_linked(group)
 
 
 def _fits(path: str, globs: Iterable[str]) -> bool:
@@ -90,13 +91,27 @@ def _tell_gap(group: DeviceContainers) -> str:
 
 
 def judged_containers(item: Carrier) -> list[DeviceContainers]:
-    """Find the containers with code for NVIDIA's driver of which all is known."""
-    return [g for g in item.device_containers if is_taken(g) and not is_doubtful(g)]
+    """Find the containers with code for NVIDIA's driver of which all is known.
+
+    Relocatable code counts at the container that was linked of it, and by itself only where there
+    is no such container: then nothing of it is of use.
+    """
+    linked = any(group.linking is DeviceLinking.LINKED for group in item.device_containers)
+    return [
+        group
+        for group in item.device_containers
+        if (is_taken(group) or (not linked and is_never_linked(group))) and not is_doubtful(group)
+    ]
 
 
 def is_taken(group: DeviceContainers) -> bool:
-    """Whether NVIDIA's driver takes anything of it."""
-    return any(target.kind in DRIVEN for target in group.targets)
+    """Whether NVIDIA's driver takes anything of it, or will once it is linked."""
+    return any(target.kind in DRIVEN for target in group.usable)
+
+
+def is_never_linked(group: DeviceContainers) -> bool:
+    """Whether it is relocatable code of which no driver takes anything."""
+    return group.linking is DeviceLinking.UNUSABLE
 
 
 def is_doubtful(group: DeviceContainers) -> bool:
@@ -106,9 +121,14 @@ def is_doubtful(group: DeviceContainers) -> bool:
 
 
 def has_code(group: DeviceContainers, name: str) -> bool:
-    """Whether it has what ``sm_90``, ``sm_90a`` or, as PTX, ``compute_90`` stands for."""
-    kind = DeviceKind.PTX if name.startswith("compute_") else DeviceKind.SASS
-    return any(target.kind is kind and _matches(name, target) for target in group.targets)
+    """Whether it has what ``sm_90``, ``sm_90a`` or, as PTX, ``compute_90`` stands for.
+
+    What still awaits the device linker may have code for that one alone (LTO), too.
+    """
+    kinds = [DeviceKind.PTX if name.startswith("compute_") else DeviceKind.SASS]
+    if group.linking is DeviceLinking.UNLINKED and kinds == [DeviceKind.SASS]:
+        kinds.append(DeviceKind.LTO)
+    return any(target.kind in kinds and _matches(name, target) for target in group.usable)
 
 
 def permits(name: str, target: DeviceTarget) -> bool:
@@ -133,7 +153,7 @@ def number_of(target: DeviceTarget) -> int:
 
 def newest_ptx(group: DeviceContainers) -> int:
     """The newest architecture of PTX that later GPUs take as well; 0 without any."""
-    ptx = (target for target in group.targets if target.kind is DeviceKind.PTX)
+    ptx = (target for target in group.usable if target.kind is DeviceKind.PTX)
     return max((number_of(target) for target in ptx if _is_plain(target)), default=0)
 
 
@@ -143,7 +163,7 @@ def newest_plain(item: Carrier) -> int:
     One file of CUTLASS built for ``sm_121a`` makes no library one for that GPU: in torch 2.15.0 it
     is 1 container of 476.
     """
-    targets = [target for group in item.device_containers for target in group.targets]
+    targets = [target for group in item.device_containers for target in group.usable]
     plain = [target for target in targets if _is_plain(target) and number_of(target)]
     return max(map(number_of, plain or targets), default=0)
 

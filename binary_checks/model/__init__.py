@@ -7,6 +7,7 @@ from binary_checks.model.device import (
     DeviceContainers,
     DeviceFault,
     DeviceKind,
+    DeviceLinking,
     DeviceTarget,
 )
 from binary_checks.model.findings import Finding, Level, Note, NotInspected, Problem
@@ -111,6 +112,7 @@ __all__ = [
     "DeviceFault",
     "DeviceFile",
     "DeviceKind",
+    "DeviceLinking",
     "DeviceTarget",
     "Disagreement",
     "Distribution",

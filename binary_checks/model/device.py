@@ -16,6 +16,16 @@ class DeviceKind(str, Enum):
     UNKNOWN = "unknown"  # newer than this version
 
 
+class DeviceLinking(str, Enum):
+    """Whether a driver takes code as it lies there, or relocatable code has to be linked first."""
+
+    WHOLE = "whole"  # was compiled as a whole: the driver takes it
+    LINKED = "linked"  # was linked of relocatable code: the driver takes it
+    RELINKABLE = "relinkable"  # relocatable code that the driver links where nothing linked fits
+    UNUSABLE = "unusable"  # relocatable code that no driver can use
+    UNLINKED = "unlinked"  # relocatable code of an archive or object file: awaits the device linker
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class DeviceTarget:
     """For what a container has code.
@@ -31,13 +41,14 @@ class DeviceTarget:
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class DeviceCode:
-    """All code of one object for one target."""
+    """All code of one object for one target, of one kind of linking."""
 
     kind: DeviceKind
     architecture: str  # as a DeviceTarget has it
     count: int  # entries of that target
     bytes: int  # that they take in the file, with their heads, compressed or not
     compressed: int  # how many of the entries are
+    linking: DeviceLinking = DeviceLinking.WHOLE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +66,15 @@ class DeviceContainers:
     member: str = ""  # of a static archive, which has the first
     reason: str = ""  # why the targets are not known, or not all
     too_large: bool = False  # that is so because there is more of something than is read
+    linking: DeviceLinking = DeviceLinking.WHOLE  # of relocatable code: whether any target is used
+    relinkable: tuple[DeviceTarget, ...] = ()  # of linked ones: what its relocatable code serves
+
+    @property
+    def usable(self) -> tuple[DeviceTarget, ...]:
+        """The targets for which a driver, or a device linker, takes something of it."""
+        if self.linking in (DeviceLinking.RELINKABLE, DeviceLinking.UNUSABLE):
+            return ()  # what it is good for stands at the linked one
+        return tuple(sorted({*self.targets, *self.relinkable}))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,6 +32,7 @@ from binary_checks.objects.device.sections import (
     Extent,
     read_device_code,
 )
+from binary_checks.objects.device.wrappers import RELOCATABLE, SHORT_RELOCATABLE, Wrappers
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf.sections import find_extents, read_sections
 from binary_checks.objects.limits import raised
@@ -102,6 +103,7 @@ def read(
 ) -> tuple[StaticArchive | UnreadObject, ...]:
     """The archive, if it holds device code. Raises MalformedError."""
     extents: dict[Extent, str] = {}  # with the name of the member
+    relocatable: list[Extent] = []  # of them
     faults: list[DeviceFault] = []
     unread: list[tuple[_Member, str]] = []  # with the reason
     contents = _Contents()
@@ -117,7 +119,9 @@ def read(
             continue
         contents.add(member)
         try:
-            extents.update(dict.fromkeys(_find_extents(member), member.name))
+            for extent, awaits_linking in _find_extents(member):
+                extents[extent] = member.name
+                relocatable += [extent] if awaits_linking else []
         except MalformedError as error:
             reason = f"a member that cannot be read: {error.reason}"
             faults.append(DeviceFault(offset=member.start, reason=reason))
@@ -134,7 +138,8 @@ def read(
                 UnreadObject(path=path, format=Format.ARCHIVE, reason=reason, too_large=too_large),
             )
         return (_make(path, source, contents.facts),)
-    facts = read_device_code(source, extents)
+    awaiting = Wrappers(relocatable=tuple(relocatable), awaits_linking=True)
+    facts = read_device_code(source, extents, awaiting)
     facts["device_faults"] = (*faults, *facts["device_faults"])
     starts = sorted(extents)
 
@@ -164,8 +169,8 @@ def find_device_code(source: ByteSource) -> Iterator[tuple[str, tuple[Extent, ..
     try:
         for member in _find_members(_Window(source)):
             with suppress(MalformedError, Unavailable):
-                if not member.is_index and (extents := tuple(_find_extents(member))):
-                    yield member.name, extents
+                if not member.is_index and (found := tuple(_find_extents(member))):
+                    yield member.name, tuple(extent for extent, _ in found)
     except MalformedError:
         return
 
@@ -253,20 +258,25 @@ def _find_members(source: ByteSource, *, thin: bool = False) -> Iterator[_Member
         raise MalformedError("it ends within the head of a member", at)
 
 
-def _find_extents(member: _Member) -> Iterator[Extent]:
-    """Where in the archive the device code of one member lies. Raises MalformedError."""
+def _find_extents(member: _Member) -> Iterator[tuple[Extent, bool]]:
+    """Where in the archive the device code of a member lies, and whether it is to be linked yet.
+
+    Raises MalformedError.
+    """
     if member.size < 16:
         return
     beginning = member.read(0, len(_IMPORT))
     if beginning == _IMPORT:
         return
     if beginning.startswith(elf_header.MAGIC):
-        header = elf_header.read_header(member)
-        for start, end in find_extents(read_sections(member, header), SECTIONS):
-            yield member.start + start, member.start + end
+        sections = read_sections(member, elf_header.read_header(member))
+        relocatable = find_extents(sections, RELOCATABLE)
+        for start, end in find_extents(sections, SECTIONS):
+            yield (member.start + start, member.start + end), (start, end) in relocatable
         return
     for name, offset, size in find_coff_sections(member):
         if name.startswith(SHORT_SECTIONS):
             if offset + size > member.size:
                 raise MalformedError(f"section {name!r} ends beyond it", offset)
-            yield member.start + offset, member.start + offset + size
+            start = member.start + offset
+            yield (start, start + size), name.startswith(SHORT_RELOCATABLE)

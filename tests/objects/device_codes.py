@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from binary_checks.model import DeviceFault, DeviceFile, ElfFile, PeFile, StaticArchive
 from binary_checks.objects import read_objects
 from tests.objects.byte_sources import Bytes
@@ -18,9 +20,10 @@ def read_device(content: bytes) -> WithDeviceCode:
 
 def entries(found: WithDeviceCode) -> dict[str, int]:
     """How many entries there are, by kind and architecture."""
-    return {
-        f"{code.kind.value} {code.architecture}".strip(): code.count for code in found.device_code
-    }
+    counts: Counter[str] = Counter()
+    for code in found.device_code:
+        counts[f"{code.kind.value} {code.architecture}".strip()] += code.count
+    return dict(counts)
 
 
 def groups(found: WithDeviceCode) -> list[tuple[str, int, int]]:

@@ -11,7 +11,20 @@ _PAGE = 4096
 
 def add_section(sample: str, name: str, content: bytes) -> bytes:
     """The sample with one more section of that content, at its end."""
-    image = bytearray(read_pe_sample(sample))
+    return append_section(read_pe_sample(sample), name, content)
+
+
+def address_of_next(image: bytes) -> int:
+    """Where in memory the next section will lie, with the image at the base that it prefers."""
+    (start,) = struct.unpack_from("<I", image, 60)
+    (base,) = struct.unpack_from("<Q", image, start + 24 + 24)
+    (memory,) = struct.unpack_from("<I", image, start + 24 + 56)
+    return int(base + memory)
+
+
+def append_section(whole: bytes, name: str, content: bytes) -> bytes:
+    """The image, of 64 bits, with one more section of that content, at its end."""
+    image = bytearray(whole)
     (start,) = struct.unpack_from("<I", image, 60)
     (count,) = struct.unpack_from("<H", image, start + 6)
     (optional,) = struct.unpack_from("<H", image, start + 20)

@@ -80,7 +80,7 @@ def test_sections_of_a_library_are_read(section: str) -> None:
 
 
 def test_containers_of_all_sections_are_numbered_together() -> None:
-    library = build_elf(sections={".nv_fatbin": BOTH, "__nv_relfatbin": BOTH + NEWER})
+    library = build_elf(sections={".nv_fatbin": BOTH, ".hip_fatbin": BOTH + NEWER})
     assert groups(read_device(library)) == [
         ("sass sm_75, sass sm_90", 2, 0),
         ("sass sm_90", 1, 2),

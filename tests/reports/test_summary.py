@@ -11,6 +11,7 @@ from binary_checks.model import (
     DeviceContainers,
     DeviceFault,
     DeviceKind,
+    DeviceLinking,
     DeviceTarget,
     Edge,
     Format,
@@ -47,6 +48,31 @@ def test_the_table_shows_how_many_containers_have_an_architecture() -> None:
     ]
     assert older.split() == ["sm_75", "sass", "1", "1", "1/3", "1,000"]
     assert newer.split() == ["sm_100", "sass", "3", "3", "3/3", "3,000"]
+
+
+def test_the_table_keeps_linked_and_relocatable_code_apart() -> None:
+    parts = (
+        (DeviceLinking.LINKED, sass("sm_80", 1, 1000)),
+        (DeviceLinking.RELINKABLE, sass("sm_80", 2, 300)),
+        (DeviceLinking.UNUSABLE, sass("sm_90", 1, 200)),
+    )
+    library = elf_file(
+        "demo/lib.so",
+        device_code=tuple(replace(code, linking=linking) for linking, code in parts),
+        device_containers=(
+            replace(group(1, "sm_80"), linking=DeviceLinking.LINKED),
+            replace(group(1, "sm_80", "sm_90"), linking=DeviceLinking.RELINKABLE),
+            replace(group(1, "sm_80"), linking=DeviceLinking.RELINKABLE),
+        ),
+    )
+    package = wheel(objects=(library,))
+    *_, title, heading, linked, relinkable, unusable = write_summary(package)
+    assert title == "device code of demo/lib.so: 1,500 bytes (37% of 4,096)"
+    assert heading.split()[:4] == ["architecture", "kind", "linking", "entries"]
+    assert linked.split() == ["sm_80", "sass", "linked", "1", "1", "1/1", "1,000"]
+    assert relinkable.split() == ["sm_80", "sass", "relinkable", "2", "2", "2/2", "300"]
+    assert unusable.split() == ["sm_90", "sass", "unusable", "1", "1", "1/2", "200"]
+    assert under("GPU code", write_summary(package)) == ["sass sm_80", "unusable sass sm_90"]
 
 
 def test_several_libraries_are_added_up() -> None:

@@ -11,7 +11,7 @@ from binary_checks.knowledge.device_containers import (
     FORMATS,
     find_carriers,
     has_code,
-    is_taken,
+    is_never_linked,
     judged_containers,
     name_target,
     newest_plain,
@@ -39,7 +39,9 @@ def missing_gpu_architecture(
     of that number with any suffix, ``sm_90a`` only with that suffix, and ``compute_90`` is PTX;
     where a file does not record the suffix it gets the benefit of the doubt. Not judged are
     containers without NVIDIA code that a driver accepts, loose cubins, and files whose path matches
-    a glob of ``exempt``: FlashAttention's kernels are built for fewer on purpose.
+    a glob of ``exempt``: FlashAttention's kernels are built for fewer on purpose. Of relocatable
+    code (``-rdc=true``) counts the container that was linked, for its own architectures and for
+    those that the driver can link: every source file has machine code or PTX for them.
 
     Why: on such a GPU the code of that one source file fails with "no kernel image is available for
     execution on the device", while the rest of the package works.
@@ -52,8 +54,14 @@ def missing_gpu_architecture(
     yield from tell_unread(package, carriers, exempt)
     for item in carriers:
         groups = judged_containers(item)
+        if forgotten := [group for group in groups if is_never_linked(group)]:
+            yield Problem(
+                path=item.path,
+                sentence=f"has relocatable code in {share_of(forgotten, groups)}, that was never "
+                "linked: no GPU runs it; link it with nvcc -dlink",
+            )
         for name in dict.fromkeys(expected):
-            if lacking := [group for group in groups if not has_code(group, name)]:
+            if lacking := [g for g in groups if not (has_code(g, name) or is_never_linked(g))]:
                 yield Problem(
                     path=item.path,
                     sentence=f"lacks {name} in {share_of(lacking, groups)}: on such GPUs that code "
@@ -85,7 +93,11 @@ def unexpected_gpu_architecture(
     carriers = select_carriers(package, exempt, loose=True)
     yield from tell_unread(package, carriers, exempt)
     for item in carriers:
-        groups = [group for group in item.device_containers if is_taken(group)]
+        groups = [
+            group
+            for group in item.device_containers
+            if any(target.kind in DRIVEN for target in group.targets)
+        ]
         for target in sorted({t for group in groups for t in group.targets if t.kind in DRIVEN}):
             if not any(permits(name, target) for name in allowed):
                 having = [group for group in groups if target in group.targets]
@@ -175,7 +187,7 @@ def uneven_gpu_architectures(
     yield from tell_unread(package, carriers, exempt)
     for item in carriers:
         groups = judged_containers(item)
-        sass = {number_of(t) for g in groups for t in g.targets if t.kind is DeviceKind.SASS}
+        sass = {number_of(t) for g in groups for t in g.usable if t.kind is DeviceKind.SASS}
         for number in sorted(sass - {0}):
             name = f"sm_{number}"
             if others := [group for group in groups if not has_code(group, name)]:

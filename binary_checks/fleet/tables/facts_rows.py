@@ -22,6 +22,7 @@ from binary_checks.knowledge.package_parts import measure_parts
 from binary_checks.model import (
     DeviceCode,
     DeviceKind,
+    DeviceLinking,
     Format,
     Kind,
     Layout,
@@ -158,8 +159,14 @@ def _object_row(row: Mapping[str, Any]) -> Row:
         "needed": [plain(each.rpartition("@")[0]) for each in row.get("needed", ())],
         "glibc": highest_glibc(each["version"] for each in versions if not each.get("weak")),
         "exports": _digest(exports)[:_DIGITS] if exports else "",
-        "gpu": sorted({plain(each["architecture"]) for each in row.get("device_code", ())} - {""}),
+        "gpu": sorted(_find_generations(row.get("device_code", ())) - {""}),
     }
+
+
+def _find_generations(codes: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The GPU architectures of code that a driver can use."""
+    unusable = DeviceLinking.UNUSABLE.value
+    return {plain(each["architecture"]) for each in codes if each.get("linking") != unusable}
 
 
 def _digest(texts: Iterable[str]) -> str:

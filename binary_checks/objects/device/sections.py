@@ -10,10 +10,12 @@ from binary_checks.model import (
     DeviceContainers,
     DeviceFault,
     DeviceKind,
+    DeviceLinking,
     DeviceTarget,
 )
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device import fatbin, hip_bundles
+from binary_checks.objects.device.linking import Role, Roles, find_relinkable, helps
 from binary_checks.objects.device.walk import (
     NEAR,
     Ask,
@@ -25,6 +27,7 @@ from binary_checks.objects.device.walk import (
     Target,
     Walk,
 )
+from binary_checks.objects.device.wrappers import Wrappers
 from binary_checks.objects.limits import raised
 
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
@@ -109,9 +112,12 @@ def _stray(at: int) -> DeviceFault:
     return DeviceFault(offset=at, reason="bytes that are neither a container nor padding")
 
 
-def read_device_code(source: ByteSource, extents: Iterable[Extent]) -> Facts:
+def read_device_code(
+    source: ByteSource, extents: Iterable[Extent], wrappers: Wrappers | None = None
+) -> Facts:
     """The three facts about device code, of the given parts of a file."""
-    reading = _Reading()
+    extents = tuple(extents)
+    reading = _Reading(extents, wrappers or Wrappers())
     for step in follow_all(source, extents):
         if not isinstance(step, Stored):
             reading.add(step)
@@ -121,12 +127,19 @@ def read_device_code(source: ByteSource, extents: Iterable[Extent]) -> Facts:
 class _Reading:
     """Adds up what was found, however many containers there are."""
 
-    def __init__(self) -> None:
-        self._tally = Tally()
-        self._faults: list[DeviceFault] = []
+    def __init__(self, extents: tuple[Extent, ...], wrappers: Wrappers) -> None:
+        self._wrappers = wrappers
+        self._roles = Roles(wrappers)
+        self._tallies: dict[Role, Tally] = {}
+        self._faults = list(wrappers.faults)
         # To count, first and offset.
-        self._sets: dict[tuple[Targets, str, bool], tuple[int, int, int]] = {}
+        self._sets: dict[tuple[Targets, str, bool, Role], tuple[int, int, int]] = {}
         self._count = 0
+        self._linked = 0
+        # Containers that are registered and were not found yet.
+        self._missed = {
+            place for place in wrappers.versions if any(a <= place < b for a, b in extents)
+        }
 
     def add(self, found: Container | Rest | DeviceFault) -> None:
         """Count a container, or take note of a fault or of what was not read."""
@@ -134,48 +147,101 @@ class _Reading:
             if len(self._faults) < _MOST_FAULTS:
                 self._faults.append(found)
             return
+        role = self._roles.role_of(found.offset)
+        self._missed.discard(found.offset)
         if isinstance(found, Rest):
-            self._sets[(), found.reason, found.too_large] = (0, self._count, found.offset)
+            self._sets[(), found.reason, found.too_large, role] = (0, self._count, found.offset)
             return
+        tally = self._tallies.setdefault(role, Tally())
         for each in found.sums:
-            self._tally.add(*each)
-        key = (tuple(each.target for each in found.sums), found.reason, found.too_large)
+            tally.add(*each)
+        self._linked += role is Role.LINKED
+        key = (tuple(each.target for each in found.sums), found.reason, found.too_large, role)
         if len(self._sets) >= _MOST_SETS and key not in self._sets:
             reason = f"no more than {_MOST_SETS} sets of targets are told apart"
-            key = ((), reason, True)
+            key = ((), reason, True, role)
         count, first, offset = self._sets.get(key, (0, self._count, found.offset))
         self._sets[key] = (count + 1, first, offset)
         self._count += 1
 
     def facts(self) -> Facts:
         """The fields of the model."""
+        prelinked = [key[0] for key in self._sets if key[3] is Role.PRELINKED]
+        relinkable, partly = find_relinkable(prelinked)
+        if not self._linked:
+            relinkable = frozenset()
+        if self._linked < 2:
+            partly = frozenset()
         return {
-            "device_code": tuple(
-                DeviceCode(
-                    kind=DeviceKind(kind),
-                    architecture=architecture,
-                    count=count,
-                    bytes=size,
-                    compressed=compressed,
-                )
-                for (kind, architecture), count, size, compressed in self._tally.sums()
-            ),
-            "device_containers": tuple(
-                DeviceContainers(
-                    targets=tuple(
-                        DeviceTarget(kind=DeviceKind(kind), architecture=architecture)
-                        for kind, architecture in targets
-                    ),
-                    count=count,
-                    first=first,
-                    offset=offset,
-                    reason=reason,
-                    too_large=too_large,
-                )
-                for (targets, reason, too_large), (count, first, offset) in self._sets.items()
-            ),
-            "device_faults": tuple(self._faults),
+            "device_code": tuple(self._tell_code(relinkable | partly)),
+            "device_containers": tuple(self._tell_containers(relinkable, ambiguous=bool(partly))),
+            "device_faults": (*self._faults, *self._find_missed()),
         }
+
+    def _find_missed(self) -> Iterator[DeviceFault]:
+        """The containers that are registered where none is, unless not all were looked at."""
+        if any(group[2] or not count for group, (count, *_) in self._sets.items()):
+            return
+        for offset in sorted(self._missed)[: _MOST_FAULTS - len(self._faults)]:
+            reason = "a wrapper points at what is no container of device code"
+            yield DeviceFault(offset=offset, reason=reason)
+
+    def _tell_code(self, relinkable: frozenset[Target]) -> Iterator[DeviceCode]:
+        together: dict[DeviceLinking, Tally] = {}
+        for role, tally in self._tallies.items():
+            for target, *amounts in tally.sums():
+                linking = _linking_of(role, used=helps(target, relinkable))
+                together.setdefault(linking, Tally()).add(target, *amounts)
+        rows = [(*each, linking) for linking, tally in together.items() for each in tally.sums()]
+        for (kind, architecture), count, size, compressed, linking in sorted(rows):
+            yield DeviceCode(
+                kind=DeviceKind(kind),
+                architecture=architecture,
+                count=count,
+                bytes=size,
+                compressed=compressed,
+                linking=linking,
+            )
+
+    def _tell_containers(
+        self, relinkable: frozenset[Target], *, ambiguous: bool
+    ) -> Iterator[DeviceContainers]:
+        for (targets, reason, too_large, role), (count, first, offset) in self._sets.items():
+            used = role is Role.PRELINKED and any(helps(each, relinkable) for each in targets)
+            served = sorted(relinkable) if role is Role.LINKED else ()
+            yield DeviceContainers(
+                targets=tuple(map(_make_target, targets)),
+                count=count,
+                first=first,
+                offset=offset,
+                reason=reason or self._doubt(role, ambiguous=ambiguous),
+                too_large=too_large,
+                linking=_linking_of(role, used=used),
+                relinkable=tuple(map(_make_target, served)),
+            )
+
+    def _doubt(self, role: Role, *, ambiguous: bool) -> str:
+        """Why it is not known what can be used of containers of a role; "" where it is."""
+        if role in (Role.PRELINKED, Role.FORGOTTEN):
+            return self._wrappers.unread
+        if role is Role.LINKED and ambiguous:
+            return (
+                f"which relocatable code belongs to which of {self._linked} linked containers is "
+                "known only when it is loaded"
+            )
+        return ""
+
+
+def _linking_of(role: Role, *, used: bool) -> DeviceLinking:
+    if role is Role.PRELINKED and used:
+        return DeviceLinking.RELINKABLE
+    if role in (Role.PRELINKED, Role.FORGOTTEN):
+        return DeviceLinking.UNUSABLE
+    return DeviceLinking(role.value)
+
+
+def _make_target(target: Target) -> DeviceTarget:
+    return DeviceTarget(kind=DeviceKind(target[0]), architecture=target[1])
 
 
 def follow_all(

@@ -15,6 +15,7 @@ from binary_checks.model.objects import make_dependency
 from binary_checks.model.protocols import ByteSource, Observations
 from binary_checks.objects.device.reader import read_cubin
 from binary_checks.objects.device.sections import SECTIONS, read_device_code
+from binary_checks.objects.device.wrappers import Wrappers
 from binary_checks.objects.elf.dynamic import (
     DF_1_NODEFLIB,
     DF_1_NOW,
@@ -72,6 +73,7 @@ from binary_checks.objects.elf.segments import (
 from binary_checks.objects.elf.strings import opens_libraries, read_comment, read_opened, read_texts
 from binary_checks.objects.elf.symbols import read_columns, read_symbols
 from binary_checks.objects.elf.versions import read_versions
+from binary_checks.objects.elf.wrappers import find_wrappers
 from binary_checks.objects.opened_names import NameScanner
 
 __all__ = ["plan", "read"]
@@ -96,8 +98,10 @@ def read(
         "architecture": architecture_of(header),
         "debug_information": has_debug_information(sections),
         "debug_bytes": measure_debug_information(sections),
-        **read_device_code(source, find_extents(sections, SECTIONS)),
     }
+    image = MappedImage(path, source, header, segments)
+    wrappers = Wrappers() if debug else find_wrappers(image, segments, sections)
+    facts |= read_device_code(source, find_extents(sections, SECTIONS), wrappers)
     if debug:
         return (ElfFile(kind=Kind.DEBUG, **facts),)
     unloaded = kind_of_unloaded(header)
@@ -105,7 +109,6 @@ def read(
         facts |= read_cubin(source, header, sections)
     if unloaded is not None:
         return (ElfFile(kind=unloaded, **facts),)
-    image = MappedImage(path, source, header, segments)
     return (_read_loadable(image, segments, sections, facts, observations.of(NameScanner)),)
 
 

@@ -45,6 +45,7 @@ from binary_checks.objects.pe.sections import (
 )
 from binary_checks.objects.pe.signature import signature_matches
 from binary_checks.objects.pe.strings import opens_libraries, read_opened, read_texts
+from binary_checks.objects.pe.wrappers import find_wrappers
 
 __all__ = ["plan", "read"]
 
@@ -60,19 +61,21 @@ def read(path: str, source: ByteSource, observations: Observations) -> tuple[PeF
     header = read_header(source, signature)
     sections = read_sections(source, header)
     verify_extent(header, sections, source.size)
+    image = MappedImage(path, source, header, sections)
     facts: dict[str, Any] = {
         "path": path,
         "size": source.size,
         "debug_information": has_debug_information(sections),
         "debug_bytes": measure_debug_information(sections),
-        **read_device_code(source, find_extents(sections, SHORT_SECTIONS)),
+        **read_device_code(
+            source, find_extents(sections, SHORT_SECTIONS), find_wrappers(image, sections)
+        ),
         "writable_executable": find_writable_executable(sections),
         **_facts_of_header(header),
     }
     if is_debug_companion(sections):
         architecture = architecture_of(header, hybrid=False)
         return (PeFile(kind=Kind.DEBUG, architecture=architecture, **facts),)
-    image = MappedImage(path, source, header, sections)
     return (_read_loadable(image, sections, facts, observations.of(NameScanner)),)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from binary_checks.lines import one_line
-from binary_checks.model import Kind, Member, ObjectFile, Package
+from binary_checks.model import DeviceLinking, Kind, Member, ObjectFile, Package
 from binary_checks.reports.html.figures import shorten, spell_size
 
 WIDTH, HEIGHT = 1012.0, 380.0
@@ -117,7 +117,8 @@ def _share_object(
     left = member.size
     for item in slices:
         for code in getattr(item, "device_code", ()):
-            target = " ".join(filter(None, (code.architecture, code.kind.value)))
+            linking = "" if code.linking is DeviceLinking.WHOLE else code.linking.value
+            target = " ".join(filter(None, (code.architecture, code.kind.value, linking)))
             taken = max(min(code.bytes, left), 0)
             device.sizes[target] += taken
             left -= taken

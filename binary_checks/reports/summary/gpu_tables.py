@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from binary_checks.model import (
     DeviceCode,
     DeviceContainers,
     DeviceFile,
+    DeviceLinking,
     DeviceTarget,
     ElfFile,
     ObjectFile,
@@ -20,7 +22,9 @@ from binary_checks.model import (
 )
 
 _WithDeviceCode = ElfFile | PeFile | StaticArchive | DeviceFile
-_HEADINGS = ("architecture", "kind", "entries", "compressed", "containers", "bytes")
+_HEADINGS = ("architecture", "kind", "linking", "entries", "compressed", "containers", "bytes")
+_WORDS = 3  # columns of words, before those of numbers
+_RELOCATABLE = (DeviceLinking.RELINKABLE, DeviceLinking.UNUSABLE)
 _NUMBERS = re.compile(r"(\d+)")
 
 
@@ -48,7 +52,8 @@ def list_architectures(package: Package) -> Iterator[str]:
     carriers = (item for item in package.objects if isinstance(item, _WithDeviceCode))
     by_kind: dict[str, dict[str, None]] = {}
     for code in sorted((code for item in carriers for code in item.device_code), key=_natural):
-        by_kind.setdefault(code.kind.value, {})[code.architecture or "?"] = None
+        unusable = "unusable " if code.linking is DeviceLinking.UNUSABLE else ""
+        by_kind.setdefault(unusable + code.kind.value, {})[code.architecture or "?"] = None
     yield from (f"{kind} {', '.join(names)}" for kind, names in by_kind.items())
 
 
@@ -90,48 +95,58 @@ def _bytes_of(codes: Iterable[DeviceCode]) -> int:
 
 
 def _rows(codes: Iterable[DeviceCode], groups: Iterable[DeviceContainers]) -> Iterator[_Row]:
-    having: Counter[DeviceTarget] = Counter()
-    total = 0
+    having: Counter[tuple[DeviceTarget, str]] = Counter()
+    total: Counter[str] = Counter()
     for group in groups:
-        total += group.count
-        having.update(dict.fromkeys(group.targets, group.count))
+        sort = _sort_of(group.linking)
+        total[sort] += group.count
+        having.update(dict.fromkeys(((target, sort) for target in group.targets), group.count))
     for code in sorted(codes, key=_natural):
         target = DeviceTarget(kind=code.kind, architecture=code.architecture)
-        yield _Row(code, f"{having[target]}/{total}")
+        sort = _sort_of(code.linking)
+        yield _Row(code, f"{having[target, sort]}/{total[sort]}")
 
 
-def _natural(code: DeviceCode) -> tuple[str, list[tuple[int, str]]]:
+def _sort_of(linking: DeviceLinking) -> str:
+    """Of what containers a row counts: one container may have code of use and of none."""
+    return "relocatable" if linking in _RELOCATABLE else linking.value
+
+
+def _natural(code: DeviceCode) -> tuple[str, list[tuple[int, str]], str]:
     """So that sm_90 stands before sm_100."""
     parts = _NUMBERS.split(code.architecture)
-    return code.kind.value, [(int(part) if part.isdecimal() else -1, part) for part in parts]
+    numbers = [(int(part) if part.isdecimal() else -1, part) for part in parts]
+    return code.kind.value, numbers, code.linking.value
 
 
 def _add_up(all_codes: Iterable[Iterable[DeviceCode]]) -> list[DeviceCode]:
-    sums: defaultdict[DeviceTarget, list[int]] = defaultdict(lambda: [0, 0, 0])
+    sums: dict[tuple[str, str, str], DeviceCode] = {}
     for codes in all_codes:
         for code in codes:
-            target = DeviceTarget(kind=code.kind, architecture=code.architecture)
-            parts = zip(sums[target], (code.count, code.bytes, code.compressed), strict=True)
-            sums[target] = [one + other for one, other in parts]
-    return [
-        DeviceCode(
-            kind=target.kind,
-            architecture=target.architecture,
-            count=count,
-            bytes=size,
-            compressed=compressed,
-        )
-        for target, (count, size, compressed) in sums.items()
-    ]
+            key = code.kind.value, code.architecture, code.linking.value
+            before = sums.get(key)
+            sums[key] = code if before is None else _add(before, code)
+    return list(sums.values())
+
+
+def _add(one: DeviceCode, other: DeviceCode) -> DeviceCode:
+    return replace(
+        one,
+        count=one.count + other.count,
+        bytes=one.bytes + other.bytes,
+        compressed=one.compressed + other.compressed,
+    )
 
 
 def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
-    cells = [
+    """The lines of a table, without a column on linking where all code is whole."""
+    cells: list[tuple[str, ...]] = [
         _HEADINGS,
         *(
             (
                 code.architecture or "?",
                 code.kind.value,
+                code.linking.value,
                 f"{code.count:,}",
                 f"{code.compressed:,}",
                 containers,
@@ -140,8 +155,12 @@ def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
             for code, containers in rows
         ),
     ]
+    words = _WORDS
+    if all(row[2] == DeviceLinking.WHOLE.value for row in cells[1:]):
+        cells = [row[:2] + row[3:] for row in cells]
+        words -= 1
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        left = (cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True))
-        right = (cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True))
+        left = (c.ljust(width) for c, width in zip(row[:words], widths[:words], strict=True))
+        right = (c.rjust(width) for c, width in zip(row[words:], widths[words:], strict=True))
         yield "  " + "  ".join((*left, *right))

@@ -1,0 +1,75 @@
+"""Tells of relocatable device code what a driver can use of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from enum import Enum
+
+from binary_checks.knowledge.device_reach import serves
+from binary_checks.model import DeviceKind, DeviceTarget
+from binary_checks.objects.device.walk import Target
+from binary_checks.objects.device.wrappers import LINKED, Wrappers
+
+Targets = tuple[Target, ...]
+
+
+class Role(Enum):
+    """What a container is for."""
+
+    WHOLE = "whole"
+    LINKED = "linked"
+    PRELINKED = "prelinked"  # relocatable code that is registered
+    FORGOTTEN = "forgotten"  # relocatable code that nothing registers
+    UNLINKED = "unlinked"  # relocatable code that is still to be linked
+
+
+class Roles:
+    """Says of each container what it is for."""
+
+    def __init__(self, wrappers: Wrappers) -> None:
+        self._wrappers = wrappers
+        self._relocatable = sorted(wrappers.relocatable)
+
+    def role_of(self, offset: int) -> Role:
+        """The role of the container there, in bytes from the start of the file."""
+        version = self._wrappers.versions.get(offset, 0)
+        if version == LINKED:
+            return Role.LINKED
+        index = bisect_right(self._relocatable, (offset, 1 << 64)) - 1
+        if index < 0 or offset >= self._relocatable[index][1]:
+            return Role.WHOLE
+        if self._wrappers.awaits_linking:
+            return Role.UNLINKED
+        return Role.PRELINKED if version else Role.FORGOTTEN
+
+
+def find_relinkable(prelinked: Iterable[Targets]) -> tuple[frozenset[Target], frozenset[Target]]:
+    """For which targets the driver can link all these containers, and which only some serve.
+
+    What they hold for the device linker (LTO) is of no use to it.
+    """
+    sets = [tuple(map(_spell, targets)) for targets in prelinked]
+    wanted = {each for targets in sets for each in targets if each.kind in _DRIVEN}
+    whole = {each for each in wanted if all(_have(targets, each) for targets in sets)}
+    return frozenset(map(_plain, whole)), frozenset(map(_plain, wanted - whole))
+
+
+def helps(target: Target, relinkable: Iterable[Target]) -> bool:
+    """Whether code for a target is linked for any of these."""
+    return any(serves(_spell(target), _spell(each)) for each in relinkable)
+
+
+_DRIVEN = (DeviceKind.SASS, DeviceKind.PTX)
+
+
+def _have(targets: Iterable[DeviceTarget], wanted: DeviceTarget) -> bool:
+    return any(serves(each, wanted) for each in targets)
+
+
+def _spell(target: Target) -> DeviceTarget:
+    return DeviceTarget(kind=DeviceKind(target[0]), architecture=target[1])
+
+
+def _plain(target: DeviceTarget) -> Target:
+    return target.kind.value, target.architecture
