@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from binary_checks.knowledge.cuda_drivers import (
+    cuda_of_ptx,
+    driver_of_toolkit,
+    is_newer_driver,
+    lowest_driver,
+    oldest_driver_of_ptx,
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "linux", "windows"),
+    [
+        ("7.8", "11.8", "520.61.05", "520.06"),
+        ("8.5", "12.5", "555.42.02", "555.85"),  # 12.6 writes it too
+        ("8.6", "12.7", "565", "565"),
+        ("8.8", "12.9", "575.51.03", "576.02"),
+        ("9.1", "13.1", "590.44.01", "590"),
+        ("9.5", "13.5", "", ""),
+        ("10.0", "", "", ""),
+        ("", "", "", ""),
+    ],
+)
+def test_ptx_is_compiled_by_the_driver_of_its_toolkit_and_later_ones(
+    version: str, cuda: str, linux: str, windows: str
+) -> None:
+    assert cuda_of_ptx(version) == cuda
+    assert oldest_driver_of_ptx(version, "linux") == linux
+    assert oldest_driver_of_ptx(version, "windows") == windows
+    assert oldest_driver_of_ptx(version, "macos") == ""
+
+
+def test_machine_code_runs_on_older_drivers_than_ptx_of_the_same_toolkit() -> None:
+    for minor in range(1, 10):
+        of_major = lowest_driver(f"12.{minor}", "linux")
+        assert of_major == "525.60.13"
+        assert is_newer_driver(driver_of_toolkit(f"12.{minor}", "linux"), of_major)
+
+
+def test_each_toolkit_of_a_major_version_has_a_newer_driver_than_the_one_before() -> None:
+    for system in ("linux", "windows"):
+        for major, last in (("11", 8), ("12", 9), ("13", 3)):
+            drivers = [driver_of_toolkit(f"{major}.{minor}", system) for minor in range(last + 1)]
+            assert all(is_newer_driver(later, each) for each, later in pairwise(drivers))
