@@ -11,12 +11,24 @@ from binary_checks.model import GpuDevice, GpuHost, GpuReport, NotInspected
 def read_figure(report: GpuReport, step: str, name: str) -> float | None:
     """Read one figure of one step; None when it came to none.
 
-    Raises NotApplicable where the profile leaves the step out.
+    Raises NotApplicable where the profile leaves the step out, or it is not for this package.
     """
-    if all(each.name != step for each in report.steps):
+    if all(name != step for name in (*(each.name for each in report.steps), *dict(report.untried))):
         raise NotApplicable(f"the profile leaves out the step {step}")
     found = (each.value for each in report.measurements if (each.step, each.name) == (step, name))
-    return next(found, None)
+    figure = next(found, None)
+    if figure is None and (reason := dict(report.inapplicable).get(step)):
+        raise NotApplicable(f"{step}: {reason}")
+    return figure
+
+
+def list_untried(report: GpuReport) -> Iterator[NotInspected]:
+    """Say which steps were not done and why, those of one reason together."""
+    names: dict[str, list[str]] = {}
+    for name, reason in report.untried:
+        names.setdefault(reason, []).append(name)
+    for reason, those in names.items():
+        yield NotInspected(sentence=f"{', '.join(those)}: {reason}")
 
 
 def find_untried(report: GpuReport, step: str) -> NotInspected:
@@ -40,3 +52,9 @@ def spell_host(host: GpuHost, runtime: str = "") -> str:
         f"{each.name} ({each.capability}, {each.memory / 2**30:.0f} GiB)" for each in host.usable
     )
     return f"{served}: {devices}"
+
+
+def spell_time(report: GpuReport) -> str:
+    """Say how long the steps took together; "" where none says."""
+    seconds = [each.value for each in report.measurements if each.name == "seconds"]
+    return f"{len(seconds)} steps took {sum(seconds):.1f} s" if len(seconds) > 1 else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.model import LibraryVersions, Package
+from binary_checks.model import Finding, LibraryVersions, NotInspected, Package
 from binary_checks.model.requires_dist import read_requirement
 
 
@@ -30,6 +30,20 @@ def find_pins(package: Package) -> dict[str, str]:
         if prefix == "nvidia" and versions and "*" not in versions[0]:
             found[rest.partition("-cu")[0]] = versions[0]
     return found
+
+
+def compare_expected(
+    known: tuple[LibraryVersions, ...], expected: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Hold the libraries that are loaded, or else installed, against what a profile expects."""
+    by_name = {each.name: each for each in known}
+    for name, version in sorted(expected.items()):
+        each = by_name.get(name, LibraryVersions(name=name))
+        there, how = (each.loaded, "loaded") if each.loaded else (each.installed, "installed")
+        if not there:
+            yield NotInspected(sentence=f"{name}: it is neither loaded nor installed")
+        elif not f"{there}.".startswith(f"{version}."):
+            yield f"{name} {there} is {how}, but the profile expects {version}"
 
 
 def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[str]:

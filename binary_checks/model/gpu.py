@@ -94,18 +94,19 @@ class Measurement:
     """A figure that a step on a GPU came to."""
 
     step: str
-    name: str  # the dtype of a relative error; "seconds", "bytes kept"
+    name: str  # of a relative error the dtype first, "float32 gradients"; "seconds", "bytes kept"
     value: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuReport(ProbeReport):
-    """Steps of work on a GPU, each in a process of its own."""
+    """Steps of work on a GPU; after one that failed, the others in another process."""
 
     host: GpuHost = field(default_factory=GpuHost)
     runtime: str = ""  # the CUDA runtime that the package brings or loads, "13.2"
     steps: tuple[Step, ...] = ()
-    untried: tuple[tuple[str, str], ...] = ()  # steps that this host cannot do, and why
+    untried: tuple[tuple[str, str], ...] = ()  # steps that were not done here, and why
+    inapplicable: tuple[tuple[str, str], ...] = ()  # steps, or parts of them, that are not for it
     measurements: tuple[Measurement, ...] = ()
     versions: tuple[LibraryVersions, ...] = ()
     architectures: tuple[str, ...] = ()  # that the package says it has code for, "sm_90"

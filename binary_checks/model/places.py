@@ -75,6 +75,8 @@ class Conditions:
     services: tuple[Path, ...] = ()  # folders in which it meets services of this host
     decoys: Mapping[str, bytes] = field(default_factory=dict)
     """Libraries that a loader finds first, by name, with their content: it refuses an empty one."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds from the report of a stage on in which the probe must report the next one."""
     bytecode: bool = False  # whether it shares compiled modules with the others that ask for it
 
 

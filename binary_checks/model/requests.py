@@ -44,12 +44,14 @@ class CudaRequest(Request):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuRequest(Request):
-    """What a package is to do on a GPU, each step in a process of its own."""
+    """What a package is to do on a GPU, step by step."""
 
     table: ClassVar[str] = "gpu"
     module: Code = Code("")  # what is imported; without it nothing is done
     steps: Literal["", "torch"] = ""  # the shipped set of steps
     leave_out: tuple[str, ...] = ()  # of that set
+    thorough: bool = False  # whether its long steps are done, too; `--binary-thorough` says so
+    requires: tuple[Code, ...] = ()  # what a thorough run installs beside: torchvision, torchaudio
     snippets: Mapping[str, Code] = field(default_factory=dict)  # more steps: programs by name
     architectures: Code = Code("")  # an expression: those that the package says it has code for
 

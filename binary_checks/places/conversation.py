@@ -13,11 +13,14 @@ import json
 import os
 import secrets
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 _LONGEST_ANSWER = 16 << 20  # bytes
+END = "end"
+"""The stage of a probe whose work is over: the interpreter comes to its own end."""
 LOST = 76
 """The exit status of a probe that can no longer be heard: its descriptors were closed."""
 
@@ -31,11 +34,27 @@ class Heard:
     ended: bool = False  # and the interpreter came to its own end afterwards
 
 
-class Conversation:
-    """Asks one probe, and hears it in a thread of its own."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageLimit:
+    """How long a probe may be at the stage that it last reported."""
 
-    def __init__(self, request: Mapping[str, object]) -> None:
+    seconds: float
+    end: float  # by time.monotonic()
+
+
+class Conversation:
+    """Asks one probe, and hears it in a thread of its own.
+
+    ``stages`` are bounds in seconds, by the stage that the probe says it is at.
+    """
+
+    def __init__(
+        self, request: Mapping[str, object], stages: Mapping[str, float] | None = None
+    ) -> None:
         self.request = request
+        self._stages, self._stage = stages or {}, ""
+        self.staged = bool(self._stages)
+        self.limit: StageLimit | None = None  # of the present stage, where it has a bound
         self._token, self._nonce = (secrets.token_hex(16).encode() for _ in range(2))
         self._known, self._finished, self._ended = b"", False, False
         self._thread: threading.Thread | None = None
@@ -72,12 +91,21 @@ class Conversation:
         own = secrets.compare_digest(nonce, self._nonce)
         if kind == b"known" and not self._finished:
             self._known = rest
+            if self._stages:
+                self._enter(str(read_answer(rest).get("stage", "")))
         elif kind == b"over":
+            self._enter(END)
             _send(stdin, self._nonce)
         elif kind == b"answer" and own:
             self._known, self._finished = answer, True
         elif kind == b"end" and own:
             self._ended = True
+
+    def _enter(self, stage: str) -> None:
+        if stage != self._stage:
+            seconds = self._stages.get(stage)
+            limit = seconds and StageLimit(seconds=seconds, end=time.monotonic() + seconds)
+            self._stage, self.limit = stage, limit or None
 
 
 def _send(stdin: IO[bytes], *words: bytes) -> None:

@@ -102,6 +102,8 @@ class ImageRunner:
             alone = () if self.conditions.site else ("-S",)
             limits = limit(self.conditions, self.sandbox.budget, self.timeout)
             ended = replace(self, bound=(*self.bound, *bound)).start(
-                (python, *alone, *OPTIONS, *words), {}, talk=Conversation({**request, **limits})
+                (python, *alone, *OPTIONS, *words),
+                {},
+                talk=Conversation({**request, **limits}, self.conditions.stages),
             )
         return judge_end(ended, self.timeout)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from binary_checks.places.windows_job import SUSPENDED, close_job, open_job
 
 COOKIE = "BINARY_CHECKS_PROCESS"
 _KEPT = 64 * 1024  # bytes of output: its head and its tail, half each
+_GLANCE = 0.5  # seconds between looks at the stage of a probe
 _GRACE = 3.0  # seconds between asking for the stacks and killing, and for pipes to run dry
 
 
@@ -41,6 +43,7 @@ class Ended:
     calls: tuple[str, ...] = ()  # native, innermost first, at the time limit, where it was asked
     heard: Heard = field(default_factory=Heard)  # of a conversation
     exceeded: str = ""  # of what it took too much, as the end of a sentence
+    limit: float = 0.0  # seconds that it might be at the stage at which it was killed; 0: none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,10 +94,10 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
 ) -> Ended:
     """Run the command in a session of its own and kill what is left of it at the end.
 
-    At the time limit a POSIX process is sent SIGABRT first, at which faulthandler shows its stacks;
-    with ``calls`` a debugger is asked for the native one before. With ``talk`` standard input and
-    output are the conversation's; with ``watch`` all of them together have a budget. Of what it
-    writes ``kept`` bytes are.
+    At the time limit, or at that of the conversation's stage, a POSIX process is sent SIGABRT
+    first, at which faulthandler shows its stacks; with ``calls`` a debugger is asked for the native
+    one before. With ``talk`` standard input and output are the conversation's; with ``watch`` all
+    of them together have a budget. Of what it writes ``kept`` bytes are.
     Raises OSError when the command cannot be started.
     """
     cookie = uuid.uuid4().hex
@@ -125,7 +128,10 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
         talk.begin(process.stdin, process.stdout)
     watcher = _open_watcher(process, watch) if watch else None
     try:
-        status, stack = _wait(process, timeout, calls=calls, depth=watch.depth if watch else 0)
+        limit = _wait(process, timeout, talk)
+        depth = watch.depth if watch else 0
+        stack = () if limit is None else _abort(process, calls=calls, depth=depth)
+        status = process.returncode if limit is None else None
     finally:
         if watcher:
             watcher.stop()
@@ -148,6 +154,7 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
         calls=stack,
         heard=talk.end(_GRACE) if talk else Heard(),
         exceeded=watcher.exceeded if watcher else "",
+        limit=limit or 0.0,
     )
 
 
@@ -168,10 +175,25 @@ def _kill_tree(process: subprocess.Popen[bytes], *, whole: bool, supervised: boo
 
 
 def _wait(
-    process: subprocess.Popen[bytes], timeout: float, *, calls: bool, depth: int
-) -> tuple[int | None, tuple[str, ...]]:
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(timeout), ()
+    process: subprocess.Popen[bytes], timeout: float, talk: Conversation | None
+) -> float | None:
+    """Wait for its end; at a limit give the seconds of a stage's, or 0 for the whole process's."""
+    end = time.monotonic() + timeout
+    while True:
+        limit = talk.limit if talk else None
+        left = min(end, limit.end if limit else end) - time.monotonic()
+        glance = _GLANCE if talk and talk.staged else left
+        try:
+            process.wait(max(0.0, min(left, glance)))
+        except subprocess.TimeoutExpired:
+            if left <= glance and (talk is None or talk.limit == limit):
+                return limit.seconds if limit and limit.end < end else 0.0
+        else:
+            return None
+
+
+def _abort(process: subprocess.Popen[bytes], *, calls: bool, depth: int) -> tuple[str, ...]:
+    """Have it show its stacks, and end it."""
     pid = find_below(process.pid, depth)
     stack = take_native_stack(pid) if calls else ()
     if os.name == "posix":
@@ -179,7 +201,7 @@ def _wait(
             os.kill(pid, signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE)
-    return None, stack
+    return stack
 
 
 def _kill_session(leader: int) -> None:

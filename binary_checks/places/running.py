@@ -81,7 +81,9 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
                 env=variables,
                 timeout=timeout,
                 calls=conditions.calls,
-                talk=Conversation({**request, **limit(conditions, sandbox.budget, timeout)}),
+                talk=Conversation(
+                    {**request, **limit(conditions, sandbox.budget, timeout)}, conditions.stages
+                ),
                 watch=watch,
             )
         except OSError as error:
@@ -155,7 +157,7 @@ def judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
     if ended.exceeded:
         outcome, detail = Ending.STOPPED, ended.exceeded
     elif ended.status is None:
-        outcome, detail = Ending.HUNG, f"{timeout:g} s"
+        outcome, detail = Ending.HUNG, f"{ended.limit or timeout:g} s"
     elif crash := name_crash(ended.status):
         outcome, detail = Ending.CRASHED, crash
     elif ended.status != 0:

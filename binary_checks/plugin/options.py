@@ -70,6 +70,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "like DESIRED_CUDA say so too: under CI (auto), always (variables), never (off) "
         "(repeatable)",
     )
+    add(
+        "--binary-thorough",
+        action="store_true",
+        help="on a GPU run the long steps of the profile too: max-autotune, GDS, domain libraries",
+    )
     add("--binary-static", action="store_true", help="inspect only: install and run nothing")
     add(
         "--binary-place",

@@ -39,7 +39,13 @@ from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.screen import progress_line
 from binary_checks.plugin.subjects import Named, find_sources, read_arguments
 from binary_checks.profile.found import leave_out_code
-from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
+from binary_checks.profile.reading import (
+    Profile,
+    demand_thorough,
+    find_profile,
+    load_profile,
+    validate,
+)
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import Destination, add_to_known, read_destination
 from binary_checks.sources.known_problem_lists import HeldList
@@ -348,6 +354,7 @@ def profile_and_checks(
         every, gatherers = find_declared(modules)
         declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
         profile = leave_out_code(profile, declared) if deaf else profile
+        profile = demand_thorough(profile) if config.option.binary_thorough else profile
         held = () if config.option.explain else find_held(config)
         listed = (entry for each in held for entry in each.entries)
         profile = replace(

@@ -192,8 +192,58 @@ def test_gpu_result_differs_fires_beyond_the_bound_of_its_dtype() -> None:
     assert list(gpu_result_differs(wrong)) == [
         Note(sentence="float16: 2e-03 in matmul, where 0.005 is allowed"),
         "matmul in float32 differs from the CPU's result by a relative error above 0.0001",
-        "matmul in float64 differs from the CPU's result by a relative error above 1e-10",
+        "matmul in float64 gives infinity or no number, unlike the CPU",
     ]
+
+
+def test_gpu_result_differs_fires_on_gradients_and_variants_of_a_dtype() -> None:
+    wrong = measured("svd", float32_gradients=2e-3, float32_full=1e-6, float16=float("inf"))
+    assert list(gpu_result_differs(wrong)) == [
+        Note(sentence="float32: 1e-06 in svd, where 0.0001 is allowed"),
+        "svd in float32 gradients differs from the CPU's result by a relative error above 0.0001",
+        "svd in float16 gives infinity or no number, unlike the CPU",
+    ]
+
+
+def test_steps_that_were_not_tried_are_gaps_of_results_and_of_work() -> None:
+    reason = "it was not tried: first_kernel hangs"
+    stopped = report(
+        Step(name="first_kernel", outcome=Ending.HUNG, detail="90 s"),
+        untried=(("svd", reason), ("memory", reason)),
+    )
+    gap = NotInspected(sentence=f"svd, memory: {reason}")
+    assert gap in list(gpu_work_fails(stopped))
+    assert gap in list(gpu_result_differs(stopped))
+    assert list(gpu_memory_kept(stopped)) == [NotInspected(sentence=f"memory: {reason}")]
+
+
+def test_a_step_that_is_not_for_the_package_is_a_note() -> None:
+    reason = "torch.compile for a GPU needs triton, which is not installed"
+    windows = report(Step(name="compilation"), inapplicable=(("compilation", reason),))
+    assert list(gpu_work_fails(windows)) == [
+        SEEN,
+        Note(sentence=f"compilation is not applicable: {reason}"),
+    ]
+    unified = report(Step(name="memory"), inapplicable=(("memory", "no memory of its own"),))
+    with pytest.raises(NotApplicable, match="memory: no memory of its own"):
+        list(gpu_memory_kept(unified))
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ({"cudnn": "9.26"}, []),
+        ({"cudnn": "9.26.0"}, []),
+        ({"cudnn": "9.2"}, ["cudnn 9.26.0 is loaded, but the profile expects 9.2"]),
+        ({"nccl": "2.30"}, [NotInspected(sentence="nccl: it is neither loaded nor installed")]),
+    ],
+)
+def test_a_library_is_held_against_the_version_that_a_profile_expects(
+    expected: dict[str, str], found: list[object]
+) -> None:
+    versions = (LibraryVersions(name="cudnn", loaded="9.26.0", installed="9.26.0.51"),)
+    there = report(versions=versions)
+    assert list(gpu_libraries_disagree(there, wheel(), NOTHING, expected=expected)) == found
 
 
 def test_gpu_result_differs_is_quiet_within_the_bounds() -> None:

@@ -41,6 +41,8 @@ FIGURES = [
     for figure in answers[step].get("measured", ())
 ]
 
+UNJUDGED = {"bytes total", "bytes drifted", "integrated"}  # what the host is like, and no fault
+
 
 @pytest.fixture(scope="module", params=sorted(SOUND))
 def profile(request: pytest.FixtureRequest) -> str:
@@ -130,7 +132,8 @@ def test_where_all_is_well_every_check_passes(profile: str, tell: Any) -> None:
 
 def test_the_answers_are_those_of_all_steps(profile: str, probes: dict[str, Any]) -> None:
     table = load_profile(profile).probes["gpu"]
-    steps = probes["list"]["steps"] if profile == "torch" else list(table["snippets"])
+    listed = [row["name"] for row in probes["list"]["steps"] if not row["thorough"]]
+    steps = listed if profile == "torch" else list(table["snippets"])
     assert [each for each in STEPS[profile] if each != "nvidia_libraries"] == steps
 
 
@@ -148,20 +151,25 @@ def test_each_step_that_fails_is_told(profile: str, tell: Any, answer: object, s
     for step in STEPS[profile]:
         name = "versions" if step == "nvidia_libraries" else step
         lines = tell(profile, {**SOUND[profile], step: answer})
-        expected = rf"gpu-work-fails: installed:{profile}: {name} on the GPU {said}"
+        hung = said.replace(r"\d+", r"[\d.]+")
+        expected = rf"gpu-work-fails: installed:{profile}: {name} on the GPU {hung}"
         assert any(re.match(expected, line) for line in lines), (step, lines)
 
 
 @pytest.mark.parametrize(("profile_", "step", "figure"), FIGURES)
 def test_each_figure_that_is_off_is_told(tell: Any, profile_: str, step: str, figure: str) -> None:
+    if figure in UNJUDGED:
+        return
     lines = {
         "seconds": "first-kernel-late: {}: the first kernel took more than 20 s after the import",
         "devices": "gpu-left-out: {}: it works on 9 of 1 GPUs",
+        "devices announced": "gpu-left-out: {}: it announces 9 GPUs, and the driver gives it 1",
         "bytes kept": "gpu-memory-kept: {}: keeps 9 bytes after the last tensor is gone and "
         "the cache is emptied",
         "bytes returned": "gpu-memory-kept: {}: returns only 9 bytes of 1 GiB to the driver",
     }
-    wrong = {"seconds": 21.0, "devices": 9, "bytes kept": 9, "bytes returned": 9}.get(figure, 1.0)
+    counted = figure.startswith(("devices", "bytes"))
+    wrong = 21.0 if figure == "seconds" else 9 if counted else 1.0
     found = tell(profile_, change(SOUND[profile_], (step, "measured", figure), wrong))
     if figure == "seconds" and step != "first_kernel":
         assert found == without_reason(profile_)  # taken by the way, and judged nowhere
@@ -262,4 +270,6 @@ def test_an_answer_of_another_kind_breaks_nothing(tell: Any) -> None:
             if len(path) > 1:
                 assert isinstance(tell("torch", change(sound, path, value)), list)
     for path in find_leaves({"memory": sound["memory"]}):
+        if path[-1] in UNJUDGED:
+            continue
         assert tell("torch", change(sound, path, {"a": "x"}))

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from binary_checks.places import host_place
 from binary_checks.probes.gpu_host.reader import read_host
 from binary_checks.probes.gpu_torch import reader as gpu_steps
 from binary_checks.probes.gpu_torch.reader import use_gpu
+from binary_checks.probes.gpu_torch.stepping import GpuStep
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, open_offline
 from fixtures.values import pe_file, wheel
@@ -48,10 +50,34 @@ class StandIn:
         self.asked: list[str] = []
 
     def run(self, python: Path, script: str, request: Any, **limits: Any) -> ProbeAnswer:
-        name = "list" if request.get("list") else str(request.get("step") or script)
+        if "steps" in request:
+            return self.take(request["steps"])
+        name = "list" if request.get("list") else script
         self.asked.append(name)
         answer = self.answers.get(name, FINISHED)
         return answer if isinstance(answer, ProbeAnswer) else ProbeAnswer(answer=json.loads(answer))
+
+    def take(self, steps: list[str]) -> ProbeAnswer:
+        """Answer for one process that takes steps, until one fails."""
+        self.asked.append("+".join(steps))
+        results: dict[str, Any] = {}
+        for name in steps:
+            answer = self.answers.get(name, FINISHED)
+            if isinstance(answer, ProbeAnswer):
+                return replace(answer, answer={"stage": name, "results": results})
+            results[name] = json.loads(answer)
+            if results[name].get("state") == "raised":
+                break
+        return ProbeAnswer(answer={"stage": "", "state": "finished", "results": results})
+
+
+def listed(*names: str, alone: tuple[str, ...] = (), thorough: tuple[str, ...] = ()) -> str:
+    """What the script lists."""
+    rows = [
+        {"name": name, "bound": 20, "alone": name in alone, "thorough": name in thorough}
+        for name in names
+    ]
+    return json.dumps({"steps": rows})
 
 
 @pytest.fixture
@@ -76,9 +102,11 @@ def torch_work(leave_out: tuple[str, ...] = ()) -> GpuRequest:
     )
 
 
-def test_each_step_has_a_process_of_its_own(environment: FilledPlace, stand_in: Any) -> None:
+def test_one_process_takes_the_steps_after_the_host_was_asked(
+    environment: FilledPlace, stand_in: Any
+) -> None:
     probes = stand_in(
-        list='{"steps": ["first_kernel", "magma", "matmul"]}',
+        list=listed("first_kernel", "magma", "matmul"),
         first_kernel='{"stage": "first_kernel", "state": "finished", "measured": {"seconds": 1.5}}',
         matmul='{"stage": "matmul", "state": "finished", "measured": {"float32": 2e-7}}',
         ask_module='{"stage": "", "state": "finished", "answers": '
@@ -98,7 +126,7 @@ def test_each_step_has_a_process_of_its_own(environment: FilledPlace, stand_in: 
     assert report.architectures == ("sm_90", "compute_90")
     assert report.host.driver == "580.95.05"
     assert probes.asked == [
-        "gpu_host", "ask_module", "nvidia_libraries", "list", "first_kernel", "matmul",
+        "gpu_host", "ask_module", "nvidia_libraries", "list", "first_kernel+matmul",
     ]  # fmt: skip
 
 
@@ -129,8 +157,8 @@ def test_a_host_without_a_gpu_says_nothing_of_a_build_without_a_trace_of_one(
 
 
 def test_a_step_that_fails_reaches_no_other(environment: FilledPlace, stand_in: Any) -> None:
-    stand_in(
-        list='{"steps": ["rnn", "svd", "compilation", "memory"]}',
+    probes = stand_in(
+        list=listed("rnn", "svd", "compilation", "memory"),
         rnn='{"stage": "rnn", "state": "raised", "detail": "RuntimeError: CUDNN_STATUS"}',
         svd=ProbeAnswer(answer={"stage": "svd"}, outcome=Ending.HUNG, detail="60 s"),
         compilation='{"state": "finished", "unavailable": "no C compiler"}',
@@ -142,6 +170,9 @@ def test_a_step_that_fails_reaches_no_other(environment: FilledPlace, stand_in: 
     assert svd.detail.startswith("60 s")
     assert [step.outcome for step in others] == [Ending.OK, Ending.OK]
     assert report.untried == (("compilation", "no C compiler"),)
+    assert probes.asked[-3:] == [
+        "rnn+svd+compilation+memory", "svd+compilation+memory", "compilation+memory",
+    ]  # fmt: skip
 
 
 def test_a_driver_that_does_not_start_has_nothing_done(
@@ -172,7 +203,7 @@ def test_a_driver_older_than_the_runtime_has_nothing_done(
 
 def test_a_figure_that_is_no_number_is_no_result(environment: FilledPlace, stand_in: Any) -> None:
     stand_in(
-        list='{"steps": ["svd"]}',
+        list=listed("svd"),
         svd='{"state": "finished", "measured": {"float32": "0", "float64": NaN, "float16": null}}',
     )
     measured = use_gpu(environment, environment.wheel, torch_work(), BUILD).measurements
@@ -181,9 +212,10 @@ def test_a_figure_that_is_no_number_is_no_result(environment: FilledPlace, stand
 
 
 def test_a_step_without_any_answer_is_our_own_fault(
-    environment: FilledPlace, stand_in: Any
+    environment: FilledPlace, stand_in: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(list='{"steps": ["rnn"]}', rnn="{}")
+    probes = stand_in(list=listed("rnn"))
+    monkeypatch.setattr(probes, "take", lambda steps: ProbeAnswer())
     with pytest.raises(GatherError, match="the probe of rnn ended without an answer"):
         use_gpu(environment, environment.wheel, torch_work(), BUILD)
 
@@ -191,7 +223,7 @@ def test_a_step_without_any_answer_is_our_own_fault(
 def test_a_step_that_does_not_exist_cannot_be_left_out(
     environment: FilledPlace, stand_in: Any
 ) -> None:
-    stand_in(list='{"steps": ["rnn"]}')
+    stand_in(list=listed("rnn"))
     with pytest.raises(ProfileError, match="leave_out: no step 'rnm'"):
         use_gpu(environment, environment.wheel, torch_work(leave_out=("rnm",)), BUILD)
 
@@ -219,8 +251,93 @@ def test_snippets_are_run_by_the_real_probe(
     assert report.untried == (("fft", "no FFT here"),)
 
 
-def test_the_steps_for_torch_are_listed_without_torch(environment: FilledPlace) -> None:
+def list_steps(environment: FilledPlace, **work: Any) -> dict[str, GpuStep]:
     bench = gpu_steps._Bench(place=environment, conditions=Conditions())
-    steps = bench.list_steps(torch_work(leave_out=("magma",)))
+    return {each.name: each for each in bench.list_steps(replace(torch_work(), **work))}
+
+
+def test_the_steps_for_torch_are_listed_without_torch(environment: FilledPlace) -> None:
+    steps = list_steps(environment, leave_out=("magma",))
     assert "magma" not in steps
     assert {"first_kernel", "every_device", "device_assertion", "memory"} <= set(steps)
+
+
+def test_the_default_steps_take_a_minute_on_a_healthy_gpu(environment: FilledPlace) -> None:
+    """Beside the first import: one more is for the step that has a process of its own."""
+    steps = list_steps(environment).values()
+    processes = 1 + sum(each.alone for each in steps)
+    assert sum(each.expected for each in steps) + 5 * (processes - 1) <= 60
+    assert all(each.expected * 5 <= each.bound <= 120 for each in steps)
+
+
+def test_a_thorough_run_takes_the_long_steps_too(environment: FilledPlace) -> None:
+    default, thorough = list_steps(environment), list_steps(environment, thorough=True)
+    longer = {"gds", "max_autotune", "torchvision", "torchaudio"}
+    assert thorough.keys() - default.keys() == longer
+    assert all(thorough[name].bound <= 300 and thorough[name].alone for name in longer)
+
+
+def test_after_the_first_kernel_hangs_nothing_more_is_tried(
+    environment: FilledPlace, stand_in: Any
+) -> None:
+    hangs = ProbeAnswer(outcome=Ending.HUNG, detail="90 s")
+    probes = stand_in(list=listed("first_kernel", "svd", "rnn"), first_kernel=hangs)
+    work = replace(torch_work(), snippets={"own": Code("1")})
+    report = use_gpu(environment, environment.wheel, work, BUILD)
+    assert [(step.name, step.outcome) for step in report.steps] == [
+        ("first_kernel", Ending.HUNG),
+        ("versions", Ending.OK),
+    ]
+    reason = "it was not tried: first_kernel hangs"
+    assert report.untried == (("svd", reason), ("rnn", reason), ("own", reason))
+    assert probes.asked[-1] == "first_kernel+svd+rnn"
+
+
+def test_after_two_steps_hang_nothing_more_is_tried(
+    environment: FilledPlace, stand_in: Any
+) -> None:
+    hangs = ProbeAnswer(outcome=Ending.HUNG, detail="30 s")
+    stand_in(list=listed("matmul", "svd", "rnn", "cnn"), svd=hangs, rnn=hangs)
+    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    assert [step.outcome for step in report.steps[:3]] == [Ending.OK, Ending.HUNG, Ending.HUNG]
+    assert report.untried == (("cnn", "it was not tried: svd and rnn hang"),)
+
+
+def test_a_step_that_is_alone_has_a_process_of_its_own(
+    environment: FilledPlace, stand_in: Any
+) -> None:
+    probes = stand_in(
+        list=listed("svd", "device_assertion", "rnn", alone=("device_assertion",)),
+        svd='{"state": "raised", "detail": "RuntimeError: x"}',
+    )
+    use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    assert probes.asked[-3:] == ["svd+rnn", "rnn", "device_assertion"]
+
+
+def test_a_process_that_crashes_after_its_steps_is_told(
+    environment: FilledPlace, stand_in: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes = stand_in(list=listed("svd", "rnn"))
+    take = probes.take
+    monkeypatch.setattr(
+        probes,
+        "take",
+        lambda steps: replace(take(steps), outcome=Ending.CRASHED, detail="SIGSEGV"),
+    )
+    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    assert [(step.name, step.outcome, step.finished) for step in report.steps[:3]] == [
+        ("svd", Ending.OK, False),
+        ("rnn", Ending.OK, False),
+        ("the process of svd to rnn", Ending.CRASHED, True),
+    ]
+
+
+def test_an_import_that_fails_is_told_once(
+    environment: FilledPlace, stand_in: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes = stand_in(list=listed("svd", "rnn"))
+    failed = {"stage": "import torch", "state": "raised", "detail": "ImportError: libc10.so"}
+    monkeypatch.setattr(probes, "take", lambda steps: ProbeAnswer(answer=failed))
+    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    assert (report.steps[0].name, report.steps[0].detail) == ("svd", "ImportError: libc10.so")
+    assert report.untried == (("rnn", "it was not tried: torch cannot be imported on this host"),)

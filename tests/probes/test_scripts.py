@@ -23,6 +23,7 @@ FOLDER = Path(str(resources.files("binary_checks.probes")))
 STARTERS = Path(str(resources.files("binary_checks.places.scripts")))
 SCRIPTS = sorted(
     [*FOLDER.glob("*/script.py"), FOLDER / "process.py"]
+    + [path for path in FOLDER.glob("*/steps/*.py") if path.name != "__init__.py"]
     + [path for path in STARTERS.glob("*.py") if path.name != "__init__.py"]
 )
 LAUNCHERS = {"namespaces", "new_root"}  # they start a probe, by our own interpreter
@@ -96,7 +97,7 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
             {"state": "finished", "stage": "", "measured": {"x": 1.0}},
         ),
         ("gpu_host", {}, {"stage": ""}),
-        ("gpu_torch", {"step": "rnn"}, {"state": "raised", "stage": "import torch"}),
+        ("gpu_torch", {"steps": ["rnn"]}, {"state": "raised", "stage": "import torch"}),
         ("nvidia_libraries", {"module": "json"}, {"state": "finished"}),
         (
             "nvrtc_kernels",

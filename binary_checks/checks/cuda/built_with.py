@@ -14,6 +14,7 @@ from binary_checks.knowledge.cuda_answers import (
     find_gap,
 )
 from binary_checks.knowledge.nvidia_versions import (
+    compare_expected,
     compare_installed,
     compare_loaded,
     find_pins,
@@ -61,12 +62,17 @@ def cuda_part_missing(
 
 @check
 def cuda_libraries_disagree(
-    report: CudaReport, package: Distribution, asked: CudaRequest, *, newer: bool = True
+    report: CudaReport,
+    package: Distribution,
+    asked: CudaRequest,
+    *,
+    newer: bool = True,
+    expected: Mapping[str, str] = {},
 ) -> Iterator[Finding]:
     """An NVIDIA library is not the version built with, installed or pinned, with or without a GPU.
 
     The same as gpu-libraries-disagree, for the libraries that an import loads without a GPU or
-    driver: they report their versions without a driver. The option is the same, and so is
+    driver: they report their versions without a driver. The options are the same, and so is
     ``compiled`` in the profile's table ``[probes.cuda]``. A library that is installed but not
     loaded by the import is compared with the version built with and the pinned one.
 
@@ -91,6 +97,7 @@ def cuda_libraries_disagree(
         yield NotInspected(sentence=sentence)
     if not report.versions and step.outcome is Ending.OK:
         raise NotApplicable("the package loads none of NVIDIA's libraries, and none is installed")
+    yield from compare_expected(report.versions, expected)
     pins = find_pins(package)
     for each in report.versions:
         pin = pins.get(each.name, "") or each.pinned

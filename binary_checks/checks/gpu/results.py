@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.nvidia_versions import compare_loaded, find_pins, find_untold
+from binary_checks.knowledge.gpu_figures import list_untried
+from binary_checks.knowledge.nvidia_versions import (
+    compare_expected,
+    compare_loaded,
+    find_pins,
+    find_untold,
+)
 from binary_checks.model import (
     Distribution,
     Ending,
@@ -18,12 +25,8 @@ from binary_checks.model import (
 )
 from binary_checks.model.requests import CudaRequest
 
-_OTHER_FIGURES = frozenset(
-    {
-        *("seconds", "devices", "devices announced", "integrated"),
-        *("bytes kept", "bytes returned", "bytes drifted", "bytes total"),
-    }
-)
+_OTHER_FIGURES = frozenset({"seconds", "devices", "bytes", "integrated"})
+"""The first words of their names."""
 
 
 @check
@@ -38,9 +41,9 @@ def gpu_result_differs(
     """A result computed on the GPU differs from the CPU's.
 
     The error is the norm of the difference divided by the norm of the CPU's result in float64, from
-    inputs rounded to the judged dtype. The bounds, an option for each dtype, are a hundred times
-    (float64, float32) or ten times (float16, bfloat16) the rounding error in sums of 1000 products.
-    TF32 is not accepted as float32 here.
+    inputs rounded to the judged dtype; gradients are compared in the same way. The bounds, an
+    option for each dtype, are a hundred times (float64, float32) or ten times (float16, bfloat16)
+    the rounding error in sums of 1000 products. TF32 is not accepted as float32 here.
 
     Why: it goes unnoticed: nothing fails, but the numbers are wrong.
 
@@ -50,7 +53,7 @@ def gpu_result_differs(
     Level: users get wrong results.
     """
     bounds = {"float64": float64, "float32": float32, "float16": float16, "bfloat16": bfloat16}
-    measured = [each for each in report.measurements if each.name not in _OTHER_FIGURES]
+    measured = [each for each in report.measurements if _kind(each) not in _OTHER_FIGURES]
     if not report.steps:
         raise NotApplicable("the profile names no step")
     if not measured:
@@ -58,10 +61,12 @@ def gpu_result_differs(
     for sentence in _spell_worst(measured, bounds):
         yield Note(sentence=sentence)
     for figure in measured:
-        bound = bounds.get(figure.name)
+        bound = bounds.get(_kind(figure))
         if bound is None:
             yield NotInspected(sentence=f"{figure.step}: no bound for {figure.name}")
-        elif not figure.value <= bound:  # NaN is no result either
+        elif not math.isfinite(figure.value):
+            yield f"{figure.step} in {figure.name} gives infinity or no number, unlike the CPU"
+        elif figure.value > bound:
             yield (
                 f"{figure.step} in {figure.name} differs from the CPU's result by a relative "
                 f"error above {bound:g}"
@@ -69,12 +74,18 @@ def gpu_result_differs(
     for step in report.steps:
         if step.outcome is not Ending.OK and not step.finished:
             yield NotInspected(sentence=f"{step.name} did not succeed (see gpu-work-fails)")
+    yield from list_untried(report)
+
+
+def _kind(figure: Measurement) -> str:
+    """The dtype of a relative error, or what else a figure is of."""
+    return figure.name.partition(" ")[0]
 
 
 def _spell_worst(measured: list[Measurement], bounds: dict[str, float]) -> Iterator[str]:
     """Say of each dtype how near the results within its bound come to it."""
     for name, bound in bounds.items():
-        within = [each for each in measured if each.name == name and each.value <= bound]
+        within = [each for each in measured if _kind(each) == name and each.value <= bound]
         if within:
             worst = max(within, key=lambda each: each.value)
             yield f"{name}: {worst.value:.0e} in {worst.step}, where {bound:g} is allowed"
@@ -82,7 +93,12 @@ def _spell_worst(measured: list[Measurement], bounds: dict[str, float]) -> Itera
 
 @check
 def gpu_libraries_disagree(
-    report: GpuReport, package: Distribution, asked: CudaRequest, *, newer: bool = True
+    report: GpuReport,
+    package: Distribution,
+    asked: CudaRequest,
+    *,
+    newer: bool = True,
+    expected: Mapping[str, str] = {},
 ) -> Iterator[Finding]:
     """An NVIDIA library in the process is not the version built with, installed or pinned.
 
@@ -91,7 +107,8 @@ def gpu_libraries_disagree(
     ``compiled`` in the profile's table ``[probes.cuda]`` has a Python expression for each library
     (``cudnn = "torch._C._cudnn.getCompileVersion()"``) that returns the version of its headers,
     None in a build without it; a loaded one of the same major version may be newer, unless the
-    option says ``newer = false``.
+    option says ``newer = false``. The option ``expected`` gives versions that must be loaded, in as
+    many numbers as matter (``cudnn = "9.26"``).
 
     Why: an older library lacks functions and fails at their first use; one that is not the
     installed one was found in an unintended folder; and the combination is untested.
@@ -103,6 +120,7 @@ def gpu_libraries_disagree(
     """
     for sentence in find_untold(report.versions, asked.compiled):
         yield NotInspected(sentence=sentence)
+    yield from compare_expected(report.versions, expected)
     if not report.versions:
         raise NotApplicable("the package loads none of NVIDIA's libraries")
     pins = find_pins(package)

@@ -9,8 +9,10 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gpu_figures import (
     describe_unusable,
     find_untried,
+    list_untried,
     read_figure,
     spell_host,
+    spell_time,
 )
 from binary_checks.model import Ending, Finding, GpuReport, Level, Note, NotInspected
 from binary_checks.model.requests import GpuRequest
@@ -26,12 +28,16 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
 
     ``module`` in the profile's table ``[probes.gpu]`` names the package's module; without it no
     check of this family runs. ``steps = "torch"`` runs the steps that are shipped for torch, except
-    those in ``leave_out``: first_kernel, every_device, magma, cudnn, absent_device,
-    library_exception, rnn, cnn, convolution, svd, matmul, device_assertion, compilation, memory.
-    ``snippets`` are the profile's own steps, Python code by name, run after the import; one that
-    sets ``measured`` to a dict of relative errors by dtype is judged by gpu-result-differs, one
-    that sets ``unavailable`` to a reason is not inspected. Each step has its own process and the
-    profile's ``timeout``.
+    those in ``leave_out``: first_kernel, memory, every_device, absent_device, library_exception,
+    device_assertion, matmul, magma, svd, cudnn, convolution, autocast, cnn, rnn, attention, nccl,
+    compilation. ``--binary-thorough``, or ``thorough = true`` there, adds gds, max_autotune,
+    torchvision and torchaudio; ``requires`` are then installed beside. One process runs many steps,
+    each within its own bound in seconds, and after a failure the others go on in a new process.
+    After first_kernel hangs, or any two steps, nothing more is tried.
+    ``snippets`` are the profile's own steps, Python code by name, run after the import in a process
+    each, within the profile's ``timeout``; one that sets ``measured`` to a dict of relative errors
+    by dtype is judged by gpu-result-differs, one that sets ``unavailable`` to a reason is not
+    inspected.
 
     Why: work on a GPU is the purpose of the package.
 
@@ -43,6 +49,8 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
     if not report.steps:
         yield NotInspected(sentence="the profile names no step: [probes.gpu] steps, snippets")
     yield Note(sentence=spell_host(report.host, report.runtime))
+    if time := spell_time(report):
+        yield Note(sentence=time)
     for step in report.steps:
         if step.finished:
             yield f"{step.name} succeeds on the GPU, but the process then {describe_end(step)}"
@@ -50,8 +58,9 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
             yield f"{step.name} on the GPU {describe_end(step)}"
     for sentence in describe_unusable(report.host.devices):
         yield NotInspected(sentence=sentence)
-    for name, reason in report.untried:
-        yield NotInspected(sentence=f"{name}: {reason}")
+    yield from list_untried(report)
+    for name, reason in report.inapplicable:
+        yield Note(sentence=f"{name} is not applicable: {reason}")
 
 
 @check(level=Level.WARNING)

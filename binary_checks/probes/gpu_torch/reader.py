@@ -1,4 +1,4 @@
-"""Has an installed package work on a GPU, step by step, each in a process of its own."""
+"""Has an installed package work on a GPU, step by step, and reads what came of each."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
+from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.cuda_builds import demand_gpu_build, demand_trace_of_gpu
-from binary_checks.model import GpuHost, GpuReport, LibraryVersions, Measurement, Package
+from binary_checks.model import Ending, GpuHost, GpuReport, LibraryVersions, Measurement, Package
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest, GpuRequest
 from binary_checks.probes.ask_module.reader import read_step
@@ -21,6 +22,13 @@ from binary_checks.probes.gpu_host.reader import (
     describe_host,
     find_old_driver,
     find_services,
+)
+from binary_checks.probes.gpu_torch.stepping import (
+    GpuStep,
+    choose_steps,
+    find_stop,
+    read_steps,
+    take_steps,
 )
 from binary_checks.probes.nvidia_libraries.reader import ask_versions
 
@@ -48,11 +56,13 @@ def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
 
 @gathers(GpuReport)
 def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest) -> GpuReport:
-    """Do all of the work, each step in a process of its own, and ask of the build.
+    """Do all of the work, and ask of the build.
 
     Raises Unavailable when no GPU can be used, the package could not be installed, or the driver
     is too old for it, and NotApplicable where the profile names no module or the package is for
     the CPU, by its name, its bytes or what it says itself.
+
+    With requirements of its own a thorough run gets a place of its own.
     """
     if not work.module:
         raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
@@ -63,16 +73,25 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
         demand_trace_of_gpu(package)  # where there is a GPU the package itself is asked
         raise
     place.demand(package)
-    bench = _Bench(place=place, conditions=conditions)
+    if not (work.thorough and work.requires):
+        return _use(_Bench(place=place, conditions=conditions), host, work, build)
+    with place.apart(work.requires) as own:
+        own.demand(package)
+        return _use(_Bench(place=own, conditions=conditions), host, work, build)
+
+
+def _use(bench: _Bench, host: GpuHost, work: GpuRequest, build: CudaRequest) -> GpuReport:
+    place = bench.place
     answers = bench.ask(work.module, (build.version, work.architectures))
     if build.version in answers and not answers[build.version]:
         value = answers[build.version]
         raise NotApplicable(f"{build.version} is {value!r}: the build is not for CUDA")
-    versions, libraries = ask_versions(place, work.module, build.compiled, conditions)
+    versions, libraries = ask_versions(place, work.module, build.compiled, bench.conditions)
     runtime = str(answers.get(build.version) or _find_runtime(versions))
     if problem := find_old_driver(host, runtime):
         raise Unavailable(problem)
-    results = dict(bench.run_all(work))
+    ends = dict(bench.run_all(work))
+    results = {name: end for name, end in ends.items() if not isinstance(end, str)}
     rows = [(name, result.answer) for name, result in results.items()]
     steps = [read_step(name, result, place) for name, result in results.items()]
     return GpuReport(
@@ -80,9 +99,11 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
         host=host,
         runtime=runtime,
         steps=(*steps, read_step("versions", libraries, place)),
-        untried=tuple(
-            (name, str(answer["unavailable"])) for name, answer in rows if answer.get("unavailable")
+        untried=(
+            *_read_reasons(rows, "unavailable"),
+            *((name, end) for name, end in ends.items() if isinstance(end, str)),
         ),
+        inapplicable=tuple(_read_reasons(rows, "inapplicable")),
         measurements=tuple(_read_measurements(rows)),
         versions=versions,
         architectures=_read_architectures(answers.get(work.architectures)),
@@ -110,22 +131,44 @@ class _Bench:
             if isinstance(row, dict) and "question" in row and "value" in row
         }
 
-    def run_all(self, work: GpuRequest) -> Iterator[tuple[str, ProbeAnswer]]:
-        for name in self.list_steps(work):
-            yield name, self.run(_SCRIPTS[work.steps], {"step": name})
-        for name, code in work.snippets.items():
-            yield name, self.run("ask_module", {"module": work.module, "snippet": code})
+    def run_all(self, work: GpuRequest) -> Iterator[tuple[str, ProbeAnswer | str]]:
+        """Take the shipped steps, and then the profile's own, each in a process of its own.
 
-    def list_steps(self, work: GpuRequest) -> tuple[str, ...]:
+        A step that was not tried gives the reason.
+        """
+        hung: list[str] = []
+        stopped = ""
+        for name, end in take_steps(
+            partial(self.take, work), self.list_steps(work), self.place.timeout
+        ):
+            hung += [name] * (not isinstance(end, str) and end.outcome is Ending.HUNG)
+            stopped = end if isinstance(end, str) else ""
+            yield name, end
+        for name, code in work.snippets.items():
+            if reason := stopped or find_stop(hung):
+                yield name, reason
+                continue
+            result = self.run("ask_module", {"module": work.module, "snippet": code})
+            hung += [name] * (result.outcome is Ending.HUNG)
+            yield name, result
+
+    def take(
+        self, work: GpuRequest, request: Mapping[str, object], stages: Mapping[str, float]
+    ) -> ProbeAnswer:
+        """Run the script with several steps: as long as they all may take together."""
+        conditions = replace(self.conditions, stages=stages)
+        timeout = sum(stages.values())
+        return self.place.run(_SCRIPTS[work.steps], request, timeout=timeout, conditions=conditions)
+
+    def list_steps(self, work: GpuRequest) -> tuple[GpuStep, ...]:
         if not work.steps:
             return ()
-        result = self.run(_SCRIPTS[work.steps], {"list": True})
-        names = result.answer.get("steps")
-        if not isinstance(names, list):
-            raise GatherError(f"the steps for {work.steps} cannot be listed: {result.detail}")
-        if unknown := sorted(set(work.leave_out).difference(names)):
-            raise ProfileError(f"probes.gpu.leave_out: no step {unknown[0]!r}")
-        return tuple(name for name in names if name not in work.leave_out)
+        steps = read_steps(self.run(_SCRIPTS[work.steps], {"list": True}))
+        return choose_steps(steps, work.leave_out, thorough=work.thorough)
+
+
+def _read_reasons(rows: list[tuple[str, Mapping[str, Any]]], key: str) -> Iterator[tuple[str, str]]:
+    return ((name, str(answer[key])) for name, answer in rows if answer.get(key))
 
 
 def _read_measurements(rows: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Measurement]:

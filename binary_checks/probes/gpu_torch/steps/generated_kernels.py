@@ -1,0 +1,80 @@
+"""Steps of torch.compile, which has code made for the device while it runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sysconfig
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def compilation(bench: Any) -> dict[str, Any]:
+    """A function compiled in three precisions, and its gradient in one."""
+    return find_lack(bench) or compile_all(bench, ("float32", "float16", "float64"), "default")
+
+
+def max_autotune(bench: Any) -> dict[str, Any]:
+    """The same with ``mode="max-autotune"``, which tries several kernels for each product."""
+    return find_lack(bench) or compile_all(bench, ("float32", "float16"), "max-autotune")
+
+
+def find_lack(bench: Any) -> dict[str, Any]:
+    """Say why nothing can be compiled here: the package requires no Triton, or the host has no C.
+
+    Triton compiles the call of its kernels with a C compiler; on Windows it has its own.
+    """
+    if not bench.on_cpu and importlib.util.find_spec("triton") is None:
+        return {"inapplicable": "torch.compile for a GPU needs triton, which is not installed"}
+    names = ("g++", "clang++", "c++", "cl") if bench.on_cpu else ("gcc", "clang")
+    own = os.environ.get("CXX" if bench.on_cpu else "CC", names[0])
+    if (bench.on_cpu or os.name != "nt") and not any(map(shutil.which, (own,) + names)):
+        lack = "torch.compile needs a C compiler (%s, or CC), and the host has none"
+        return {"unavailable": lack % " or ".join(names)}
+    header = os.path.join(sysconfig.get_path("include"), "Python.h")
+    if os.name != "nt" and not os.path.exists(header):
+        return {"unavailable": "torch.compile needs Python.h, and this interpreter has none"}
+    return {}
+
+
+def compute(x: Any) -> Any:
+    """What is compiled: work on each element, which becomes one kernel, and a product."""
+    return (x.sin() + x @ x).relu()
+
+
+def compile_all(bench: Any, dtypes: tuple[str, ...], mode: str) -> dict[str, Any]:
+    """Compile in each precision, and compare with the CPU's result of what was not compiled.
+
+    As a full graph: what cannot be compiled raises, and is not run as it stands.
+    """
+    torch, measured = bench.torch, {}
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no processes beside, each with its torch
+    for name in dtypes:
+        dtype = getattr(torch, name)
+        a = torch.randn(64, 64).to(dtype)
+        try:
+            torch._dynamo.reset()
+            compiled = torch.compile(compute, mode=mode, fullgraph=True)
+            if name == "float32":
+                found = bench.differentiate(compiled, a.to(bench.device))
+            else:
+                found = [compiled(a.to(bench.device))]
+        except RuntimeError as error:
+            if "not supported on Python" in str(error):
+                return {"inapplicable": str(error)}
+            raise
+        bench.wait()
+        expected = bench.differentiate(compute, a.double())
+        for key, result, wanted in zip((name, name + " gradients"), found, expected):
+            measured[key] = bench.compare(result, wanted)
+    return {"measured": measured}
+
+
+STEPS = (
+    # seconds on a healthy GPU, and those after which it hangs
+    (compilation, 20, 120),
+    (max_autotune, 60, 300, "alone", "thorough"),
+)

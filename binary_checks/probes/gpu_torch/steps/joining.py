@@ -1,0 +1,61 @@
+"""Steps that join a device to others: NCCL in one process, and files without the CPU between."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def nccl(bench: Any) -> dict[str, Any]:
+    """All-reduce in a group of one process: NCCL starts, finds its device, and leaves."""
+    torch = bench.torch
+    distributed = torch.distributed
+    if not distributed.is_available():
+        return {"inapplicable": "torch is built without torch.distributed here"}
+    if not bench.on_cpu and not distributed.is_nccl_available():
+        return {"inapplicable": "torch is built without NCCL here"}
+    # One process needs no network, of which a sandbox has nothing but the loopback.
+    os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    where = "file://" + os.path.abspath("group")
+    backend = "gloo" if bench.on_cpu else "nccl"
+    distributed.init_process_group(backend, init_method=where, rank=0, world_size=1)
+    try:
+        a = torch.randn(1000, dtype=torch.float64)
+        found = a.to(bench.device)
+        distributed.all_reduce(found)
+        bench.wait()
+        return {"measured": {"float64": bench.compare(found, a)}}
+    finally:
+        distributed.destroy_process_group()
+
+
+def gds(bench: Any) -> dict[str, Any]:
+    """What is written to a file from the device by cuFile is read back into it."""
+    torch = bench.torch
+    if not getattr(torch._C, "_has_gds", False):
+        return {"inapplicable": "torch is built without cuFile here"}
+    if bench.on_cpu:
+        return {"inapplicable": "cuFile takes no tensor of the CPU"}
+    written = torch.arange(1 << 16, dtype=torch.float64, device=bench.device)
+    read = torch.zeros_like(written)
+    try:
+        file = torch.cuda.gds.GdsFile(os.path.abspath("direct"), os.O_CREAT | os.O_RDWR)
+    except (OSError, RuntimeError) as error:  # a file system without O_DIRECT, or no driver
+        if isinstance(error, RuntimeError) and "cufile" not in str(error).lower():
+            raise
+        return {"unavailable": "no GPUDirect Storage here: " + " ".join(str(error).split())[:200]}
+    file.save_storage(written.untyped_storage())
+    file.load_storage(read.untyped_storage())
+    bench.wait()
+    return {"measured": {"float64": bench.compare(read, written)}}
+
+
+STEPS = (
+    # seconds on a healthy GPU, and those after which it hangs
+    (nccl, 4, 60),
+    (gds, 4, 60, "alone", "thorough"),
+)
