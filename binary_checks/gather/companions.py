@@ -67,7 +67,9 @@ class Shelf:
         others = self.others(source.path)
         if (neighbours := source.neighbours(self._reader)) is not None:
             from binary_checks.gather.required import find_around
+            from binary_checks.loaders.required_packages import sort_out
 
+            others = sort_out(package.claims.requirements, others, target).packages
             around = find_around(package, neighbours, target, others)
             # What is not there is lacking: nobody is to give it besides.
             return Company((*others, *around), ())

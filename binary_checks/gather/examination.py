@@ -118,6 +118,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     )
     source = _find(package, settings, run=run, target=target)
     with closing(shelf), closing(Facts(source, settings, shelf)) as facts:
+        facts.environment.expected = run
         yield Examination(
             node=one_line(source.label),
             spelled=source.label,

@@ -11,6 +11,7 @@ from binary_checks.declaring import Gatherer, find_gatherers
 from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable, Unavailable
 from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
+from binary_checks.gather.run_environment import RunEnvironment
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.model import InstallReport, Package, ProbeReport
 from binary_checks.model.places import Place
@@ -34,11 +35,13 @@ class Facts:
         self.source, self.settings = source, settings
         self.shelf, self.progress = shelf, progress
         reader = objects.Raised(settings.profile.limit_factor)
+        self.environment = RunEnvironment(self)
         self._given: Mapping[type, Any] = {
             Settings: settings,
             Profile: settings.profile,
             Source: source,
             Shelf: shelf,
+            RunEnvironment: self.environment,
             ReaderSettings: ReaderSettings(reader=reader, progress=progress),
             ObjectReader: reader,
         }

@@ -10,6 +10,7 @@ from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, NoWheelError
 from binary_checks.gather import own_code
 from binary_checks.gather.companions import Shelf
+from binary_checks.gather.run_environment import RunEnvironment, lacks_required
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.knowledge.configurations import configure
 from binary_checks.knowledge.linked_libraries import find_linked
@@ -111,17 +112,38 @@ def find_stated_toolkits(
 
 @gathers(Linkage)
 def simulate_loader(
-    source: Source, package: Package, target: TargetSystem, shelf: Shelf, code: CodeNames
+    source: Source,
+    package: Package,
+    target: TargetSystem,
+    code: CodeNames,
+    environment: RunEnvironment,
 ) -> Linkage:
-    """Find what a loader would, among the package's own files and those of its requirements."""
+    """Find what a loader would, among the package's own files and those of its requirements.
+
+    What those given do not tell, the environment does that the run installs the package into.
+    """
+    shelf = environment.shelf
     linkage = _simulate(source, package, target, shelf)
+    if lacks_required(linkage) and (installed := environment.find_installed(package.name)):
+        refused = linkage.refused
+        linkage = _simulate(source, package, target, shelf, installed)
+        linkage = replace(linkage, refused=refused)
     tried = own_code.find_tried(package, source, linkage)
     return replace(linkage, bystanders=tuple(find_bystanders(package, linkage, code, tried)))
 
 
-def _simulate(source: Source, package: Package, target: TargetSystem, shelf: Shelf) -> Linkage:
-    """Load what there is; and again with what code loads first, where that may matter."""
-    company = shelf.accompany(source, package, target)
+def _simulate(
+    source: Source,
+    package: Package,
+    target: TargetSystem,
+    shelf: Shelf,
+    installed: Source | None = None,
+) -> Linkage:
+    """Load what there is; and again with what code loads first, where that may matter.
+
+    ``installed`` is the same package where others lie beside it.
+    """
+    company = shelf.accompany(installed or source, package, target)
     others, requirements = company.packages, company.requirements
     simulate = partial(loaders.simulate, package, target, others, requirements)
     linkage = simulate()
@@ -129,7 +151,7 @@ def _simulate(source: Source, package: Package, target: TargetSystem, shelf: She
         return linkage
     from binary_checks.gather.loading_order import find_first_loads  # of few packages
 
-    beside = [(item, shelf.open_tree(source, item)) for item in others]
+    beside = [(item, shelf.open_tree(installed or source, item)) for item in others]
     first = find_first_loads(package, roots, source.open, beside, target)
     return simulate(first_loads=first) if first else linkage
 

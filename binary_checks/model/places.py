@@ -102,6 +102,14 @@ class LoaderAnswer:
     lack: str = ""  # why it has no answer
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstalledFolders:
+    """Where on this host a package was installed, with what it requires."""
+
+    site_packages: Path
+    prefix: Path  # of the environment
+
+
 class Place(Protocol):
     """Where a package runs. Nothing in it is reached by a path of the host: the place is asked.
 
@@ -129,6 +137,10 @@ class Place(Protocol):
 
     def demand(self, package: Package) -> None:
         """Install it, and raise Unavailable when it was refused: then there is nothing to run."""
+
+    @property
+    def installed(self) -> InstalledFolders | None:
+        """Where it was installed; None before that, and where its files are not to be read here."""
 
     def apart(self, requires: tuple[str, ...]) -> Place:
         """Give another place like this one, in which these requirements are, too."""

@@ -16,7 +16,13 @@ from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
 from binary_checks.model import InstallReport, Package
 from binary_checks.model.claims import Claims
 from binary_checks.model.place_names import PlaceName
-from binary_checks.model.places import Conditions, LoaderAnswer, ProbeAnswer, TargetPython
+from binary_checks.model.places import (
+    Conditions,
+    InstalledFolders,
+    LoaderAnswer,
+    ProbeAnswer,
+    TargetPython,
+)
 from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.interpreter import identify
 from binary_checks.places.left_behind import hash_file
@@ -90,6 +96,11 @@ class HostPlace:
                 prefix="binary_checks-", ignore_cleanup_errors=True
             )
         return Path(self._folder.name)
+
+    @property
+    def installed(self) -> InstalledFolders | None:
+        """None: whoever installs says where."""
+        return None
 
     def apart(self: _Place, requires: tuple[str, ...]) -> _Place:
         """Another place of this kind, for the package and these requirements."""

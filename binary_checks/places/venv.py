@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import InstallReport, Package, Wheel
-from binary_checks.model.places import TargetPython
+from binary_checks.model.places import InstalledFolders, TargetPython
 from binary_checks.model.requires_dist import applies, demand_names, read_requirement
 from binary_checks.places.given_wheels import describe_given, list_requirements
 from binary_checks.places.host_place import HostPlace, PlaceSettings
@@ -19,6 +19,8 @@ from binary_checks.places.interpreter import require_fit
 from binary_checks.places.left_behind import Differences, compare
 from binary_checks.places.pip_command import make_installer_environment
 from binary_checks.places.processes import run_process
+
+_VENV = "venv"  # the environment's folder, in the place's
 
 
 class FreshPlace(HostPlace):
@@ -38,10 +40,18 @@ class FreshPlace(HostPlace):
             demand_wheels(package, self.settings.given, target)
         return _install(package, target, root, self.settings, self.requires)
 
+    @property
+    def installed(self) -> InstalledFolders | None:
+        """The environment's own folders."""
+        if self._target is None:
+            return None
+        prefix = self.folder.resolve() / _VENV
+        return InstalledFolders(site_packages=self.site_packages, prefix=prefix)
+
 
 def _make_venv(python: Path, root: Path, timeout: float) -> Path:
     """Make the environment with the standard library's venv, which needs no seed packages."""
-    command = (python, "-I", "-m", "venv", "--without-pip", root / "venv")
+    command = (python, "-I", "-m", "venv", "--without-pip", root / _VENV)
     (root / "empty").mkdir()
     try:
         ended = run_process(
@@ -54,7 +64,7 @@ def _make_venv(python: Path, root: Path, timeout: float) -> Path:
         last = ended.stderr.strip().rpartition("\n")[2] or silent
         raise GatherError(f"{python}: cannot make a virtual environment: {last}")
     names = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
-    made = root.joinpath("venv", *names)
+    made = root.joinpath(_VENV, *names)
     if not made.exists():
         raise GatherError(f"{python}: not a Python: it made no virtual environment")
     return made

@@ -80,6 +80,13 @@ def pytest_collection_modifyitems(
         config.hook.pytest_deselected(items=runtime)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let linkage be judged in the environments of those packages that the run installs anyway."""
+    for item in session.items:
+        if isinstance(item, CheckItem) and item.check.runs_package:
+            item.package.examination.facts.environment.expected = True
+
+
 def _runs_package(item: pytest.Item) -> bool:
     return isinstance(item, CheckItem) and item.check.runs_package
 

@@ -1,0 +1,149 @@
+"""What a run installs beside a package answers for it what nobody has given."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from binary_checks import places
+from binary_checks.errors import GatherError
+from binary_checks.gather.companions import Shelf
+from binary_checks.gather.facts import Facts
+from binary_checks.gather.settings import Settings
+from binary_checks.model import InstallReport, Linkage, Package
+from binary_checks.model.places import InstalledFolders
+from binary_checks.places.host_place import PlaceSettings
+from binary_checks.places.venv import FreshPlace
+from binary_checks.sources.file import FileSource
+from fixtures.build_elf import ElfSymbol, build_elf
+from fixtures.build_wheel import build_wheel
+from fixtures.installation import find_site, install_by_hand
+
+NATIVE = "demo/_native.cpython-311-x86_64-linux-gnu.so"
+ANY = ("py3-none-manylinux_2_17_x86_64",)
+
+
+class HandMade(FreshPlace):
+    """An environment into which wheels are unpacked, and no interpreter is asked."""
+
+    wheels: tuple[Path, ...] = ()
+    broken = ""
+    installs = 0
+
+    def _install(self, package: Package) -> InstallReport:
+        type(self).installs += 1
+        if self.broken:
+            raise GatherError(self.broken)
+        for wheel in self.wheels:
+            install_by_hand(wheel, self.folder, rows=())
+        return InstallReport(python="CPython 3.11", installer="hand")
+
+    @property
+    def installed(self) -> InstalledFolders:
+        return InstalledFolders(site_packages=find_site(self.folder), prefix=self.folder)
+
+
+def runtime(folder: Path, version: str = "1.0", *names: str) -> Path:
+    library = build_elf(soname="libx.so.1", exports=tuple(map(ElfSymbol, names)))
+    members = {"x/libx.so.1": library}
+    return build_wheel(folder, name="x-runtime", version=version, members=members, tags=ANY)
+
+
+def judged(folder: Path, *imports: str) -> Path:
+    native = build_elf(
+        needed=("libx.so.1",),
+        runpath="$ORIGIN/../x",
+        exports=(ElfSymbol("PyInit__native"),),
+        imports=tuple(map(ElfSymbol, imports)),
+    )
+    members: dict[str, str | bytes] = {"demo/__init__.py": "", NATIVE: native}
+    return build_wheel(folder / "dist", members=members, requires=("x-runtime",))
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> type[HandMade]:
+    class OfThisTest(HandMade):
+        pass
+
+    def choose(package: Package, settings: PlaceSettings) -> HandMade:
+        return OfThisTest(settings)
+
+    monkeypatch.setattr(places, "choose_place", choose)
+    return OfThisTest
+
+
+def link(wheel: Path, *given: Path, expected: bool = True) -> Linkage:
+    facts = Facts(FileSource(path=wheel), Settings(python=Path(sys.executable)), Shelf(given))
+    facts.environment.expected = expected
+    linkage = facts.get(Linkage)
+    facts.close()
+    return linkage
+
+
+def resolve(linkage: Linkage) -> str:
+    """What the one need came to, or else who may have it."""
+    (edge,) = linkage.edges
+    return linkage.show(edge.resolved) if edge.resolved else " ".join(edge.may_come_with)
+
+
+def test_a_library_that_was_installed_beside_is_found_there(
+    tmp_path: Path, place: type[HandMade]
+) -> None:
+    wheel = judged(tmp_path, "x_run")
+    place.wheels = (wheel, runtime(tmp_path, "1.0", "x_run"))
+    linkage = link(wheel)
+    assert resolve(linkage) == "wheel:x-runtime:x/libx.so.1"
+    assert (linkage.requirements_given, linkage.unexplored, linkage.unresolved) == (True, (), ())
+    assert place.installs == 1
+
+
+def test_a_symbol_that_it_lacks_is_undefined(tmp_path: Path, place: type[HandMade]) -> None:
+    wheel = judged(tmp_path, "x_run", "x_lost")
+    place.wheels = (wheel, runtime(tmp_path, "1.0", "x_run"))
+    assert [item.name for item in link(wheel).unresolved] == ["x_lost"]
+
+
+def test_nothing_is_installed_for_that_alone(tmp_path: Path, place: type[HandMade]) -> None:
+    wheel = judged(tmp_path)
+    place.wheels = (wheel, runtime(tmp_path))
+    linkage = link(wheel, expected=False)
+    assert (resolve(linkage), linkage.requirements) == ("x-runtime", ("x-runtime",))
+    assert place.installs == 0
+
+
+def test_nor_where_what_was_given_tells_it(tmp_path: Path, place: type[HandMade]) -> None:
+    wheel, given = judged(tmp_path, "x_run"), runtime(tmp_path / "given", "2.0", "x_run")
+    place.wheels = (wheel, runtime(tmp_path, "1.0"))
+    assert resolve(link(wheel, given)) == "wheel:x-runtime:x/libx.so.1"
+    assert place.installs == 0
+
+
+def test_where_installing_fails_the_answer_stays_open(
+    tmp_path: Path, place: type[HandMade]
+) -> None:
+    place.broken = "the index is down"
+    wheel = judged(tmp_path, "x_run")
+    linkage = link(wheel)
+    assert (resolve(linkage), linkage.requirements) == ("x-runtime", ("x-runtime",))
+    assert [item.reason for item in linkage.unexplored] == ["libx.so.1 is not found"]
+    assert place.installs == 1
+
+
+def test_a_package_given_in_a_version_that_does_not_fit_is_replaced_and_told_of(
+    tmp_path: Path, place: type[HandMade]
+) -> None:
+    native = build_elf(needed=("libx.so.1",), runpath="$ORIGIN/../x", imports=(ElfSymbol("x_run"),))
+    wheel = build_wheel(tmp_path / "dist", members={NATIVE: native}, requires=("x-runtime>=2",))
+    place.wheels = (wheel, runtime(tmp_path, "2.0", "x_run"))
+    linkage = link(wheel, runtime(tmp_path / "given", "1.0"))
+    assert (resolve(linkage), linkage.unresolved) == ("wheel:x-runtime:x/libx.so.1", ())
+    assert linkage.refused == ("x-runtime 1.0, where x-runtime>=2 is required",)
+
+
+def test_what_is_not_even_installed_is_missing(tmp_path: Path, place: type[HandMade]) -> None:
+    wheel = judged(tmp_path)
+    place.wheels = (wheel,)
+    linkage = link(wheel)
+    assert (resolve(linkage), linkage.requirements) == ("", ())
