@@ -9,7 +9,12 @@ import pytest
 from binary_checks.model import DeviceFile, ElfFile, Format, Kind
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, FAMILY, LTO, PTX, VARIANT, ZSTD, container, entry
-from fixtures.samples import FOLDER, expected_device_code, read_fatbin_sample
+from fixtures.samples import (
+    FOLDER,
+    expected_device_code,
+    expected_device_details,
+    read_fatbin_sample,
+)
 from fixtures.samples.fatbin_recipes import FILES
 from tests.objects.device_codes import entries, groups, read_device
 
@@ -166,7 +171,14 @@ def test_a_loose_cubin_says_how_it_was_compiled(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [("sm_80.cubin", "sass sm_80"), ("sm_90a.cubin", "sass sm_90?")]
+    ("name", "target"),
+    [
+        ("sm_80.cubin", "sass sm_80"),
+        ("sm_90.cubin", "sass sm_90"),  # an attribute tells code for one GPU alone
+        ("sm_90a.cubin", "sass sm_90a"),
+        ("sm_100f.cubin", "sass sm_100?"),  # not f from none
+        ("12.9_sm_120.cubin", "sass sm_120?"),  # it has no such attribute
+    ],
 )
 def test_without_that_its_suffix_is_undetermined(name: str, target: str) -> None:
     content = read_fatbin_sample(name).replace(b".note.nv.tkinfo", b".note.nv.others")
@@ -187,3 +199,11 @@ def test_flags_of_a_cubin_count_by_its_abi(version: int, flags: int, target: str
     content[8] = version
     struct.pack_into("<I", content, 48, flags)
     assert entries(read_device(bytes(content))) == {target: 1}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in expected_device_details() if name.endswith(".cubin")]
+)
+def test_the_suffix_of_a_loose_cubin_is_what_ptxas_was_asked_for(name: str) -> None:
+    (expected,) = expected_device_details()[name]
+    assert entries(read_device(read_fatbin_sample(name))) == {f"sass {expected['architecture']}": 1}

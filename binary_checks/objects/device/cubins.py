@@ -124,8 +124,9 @@ class _Table:
         return self._names.startswith(beginning, row.name)
 
     def notes(self) -> Iterator[Section]:
-        """The sections of notes, as the reader of ELF files has them."""
-        notes = [row for row in self.rows if row.type == SHT_NOTE]
+        """The sections that prove a suffix, as the reader of ELF files has them."""
+        rows = self.rows
+        notes = [r for r in rows if r.type == SHT_NOTE or self.is_named(r, b".nv.compat\0")]
         if len(notes) > _MOST_NOTES:
             raise TooLarge(f"a cubin with {len(notes)} notes; at most {_MOST_NOTES} are read")
         for row in notes:

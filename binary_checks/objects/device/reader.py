@@ -7,6 +7,8 @@ for its one target.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from struct import Struct
 from typing import Final
 
 from binary_checks.model import (
@@ -36,6 +38,11 @@ EM_AMDGPU: Final = 224
 _ABI_VERSION = 8  # its offset in the file
 _FIRST_WITH_SUFFIX = 90  # no older architecture has variants
 _NOTE = ".note.nv.tkinfo"  # how ptxas was called
+_COMPATIBILITY = ".nv.compat"  # attributes of CUDA 13: format, number, and a value of 2 bytes
+_ATTRIBUTE = Struct("<BBH")
+_SIZED = 4  # the format of an attribute whose value is the size of what follows
+_OF_ONE_GPU = 9  # cuobjdump: EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET
+_FIRST_OF_FAMILY = 100  # no older architecture has the suffix f
 _LONGEST_NOTE = 1 << 16
 _ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
@@ -79,8 +86,8 @@ def read_cubin_target(
     """The architecture of a cubin.
 
     The flags of ABI 7 have a bit for the suffix ``a``. Those of ABI 8 have one that ptxas 12.9 sets
-    and 13.5 does not, and none for ``f``: without it the note that says how ptxas was called is
-    the only proof.
+    and 13.5 does not, and none for ``f``: then the note that says how ptxas was called is proof,
+    and without it an attribute that is 1 for ``a``, 0 for ``f`` and for none.
     """
     (version,) = source.read(_ABI_VERSION, 1)
     if version == 7:
@@ -97,12 +104,29 @@ def read_cubin_target(
 def _read_suffix(source: ByteSource, sections: tuple[Section, ...], number: int) -> str:
     """What ptxas was told, "?" where that is not there, not of one mind, or too long to be read."""
     told: set[bytes] = set()
-    for section in sections:
-        if section.name == _NOTE and section.offset + section.size <= source.size:
-            if section.size > _LONGEST_NOTE:
-                return "?"
-            note = source.read(section.offset, section.size)
-            told.update(_ASKED.findall(note))
+    for note in _read_all(source, sections, _NOTE):
+        told.update(_ASKED.findall(note) if note else (b"?",))
     if len(told) == 1 and (text := told.pop().decode()).rstrip("af") == str(number):
         return text.removeprefix(str(number))
-    return "?"
+    marks = {mark for each in _read_all(source, sections, _COMPATIBILITY) for mark in _marks(each)}
+    if marks == {1}:
+        return "a"
+    return "" if marks == {0} and number < _FIRST_OF_FAMILY else "?"
+
+
+def _read_all(source: ByteSource, sections: tuple[Section, ...], name: str) -> Iterator[bytes]:
+    """The contents of the sections of that name; b"" of one that is too long to be read."""
+    for section in sections:
+        if section.name == name and section.offset + section.size <= source.size:
+            short = section.size <= _LONGEST_NOTE
+            yield source.read(section.offset, section.size) if short else b""
+
+
+def _marks(attributes: bytes) -> Iterator[int]:
+    """Whether the code is for one GPU alone: the values of that attribute."""
+    at = 0
+    while at + _ATTRIBUTE.size <= len(attributes):
+        form, number, value = _ATTRIBUTE.unpack_from(attributes, at)
+        if number == _OF_ONE_GPU and form != _SIZED:
+            yield value
+        at += _ATTRIBUTE.size + (value if form == _SIZED else 0)
