@@ -27,6 +27,7 @@ from binary_checks.gather.examination import Examination, examine
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.device_details import DeviceDetails
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.profile.reading import Profile, find_profile, load_profile
 from binary_checks.sources import demand_named, expand, is_published
@@ -108,6 +109,7 @@ def _print(facts: Examination, options: argparse.Namespace, separator: _Separato
     """Gather all before anything is printed of it: a document is whole, or is not there."""
     package, linkage = facts.get(Package), _get_linkage(facts)
     configuration, linked = facts.get(BinaryConfiguration), facts.get(LinkedLibraries)
+    details = facts.get(DeviceDetails) if options.device_details else None
     if options.json:
         from binary_checks.documents.facts_reader import DERIVED
         from binary_checks.documents.facts_writer import write_facts
@@ -117,13 +119,13 @@ def _print(facts: Examination, options: argparse.Namespace, separator: _Separato
         derived: dict[str, object] = {name: facts.get(kind) for name, kind in DERIVED.items()}
         separator.next()
         sys.stdout.writelines(
-            write_facts(package, sha256, linkage, derived, symbols=options.symbols)
+            write_facts(package, sha256, linkage, derived, details=details, symbols=options.symbols)
         )
     else:
         from binary_checks.reports.summary import write_summary
 
         separator.next()
-        lines = write_summary(package, linkage, configuration, linked)
+        lines = write_summary(package, linkage, configuration, linked, details)
         _print_summary(chain(lines, _name_origin(facts)))
 
 
@@ -157,6 +159,11 @@ def _inspect_options() -> argparse.ArgumentParser:
     add("packages", metavar="PACKAGE", nargs="+")
     add("--json", action="store_true", help="all facts, of several packages as an array")
     add("--no-symbols", dest="symbols", action="store_false", help="JSON without symbols")
+    add(
+        "--device-details",
+        action="store_true",
+        help="decompress the code for NVIDIA's GPUs: toolkits, PTX versions, kernels",
+    )
     add(
         "--binary-with",
         dest="beside",

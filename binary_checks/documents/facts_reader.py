@@ -57,7 +57,19 @@ DERIVED: Mapping[str, type] = {
     "linked_libraries": LinkedLibraries,
 }
 """Facts that a run derives anew from the rest."""
-_TABLES = ("object_files", "malformed_objects", "unread_objects", "members", "record", "linkage")
+OPTIONAL = frozenset({"record", "device_details", "device_kernels"})
+KERNELS = frozenset({"kernels"})
+"""Of the details of one object, what stands in a table of its own."""
+_TABLES = (
+    "object_files",
+    "malformed_objects",
+    "unread_objects",
+    "members",
+    "record",
+    "device_details",
+    "device_kernels",
+    "linkage",
+)
 _WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _EDGE = ("path", "architecture", "needed", "resolved", "rule")
@@ -179,7 +191,7 @@ def _restore(rows: _Rows, reading: WantedFacts) -> Statement:
     if rows.next():
         raise OddityError(f"line {rows.number}: something follows the end")
     for name in _TABLES:
-        if tables[name] is None and name != "record":
+        if tables[name] is None and name not in OPTIONAL:
             raise OddityError(f"no table {name!r}")
     derived = {name: _restore_derived(name, heads[name]) for name in DERIVED}
     statement = _assemble(heads["package"], tables, record=reading.record)
@@ -230,6 +242,8 @@ def _make_parsers(reading: WantedFacts, *, symbols: bool) -> dict[str, Callable[
         "unread_objects": record_decoder(UnreadObject),
         "members": _restore_member,
         "record": record_decoder(RecordRow) if reading.record else None,
+        "device_details": None,  # a run that asks for them reads them anew
+        "device_kernels": None,
         "linkage": _restore_edge if reading.edges else _demand_edge,
     }
 

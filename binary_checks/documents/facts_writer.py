@@ -8,7 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 from binary_checks.documents.encoding import dump, dump_rows, encode_fields
-from binary_checks.documents.facts_reader import DERIVED, DOUBTS, LEFT_OUT, SCHEMA, WRITER
+from binary_checks.documents.facts_reader import (
+    DERIVED,
+    DOUBTS,
+    KERNELS,
+    LEFT_OUT,
+    SCHEMA,
+    WRITER,
+)
 from binary_checks.model import (
     Distribution,
     Linkage,
@@ -17,21 +24,24 @@ from binary_checks.model import (
     SymbolTable,
     hash_record,
 )
+from binary_checks.model.device_details import DeviceDetails
 
 _SYMBOLS = ("imports", "exports")
 
 
-def write_facts(
+def write_facts(  # noqa: PLR0913
     package: Package,
     sha256: str,
     linkage: Linkage | None,
     derived: Mapping[str, object] = MappingProxyType({}),
     *,
+    details: DeviceDetails | None = None,
     symbols: bool,
 ) -> Iterator[str]:
     """The document in pieces: one object file at a time, whatever the package's size.
 
-    ``derived`` are facts by their names in the document. Every row is a line, by which the
+    ``derived`` are facts by their names in the document, ``details`` those of device code where
+    they were asked for. Every row is a line, by which the
     restoration reads them, one at a time too.
     """
     yield "{\n"
@@ -49,6 +59,11 @@ def write_facts(
     yield from _table("members", map(encode_fields, package.members))
     record = package.record if isinstance(package, Distribution) else None
     yield from _table("record", map(encode_fields, record)) if record is not None else ()
+    if details is not None:
+        yield from _table(
+            "device_details", (encode_fields(item, KERNELS) for item in details.objects)
+        )
+        yield from _table("device_kernels", _kernels(details))
     yield from _table("linkage", _edges(linkage) if linkage else (), end="")
     yield "}\n"
 
@@ -88,6 +103,12 @@ def _object(item: ObjectFile, *, symbols: bool) -> dict[str, Any]:
         if symbols and len(table):
             facts[name] = sorted((encode_fields(symbol) for symbol in table), key=dump)
     return facts
+
+
+def _kernels(details: DeviceDetails) -> Iterator[dict[str, Any]]:
+    for item in details.objects:
+        for kernel in item.kernels:
+            yield {"path": item.path, **encode_fields(kernel)}
 
 
 def _edges(linkage: Linkage) -> Iterator[dict[str, Any]]:

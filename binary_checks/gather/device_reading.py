@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -30,7 +30,7 @@ from binary_checks.objects.device.entries import DeviceEntry
 from binary_checks.objects.device.ptx import read_ptx
 from binary_checks.objects.device.walk import Rest
 from binary_checks.objects.device_listing import list_entries
-from binary_checks.objects.limits import raised
+from binary_checks.objects.limits import raised, raised_by
 
 _MOST_UNPACKED: Final = 32 << 30  # bytes of one package; cuDNN's engines come to some 6 billion
 _MOST_READ: Final = 2 << 30  # bytes of their symbols and attributes
@@ -40,23 +40,31 @@ _MOST_REASONS: Final = 64  # of one object, told apart
 _READ: Final = (DeviceKind.SASS, DeviceKind.PTX)
 
 
-def gather_details(package: Package, open_tree: Callable[[], Tree]) -> DeviceDetails:
+def gather_details(
+    package: Package, open_tree: Callable[[], Tree], limit_factor: int = 1
+) -> DeviceDetails:
     """Read the inside of all device code of a package, whose members that tree has.
+
+    So many times as much is read as usual.
 
     Raises PackageError where the package cannot be opened again, GatherError where there is no
     room.
     """
+    with raised_by(limit_factor):
+        found = list(_read_all(package, open_tree))
+    places = {item.path: place for place, item in enumerate(package.objects)}
+    return DeviceDetails(objects=tuple(sorted(found, key=lambda each: places[each.path])))
+
+
+def _read_all(package: Package, open_tree: Callable[[], Tree]) -> Iterator[ObjectDetails]:
     budget = _Budget()
-    found: list[ObjectDetails] = []
     for item, source in open_carriers(package, open_tree):
         details = _Details(item.path, budget)
         if isinstance(source, Unavailable):
             details.refuse(0, source)
         else:
             details.read_all(source)
-        found.append(details.conclude())
-    places = {item.path: place for place, item in enumerate(package.objects)}
-    return DeviceDetails(objects=tuple(sorted(found, key=lambda each: places[each.path])))
+        yield details.conclude()
 
 
 class _Budget:

@@ -204,11 +204,11 @@ def read_python(package: Distribution, source: Source) -> PythonModules:
 
 
 @gathers(DeviceDetails)
-def read_device_details(package: Package, source: Source) -> DeviceDetails:
+def read_device_details(package: Package, source: Source, profile: Profile) -> DeviceDetails:
     """Decompress the code for NVIDIA's GPUs and say what is in it."""
-    from binary_checks.gather.device_reading import gather_details  # of few runs
+    from binary_checks.gather.device_reading import gather_details  # of few packages
 
-    return gather_details(package, source.open)
+    return gather_details(package, source.open, profile.limit_factor)
 
 
 @gathers(SecondOpinion)

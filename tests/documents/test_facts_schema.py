@@ -13,7 +13,14 @@ import pytest
 from binary_checks import objects, packages
 from binary_checks.documents.facts_schema import describe_facts
 from binary_checks.documents.facts_writer import write_facts
-from binary_checks.model import Package
+from binary_checks.model import DeviceKind, DeviceTarget, Package
+from binary_checks.model.device_details import (
+    CubinGroup,
+    DeviceDetails,
+    DeviceKernel,
+    ObjectDetails,
+    UnreadDeviceCode,
+)
 from fixtures.build_wheel import build_wheel
 from fixtures.documentation import FACTS
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
@@ -55,6 +62,28 @@ def test_the_objects_of_every_format_fit() -> None:
     document = facts(wheel(objects=made))
     SCHEMA.validate(document)
     assert [row["format"] for row in document["object_files"]] == ["ELF", "Mach-O", "PE"]
+
+
+def test_the_inside_of_device_code_fits_where_it_was_asked_for() -> None:
+    kernel = DeviceKernel(name="k", architecture="sm_90", registers=8, stack=0)
+    cubins = (CubinGroup(target=DeviceTarget(kind=DeviceKind.SASS), toolkit="13.2"),)
+    unread = (UnreadDeviceCode(offset=1, count=2, reason="cut", broken=True),)
+    item = ObjectDetails(path="demo/a.so", cubins=cubins, kernels=(kernel,), unread=unread)
+    details = DeviceDetails(objects=(item,))
+    text = "".join(write_facts(wheel(), "ab" * 32, None, details=details, symbols=True))
+    document = json.loads(text)
+    SCHEMA.validate(document)
+    assert document["device_details"] == [
+        {
+            "path": "demo/a.so",
+            "cubins": [{"target": {"kind": "sass"}, "toolkit": "13.2"}],
+            "unread": [{"offset": 1, "count": 2, "reason": "cut", "broken": True}],
+        }
+    ]
+    assert document["device_kernels"] == [
+        {"path": "demo/a.so", "name": "k", "architecture": "sm_90", "registers": 8, "stack": 0}
+    ]
+    assert "device_details" not in facts(wheel())
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from binary_checks.knowledge.device_containers import (
     tell_unread,
 )
 from binary_checks.knowledge.unloaded_objects import find_unread
-from binary_checks.model import DeviceKind, Finding, Level, Package, Problem
+from binary_checks.model import DeviceKind, Finding, Level, NotInspected, Package, Problem
+from binary_checks.model.device_details import DeviceDetails
 
 
 @check
@@ -165,6 +166,38 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
                 "GPU runtime may find no kernel in it",
             )
         yield from tell_gaps(item, item.device_containers)
+
+
+@check
+def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Finding]:
+    """GPU code of a file does not decompress, or is not what its container says.
+
+    Every cubin and every text of PTX for NVIDIA's GPUs is decompressed, to no more than its head
+    claims, and its own tables are read. That takes the extra ``binary-checks[device]``; without it
+    compressed code is not inspected. ``binary-checks inspect --device-details`` lists what is read.
+
+    Why: the container's heads may be sound while the code behind them is truncated or overwritten.
+    The driver decompresses it when the first kernel of that source file is launched, and fails.
+    Fix: look for a step after the device linker that damaged the file: a truncated copy or download
+    cache, a tool that rewrites sections; otherwise rebuild it.
+    Level: the code fails on the GPU that it was compiled for.
+    """
+    carriers = tuple(find_carriers(package))
+    absent = "no device code in the package"
+    yield from find_unread(package, found=bool(carriers), absent=absent, formats=FORMATS)
+    if carriers and not details.objects:
+        raise NotApplicable("no code for NVIDIA's GPUs in the package")
+    for item in details.objects:
+        for group in item.unread:
+            first = "" if group.count == 1 else "first "
+            plural = "entry" if group.count == 1 else "entries"
+            place = f"{group.count:,} {plural} of device code, {first}at offset {group.offset}"
+            if group.broken:
+                sentence = f"has {place}, that the GPU driver cannot load: {group.reason}"
+                yield Problem(path=item.path, sentence=sentence)
+            else:
+                sentence = f"{place}: {group.reason}"
+                yield NotInspected(path=item.path, sentence=sentence, too_large=group.too_large)
 
 
 @check(enabled=False, level=Level.WARNING)

@@ -20,8 +20,10 @@ from binary_checks.knowledge.inventory import (
 from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags
 from binary_checks.model import Distribution, Linkage, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.device_details import DeviceDetails
 from binary_checks.model.extensions import is_extension
 from binary_checks.model.linking import LinkedLibraries
+from binary_checks.reports.summary.device_insides import write_insides
 from binary_checks.reports.summary.gpu_tables import list_architectures, write_gpu_code
 from binary_checks.wording.configuration_texts import describe_configuration, describe_linked
 
@@ -37,6 +39,7 @@ def write_summary(
     linkage: Linkage | None = None,
     configuration: BinaryConfiguration | None = None,
     linked: LinkedLibraries | None = None,
+    details: DeviceDetails | None = None,
 ) -> Iterator[str]:
     """The account in lines, without their ends; without a linkage, without what is needed."""
     kinds = Counter(f"{item.format} {item.kind.value}" for item in package.objects)
@@ -59,6 +62,8 @@ def write_summary(
     for unread in package.unread:
         yield f"not read: {unread.path}: {unread.reason}"
     yield from write_gpu_code(package)
+    if details is not None:
+        yield from write_insides(package, details)
 
 
 def _under(heading: str, texts: Iterable[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -114,9 +114,12 @@ def _sort_of(linking: DeviceLinking) -> str:
 
 def _natural(code: DeviceCode) -> tuple[str, list[tuple[int, str]], str]:
     """So that sm_90 stands before sm_100."""
-    parts = _NUMBERS.split(code.architecture)
-    numbers = [(int(part) if part.isdecimal() else -1, part) for part in parts]
-    return code.kind.value, numbers, code.linking.value
+    return code.kind.value, architecture_order(code.architecture), code.linking.value
+
+
+def architecture_order(name: str) -> list[tuple[int, str]]:
+    """A key by which sm_90 stands before sm_100."""
+    return [(int(part) if part.isdecimal() else -1, part) for part in _NUMBERS.split(name)]
 
 
 def _add_up(all_codes: Iterable[Iterable[DeviceCode]]) -> list[DeviceCode]:
@@ -159,8 +162,16 @@ def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
     if all(row[2] == DeviceLinking.WHOLE.value for row in cells[1:]):
         cells = [row[:2] + row[3:] for row in cells]
         words -= 1
+    yield from write_table(cells, left=range(words))
+
+
+def write_table(rows: Iterable[tuple[str, ...]], left: Container[int]) -> Iterator[str]:
+    """Rows in columns as wide as their widest cell; those of ``left`` are set to the left."""
+    cells = list(rows)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        left = (c.ljust(width) for c, width in zip(row[:words], widths[:words], strict=True))
-        right = (c.rjust(width) for c, width in zip(row[words:], widths[words:], strict=True))
-        yield "  " + "  ".join((*left, *right))
+        spelled = (
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield f"  {'  '.join(spelled)}".rstrip()

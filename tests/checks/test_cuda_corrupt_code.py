@@ -1,0 +1,77 @@
+"""GPU code that does not decompress is a problem; what cannot be decompressed here is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.checks.cuda.device_code import corrupt_device_code
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    DeviceCode,
+    DeviceContainers,
+    DeviceKind,
+    DeviceTarget,
+    Finding,
+    NotInspected,
+    Problem,
+)
+from binary_checks.model.device_details import DeviceDetails, ObjectDetails, UnreadDeviceCode
+from fixtures.values import elf_file, wheel
+
+PATH = "demo/libdemo.so"
+TARGET = DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90")
+CARRIER = wheel(
+    objects=(
+        elf_file(
+            PATH,
+            device_code=(
+                DeviceCode(
+                    kind=TARGET.kind,
+                    architecture=TARGET.architecture,
+                    count=1,
+                    bytes=64,
+                    compressed=1,
+                ),
+            ),
+            device_containers=(DeviceContainers(targets=(TARGET,), count=1),),
+        ),
+    )
+)
+
+
+def judge_inside(*unread: UnreadDeviceCode) -> list[Finding]:
+    details = DeviceDetails(objects=(ObjectDetails(path=PATH, unread=unread),))
+    return list(corrupt_device_code(CARRIER, details))
+
+
+def test_code_that_does_not_decompress_is_a_problem() -> None:
+    cut = "it unpacks to 0 bytes where its head claims 27"
+    assert judge_inside(UnreadDeviceCode(offset=64, count=1, reason=cut, broken=True)) == [
+        Problem(
+            path=PATH,
+            sentence="has 1 entry of device code, at offset 64, that the GPU driver cannot load: "
+            + cut,
+        )
+    ]
+    assert judge_inside() == []
+
+
+def test_code_that_cannot_be_decompressed_here_is_not_inspected() -> None:
+    lacking = UnreadDeviceCode(offset=64, count=3, reason="no library", lacking="device")
+    large = UnreadDeviceCode(offset=80, count=1, reason="too many", too_large=True)
+    sentence = "3 entries of device code, first at offset 64: no library"
+    assert judge_inside(lacking, large) == [
+        NotInspected(path=PATH, sentence=sentence),
+        NotInspected(
+            path=PATH,
+            sentence="1 entry of device code, at offset 80: too many",
+            too_large=True,
+        ),
+    ]
+
+
+def test_without_nvidia_code_there_is_nothing_to_decompress() -> None:
+    with pytest.raises(NotApplicable, match="no device code"):
+        list(corrupt_device_code(wheel(objects=(elf_file(),)), DeviceDetails()))
+    with pytest.raises(NotApplicable, match="no code for NVIDIA's GPUs"):
+        list(corrupt_device_code(CARRIER, DeviceDetails()))

@@ -1,0 +1,58 @@
+"""``inspect --device-details`` as a user runs it: the inside of code for GPUs, only if asked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from binary_checks.documents.facts_reader import restore
+from fixtures.build_elf import build_elf
+from fixtures.build_fatbin import ZSTD, compressed_entry, container
+from fixtures.build_wheel import build_wheel
+from fixtures.samples import read_fatbin_sample
+
+pytest.importorskip("zstandard")
+pytest.importorskip("lz4.block")
+
+
+def inspect(folder: Path, *words: str) -> str:
+    fatbin = read_fatbin_sample("toolkit_13.5.fatbin") + read_fatbin_sample("toolkit_11.8.fatbin")
+    fatbin += container(compressed_entry(b"\x28\xb5\x2f\xfd cut", 100, ZSTD))
+    members = {"demo/libdemo.so": build_elf(sections={".nv_fatbin": fatbin})}
+    wheel = build_wheel(folder, members=dict(members))
+    command = [sys.executable, "-m", "binary_checks", "inspect", *words, str(wheel)]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
+def test_the_summary_names_toolkits_drivers_ptx_and_kernels(tmp_path: Path) -> None:
+    shown = inspect(tmp_path, "--device-details")
+    for said in (
+        "machine code of CUDA 11.8: 2 cubins for sm_75, sm_80; runs on driver 450.80.02 and later",
+        "machine code of CUDA 13.5: 2 cubins for sm_75, sm_90a; runs on driver 580 and later",
+        "PTX 7.8: 1 text for sm_80",
+        "PTX 9.5: 1 text for sm_120f",
+        "broken: 1 entry at byte ",
+        "18 kernels of 5 names; 1 spill registers; of 1 their toolkit does not say whether",
+    ):
+        assert said in shown
+
+
+def test_the_document_has_them_in_tables_of_their_own_and_is_read_back(tmp_path: Path) -> None:
+    text = inspect(tmp_path, "--json", "--device-details")
+    document = json.loads(text)
+    (details,) = document["device_details"]
+    assert [group["toolkit"] for group in details["cubins"]] == ["11.8", "13.5", "11.8", "13.5"]
+    assert {row["path"] for row in document["device_kernels"]} == {details["path"]}
+    assert sum(row.get("count", 1) for row in document["device_kernels"]) == 18
+    (tmp_path / "facts.json").write_text(text)
+    assert restore(tmp_path / "facts.json").package.name == "demo"
+
+
+def test_without_the_option_nothing_of_it_is_there(tmp_path: Path) -> None:
+    assert "device_details" not in json.loads(inspect(tmp_path, "--json"))

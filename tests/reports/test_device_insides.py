@@ -1,0 +1,104 @@
+"""The summary of what lies inside device code: toolkits, drivers and the most demanding kernels."""
+
+from __future__ import annotations
+
+from binary_checks.model import DeviceKind, DeviceTarget
+from binary_checks.model.device_details import (
+    CubinGroup,
+    DeviceDetails,
+    DeviceKernel,
+    ObjectDetails,
+    PtxGroup,
+    UnreadDeviceCode,
+)
+from binary_checks.reports.summary import write_summary
+from fixtures.values import elf_file, wheel
+
+
+def cubins(toolkit: str, count: int, *names: str) -> tuple[CubinGroup, ...]:
+    targets = (DeviceTarget(kind=DeviceKind.SASS, architecture=name) for name in names)
+    return tuple(CubinGroup(target=each, toolkit=toolkit, count=count) for each in targets)
+
+
+def kernel(name: str, **facts: int | None) -> DeviceKernel:
+    known = {"registers": 32, "stack": 0, "spill_stores": 0, "spill_loads": 0, **facts}
+    return DeviceKernel(name=name, architecture="sm_90", **known)  # type: ignore[arg-type]
+
+
+def say(item: ObjectDetails) -> list[str]:
+    package = wheel(objects=(elf_file("demo/lib.so"),))
+    details = DeviceDetails(objects=(item,))
+    return list(write_summary(package, details=details))
+
+
+def test_machine_code_stands_by_its_toolkit_with_the_driver_that_runs_it() -> None:
+    item = ObjectDetails(
+        path="demo/lib.so",
+        cubins=(*cubins("13.2", 2, "sm_100", "sm_90a"), *cubins("12.4", 1, "sm_80")),
+    )
+    *_, title, old, new = say(item)
+    assert title == "inside the device code of demo/lib.so:"
+    assert (
+        old == "  machine code of CUDA 12.4: 1 cubin for sm_80; runs on driver 525.60.13 and later"
+    )
+    assert new.startswith(
+        "  machine code of CUDA 13.2: 4 cubins for sm_90a, sm_100; runs on driver "
+    )
+
+
+def test_a_toolkit_that_is_not_stated_is_not_guessed() -> None:
+    *_, line = say(ObjectDetails(path="demo/lib.so", cubins=cubins("", 3, "sm_60")))
+    assert line == "  machine code of a toolkit that is not stated: 3 cubins for sm_60"
+
+
+def test_ptx_stands_by_its_version() -> None:
+    target = DeviceTarget(kind=DeviceKind.PTX, architecture="sm_120")
+    *_, line = say(ObjectDetails(path="x", ptx=(PtxGroup(target=target, version="9.0", count=3),)))
+    assert line.startswith("  PTX 9.0: 3 texts for sm_120")
+
+
+def test_kernels_that_need_most_stand_first_each_name_once() -> None:
+    item = ObjectDetails(
+        path="x",
+        kernels=(
+            kernel("plain"),
+            kernel("spilling", spill_stores=56, spill_loads=1000, stack=64),
+            kernel("spilling", spill_stores=4, spill_loads=4, stack=8),
+            kernel("unknown", spill_stores=None, spill_loads=None, registers=None, stack=16),
+        ),
+    )
+    *_, count, heading, first, second, third = say(item)
+    assert count == (
+        "  4 kernels of 3 names; 2 spill registers; of 1 their toolkit does not say whether"
+    )
+    assert heading.split() == [
+        *("architecture", "registers", "stack", "spilled", "shared", "bytes", "kernel")
+    ]
+    assert first.split() == ["sm_90", "32", "64", "56", "+", "1,000", "0", "0", "spilling"]
+    assert second.split() == ["sm_90", "?", "16", "?", "0", "0", "unknown"]
+    assert third.split() == ["sm_90", "32", "0", "0", "0", "0", "plain"]
+
+
+def test_of_many_kernels_a_few_are_listed_and_long_names_are_cut() -> None:
+    item = ObjectDetails(path="x", kernels=tuple(kernel(f"{n:03}{'x' * 5000}") for n in range(500)))
+    *_, last, more = say(item)
+    assert len(last) < 200
+    assert more == "  and 488 more names; --json has all"
+
+
+def test_what_was_not_read_and_what_is_broken_are_told_apart() -> None:
+    item = ObjectDetails(
+        path="x",
+        unread=(
+            UnreadDeviceCode(offset=64, count=1, reason="cut", broken=True),
+            UnreadDeviceCode(offset=128, count=3, reason="no library", lacking="device"),
+        ),
+    )
+    *_, broken, unread = say(item)
+    assert broken == "  broken: 1 entry at byte 0x40: cut"
+    assert unread == "  not read: 3 entries, the first at byte 0x80: no library"
+
+
+def test_without_the_details_nothing_is_said_of_them() -> None:
+    package = wheel(objects=(elf_file("demo/lib.so"),))
+    assert not any("inside the device code" in line for line in write_summary(package))
