@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import GpuDevice, GpuHost, GpuReport, NotInspected
+from binary_checks.model import Ending, GpuDevice, GpuHost, GpuReport, NotInspected
+
+BUILD, VERSIONS = "the question for its build", "versions"
+"""What a package is asked on a GPU before its steps."""
 
 
 def read_figure(report: GpuReport, step: str, name: str) -> float | None:
@@ -42,6 +45,13 @@ def describe_unusable(devices: Iterable[GpuDevice]) -> Iterator[str]:
     for index, each in enumerate(devices):
         if each.problem:
             yield f"device {index} ({each.name}) is there and cannot be used: {each.problem}"
+
+
+def has_failed_before_steps(report: GpuReport) -> bool:
+    """Whether a process ended badly that was asked for the build, or the versions of libraries."""
+    return any(
+        each.name in (BUILD, VERSIONS) and each.outcome is not Ending.OK for each in report.steps
+    )
 
 
 def spell_host(host: GpuHost, runtime: str = "") -> str:

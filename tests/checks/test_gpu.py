@@ -318,6 +318,13 @@ def test_gpu_libraries_disagree_is_quiet_when_they_agree() -> None:
     assert list(gpu_libraries_disagree(newer, wheel(), NOTHING)) == []
 
 
+@pytest.mark.parametrize("name", ["versions", "the question for its build"])
+def test_versions_that_a_process_died_of_are_a_gap(name: str) -> None:
+    dead = report(Step(name=name, outcome=Ending.HUNG, detail="300 s"))
+    gap = NotInspected(sentence="the process that was asked for them failed")
+    assert list(gpu_libraries_disagree(dead, wheel(), NOTHING)) == [gap]
+
+
 def test_a_version_that_nobody_tells_is_a_gap() -> None:
     silent = loading(compiled="9.1.0")
     assert list(gpu_libraries_disagree(silent, wheel(), NOTHING)) == [

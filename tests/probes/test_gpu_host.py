@@ -142,6 +142,29 @@ def test_a_device_that_gives_no_context_leaves_the_others(
     assert [each.problem for each in host.devices] == ["", problem]
 
 
+def test_after_two_devices_that_hang_no_other_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[list[int]] = []
+
+    def hang(self: FreshPlace, script: str, request: Any, **_: Any) -> ProbeAnswer:
+        asked.append(request["skip"])
+        tried = [index for index in range(8) if index not in request["skip"]]
+        stage = f"the context of device {tried[0]}" if tried else ""
+        answer = {"stage": stage, "status": 0, "library": "l", "devices": [{"name": "X"}] * 8}
+        return ProbeAnswer(
+            answer=answer, outcome=Ending.HUNG if tried else Ending.OK, detail="60 s"
+        )
+
+    monkeypatch.setattr(FreshPlace, "run", hang)
+    host = reader.describe_host(empty_place(), Conditions())
+    assert asked == [[], [0], list(range(8))]
+    assert [each.problem for each in host.devices] == [
+        *["its context does not end within 60 s"] * 2,
+        *["2 others hung before it, and it was not tried"] * 6,
+    ]
+
+
 @compiled
 def test_a_host_whose_devices_all_give_no_context_is_told_with_each(tmp_path: Path) -> None:
     host = describe_host(make_driver(tmp_path, "return 0;", "return device ? 214 : 46;"))

@@ -130,6 +130,30 @@ def test_one_process_takes_the_steps_after_the_host_was_asked(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("script", "step", "asked"),
+    [
+        ("ask_module", "the question for its build", ["gpu_host", "ask_module", "list"]),
+        (
+            "nvidia_libraries",
+            "versions",
+            ["gpu_host", "ask_module", "nvidia_libraries", "list"],
+        ),
+    ],
+)
+def test_where_the_package_hangs_before_its_work_no_step_waits_for_it_again(
+    environment: FilledPlace, stand_in: Any, script: str, step: str, asked: list[str]
+) -> None:
+    hangs = ProbeAnswer(answer={"stage": "import torch"}, outcome=Ending.HUNG, detail="300 s")
+    probes = stand_in(**{script: hangs, "list": listed("first_kernel", "rnn")})
+    work = replace(torch_work(), snippets={"own": Code("1")})
+    report = use_gpu(environment, environment.wheel, work, BUILD)
+    assert [(each.name, each.outcome) for each in report.steps] == [(step, Ending.HUNG)]
+    reason = f"it was not tried: {step} hangs"
+    assert report.untried == (("first_kernel", reason), ("rnn", reason), ("own", reason))
+    assert probes.asked == asked
+
+
 def test_a_build_for_the_cpu_is_not_tried(environment: FilledPlace, stand_in: Any) -> None:
     probes = stand_in(ask_module='{"answers": [{"question": "torch.cuda()", "value": null}]}')
     with pytest.raises(NotApplicable, match=r"torch.cuda\(\) is None: the build is not for CUDA"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.gpu_figures import list_untried
+from binary_checks.knowledge.gpu_figures import has_failed_before_steps, list_untried
 from binary_checks.knowledge.nvidia_versions import (
     compare_expected,
     compare_loaded,
@@ -121,6 +121,9 @@ def gpu_libraries_disagree(
     for sentence in find_untold(report.versions, asked.compiled):
         yield NotInspected(sentence=sentence)
     yield from compare_expected(report.versions, expected)
+    if not report.versions and has_failed_before_steps(report):
+        yield NotInspected(sentence="the process that was asked for them failed")
+        return
     if not report.versions:
         raise NotApplicable("the package loads none of NVIDIA's libraries")
     pins = find_pins(package)

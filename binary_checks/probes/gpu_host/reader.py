@@ -20,7 +20,8 @@ HIDDEN = {_VISIBLE: ""}
 _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 _PASSED_ON = (_VISIBLE, "CUDA_DEVICE_ORDER", _PIPES, "CUDA_MPS_LOG_DIRECTORY", "CC")
 _TIMEOUT = 60.0  # seconds for the driver's own start: ten on hosts with many devices
-_MOST_DEAD = 16  # devices that end the process; each may take as long as that
+_MOST_DEAD = 16  # devices that end the process
+_MOST_HUNG = 2  # devices, each of which takes as long as that
 _CONTEXT = re.compile(r"the context of device (\d{1,4})")
 
 
@@ -33,6 +34,7 @@ def describe_host(place: Place, conditions: Conditions) -> GpuHost:
     conditions = replace(conditions, memory=0)
     timeout = min(place.timeout, _TIMEOUT)
     dead: dict[int, str] = {}
+    hung = 0
     while True:
         request = {"skip": sorted(dead)}
         result = place.run("gpu_host", request, timeout=timeout, conditions=conditions)
@@ -40,6 +42,11 @@ def describe_host(place: Place, conditions: Conditions) -> GpuHost:
         if not killer or int(killer[1]) in dead or len(dead) >= _MOST_DEAD:
             return read_host(result, conditions.variables, dead)
         dead[int(killer[1])] = f"its context {_describe_end(result)}"
+        hung += result.outcome is Ending.HUNG
+        if hung >= _MOST_HUNG:
+            rows = result.answer.get("devices")
+            left = range(int(killer[1]) + 1, len(rows) if isinstance(rows, list) else 0)
+            dead.update(dict.fromkeys(left, f"{hung} others hung before it, and it was not tried"))
 
 
 def find_services(environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.cuda_builds import demand_gpu_build, demand_trace_of_gpu
+from binary_checks.knowledge.gpu_figures import BUILD, VERSIONS
 from binary_checks.model import Ending, GpuHost, GpuReport, LibraryVersions, Measurement, Package
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest, GpuRequest
@@ -33,6 +34,8 @@ from binary_checks.probes.gpu_torch.stepping import (
 from binary_checks.probes.nvidia_libraries.reader import ask_versions
 
 _SCRIPTS = {"torch": "gpu_torch"}
+_NOTHING = ProbeAnswer()
+"""Of a process that there was no need of."""
 
 
 def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
@@ -82,23 +85,29 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
 
 def _use(bench: _Bench, host: GpuHost, work: GpuRequest, build: CudaRequest) -> GpuReport:
     place = bench.place
-    answers = bench.ask(work.module, (build.version, work.architectures))
+    asked = bench.ask(work.module, (build.version, work.architectures))
+    answers = _read_values(asked)
     if build.version in answers and not answers[build.version]:
         value = answers[build.version]
         raise NotApplicable(f"{build.version} is {value!r}: the build is not for CUDA")
-    versions, libraries = ask_versions(place, work.module, build.compiled, bench.conditions)
+    versions: tuple[LibraryVersions, ...] = ()
+    begun = (BUILD, asked)
+    if asked.outcome is not Ending.HUNG:
+        versions, libraries = ask_versions(place, work.module, build.compiled, bench.conditions)
+        begun = (VERSIONS, libraries)
     runtime = str(answers.get(build.version) or _find_runtime(versions))
     if problem := find_old_driver(host, runtime):
         raise Unavailable(problem)
-    ends = dict(bench.run_all(work))
+    hangs = begun[1].outcome is Ending.HUNG
+    ends = dict(bench.run_all(work, f"it was not tried: {begun[0]} hangs" if hangs else ""))
     results = {name: end for name, end in ends.items() if not isinstance(end, str)}
     rows = [(name, result.answer) for name, result in results.items()]
-    steps = [read_step(name, result, place) for name, result in results.items()]
+    steps = [read_step(name, result, place) for name, result in (*results.items(), begun)]
     return GpuReport(
         python=place.target.name,
         host=host,
         runtime=runtime,
-        steps=(*steps, read_step("versions", libraries, place)),
+        steps=tuple(steps),
         untried=(
             *_read_reasons(rows, "unavailable"),
             *((name, end) for name, end in ends.items() if isinstance(end, str)),
@@ -120,27 +129,21 @@ class _Bench:
     def run(self, script: str, request: Mapping[str, object]) -> ProbeAnswer:
         return self.place.run(script, request, conditions=self.conditions)
 
-    def ask(self, module: str, questions: tuple[str, ...]) -> dict[str, Any]:
-        """Give the value of each expression that has one."""
+    def ask(self, module: str, questions: tuple[str, ...]) -> ProbeAnswer:
+        """Evaluate each expression, where there is one."""
         asked = tuple(filter(None, questions))
-        request = {"module": module, "questions": asked}
-        rows = self.run("ask_module", request).answer.get("answers") if asked else None
-        return {
-            str(row["question"]): row["value"]
-            for row in (rows if isinstance(rows, list) else ())
-            if isinstance(row, dict) and "question" in row and "value" in row
-        }
+        return self.run("ask_module", {"module": module, "questions": asked}) if asked else _NOTHING
 
-    def run_all(self, work: GpuRequest) -> Iterator[tuple[str, ProbeAnswer | str]]:
+    def run_all(self, work: GpuRequest, stopped: str) -> Iterator[tuple[str, ProbeAnswer | str]]:
         """Take the shipped steps, and then the profile's own, each in a process of its own.
 
-        A step that was not tried gives the reason.
+        A step that was not tried gives the reason: where there is one before, no step is.
         """
         hung: list[str] = []
-        stopped = ""
-        for name, end in take_steps(
-            partial(self.take, work), self.list_steps(work), self.place.timeout
-        ):
+        steps = self.list_steps(work)
+        yield from ((each.name, stopped) for each in steps if stopped)
+        left = () if stopped else steps
+        for name, end in take_steps(partial(self.take, work), left, self.place.timeout):
             hung += [name] * (not isinstance(end, str) and end.outcome is Ending.HUNG)
             stopped = end if isinstance(end, str) else ""
             yield name, end
@@ -165,6 +168,16 @@ class _Bench:
             return ()
         steps = read_steps(self.run(_SCRIPTS[work.steps], {"list": True}))
         return choose_steps(steps, work.leave_out, thorough=work.thorough)
+
+
+def _read_values(result: ProbeAnswer) -> dict[str, Any]:
+    """Read the value of each expression that has one."""
+    rows = result.answer.get("answers")
+    return {
+        str(row["question"]): row["value"]
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict) and "question" in row and "value" in row
+    }
 
 
 def _read_reasons(rows: list[tuple[str, Mapping[str, Any]]], key: str) -> Iterator[tuple[str, str]]:
