@@ -35,9 +35,10 @@ from binary_checks.model.device_details import DeviceDetails
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
+from binary_checks.model.ptx_links import PtxTexts
 from binary_checks.model.published import Publication, PublishedFile, Release
 from binary_checks.model.python_modules import PythonModules
-from binary_checks.model.requests import BuildsRequest, ReleaseRequest
+from binary_checks.model.requests import BuildsRequest, PtxRequest, ReleaseRequest
 from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
 from binary_checks.model.toolkits import StatedToolkits
 from binary_checks.profile.reading import Profile
@@ -201,6 +202,16 @@ def read_python(package: Distribution, source: Source) -> PythonModules:
     from binary_checks.gather.module_reading import read_modules  # the parser, for such packages
 
     return read_modules(package, source.open)
+
+
+@gathers(PtxTexts)
+def sample_ptx(package: Package, source: Source, request: PtxRequest) -> PtxTexts:
+    """Decompress a sample of the PTX. Raises NotApplicable where there is none."""
+    from binary_checks.gather.ptx_sampling import has_ptx, read_sample  # of few runs
+
+    if not any(map(has_ptx, package.objects)):
+        raise NotApplicable("no PTX in it")
+    return read_sample(package, source.open, request.bytes)
 
 
 @gathers(DeviceDetails)

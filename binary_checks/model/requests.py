@@ -43,6 +43,16 @@ class CudaRequest(Request):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PtxRequest(Request):
+    """How much of the PTX that a package ships is compiled for GPUs that come later."""
+
+    table: ClassVar[str] = "ptx"
+    bytes: int = 20_000_000  # of PTX, each counted once for every target; a million takes 2 s
+    targets: tuple[str, ...] = ()  # "sm_120"; (): the newest of each major from its own on
+    requires: tuple[Code, ...] = ()  # what has nvJitLink, where the package requires none
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GpuRequest(Request):
     """What a package is to do on a GPU, step by step."""
 
@@ -171,6 +181,7 @@ class BuildsRequest(Request):
 
 REQUESTS: tuple[type[Request], ...] = (
     CudaRequest,
+    PtxRequest,
     GpuRequest,
     SnippetRequest,
     ReleaseRequest,

@@ -99,6 +99,7 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
         ("gpu_host", {}, {"stage": ""}),
         ("gpu_torch", {"steps": ["rnn"]}, {"state": "raised", "stage": "import torch"}),
         ("nvidia_libraries", {"module": "json"}, {"state": "finished"}),
+        ("ptx_links", {}, {"state": "finished", "library": ""}),
         (
             "nvrtc_kernels",
             {"module": "json", "load": "json.no", "targets": []},

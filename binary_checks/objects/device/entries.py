@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 
 from binary_checks.errors import BrokenDataError
 from binary_checks.model import DeviceFault, DeviceKind
@@ -24,6 +25,15 @@ class DeviceEntry:
         self.flags = block.stored.flags
         self.offset = block.stored.offset  # of its head, bytes from the start of the file
         self.stored = block.stored.size  # bytes in the file, of all parts together
+        unpacked, stored = block.stored.unpacked_size, block.stored.size
+        whole = stored if unpacked is None else unpacked
+        self.size = whole if part.size is None else part.size  # bytes that it claims to unpack to
+
+    def digest(self) -> bytes:
+        """What tells it from others of other content, without unpacking it."""
+        packed = sha256(self._block.read_stored())
+        packed.update(f"{self.flags} {self._part.start} {self._part.size}".encode())
+        return packed.digest()
 
     def unpack(self, most: int | None = None) -> bytes:
         """The code, or no more than the first ``most`` bytes of it.
@@ -63,6 +73,9 @@ class _Block:
             size = min(size, most)
         packed = self._source.read(stored.start, size)
         return unpack(packed, stored.flags, stored.unpacked_size, most)
+
+    def read_stored(self) -> bytes:
+        return self._source.read(self.stored.start, self.stored.size)
 
     def unpack_all(self) -> bytes:
         if self._unpacked is None:

@@ -1,0 +1,73 @@
+"""Which GPUs a text of PTX may be compiled for, and which of many texts are worth the time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+_SUFFIXES = ("a", "f")
+_RECENT: Final = tuple(f"sm_{n}" for n in (75, 80, 86, 89, 90, 100, 103, 107, 110, 120, 121))
+"""What CUDA 13.5 knows: by it the time is estimated before anything has been asked."""
+
+
+class PtxSize(NamedTuple):
+    """One text that may be chosen."""
+
+    architecture: str  # "sm_90a"
+    size: int  # bytes
+
+
+def find_reachable(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Find which of the known targets PTX for that architecture may be compiled for, in order.
+
+    Plain PTX goes upward; that with the suffix ``a`` to that one GPU, with ``f`` to its family:
+    the GPUs of the same major version from its own on.
+    """
+    own, suffix = _number(architecture), architecture[-1:]
+    numbers = sorted(set(map(_number, known)))
+    if suffix == "a":
+        return (architecture,) if own in numbers else ()
+    if suffix == "f":
+        numbers = [number for number in numbers if number // 10 == own // 10]
+    return tuple(f"sm_{number}" for number in numbers if number >= own > 0)
+
+
+def choose_targets(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Choose the newest that is known of each major version, from its own on."""
+    reachable = find_reachable(architecture, known)
+    newest = {_number(target) // 10: target for target in reachable}
+    return tuple(newest.values())
+
+
+def choose_texts(sizes: Sequence[PtxSize], most: int) -> tuple[int, ...]:
+    """Choose a sample by index: the smallest and the largest in turn, of newer targets first.
+
+    ``most`` are bytes, each counted once for every target that it is compiled for.
+    """
+    order = sorted(
+        range(len(sizes)),
+        key=lambda each: (-_number(sizes[each].architecture), sizes[each].size, each),
+    )
+    chosen, left = [], most
+    for place in _from_both_ends(order):
+        text = sizes[place]
+        cost = text.size * max(1, len(choose_targets(text.architecture, _RECENT)))
+        if cost <= left:
+            chosen.append(place)
+            left -= cost
+    return tuple(sorted(chosen))
+
+
+def _from_both_ends(order: list[int]) -> Iterable[int]:
+    first, last = 0, len(order) - 1
+    while first <= last:
+        yield order[first]
+        if first < last:
+            yield order[last]
+        first, last = first + 1, last - 1
+
+
+def _number(architecture: str) -> int:
+    match = re.fullmatch(r"sm_(\d{1,4})[af]?", architecture)
+    return int(match[1]) if match else 0

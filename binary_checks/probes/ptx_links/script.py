@@ -1,0 +1,169 @@
+"""Finds nvJitLink where the package is installed, and has it make machine code of PTX.
+
+It needs neither a GPU nor a driver for that. Nothing of the package is imported.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import os
+import re
+import sys
+import zlib
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+FILE_NAME = re.compile(
+    r"libnvJitLink(?:[-.][0-9a-f]{8})?\.so\.(\d+)\b.*|nvJitLink_(\d+)_\d+(?:-[0-9a-f]+)?\.dll",
+    re.IGNORECASE,
+)
+# What nvJitLink is given to find out whether it knows a target.
+TRIAL = ".version 6.4\n.target sm_%d\n.address_size 64\n.visible .entry kernel()\n{\nret;\n}\n\0"
+OLDEST = 30, 75  # that CUDA 12 takes, and CUDA 13
+TARGETS = range(50, 200)
+PTX = 2  # NVJITLINK_INPUT_PTX
+MOST_BYTES = 1 << 30  # of a cubin
+MOST_LOG = 1 << 20  # bytes
+SHOWN = 4000  # characters of a log
+HEAD = 64  # bytes of a cubin that say what it is
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def answer_request(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+    """Find the library and ask what it knows, or link what is asked for."""
+    describe, below = process["describe_exception"], request["site_packages"]
+    answer: dict[str, Any] = {"stage": "nvJitLink's start", "library": request.get("library", "")}
+    record(answer)
+    try:
+        if answer["library"]:
+            link_all(Linker(answer["library"]), request["texts"], record, answer)
+        else:
+            find(below, record, answer)
+    except BaseException as error:
+        record.finish(dict(answer, state="raised", detail=describe(error, below)))
+        return
+    record.finish(dict(answer, stage="", state="finished"))
+
+
+def find(below: str, record: Any, answer: dict[str, Any]) -> None:
+    """Find the newest library of the environment, its version, and the targets that it knows."""
+    found = sorted(list_libraries(below), key=lambda each: each[0])
+    if not found:
+        return
+    answer["library"] = found[-1][1]
+    record(answer)
+    linker = Linker(answer["library"])
+    answer["version"] = "%d.%d" % linker.version
+    record(answer)
+    answer["known"] = [target for target in map("sm_%d".__mod__, TARGETS) if linker.knows(target)]
+
+
+def list_libraries(below: str) -> Iterator[tuple[int, str]]:
+    """List its files in site-packages and, as conda has it, beside the interpreter's own."""
+    beside = [os.path.join(sys.prefix, name) for name in ("lib", os.path.join("Library", "bin"))]
+    for root in (below, *beside):
+        for folder, folders, names in os.walk(root):
+            if root != below:
+                folders[:] = []
+            for name in names:
+                match = FILE_NAME.fullmatch(name)
+                if match:
+                    yield int(match.group(1) or match.group(2)), os.path.join(folder, name)
+
+
+class Linker:
+    """One loaded nvJitLink; each of its functions has the version in its name."""
+
+    def __init__(self, path: str) -> None:
+        self.library = ctypes.CDLL(path)
+        self.version = self.find_version(os.path.basename(path))
+
+    def find_version(self, name: str) -> tuple[int, int]:
+        """Find the newest version of its functions; the major one stands in the file's name."""
+        match = FILE_NAME.fullmatch(name)
+        number = (match.group(1) or match.group(2)) if match else "0"
+        major = int(number[:2])
+        for minor in range(99, -1, -1):
+            if hasattr(self.library, "__nvJitLinkCreate_%d_%d" % (major, minor)):
+                return major, minor
+        raise OSError("%s has no nvJitLinkCreate of version %d" % (name, major))
+
+    def call(self, name: str, *arguments: Any) -> int:
+        """Call one of its functions."""
+        return int(self.library["__nvJitLink%s_%d_%d" % ((name,) + self.version)](*arguments))
+
+    def knows(self, target: str) -> bool:
+        """Whether it makes machine code for a target."""
+        oldest = OLDEST[int(target[3:]) >= OLDEST[1]]
+        return "head" in self.link((TRIAL % oldest).encode(), target)
+
+    def link(self, text: bytes, target: str) -> dict[str, Any]:
+        """Make a cubin of PTX, which ends with a NUL: its head, or a status and the log."""
+        handle, option = ctypes.c_void_p(), ("-arch=" + target).encode()
+        options = (ctypes.c_char_p * 1)(option)
+        status = self.call("Create", ctypes.byref(handle), 1, options)
+        if status:
+            return {"stage": "create", "status": status, "log": ""}
+        try:
+            status = self.call("AddData", handle, PTX, text, ctypes.c_size_t(len(text)), b"ptx")
+            if status:
+                return {"stage": "assemble", "status": status, "log": self.read_log(handle)}
+            status = self.call("Complete", handle)
+            if status:
+                return {"stage": "link", "status": status, "log": self.read_log(handle)}
+            return self.read_cubin(handle)
+        finally:
+            self.call("Destroy", ctypes.byref(handle))
+
+    def read_cubin(self, handle: Any) -> dict[str, Any]:
+        """Read the head of what was made."""
+        size = ctypes.c_size_t()
+        status = self.call("GetLinkedCubinSize", handle, ctypes.byref(size))
+        if status or not HEAD <= size.value <= MOST_BYTES:
+            return {"stage": "cubin", "status": status, "log": "%d bytes" % size.value}
+        cubin = ctypes.create_string_buffer(size.value)
+        status = self.call("GetLinkedCubin", handle, cubin)
+        if status:
+            return {"stage": "cubin", "status": status, "log": ""}
+        return {"head": cubin.raw[:HEAD].hex()}
+
+    def read_log(self, handle: Any) -> str:
+        """Read what it wrote about its errors."""
+        size = ctypes.c_size_t()
+        if self.call("GetErrorLogSize", handle, ctypes.byref(size)):
+            return ""
+        if not 0 < size.value <= MOST_LOG:
+            return "a log of %d bytes" % size.value
+        log = ctypes.create_string_buffer(size.value + 1)
+        self.call("GetErrorLog", handle, log)
+        return log.value.decode("utf-8", "replace")[:SHOWN]
+
+
+def link_all(linker: Linker, texts: list[Any], record: Any, answer: dict[str, Any]) -> None:
+    """Link each text for each of its targets; record before each which one it is."""
+    answer["links"] = []
+    for index, row in enumerate(texts):
+        packed, size = base64.b64decode(row["packed"]), row["size"]
+        text = zlib.decompressobj().decompress(packed, size) + b"\0"
+        for target in row["targets"]:
+            answer["current"] = [index, target]
+            record(answer)
+            answer["links"].append(dict(linker.link(text, target), text=index, target=target))
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    recorder = functions["open_recorder"]()
+    answer_request(recorder.request, functions, recorder)
