@@ -25,6 +25,7 @@ from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.conda_packages import GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.ptx_links import PtxTexts
 from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
@@ -79,6 +80,7 @@ GATHERED = (
     BinaryConfiguration,
     LinkedLibraries,
     StatedToolkits,
+    PtxTexts,
 )
 
 
