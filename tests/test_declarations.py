@@ -24,6 +24,7 @@ from binary_checks.model import (
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.conda_packages import GivenPackages
 from binary_checks.model.description import RenderedDescription
+from binary_checks.model.device_details import DeviceDetails
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.ptx_links import PtxTexts
 from binary_checks.model.published import Survey
@@ -81,6 +82,7 @@ GATHERED = (
     LinkedLibraries,
     StatedToolkits,
     PtxTexts,
+    DeviceDetails,
 )
 
 
