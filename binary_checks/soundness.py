@@ -19,6 +19,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.description import RenderedDescription
+from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
@@ -38,6 +39,7 @@ _FACTS = (
     RenderedDescription,
     RequiredWheels,
     GivenVersions,
+    FamiliesBeside,
     BinaryConfiguration,
     LinkedLibraries,
     Survey,

@@ -17,7 +17,7 @@ from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.loadings import find_roots_in_doubt
 from binary_checks.knowledge.toolkit_claims import claim_by_package
 from binary_checks.loaders.reach import find_bystanders
-from binary_checks.loaders.required_packages import find_misfits
+from binary_checks.loaders.required_packages import find_families_beside, find_misfits
 from binary_checks.model import (
     CodeNames,
     Distribution,
@@ -32,6 +32,7 @@ from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.device_details import DeviceDetails
+from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
@@ -177,6 +178,15 @@ def hold_versions(
         raise NotApplicable("no package was given beside it (--binary-with)")
     others = shelf.accompany(source, package, target).packages
     return GivenVersions(misfits=find_misfits(package.claims.requirements, others, target))
+
+
+@gathers(FamiliesBeside)
+def find_families(
+    source: Source, package: Package, target: TargetSystem, shelf: Shelf
+) -> FamiliesBeside:
+    """Find the libraries beside the package that open others of their vendor's family."""
+    company = shelf.accompany(source, package, target)
+    return find_families_beside(package, company.packages, company.requirements, target)
 
 
 @gathers(GivenPackages)

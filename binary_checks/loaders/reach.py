@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from binary_checks.knowledge.shipped_names import find_shippers
+from binary_checks.knowledge.vendor_families import tell_plugin
 from binary_checks.model import (
     Bystander,
     CodeNames,
@@ -214,6 +215,8 @@ def _find_opened(objects: dict[str, ObjectFile], demanded: set[str]) -> Iterator
 
 
 def _find_helper(item: ObjectFile) -> str:
+    if plugin := tell_plugin(item.file_name):
+        return plugin
     if item.format == Format.PE or isinstance(item.exports, UnknownSymbols) or is_extension(item):
         return ""  # Windows preloads nothing
     found = item.exports.among(tuple(_HELPERS))

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from binary_checks.knowledge.vendor_families import find_opener
+from binary_checks.loaders.file_layout import relocate
 from binary_checks.model import Package, TargetSystem
 from binary_checks.model.claims import ANY_SYSTEM
+from binary_checks.model.linkage import FamiliesBeside, FamilyOpener
 from binary_checks.model.required_wheels import MisfitVersion
 from binary_checks.model.requires_dist import applicable, names_required
 
@@ -111,6 +114,23 @@ def find_misfits(
             return ()
         found = misfits if found is None or len(misfits) < len(found) else found
     return found or ()
+
+
+def find_families_beside(
+    package: Package, others: Iterable[Package], requirements: Iterable[str], target: TargetSystem
+) -> FamiliesBeside:
+    """Find the libraries of the packages beside one that open others of their family."""
+    beside = (
+        relocate(each, package.layout) for each in sort_out(requirements, others, target).packages
+    )
+    return FamiliesBeside(
+        openers=tuple(
+            FamilyOpener(label=f"wheel:{each.name}:{item.path}", item=item)
+            for each in beside
+            for item in each.objects
+            if find_opener(item.name) or find_opener(item.file_name)
+        )
+    )
 
 
 def _hold(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from binary_checks.model.layout import Layout
-from binary_checks.model.objects import Format
+from binary_checks.model.objects import Format, ObjectFile
 
 
 class Rule(str, Enum):
@@ -163,3 +163,18 @@ class Linkage:
     def edges_of(self, path: str, architecture: str) -> tuple[Edge, ...]:
         """The needs of one object, in the order of ``edges``; none where no root reaches it."""
         return self._by_object.get((path, architecture), ())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FamilyOpener:
+    """A library of a package given beside the judged one that opens others of its family."""
+
+    label: str  # "wheel:nvidia-cudnn-cu13:nvidia/cudnn/lib/libcudnn.so.9"
+    item: ObjectFile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FamiliesBeside:
+    """All of those, of every package given."""
+
+    openers: tuple[FamilyOpener, ...] = ()

@@ -123,6 +123,15 @@ def test_a_helper_for_other_programs_is_told_by_what_it_exports() -> None:
     assert idle(library("demo/libtbb.so.12", "libproxy.so"), proxy) == {}
 
 
+def test_the_plugins_of_nvshmem_are_for_those_who_choose_them() -> None:
+    """Its names are computed: nvshmem_transport_%s.so.6; most need what clusters have."""
+    folder = "nvidia/nvshmem/lib"
+    plugin = library(f"{folder}/nvshmem_bootstrap_mpi.so.3", "libmpi.so.40")
+    assert idle(library(f"{folder}/libnvshmem_host.so.3"), plugin) == {
+        plugin.path: "libnvshmem_host opens the one that its users choose"
+    }
+
+
 def test_a_folder_for_plugins_in_a_package_of_libraries_is_not_reached() -> None:
     """pyqt5_qt5 has no Python code, and Qt opens its plugins."""
     core = library("Qt5/lib/libQt5Core.so.5")

@@ -12,6 +12,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.knowledge.unloaded_objects import find_unloaded
+from binary_checks.knowledge.vendor_families import complete_names
 from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
 from binary_checks.model import (
     Finding,
@@ -171,14 +172,5 @@ def _find_lost(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:
     for name in item.opened.names if item.opened else ():
         groups.setdefault(_stem(provided.spell(name)), []).append(name)
     for stem, names in groups.items():
-        if stem not in own and not any(provided.has(name) for name in _complete(names, item)):
+        if stem not in own and not any(provided.has(name) for name in complete_names(names, item)):
             yield names
-
-
-def _complete(names: Collection[str], item: ObjectFile) -> Iterator[str]:
-    """The names, and what becomes of them with the version of the library that has them."""
-    yield from names
-    for own in (item.name, item.file_name):
-        version = own.partition(".so.")[2]
-        if version:
-            yield from (f"{name}.{version}" for name in names if name.endswith(".so"))

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.cuda.families import family_member_missing
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.vendor_families import stem_of
+from binary_checks.loaders import simulate
+from binary_checks.loaders.required_packages import find_families_beside
+from binary_checks.model import (
+    ElfFile,
+    Finding,
+    Level,
+    NotInspected,
+    ObjectFile,
+    OpenedNames,
+    PeFile,
+    Problem,
+    TargetSystem,
+    Wheel,
+)
+from fixtures.linking import EXTENSION, dll, extension, library, target, windows
+from fixtures.values import wheel
+
+CUDNN = "nvidia/cudnn/lib"
+ENTRANCE = ("adv", "cnn", "graph", "ops")
+ENGINES = ("engines_precompiled", "engines_runtime_compiled", "heuristic")
+
+
+def opener(path: str, *names: str, **fields: Any) -> ElfFile:
+    return library(path, opened=OpenedNames(names=names), **fields)
+
+
+def cudnn(*without: str, folder: str = CUDNN, more: tuple[str, ...] = ()) -> list[ElfFile]:
+    """cuDNN 9 as it is published, with the names that its libraries open."""
+    parts = [f"libcudnn_{each}.so" for each in (*ENGINES, *more)]
+    others = [each for each in (*ENTRANCE, *ENGINES) if each not in ("graph", *without)]
+    found = [
+        opener(f"{folder}/libcudnn.so.9", *(f"libcudnn_{each}.so" for each in ENTRANCE)),
+        *(library(f"{folder}/libcudnn_{each}.so.9") for each in others),
+    ]
+    graph = opener(f"{folder}/libcudnn_graph.so.9", *parts)
+    return found if "graph" in without else [*found, graph]
+
+
+def nvrtc(folder: str = "demo/lib", name: str = "libnvrtc.so.13") -> ElfFile:
+    return opener(f"{folder}/{name}", "libnvrtc-builtins.so.13.2", "libcuda.so.1")
+
+
+def judge(
+    *objects: ObjectFile,
+    others: tuple[Wheel, ...] = (),
+    requires: tuple[str, ...] = (),
+    on: TargetSystem | None = None,
+    label: str = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+) -> list[Finding]:
+    package, system = wheel(label, objects=objects), on or target()
+    linkage = simulate(package, system, others, requires)
+    beside = find_families_beside(package, others, requires, system)
+    return list(family_member_missing(linkage, package, beside, system))
+
+
+def vendor(*objects: ObjectFile, name: str = "nvidia_cudnn_cu13") -> Wheel:
+    return wheel(f"{name}-9.26.0-py3-none-manylinux_2_17_x86_64.whl", objects=objects)
+
+
+def test_a_compiler_that_finds_its_builtins_is_fine() -> None:
+    assert judge(nvrtc(), library("demo/lib/libnvrtc-builtins.so.13.2")) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ("demo/lib/libother.so", "which the package does not provide: each compilation fails"),
+        (
+            "demo/lib/libnvrtc-builtins.so.13.5",
+            "(there is libnvrtc-builtins.so.13.5, which is not the name that it opens)",
+        ),
+        (
+            "demo/lib/libnvrtc-builtins-07fb3db5.so.13.2",
+            "(there is libnvrtc-builtins-07fb3db5.so.13.2, which is not the name that it opens)",
+        ),
+    ],
+)
+def test_a_compiler_opens_its_builtins_under_one_name_alone(there: str, said: str) -> None:
+    (found,) = judge(nvrtc(), library(there))
+    assert isinstance(found, Problem)
+    assert (found.path, found.level) == ("demo/lib/libnvrtc.so.13", Level.ERROR)
+    assert found.sentence.startswith("opens libnvrtc-builtins.so.13.2 at run time")
+    assert said in found.sentence
+
+
+def test_a_repair_tools_name_is_the_same_library() -> None:
+    (found,) = judge(nvrtc(name="libnvrtc-1a2b3c4d.so.13"))
+    assert isinstance(found, Problem)
+
+
+def test_the_vendors_own_wheel_is_judged_alone() -> None:
+    label = "nvidia_cudnn_cu13-9.26.0-py3-none-manylinux_2_17_x86_64.whl"
+    assert judge(*cudnn(), label=label) == []
+    (found,) = judge(*cudnn("engines_precompiled"), label=label)
+    assert found == Problem(
+        path=f"{CUDNN}/libcudnn_graph.so.9",
+        sentence="opens libcudnn_engines_precompiled.so.9 at run time, which the package does not "
+        "provide: convolutions and attention fail with CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED",
+        level=Level.ERROR,
+    )
+
+
+def test_what_is_needed_of_a_given_wheel_must_be_whole_there() -> None:
+    module = extension("libcudnn.so.9", rpath=(f"$ORIGIN/../{CUDNN}",))
+    assert judge(module, others=(vendor(*cudnn()),)) == []
+    (found,) = judge(module, others=(vendor(*cudnn("heuristic")),))
+    assert isinstance(found, Problem)
+    assert found.level is Level.ERROR
+    assert found.sentence.startswith(
+        f"wheel:nvidia-cudnn-cu13:{CUDNN}/libcudnn_graph.so.9 opens libcudnn_heuristic.so.9 at run "
+        "time, which neither the package nor a given one provides: "
+    )
+    (entrance,) = judge(module, others=(vendor(*cudnn("graph")),))
+    assert isinstance(entrance, Problem)
+    assert entrance.path == EXTENSION
+
+
+def test_a_given_wheel_of_which_nothing_is_needed_is_not_judged() -> None:
+    with pytest.raises(NotApplicable, match="opens others of its family"):
+        judge(extension(), others=(vendor(*cudnn("heuristic")),))
+
+
+def test_what_a_required_wheel_may_have_is_not_inspected_in_one_line() -> None:
+    module = extension("libcudnn.so.9", "libnvrtc.so.13", rpath=(f"$ORIGIN/../{CUDNN}",))
+    (finding,) = judge(module, requires=("nvidia-cudnn-cu13", "nvidia-cuda-nvrtc"))
+    assert isinstance(finding, NotInspected)
+    assert "libcudnn.so.9, libnvrtc.so.13 may open are unknown" in finding.sentence
+    (member,) = judge(nvrtc(), requires=("nvidia-cuda-nvrtc",))
+    assert isinstance(member, NotInspected)
+    assert "nvidia-cuda-nvrtc may have" in member.sentence
+
+
+def test_a_part_that_few_call_is_a_warning() -> None:
+    (found,) = judge(*cudnn(more=("engines_tensor_ir",), folder="demo/lib"))
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+    assert found.sentence.startswith("opens libcudnn_engines_tensor_ir.so.9 at run time")
+
+
+def test_a_version_that_opens_fewer_lacks_none() -> None:
+    """cuDNN 9.1 knows no libcudnn_ext.so.9 and no libcudnn_engines_tensor_ir.so.9."""
+    assert judge(*cudnn(folder="demo/lib")) == []
+
+
+def test_cudnn_for_compilation_at_run_time_is_whole() -> None:
+    """nvidia-cudnn-jit-cu13 has three libraries, whose strings are those of the others."""
+    parts = ("adv", "cnn", "ops", "engines_precompiled", "heuristic")
+    assert judge(*cudnn(*parts, folder="nvidia/cudnn_jit/lib")) == []
+
+
+def test_the_entrance_alone_counts_on_what_users_installed() -> None:
+    """ctranslate2 for Windows has cudnn64_9.dll, and its users cuDNN."""
+    names = tuple(f"cudnn_{each}64_9.dll" for each in ENTRANCE)
+    entrance = open_dll("demo/cudnn64_9.dll", *names)
+    (found,) = judge(entrance, on=windows(), label="demo-1.0-cp311-cp311-win_amd64.whl")
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+    assert found.sentence.endswith("unless users have them installed")
+
+
+def open_dll(path: str, *names: str) -> PeFile:
+    return dll(path, "KERNEL32.dll", opened=OpenedNames(names=names))
+
+
+def test_names_of_windows_are_known_in_any_case() -> None:
+    compiler = open_dll("demo/nvrtc64_130_0.dll", "nvrtc-builtins64_135.dll")
+    label = "demo-1.0-cp311-cp311-win_amd64.whl"
+    assert judge(compiler, dll("demo/NVRTC-builtins64_135.dll"), on=windows(), label=label) == []
+    (found,) = judge(compiler, dll("demo/nvrtc-builtins64_132.dll"), on=windows(), label=label)
+    assert isinstance(found, Problem)
+    assert "(there is nvrtc-builtins64_132.dll, which" in found.sentence
+
+
+def test_strings_that_were_not_all_searched_are_said() -> None:
+    part = library("demo/libnvrtc.so.13", opened=OpenedNames(unread="9 bytes were not searched"))
+    assert judge(part) == [
+        NotInspected(path=part.path, sentence="what it opens: 9 bytes were not searched")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("libnvrtc-builtins.so.13.2", "nvrtc-builtins"),
+        ("nvrtc-builtins64_132.dll", "nvrtc-builtins64"),
+        ("libnvrtc.alt.so.12", "nvrtc.alt"),
+        ("nvrtc64_120_0.alt.dll", "nvrtc64.alt"),
+        ("libcudnn_graph-0c5ab1e2.so.9.1.0", "cudnn_graph"),
+        ("cudnn64_9.dll", "cudnn64"),
+    ],
+)
+def test_a_stem_is_what_versions_and_repair_tools_leave(name: str, stem: str) -> None:
+    assert stem_of(name) == stem
+
+
+def test_a_module_that_is_called_like_the_library_is_none_of_it() -> None:
+    module = opener("cuda/bindings/nvrtc.abi3.so", "libnvrtc-builtins.so.13.2")
+    with pytest.raises(NotApplicable):
+        judge(module)
