@@ -25,6 +25,7 @@ from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.conda_packages import GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.device_details import DeviceDetails
+from binary_checks.model.device_toolkits import DeviceToolkits
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.ptx_links import PtxTexts
@@ -85,6 +86,7 @@ GATHERED = (
     StatedToolkits,
     PtxTexts,
     DeviceDetails,
+    DeviceToolkits,
 )
 
 

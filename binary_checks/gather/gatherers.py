@@ -32,6 +32,7 @@ from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.device_details import DeviceDetails
+from binary_checks.model.device_toolkits import DeviceToolkits
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.places import Place
@@ -230,6 +231,14 @@ def read_device_details(package: Package, source: Source, profile: Profile) -> D
     from binary_checks.gather.device_reading import gather_details  # of few packages
 
     return gather_details(package, source.open, profile.limit_factor)
+
+
+@gathers(DeviceToolkits)
+def look_at_toolkits(package: Package, source: Source) -> DeviceToolkits:
+    """Decompress a few pieces of the code for NVIDIA's GPUs in each object."""
+    from binary_checks.gather.toolkit_sampling import sample_toolkits  # of GPU packages
+
+    return sample_toolkits(package, source.open)
 
 
 @gathers(SecondOpinion)

@@ -116,6 +116,23 @@ def oldest_driver_of_ptx(version: str, system: str) -> str:
     return driver_of_toolkit(cuda_of_ptx(version), system)
 
 
+def newest_driver(system: str) -> str:
+    """The newest of the drivers that are known here."""
+    return list(_OF_TOOLKITS.values())[-1][system == "windows"]
+
+
+def is_driver(text: str) -> bool:
+    """Whether it is the version of a driver: "580", "580.65.06"."""
+    return re.fullmatch(r"\d{3,4}(?:\.\d{1,4}){0,2}", text) is not None
+
+
+def exceeds_driver(needed: str, driver: str) -> bool:
+    """Whether a driver is not enough, as precisely as both are known: "580" is any of 580."""
+    one, other = (_numbers(each) if each else () for each in (needed, driver))
+    length = min(len(one), len(other))
+    return one[:length] > other[:length]
+
+
 def is_newer_driver(one: str, other: str) -> bool:
     """Whether one of two versions of drivers is the newer one."""
     return _numbers(one) > _numbers(other)

@@ -90,6 +90,11 @@ def is_cuda_library(name: str) -> bool:
     return re.fullmatch(_CUDA, plain) is not None and not is_driver_library(plain)
 
 
+def is_nvidia_library(name: str) -> bool:
+    """Whether NVIDIA itself builds it; torch builds its own half for CUDA."""
+    return is_cuda_library(name) and re.match(r"(?:lib)?(?:torch|c10)_", name) is None
+
+
 def cuda_of_library(name: str) -> int | None:
     """CUDA's major version as a library's name tells it; None where it does not."""
     plain = strip_graft(name)

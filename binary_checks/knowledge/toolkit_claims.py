@@ -14,7 +14,7 @@ from binary_checks.knowledge.nvidia_names import (
     cuda_of_name,
     cuda_of_requirement,
 )
-from binary_checks.model import Answer, CudaReport, Edge, Package, TargetSystem
+from binary_checks.model import Answer, CudaReport, Edge, ObjectFile, Package, TargetSystem
 from binary_checks.model.requires_dist import applicable
 from binary_checks.model.toolkits import Platform, ToolkitClaim, ToolkitSource
 
@@ -72,12 +72,14 @@ def claim_by_package(package: Package, target: TargetSystem) -> Iterator[Toolkit
 
 def claim_by_objects(package: Package) -> Iterator[ToolkitClaim]:
     """What the libraries that its objects need by name state, found or not."""
-    seen: dict[str, str] = {}
-    for item in package.objects:
-        for need in item.needed:
-            seen.setdefault(need.name.rpartition("/")[2], item.path)
-    for name, path in seen.items():
-        yield from _claim_by_library(name, path, name)
+    yield from dict.fromkeys(claim for item in package.objects for claim in claim_by_needs(item))
+
+
+def claim_by_needs(item: ObjectFile) -> Iterator[ToolkitClaim]:
+    """The same of one object."""
+    for need in item.needed:
+        name = need.name.rpartition("/")[2]
+        yield from _claim_by_library(name, item.path, name)
 
 
 def claim_by_label(
@@ -96,6 +98,7 @@ def claim_by_label(
                 evidence=evidence,
                 path=path,
                 detail=detail,
+                is_label=True,
             )
 
 
@@ -232,22 +235,22 @@ def find_contradictions(claims: Iterable[ToolkitClaim]) -> Iterator[Contradictio
 def find_contradiction(claim: ToolkitClaim, others: Iterable[ToolkitClaim]) -> Contradiction | None:
     """The most visible source that contradicts one claim, and how many others do."""
     against = [
-        each
-        for each in others
-        if each.platform is claim.platform and _differ(claim.version, each.version)
+        each for each in others if each.platform is claim.platform and contradicts(claim, each)
     ]
     if not against:
         return None
     return Contradiction(
         claim=claim,
         alike=0,
-        against=min(against, key=_rank),
+        against=min(against, key=rank),
         supporting=_count_sources(against) - 1,
     )
 
 
-def _differ(one: str, other: str) -> bool:
-    return any(a != b for a, b in zip(one.split("."), other.split("."), strict=False))
+def contradicts(one: ToolkitClaim, other: ToolkitClaim) -> bool:
+    """Whether they state different versions, as far as both do: "12" and "12.6" agree."""
+    pairs = zip(one.version.split("."), other.version.split("."), strict=False)
+    return any(a != b for a, b in pairs)
 
 
 def _find_outliers(
@@ -259,8 +262,8 @@ def _find_outliers(
         groups.setdefault(tuple(claim.version.split(".")[:length]), []).append(claim)
     if not groups:
         return []
-    ordered = [sorted(group, key=_rank) for group in groups.values()]
-    most, *others = sorted(ordered, key=lambda group: (-_count_sources(group), _rank(group[0])))
+    ordered = [sorted(group, key=rank) for group in groups.values()]
+    most, *others = sorted(ordered, key=lambda group: (-_count_sources(group), rank(group[0])))
     for group in others:
         yield from _accuse(group, most)
     return most
@@ -285,7 +288,8 @@ def _accuse(group: Sequence[ToolkitClaim], most: Sequence[ToolkitClaim]) -> Iter
         )
 
 
-def _rank(claim: ToolkitClaim) -> int:
+def rank(claim: ToolkitClaim) -> int:
+    """The lower, the more visible to users its source is."""
     return _ORDER.index(claim.source)
 
 

@@ -38,6 +38,8 @@ class ToolkitClaim:
     detail: str = ""
     """Of a needed library its name, and how many more objects need it; of a file its text."""
 
+    is_label: bool = False  # of a file: it states the version with its label
+
     @property
     def statement(self) -> str:
         """The version with its platform, "CUDA 12.6"; "no CUDA"."""

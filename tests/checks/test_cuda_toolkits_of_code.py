@@ -1,0 +1,202 @@
+"""The toolkits that made device code are held against what the package states, and drivers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.cuda.toolkits_of_code import (
+    device_code_of_other_cuda,
+    ptx_needs_newer_driver,
+)
+from binary_checks.errors import NotApplicable, ProfileError
+from binary_checks.knowledge.toolkit_claims import claim_by_package
+from binary_checks.model import (
+    DeviceContainers,
+    DeviceKind,
+    DeviceTarget,
+    ElfFile,
+    Finding,
+    Level,
+    Note,
+    NotInspected,
+    Problem,
+)
+from binary_checks.model.device_toolkits import DeviceToolkits, ToolkitSample
+from binary_checks.model.toolkits import Platform, StatedToolkits, ToolkitClaim, ToolkitSource
+from fixtures.linking import library, target, windows
+from fixtures.values import wheel
+
+TAGS = "cp311-cp311-manylinux_2_17_x86_64.whl"
+PATH = "demo/libdemo.so"
+
+
+def sample(*toolkits: tuple[str, int], path: str = PATH, **fields: Any) -> ToolkitSample:
+    seen = sum(count for _, count in (*toolkits, *fields.get("ptx", ())))
+    return ToolkitSample(path=path, toolkits=toolkits, **{"seen": seen, "total": 300, **fields})
+
+
+def judge(
+    *samples: ToolkitSample,
+    name: str = "demo-1.0",
+    needed: tuple[str, ...] = (),
+    stated_in_file: str = "",
+) -> list[Finding]:
+    objects = [library(each.path, *needed) for each in samples]
+    package = wheel(f"{name}-{TAGS}", objects=objects)
+    claims = list(claim_by_package(package, target()))
+    if stated_in_file:
+        claims.append(
+            ToolkitClaim(
+                platform=Platform.CUDA,
+                version=stated_in_file,
+                source=ToolkitSource.FILE,
+                evidence="demo/version.py",
+            )
+        )
+    stated = StatedToolkits(claims=tuple(claims))
+    return list(device_code_of_other_cuda(package, stated, DeviceToolkits(samples=samples)))
+
+
+def test_a_label_over_code_of_another_toolkit() -> None:
+    assert judge(sample(("13.5", 16)), name="demo-1.0+cu126") == [
+        Problem(
+            path=PATH,
+            sentence="has device code made by CUDA 13.5 (looked at 16 of 300 pieces), while the "
+            "version label +cu126 says CUDA 12.6: it was built with another toolkit",
+        )
+    ]
+
+
+def test_another_minor_version_than_the_label_says() -> None:
+    (found,) = judge(sample(("13.0", 9)), name="demo-1.0+cu132")
+    assert isinstance(found, Problem)
+    assert found.level is Level.ERROR
+
+
+def test_another_minor_version_than_a_generated_file_says_is_a_warning() -> None:
+    """As in the wheel of onnxruntime-gpu 1.31.1 for aarch64."""
+    (found,) = judge(sample(("13.1", 16)), stated_in_file="13.0", needed=("libcudart.so.13",))
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+    (found,) = judge(sample(("12.9", 16)), stated_in_file="13.0")
+    assert isinstance(found, Problem)
+    assert found.level is Level.ERROR
+
+
+def test_a_needed_library_states_a_version_too() -> None:
+    assert judge(sample(("13.2", 4)), needed=("libcudart.so.13",)) == []
+    (found,) = judge(sample(("12.9", 4)), needed=("libcudart.so.13",))
+    assert isinstance(found, Problem)
+    assert "while the needed libcudart.so.13 says CUDA 13: it was" in found.sentence
+
+
+def test_a_library_with_a_version_in_its_name_is_held_to_that_alone() -> None:
+    old = sample(("11.8", 9), path="demo/libdemo_cuda118.so")
+    new = sample(("13.2", 9), path="demo/libdemo_cuda130.so")
+    (found,) = judge(old, new, name="demo-1.0+cu130")
+    assert isinstance(found, Problem)
+    assert found.path == "demo/libdemo_cuda130.so"
+    assert "while its own name says CUDA 13.0" in found.sentence
+
+
+def test_the_archive_of_a_vendor_inside_is_noted() -> None:
+    """As in libtorch_nvshmem.so, half of whose cubins are NVSHMEM's."""
+    (found,) = judge(sample(("13.2", 18), ("13.0", 18)), name="demo-1.0+cu132")
+    assert found == Note(
+        path=PATH,
+        sentence="has device code of several toolkits (18 by 13.2, 18 by 13.0; looked at 36 of 300 "
+        "pieces)",
+    )
+
+
+def test_code_of_the_right_toolkit_is_fine() -> None:
+    for name in ("demo-1.0+cu126", "demo_cu12-1.0"):
+        assert judge(sample(("12.6", 16), ptx=(("8.5", 2),)), name=name) == []
+
+
+def test_ptx_alone_counts_where_it_is_newer() -> None:
+    (found,) = judge(sample(ptx=(("9.2", 3),)), name="demo-1.0+cu126")
+    assert isinstance(found, Problem)
+    assert "has PTX as CUDA 13.2 writes it (looked at 3" in found.sentence
+    assert judge(sample(ptx=(("8.0", 3),)), name="demo-1.0+cu126") == []
+
+
+def test_libraries_of_nvidia_and_loose_cubins_are_not_judged() -> None:
+    theirs = sample(("12.0", 9), path="demo.libs/libnvjpeg-1a359ba7.so.13")
+    with pytest.raises(NotApplicable, match="no object of its own"):
+        judge(theirs, name="demo-1.0+cu130")
+    own = sample(("12.0", 9), path="torch/lib/libtorch_cuda.so")
+    assert len(judge(own, name="torch-1.0+cu130")) == 1
+
+
+def test_a_package_that_states_no_version_is_not_judged() -> None:
+    with pytest.raises(NotApplicable, match="nothing states a CUDA version"):
+        judge(sample(("13.0", 9)))
+
+
+def test_code_that_could_not_be_read_is_a_gap_and_said_once() -> None:
+    reason = "zstandard is not installed: pip install binary-checks[device]"
+    gaps = [sample(path=f"demo/{name}.so", unread=reason) for name in "ab"]
+    (found,) = judge(*gaps, name="demo-1.0+cu126")
+    assert found == NotInspected(
+        path="demo/a.so", sentence=f"its device code could not be read: {reason} (1 more)"
+    )
+
+
+def judge_ptx(*samples: ToolkitSample, on: Any = None, **fields: Any) -> list[Finding]:
+    alone = fields.pop("alone", False)
+    kinds = [DeviceKind.PTX] if alone else [DeviceKind.PTX, DeviceKind.SASS]
+    targets = tuple(DeviceTarget(kind=kind, architecture="sm_90") for kind in kinds)
+    group = DeviceContainers(targets=targets, count=2, offset=64)
+    objects: list[ElfFile] = [library(each.path, device_containers=(group,)) for each in samples]
+    toolkits = DeviceToolkits(samples=samples)
+    package = wheel(f"demo-1.0-{TAGS}", objects=objects)
+    return list(ptx_needs_newer_driver(package, toolkits, on or target(), **fields))
+
+
+def test_ptx_that_the_promised_driver_does_not_compile() -> None:
+    (found,) = judge_ptx(sample(("13.1", 4), ptx=(("9.1", 1),)), driver="580.65.06")
+    assert found == Problem(
+        path=PATH,
+        sentence="has PTX 9.1, which needs driver 590.44.01: 580.65.06, which the profile "
+        "promises, does not compile it",
+    )
+    (found,) = judge_ptx(sample(ptx=(("9.9", 1),)), driver="580.65.06")
+    assert isinstance(found, Problem)
+    assert "which needs driver a newer one than 610.43.02" in found.sentence
+
+
+def test_ptx_that_the_promised_driver_compiles_is_noted_with_its_driver() -> None:
+    (found,) = judge_ptx(sample(("13.1", 4), ptx=(("9.1", 1),)), driver="595")
+    assert found == Note(
+        path=PATH,
+        sentence="has PTX 9.1, of CUDA 13.1: driver 590.44.01 and later ones compile it, machine "
+        "code runs on 580 (looked at 5 of 300 pieces)",
+    )
+    (found,) = judge_ptx(sample(ptx=(("8.7", 1),)), on=windows())
+    assert isinstance(found, Note)
+    assert "driver 570.65 and later ones compile it" in found.sentence
+
+
+def test_containers_of_ptx_alone_need_a_newer_driver_than_their_cuda_promises() -> None:
+    (found,) = judge_ptx(sample(ptx=(("9.1", 1),)), alone=True)
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+    assert "PTX 9.1 needs driver 590.44.01, though CUDA 13 runs on 580" in found.sentence
+    (found,) = judge_ptx(sample(ptx=(("9.0", 1),)), alone=True)
+    assert isinstance(found, Note)
+    (found,) = judge_ptx(sample(ptx=(("12.0", 1),)), alone=True)
+    assert isinstance(found, Note)
+    assert "nobody knows which driver compiles it" in found.sentence
+
+
+def test_a_package_without_ptx_is_not_judged() -> None:
+    with pytest.raises(NotApplicable, match="no PTX"):
+        judge_ptx(sample(("13.1", 4)))
+
+
+def test_a_driver_that_is_none_is_the_profile_s_fault() -> None:
+    with pytest.raises(ProfileError, match="no version: 'new'"):
+        judge_ptx(sample(ptx=(("9.1", 1),)), driver="new")
