@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 # cuda.h of CUDA 12.9 and 13.5, without "cu": a driver exports all of them, and each old version.
 _CUDA = """
@@ -144,6 +145,7 @@ _VIDEO = (
     "cuvidParseVideoData cuvidReconfigureDecoder cuvidUnmapVideoFrame cuvidUnmapVideoFrame64 "
     "NvEncodeAPICreateInstance NvEncodeAPIGetMaxSupportedVersion"
 )
+_MOST = 5000  # names that a package may add: a compiler takes a second for these
 _NAME = re.compile(r"(?:cu[A-Z]|cuvid[A-Z]|nvml[A-Z]|NvEnc)\w{1,120}", re.ASCII)
 
 
@@ -152,7 +154,7 @@ def list_driver_functions(needed: Iterable[str] = ()) -> tuple[str, ...]:
 
     No other name becomes one: it is C that is written with them.
     """
-    told = (name for name in needed if _NAME.fullmatch(name))
+    told = islice(sorted(name for name in set(needed) if _NAME.fullmatch(name)), _MOST)
     cuda = (f"cu{name}" for name in _CUDA.split())
     management = (f"nvml{name}" for name in _MANAGEMENT.split())
     return tuple(sorted({*cuda, *management, *_VIDEO.split(), *told}))

@@ -17,6 +17,7 @@ import pytest
 
 from binary_checks.model import Ending, GpuDevice, GpuHost
 from binary_checks.model.places import Conditions, ProbeAnswer
+from binary_checks.model.requests import Code, CudaRequest, GpuRequest
 from binary_checks.places import PlaceSettings
 from binary_checks.places.sandbox import ROUTES
 from binary_checks.places.venv import FreshPlace
@@ -31,7 +32,9 @@ from binary_checks.probes.gpu_host.reader import (
     find_services,
     read_host,
 )
-from fixtures.environments import PYTHON, demand_sandbox
+from binary_checks.probes.gpu_torch.reader import use_gpu
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, PYTHON, demand_sandbox, open_offline
 
 LINUX = sys.platform == "linux"
 compiled = pytest.mark.skipif(
@@ -339,3 +342,24 @@ def test_where_there_is_no_driver_nothing_is_put_in_its_way() -> None:
         conditions, host = hide_driver(place)
     assert (conditions.variables, conditions.decoys) == (HIDDEN, {})
     assert host.problem == ABSENT
+
+
+@pytest.mark.slow
+@compiled
+@bare
+def test_work_is_done_on_the_devices_that_are_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = build_wheel(tmp_path, name="fake", tags=PURE, members={"fake.py": ""})
+    driver = make_driver(tmp_path, "return 0;", "return device == 0 ? 46 : 0;")
+    monkeypatch.setenv("LD_LIBRARY_PATH", driver["LD_LIBRARY_PATH"])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-busy,MIG-free")
+    told = Code("import os\nraise ValueError(os.environ['CUDA_VISIBLE_DEVICES'])")
+    with open_offline(wheel) as place:
+        work = GpuRequest(module=Code("fake"), snippets={"asks": told})
+        found = use_gpu(place, place.wheel, work, CudaRequest())
+    assert found.steps[0].detail.startswith("ValueError: MIG-free")
+    assert [each.problem for each in found.host.devices] == [
+        "its context gives CUDA_ERROR_OF_TEST (46)",
+        "",
+    ]

@@ -46,6 +46,10 @@ def test_a_name_that_is_no_function_of_a_driver_is_not_written() -> None:
     assert write_source(OLD, hostile) == write_source(OLD)
 
 
+def test_of_names_without_end_a_bounded_number_is_written() -> None:
+    assert write_source(OLD, (f"cuX{n}" for n in range(100_000))).count("\nint cuX") == 5000
+
+
 def compile_stub(folder: Path, source: str) -> ctypes.CDLL:
     (folder / "driver.c").write_text(source)
     subprocess.run(("cc", *OPTIONS, "-o", folder / "libcuda.so.1", folder / "driver.c"), check=True)
