@@ -67,6 +67,13 @@ def _read_all(package: Package, open_tree: Callable[[], Tree]) -> Iterator[Objec
         yield details.conclude()
 
 
+def read_details(path: str, source: ByteSource) -> ObjectDetails:
+    """The inside of the device code in the bytes of one object."""
+    details = _Details(path, _Budget())
+    details.read_all(source)
+    return details.conclude()
+
+
 class _Budget:
     """How much is still read of a package."""
 

@@ -35,7 +35,7 @@ def test_the_summary_names_toolkits_drivers_ptx_and_kernels(tmp_path: Path) -> N
     for said in (
         "machine code of CUDA 11.8: 2 cubins for sm_75, sm_80; runs on driver 450.80.02 and later",
         "machine code of CUDA 13.5: 2 cubins for sm_75, sm_90a; runs on driver 580 and later",
-        "PTX 7.8: 1 text for sm_80",
+        "PTX 7.8: 1 text for sm_80; compiled by driver ",
         "PTX 9.5: 1 text for sm_120f",
         "broken: 1 entry at byte ",
         "18 kernels of 5 names; 1 spill registers; of 1 their toolkit does not say whether",

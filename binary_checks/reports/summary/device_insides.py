@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from binary_checks.knowledge.cuda_drivers import lowest_driver
+from binary_checks.knowledge.cuda_drivers import lowest_driver, oldest_driver_of_ptx
 from binary_checks.model import Package
 from binary_checks.model.device_details import (
     CubinGroup,
@@ -28,7 +28,7 @@ def write_insides(package: Package, details: DeviceDetails) -> Iterator[str]:
         yield ""
         yield f"inside the device code of {item.path}:"
         yield from _say_cubins(item.cubins, systems)
-        yield from _say_ptx(item.ptx)
+        yield from _say_ptx(item.ptx, systems)
         yield from _say_unread(item)
         yield from _say_kernels(item.kernels)
 
@@ -50,13 +50,19 @@ def _runs(toolkit: str, systems: Iterable[str]) -> str:
     return f"; runs on {drivers}" if drivers else ""
 
 
-def _say_ptx(groups: Iterable[PtxGroup]) -> Iterator[str]:
+def _compiles(version: str, systems: Iterable[str]) -> str:
+    drivers = _name_drivers({system: oldest_driver_of_ptx(version, system) for system in systems})
+    return f"; compiled by {drivers}" if drivers else ""
+
+
+def _say_ptx(groups: Iterable[PtxGroup], systems: Iterable[str]) -> Iterator[str]:
     ordered = sorted(groups, key=lambda each: _version_order(each.version))
     for version, of_version in groupby(ordered, key=lambda each: each.version):
         found = list(of_version)
         count = sum(each.count for each in found)
         plural = "text" if count == 1 else "texts"
-        yield f"  PTX {version}: {count:,} {plural} for {_list_targets(found)}"
+        things = f"{count:,} {plural} for {_list_targets(found)}"
+        yield f"  PTX {version}: {things}{_compiles(version, systems)}"
 
 
 def _name_drivers(drivers: dict[str, str]) -> str:
