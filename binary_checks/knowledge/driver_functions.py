@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import islice
+
+from binary_checks.knowledge.nvidia_names import is_driver_function
 
 # cuda.h of CUDA 12.9 and 13.5, without "cu": a driver exports all of them, and each old version.
 _CUDA = """
@@ -146,7 +147,7 @@ _VIDEO = (
     "NvEncodeAPICreateInstance NvEncodeAPIGetMaxSupportedVersion"
 )
 _MOST = 5000  # names that a package may add: a compiler takes a second for these
-_NAME = re.compile(r"(?:cu[A-Z]|cuvid[A-Z]|nvml[A-Z]|NvEnc)\w{1,120}", re.ASCII)
+_LONGEST = 120  # letters of such a name
 
 
 def list_driver_functions(needed: Iterable[str] = ()) -> tuple[str, ...]:
@@ -154,7 +155,11 @@ def list_driver_functions(needed: Iterable[str] = ()) -> tuple[str, ...]:
 
     No other name becomes one: it is C that is written with them.
     """
-    told = islice(sorted(name for name in set(needed) if _NAME.fullmatch(name)), _MOST)
+    told = islice(sorted(filter(_is_plain, set(needed))), _MOST)
     cuda = (f"cu{name}" for name in _CUDA.split())
     management = (f"nvml{name}" for name in _MANAGEMENT.split())
     return tuple(sorted({*cuda, *management, *_VIDEO.split(), *told}))
+
+
+def _is_plain(name: str) -> bool:
+    return name.isascii() and len(name) <= _LONGEST and is_driver_function(name)

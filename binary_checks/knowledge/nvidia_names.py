@@ -141,6 +141,11 @@ def is_driver_soname(soname: str) -> bool:
     return soname.removesuffix(".1") in _APIS
 
 
+def is_driver_function(name: str) -> bool:
+    """Whether a symbol can only be of a library of the driver, by its name."""
+    return any(api.fullmatch(name) for api in _APIS.values())
+
+
 def find_driver_symbols(soname: str, names: frozenset[str]) -> frozenset[str]:
     """Those of the names that a library of the driver can have: only the user's could list them."""
     api = _APIS[soname.removesuffix(".1")]

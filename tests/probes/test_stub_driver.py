@@ -42,8 +42,9 @@ def test_the_source_defines_each_function_once_and_what_the_package_needs() -> N
 
 
 def test_a_name_that_is_no_function_of_a_driver_is_not_written() -> None:
-    hostile = ["cuX(void);\nint system", 'cuY"', "cuZ" + "z" * 500, "cu", "cumsum", "nvmlß"]
-    assert write_source(OLD, hostile) == write_source(OLD)
+    hostile = ["cuX(void);\nint system", 'cuY"', "cuZ" + "z" * 500, "cu", "nvmlInitß"]
+    others = ["cumsum", "cuFileRead", "cudaMalloc", "cublasCreate_v2"]
+    assert write_source(OLD, hostile + others) == write_source(OLD)
 
 
 def test_of_names_without_end_a_bounded_number_is_written() -> None:
@@ -231,6 +232,9 @@ HEAD = "import ctypes\ncuda = ctypes.CDLL('libcuda.so.1')\n"
 MODULES = {
     "honest": HEAD + "def available(): return cuda.cuInit(0) == 0\n",
     "trusts": HEAD + "def available():\n    cuda.cuInit(0)\n    return cuda.cuCtxGetCurrent\n",
+    "lacks": HEAD + "def available(): return cuda.cuNeverHeardOf(0)\n",
+    "bundles": "import ctypes\nctypes.CDLL(__file__[:-10] + 'libcuda.so.1')\n"
+    "def available(): return 0\n",
     "crashes": HEAD + "def available():\n    if cuda.cuInit(0) == 803: ctypes.string_at(0)\n",
 }
 
@@ -238,7 +242,9 @@ MODULES = {
 @pytest.mark.slow
 @compiled
 def test_a_package_meets_the_stub_in_place_of_any_driver(tmp_path: Path) -> None:
+    compile_stub(tmp_path, write_source(OLD))
     members = {f"{name}.py": text for name, text in MODULES.items()}
+    members["libcuda.so.1"] = (tmp_path / "libcuda.so.1").read_bytes()
     path = build_wheel(tmp_path, name="fake", tags=PURE, members=members)
     with open_offline(path) as place:
         for module, ends in (("honest", ["ok"] * 3), ("crashes", ["ok", "crashed", "ok"])):
@@ -246,6 +252,13 @@ def test_a_package_meets_the_stub_in_place_of_any_driver(tmp_path: Path) -> None
             found = ask_under_refusal(place, place.wheel, request).refused
             assert [each.step.outcome.value for each in found] == ends
             assert {each.lack for each in found} == {""}
+        for module, lack in (
+            ("lacks", "the stub of NVIDIA's driver lacks cuNeverHeardOf, which the package needs"),
+            ("bundles", "the package loads libcuda.so.1 by a search path of its own, not the stub"),
+        ):
+            request = CudaRequest(module=Code(module), available=Code(f"{module}.available()"))
+            found = ask_under_refusal(place, place.wheel, request).refused
+            assert {each.lack for each in found} == {lack}
         trusting = CudaRequest(module=Code("trusts"), available=Code("trusts.available()"))
         found = ask_under_refusal(place, place.wheel, trusting).refused
         assert all("_FuncPtr" in str(each.answers[0].value) for each in found)

@@ -13,7 +13,7 @@ from pathlib import Path
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.cuda_builds import demand_gpu_build, demand_trace_of_gpu
-from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES
+from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES, is_driver_function
 from binary_checks.model import (
     ElfFile,
     Ending,
@@ -38,7 +38,7 @@ _COMPILERS = ("cc", "gcc", "clang")
 _PATIENCE = 60.0  # seconds for a compiler, which needs a tenth of one
 _NAMES = tuple(name for name in DRIVER_LIBRARIES if ".so" in name)
 _DRIVER = re.compile(r"libcuda\.so\b.*")
-_LACKED = re.compile(r"undefined symbol: (?P<name>(?:cu[A-Z]|cuvid|nvml|NvEnc)\w*)")
+_LACKED = re.compile(r"undefined symbol: (?P<name>\w+)")
 
 
 @gathers(RefusingDriverReport)
@@ -50,10 +50,11 @@ def ask_under_refusal(place: Place, package: Package, request: CudaRequest) -> R
     """
     demand_module(request)
     demand_gpu_build(package)
-    demand_trace_of_gpu(package)
-    if sys.platform != "linux" or not place.target.platform.startswith("linux"):
-        raise Unavailable("a stub of NVIDIA's driver is made on Linux and for it alone")
-    compiler = _find_compiler(os.environ)  # before anything is installed for nothing
+    try:  # before anything is installed for nothing
+        compiler = _find_compiler(place.target.platform, os.environ)
+    except Unavailable:
+        demand_trace_of_gpu(package)  # where there is a stub the package itself is asked
+        raise
     place.demand(package)
     needed = frozenset(_list_imports(package))
     refused: list[RefusedAnswers] = []
@@ -69,7 +70,9 @@ def ask_under_refusal(place: Place, package: Package, request: CudaRequest) -> R
     return RefusingDriverReport(python=place.target.name, refused=tuple(refused))
 
 
-def _find_compiler(environ: Mapping[str, str]) -> Path:
+def _find_compiler(platform: str, environ: Mapping[str, str]) -> Path:
+    if sys.platform != "linux" or not platform.startswith("linux"):
+        raise Unavailable("a stub of NVIDIA's driver is made on Linux and for it alone")
     found = (*find_named("CC", environ), *find_programs(_COMPILERS, environ))
     if not found:
         raise Unavailable("no C compiler (cc, gcc, clang) to make a stub of NVIDIA's driver with")
@@ -130,7 +133,8 @@ def _ask(
 def _find_lack(step: Step, stub: str, texts: Iterable[str]) -> str:
     """Say why the stub was not what the package met; "" where it was, or nobody can say."""
     for text in texts:
-        if lacked := _LACKED.search(text):
+        lacked = _LACKED.search(text)
+        if lacked and is_driver_function(lacked["name"]):
             return f"the stub of NVIDIA's driver lacks {lacked['name']}, which the package needs"
     if step.libraries is None:
         return ""
