@@ -35,3 +35,10 @@ class NvrtcReport(CompilerReport):
     lying: tuple[str, ...] = ()  # where it is not loaded, the files of it in the environment
     refusal: str = ""  # what the package raised when it was to load it; one line
     supported: tuple[str, ...] = ()  # targets that it says it compiles for; () where it cannot say
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TritonReport(CompilerReport):
+    """Triton, with the assembler in it."""
+
+    unknown: tuple[str, ...] = ()  # targets that it was asked for and does not know

@@ -22,6 +22,7 @@ PROBES = (
     ".ask_module.reader",
     ".stub_driver.reader",
     ".nvrtc_kernels.reader",
+    ".triton_kernels.reader",
     ".ptx_links.reader",
     ".gpu_torch.reader",
     ".consume_cpp.reader",

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.run_time_compilers import nvrtc_fails
+from binary_checks.checks.cuda.run_time_compilers import nvrtc_fails, triton_fails
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Note, NotInspected, Step
-from binary_checks.model.compilations import Compilation, NvrtcReport
+from binary_checks.model.compilations import Compilation, NvrtcReport, TritonReport
 
 LIBRARY = "nvidia/cu13/lib/libnvrtc.so.13"
 NAME = f"NVRTC 13.2 ({LIBRARY})"
@@ -126,3 +126,36 @@ def test_a_compiler_that_nothing_loads_needs_an_expression() -> None:
     ]
     with pytest.raises(NotApplicable, match="loads no NVRTC"):
         [*nvrtc_fails(report(library=""))]
+
+
+def of_triton(*compilations: Compilation, **known: Any) -> TritonReport:
+    step = Step(name="Triton", **known.pop("step", {}))
+    told: dict[str, Any] = {"library": "triton/__init__.py", "version": "3.9.0", **known}
+    return TritonReport(python="CPython 3.11.7", step=step, compilations=compilations, **told)
+
+
+def test_triton_is_fine_where_it_compiles_for_all_that_it_knows() -> None:
+    assert [*triton_fails(of_triton(*compiled("sm_90"), unknown=("sm_50",)))] == [
+        Note(sentence="Triton 3.9.0 compiles for sm_90"),
+        Note(sentence="Triton 3.9.0 does not know sm_50"),
+    ]
+
+
+def test_a_triton_that_knows_none_of_them_was_not_tried() -> None:
+    assert [*triton_fails(of_triton(unknown=("sm_50",)))] == [
+        NotInspected(sentence="Triton 3.9.0 knows none of the architectures of this package")
+    ]
+
+
+def test_a_triton_without_its_assembler_is_a_problem() -> None:
+    found = of_triton(Compilation(target="sm_90", error="RuntimeError: Cannot find ptxas"))
+    assert [*triton_fails(found)] == [
+        "Triton 3.9.0 does not compile for sm_90: RuntimeError: Cannot find ptxas"
+    ]
+
+
+def test_a_required_triton_that_cannot_be_imported_is_a_problem() -> None:
+    step = {"outcome": Ending.RAISED, "detail": "ModuleNotFoundError: No module named 'triton'"}
+    assert [*triton_fails(of_triton(stage="import triton", step=step))] == [
+        "without a GPU, import triton raises ModuleNotFoundError: No module named 'triton'"
+    ]

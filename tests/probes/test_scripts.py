@@ -100,6 +100,7 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
         ("gpu_torch", {"steps": ["rnn"]}, {"state": "raised", "stage": "import torch"}),
         ("nvidia_libraries", {"module": "json"}, {"state": "finished"}),
         ("ptx_links", {}, {"state": "finished", "library": ""}),
+        ("triton_kernels", {"targets": []}, {"state": "raised", "stage": "import triton"}),
         (
             "nvrtc_kernels",
             {"module": "json", "load": "json.no", "targets": []},

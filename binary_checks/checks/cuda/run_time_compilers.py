@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Finding, Note, NotInspected
-from binary_checks.model.compilations import Compilation, CompilerReport, NvrtcReport
+from binary_checks.model.compilations import Compilation, CompilerReport, NvrtcReport, TritonReport
 from binary_checks.wording.step_texts import describe_end
 
 
@@ -33,6 +33,9 @@ def nvrtc_fails(report: NvrtcReport) -> Iterator[Finding]:
     """
     if not report.library and report.step.outcome is Ending.OK:
         yield from _judge_absence(report)
+        return
+    if report.stage.startswith("import ") and not report.step.finished:
+        yield NotInspected(sentence=f"{report.stage} {describe_end(report.step)}")
         return
     name = f"NVRTC {report.version} ({report.library})"
     supported = set(report.supported)
@@ -60,13 +63,33 @@ def _judge_absence(report: NvrtcReport) -> Iterator[Finding]:
         raise NotApplicable("the package loads no NVRTC, and there is none in its environment")
 
 
+@check
+def triton_fails(report: TritonReport) -> Iterator[Finding]:
+    """The Triton that a package requires does not compile for an architecture of the package.
+
+    Triton and the assembler in it compile a small kernel to machine code, for which they need
+    neither a GPU nor a driver: for each architecture that the expression ``architectures`` in the
+    profile's table ``[probes.cuda]`` reports, else for those that the package has code for. It
+    does not apply to a package that does not require ``triton``, or without ``module`` in that
+    table. An architecture that this Triton does not know is not a problem.
+
+    Why: torch.compile and packages with kernels of their own compile with Triton when they are
+    first used; a Triton without its assembler or libdevice imports like a good one.
+
+    Fix: require the version of Triton that the package is tested with.
+
+    Level: compiled models and the package's own kernels fail on these GPUs.
+    """
+    name = f"Triton {report.version}"
+    yield from judge_compilations(report, name)
+    if report.unknown and report.compilations:
+        yield Note(sentence=f"{name} does not know {', '.join(report.unknown)}")
+
+
 def judge_compilations(report: CompilerReport, name: str) -> Iterator[Finding]:
     """Say which targets a compiler failed for, and what was compiled."""
     step = report.step
     if step.outcome is not Ending.OK:
-        if not step.finished and report.stage.startswith("import "):
-            yield NotInspected(sentence=f"{report.stage} {describe_end(step)}")
-            return
         what = f"{name} compiles, and the process then" if step.finished else report.stage
         yield f"without a GPU, {what} {describe_end(step)}"
     for error, failed in _group_errors(report.compilations).items():

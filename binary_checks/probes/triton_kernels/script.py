@@ -1,0 +1,96 @@
+"""Compiles a small kernel with Triton and the assembler that it brings.
+
+Triton needs neither a GPU nor a driver for that.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from typing import Any
+
+FILE = "<kernel>"
+# A function of libdevice, which lies beside the assembler, and a product on tensor cores.
+KERNEL = """
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def kernel(x, y, n):
+    i = tl.program_id(0) * 1024 + tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    a = tl.load(x + i, mask=i < n, other=0.0)
+    b = tl.dot(a.to(tl.float16), a.to(tl.float16))
+    tl.store(y + i, tl.erf(b) + tl.exp(a), mask=i < n)
+"""
+NAMES = {"x": "*fp32", "y": "*fp32", "n": "i32"}
+# What its assembler, or LLVM, says of a GPU that it does not know.
+UNKNOWN = re.compile(r"is not defined for option '?gpu-name|is not a recognized processor")
+HEAD = 64  # bytes of a cubin that say what it is
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def compile_kernels(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+    """Import Triton and compile for each target; record before each which one it is."""
+    describe, below = process["describe_exception"], request["site_packages"]
+    answer: dict[str, Any] = {"stage": "import triton", "compilations": [], "unknown": []}
+    record(answer)
+    try:
+        names = load_kernel()
+        answer["version"] = str(names["triton"].__version__)
+        answer["library"] = str(names["triton"].__file__)
+        for target in request["targets"]:
+            answer["stage"] = "Triton's compilation for " + target
+            record(answer)
+            try:
+                row = {"head": compile_for(names, int(re.sub("[^0-9]", "", target)))}
+            except Exception as error:
+                text = describe(error, below).partition("Repro command:")[0]
+                if UNKNOWN.search(text):
+                    answer["unknown"].append(target)
+                    continue
+                row = {"error": text[:1000]}
+            answer["compilations"].append(dict(row, target=target))
+    except BaseException as error:
+        record.finish(dict(answer, state="raised", detail=describe(error, below)))
+        return
+    record.finish(dict(answer, stage="", state="finished"))
+
+
+def load_kernel() -> dict[str, Any]:
+    """Import Triton, and define the kernel; it reads the source of what it compiles."""
+    names: dict[str, Any] = {"__name__": "kernel"}
+    linecache.cache[FILE] = (len(KERNEL), None, KERNEL.splitlines(True), FILE)
+    exec(compile(KERNEL, FILE, "exec"), names)
+    return names
+
+
+def compile_for(names: dict[str, Any], capability: int) -> str:
+    """Compile the kernel to machine code; the head of that, hexadecimal."""
+    known = {"fn": names["kernel"], "signature": NAMES}
+    try:
+        source = names["ASTSource"](**known)
+    except TypeError:  # before 3.3 the constants were to be given, too
+        source = names["ASTSource"](constants={}, **known)
+    target = names["GPUTarget"]("cuda", capability, 32)
+    compiled = names["triton"].compile(source, target=target)
+    return bytes(compiled.asm["cubin"][:HEAD]).hex()
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    recorder = functions["open_recorder"]()
+    compile_kernels(recorder.request, functions, recorder)
