@@ -18,6 +18,7 @@ from binary_checks.model import (
     TargetSystem,
 )
 from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.code_names import ImportOpenings
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
@@ -29,6 +30,7 @@ from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
 _FACTS = (
     Package,
     CodeNames,
+    ImportOpenings,
     ObjectFile,
     Linkage,
     TargetSystem,

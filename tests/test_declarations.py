@@ -22,6 +22,7 @@ from binary_checks.model import (
     TargetSystem,
 )
 from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.code_names import ImportOpenings
 from binary_checks.model.conda_packages import GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.device_details import DeviceDetails
@@ -68,6 +69,7 @@ def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
 
 GATHERED = (
     CodeNames,
+    ImportOpenings,
     Package,
     ObjectFile,
     Linkage,

@@ -15,6 +15,7 @@ from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.knowledge.configurations import configure
 from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.loadings import find_roots_in_doubt
+from binary_checks.knowledge.nvidia_names import is_driver_library
 from binary_checks.knowledge.toolkit_claims import claim_by_package
 from binary_checks.loaders.reach import find_bystanders
 from binary_checks.loaders.required_packages import find_families_beside, find_misfits
@@ -29,6 +30,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.code_names import ImportOpenings
 from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.device_details import DeviceDetails
@@ -157,6 +159,25 @@ def _simulate(
     beside = [(item, shelf.open_tree(installed or source, item)) for item in others]
     first = find_first_loads(package, roots, source.open, beside, target)
     return simulate(first_loads=first) if first else linkage
+
+
+@gathers(ImportOpenings)
+def find_import_openings(
+    source: Source, package: Package, target: TargetSystem, linkage: Linkage, code: CodeNames
+) -> ImportOpenings:
+    """Follow what importing the package opens; of one that needs no driver, nobody asks that.
+
+    Where that code is not followed to its end, the import may open all that any of it opens.
+    """
+    if not any(is_driver_library(edge.needed) for edge in (*linkage.edges, *linkage.edges_beside)):
+        return ImportOpenings()
+    from binary_checks.gather.loading_order import find_openings  # of few packages
+
+    found = find_openings(package, source.open, target)
+    if found.followed:
+        return found
+    demanded = found.demanded | (code.opened - code.tried - found.tried)
+    return replace(found, demanded=demanded)
 
 
 @gathers(RequiredWheels)

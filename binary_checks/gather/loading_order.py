@@ -7,12 +7,14 @@ from contextlib import closing
 
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.gather.own_code import find_entry, read_whole
-from binary_checks.model import FirstLoad, Layout, Member, Package, TargetSystem
+from binary_checks.model import FirstLoad, Kind, Layout, Member, Package, TargetSystem
+from binary_checks.model.code_names import ImportOpenings
 from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.model.protocols import Tree
 from binary_checks.python_code.execution import Load
 from binary_checks.python_code.import_order import ImportOrder
 from binary_checks.python_code.mentions import is_source
+from binary_checks.python_code.named_files import spell_stems
 from binary_checks.python_code.own_modules import OwnModules
 
 _LONGEST = 192 << 10  # bytes of a source that is read
@@ -52,7 +54,32 @@ class _Code:
         self.modules = dict(_name_modules(package))
         paths = [shorten(member.path) for member in package.members]
         sources = _read_sources(package, open_tree)
-        self.order = ImportOrder(OwnModules(sources, self.modules, paths, target.system))
+        own = OwnModules(sources, self.modules, paths, target.system)
+        self.order = ImportOrder(own, _name_libraries(package))
+
+
+def find_openings(package: Package, open_tree: OpenTree, target: TargetSystem) -> ImportOpenings:
+    """Find the objects that importing the package opens by their paths."""
+    code = _Code(package, open_tree, target)
+    runs = [code.order.openings(top) for top in sorted(_list_tops(package))]
+    opened = {path: all(run.get(path, True) for run in runs) for run in runs for path in run}
+    place = package.layout.place
+    return ImportOpenings(
+        demanded=frozenset(place(path) for path, spared in opened.items() if not spared),
+        tried=frozenset(place(path) for path, spared in opened.items() if spared),
+        followed=code.order.followed,
+    )
+
+
+def _name_libraries(package: Package) -> dict[str, frozenset[str]]:
+    """The objects that code may open, by all that it may write for them."""
+    named: dict[str, set[str]] = {}
+    for item in package.objects:
+        path = package.layout.shorten(item.path)
+        if item.kind is Kind.SHARED and ".libs/" not in path:
+            for stem in spell_stems(item.file_name):
+                named.setdefault(stem, set()).add(path)
+    return {stem: frozenset(paths) for stem, paths in named.items()}
 
 
 class _Beside:

@@ -26,3 +26,12 @@ class CodeNames:
     """Names under which it imports files by their paths: the first argument of
     ``spec_from_file_location("_demo", path)``. Such a file may have any name."""
     unread: str = ""  # why not all of its code was read; "" where it was
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImportOpenings:
+    """The objects that the package's own code opens by their paths while it is imported."""
+
+    demanded: frozenset[str] = frozenset()  # without which the import fails
+    tried: frozenset[str] = frozenset()  # without which it goes on
+    followed: bool = True  # whether all of that code was followed to the end

@@ -7,7 +7,7 @@ otherwise too; what is tried is taken to succeed, as what a package requires is 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,11 +15,13 @@ from binary_checks.python_code.conditions import decide
 from binary_checks.python_code.own_modules import OwnModules, SourceModule
 from binary_checks.python_code.possible_texts import UNKNOWN
 from binary_checks.python_code.scopes import Function, PythonScope
+from binary_checks.python_code.survived_failures import goes_on, is_suppressing
 
 _MOST_MODULES = 120  # that one import executes
 _DEEPEST = 40  # modules and functions in one another
+_BY_NAME_AND_PATH = frozenset({"spec_from_file_location", "ExtensionFileLoader"})
 _OPENS = frozenset(
-    {"CDLL", "PyDLL", "WinDLL", "LoadLibrary", "dlopen", "load_library", "spec_from_file_location"}
+    {"CDLL", "PyDLL", "WinDLL", "LoadLibrary", "dlopen", "load_library", *_BY_NAME_AND_PATH}
 )
 _IMPORTS = frozenset({"importlib.import_module", "builtins.__import__"})
 _EXIST = frozenset({"os.path.exists", "os.path.isfile"})
@@ -42,21 +44,41 @@ class _State:
     loads: dict[Load, None] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
     everywhere: bool = False  # what sys.setdlopenflags says
+    opened: dict[str, bool] = field(default_factory=dict)  # path -> whether it goes on without it
 
     def copy(self) -> _State:
-        return _State(dict(self.loads), set(self.modules), self.everywhere)
+        return _State(dict(self.loads), set(self.modules), self.everywhere, dict(self.opened))
 
     def keep_common(self, other: _State) -> None:
+        both = self.opened.keys() & other.opened.keys()
+        self.opened = {path: self.opened[path] and other.opened[path] for path in sorted(both)}
         self.loads = {load: None for load in self.loads if load in other.loads}
         self.modules &= other.modules
         self.everywhere &= other.everywhere
 
 
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A function that is being executed, and the call of it."""
+
+    function: Function
+    home: SourceModule
+    call: ast.Call
+    scope: PythonScope
+    caller: SourceModule
+
+
 class Execution:
     """One process that imports one module."""
 
-    def __init__(self, modules: OwnModules) -> None:
+    def __init__(
+        self, modules: OwnModules, libraries: Mapping[str, frozenset[str]] | None = None
+    ) -> None:
+        """``libraries``: the package's object files by all that code may write for them."""
         self._modules = modules
+        self._libraries = libraries or {}
+        self._frames: list[_Frame] = []
+        self._guards = 0  # statements around that catch a failed load and go on
         self.state = _State()
         self.before: dict[str, tuple[Load, ...]] = {}  # by path: what was loaded when it was
         self._active: set[ast.AST] = set()
@@ -112,7 +134,7 @@ class Execution:
             return self._try(node, source)
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith)):
             self._call_all(_heads(node), source)
-            ended = self._execute(node.body, source)
+            ended = self._execute_guarded(node.body, source, guarded=is_suppressing(node))
             return ended and isinstance(node, (ast.With, ast.AsyncWith))
         elif isinstance(node, ast.ClassDef):
             self._execute(node.body, source)
@@ -164,8 +186,18 @@ class Execution:
         for handler in node.handlers:
             self._fork(handler.body, source)
         del self._returns[returns:]
-        ended = self._execute(node.body, source) or self._execute(node.orelse, source)
+        guarded = any(map(goes_on, node.handlers))
+        ended = self._execute_guarded(node.body, source, guarded=guarded)
+        ended = ended or self._execute(node.orelse, source)
         return self._execute(node.finalbody, source) or ended
+
+    def _execute_guarded(
+        self, body: Sequence[ast.stmt], source: SourceModule, *, guarded: bool
+    ) -> bool:
+        self._guards += guarded
+        ended = self._execute(body, source)
+        self._guards -= guarded
+        return ended
 
     def _import(self, node: ast.Import | ast.ImportFrom, source: SourceModule) -> None:
         if isinstance(node, ast.Import):
@@ -209,13 +241,53 @@ class Execution:
             self._call_function(node, scope, source)
 
     def _open(self, node: ast.Call, name: str, scope: PythonScope, source: SourceModule) -> None:
-        place = 1 if name == "spec_from_file_location" else 0
+        place = 1 if name in _BY_NAME_AND_PATH else 0
         given = node.args[place] if len(node.args) > place else None
         everywhere = _mentions_global([*node.args[1:], *(each.value for each in node.keywords)])
-        for text in sorted(source.folder.fold(given, scope)):
-            path = self._modules.file(text)
-            if path is not None:
-                self._load(path, everywhere=everywhere)
+        texts = sorted(source.folder.fold(given, scope))
+        paths = [path for path in map(self._modules.file, texts) if path is not None]
+        for path in paths:
+            self._load(path, everywhere=everywhere)
+        for path in paths or self._guess(source):
+            goes_on_without = self._guards > 0
+            self.state.opened[path] = self.state.opened.get(path, True) and goes_on_without
+
+    def _guess(self, source: SourceModule) -> list[str]:
+        """The package's objects that an opening means whose path only running it would tell.
+
+        They are called what is given to the functions around it, torchvision's
+        ``_load_library("_C_stable")``; else what these spell out, the innermost first, and else
+        what their modules do outside of functions, as fbgemm_gpu has lists of names.
+        """
+        for words in self._list_words(source):
+            found = {path for word in words for path in self._libraries.get(word, ())}
+            if found:
+                return sorted(found)
+        return []
+
+    def _list_words(self, source: SourceModule) -> Iterator[Iterable[str]]:
+        for frame in reversed(self._frames):
+            given = (*frame.call.args, *(each.value for each in frame.call.keywords))
+            folded = (frame.caller.folder.fold(each, frame.scope) for each in given)
+            yield {text.rpartition("/")[2] for texts in folded for text in texts}
+        for frame in reversed(self._frames):
+            yield self._read_constants(frame.function.body)
+        homes = (*(frame.home for frame in reversed(self._frames)), source)
+        callers = (frame.caller for frame in reversed(self._frames))
+        for tree in dict.fromkeys(each.tree for each in (*homes, *callers)):
+            yield self._read_constants(tree.body)
+
+    def _read_constants(self, body: Iterable[ast.AST]) -> set[str]:
+        """The texts in statements, without those of functions that they define."""
+        words, left = set[str](), list(body)
+        while left:
+            node = left.pop()
+            self._modules.pay()
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                words.add(node.value.rpartition("/")[2])
+            elif not isinstance(node, _CODE_FOR_LATER):
+                left.extend(ast.iter_child_nodes(node))
+        return words
 
     def _call_function(self, node: ast.Call, scope: PythonScope, source: SourceModule) -> None:
         """Execute the body of a function of the package's own that is called by its name."""
@@ -223,6 +295,7 @@ class Execution:
         if function is None or function in self._active or len(self._active) >= _DEEPEST:
             return
         self._active.add(function)
+        self._frames.append(_Frame(function, home, node, scope, source))
         outer, self._returns = self._returns, []
         if not self._execute(function.body, home):
             self._returns.append(self.state)
@@ -231,6 +304,7 @@ class Execution:
             for each in others:
                 self.state.keep_common(each)
         self._returns = outer
+        self._frames.pop()
         self._active.discard(function)
 
     def _find_function(

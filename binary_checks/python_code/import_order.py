@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Mapping
 
 from binary_checks.python_code.execution import Execution, Load
 from binary_checks.python_code.own_modules import OwnModules
@@ -14,13 +14,21 @@ _MOST_RUNS = 24  # of modules that may load one object
 class ImportOrder:
     """The modules of one package, and what importing each of them loads."""
 
-    def __init__(self, modules: OwnModules) -> None:
-        self._modules = modules
+    def __init__(
+        self, modules: OwnModules, libraries: Mapping[str, frozenset[str]] | None = None
+    ) -> None:
+        """``libraries``: the package's object files by all that code may write for them."""
+        self._modules, self._libraries = modules, libraries
+        self.followed = True  # all that was asked of it, to the end
         self._runs: dict[str, Execution] = {}
 
     def import_module(self, name: str) -> tuple[Load, ...]:
         """All that importing a module loads, in order."""
         return tuple(self._run(name).state.loads)
+
+    def openings(self, name: str) -> Mapping[str, bool]:
+        """The object files that importing a module opens, and whether it goes on without each."""
+        return self._run(name).state.opened
 
     def before(self, path: str, name: str) -> tuple[Load, ...]:
         """What is loaded before the file at that path, the extension module of that name if any.
@@ -42,7 +50,9 @@ class ImportOrder:
 
     def _run(self, name: str) -> Execution:
         if name not in self._runs:
-            run = self._runs[name] = Execution(self._modules)
-            with suppress(LeftAloneError, RecursionError):  # what came before counts
+            run = self._runs[name] = Execution(self._modules, self._libraries)
+            try:
                 run.import_name(name)
+            except (LeftAloneError, RecursionError):  # what came before counts
+                self.followed = False
         return self._runs[name]

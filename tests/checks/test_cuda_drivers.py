@@ -17,6 +17,7 @@ from binary_checks.model import (
     OpenedNames,
     Problem,
 )
+from binary_checks.model.code_names import ImportOpenings
 from fixtures.linking import EXTENSION, GLIBC, dll, library, link, needs, target, windows
 from fixtures.values import elf_file, pe_file, symbols, wheel
 
@@ -26,6 +27,7 @@ PYD = "demo/_native.cp311-win_amd64.pyd"
 
 
 NOTHING = CodeNames()
+NONE_OPENED = ImportOpenings()
 
 
 def extension(*needed: str, path: str = EXTENSION, **fields: Any) -> ElfFile:
@@ -33,10 +35,12 @@ def extension(*needed: str, path: str = EXTENSION, **fields: Any) -> ElfFile:
 
 
 def judge(
-    *objects: ObjectFile, linkage: Linkage | None = None, code: CodeNames = NOTHING
+    *objects: ObjectFile,
+    linkage: Linkage | None = None,
+    openings: ImportOpenings = NONE_OPENED,
 ) -> list[Finding]:
     linkage = linkage or link(*objects)
-    return list(driver_library_needed(linkage, wheel(objects=objects), code))
+    return list(driver_library_needed(linkage, wheel(objects=objects), openings))
 
 
 def problem(*objects: ObjectFile, linkage: Linkage | None = None) -> Problem:
@@ -112,21 +116,51 @@ def test_what_is_opened_at_import_counts_as_imported() -> None:
     assert problem(globe).path == globe.path
     helper = library("demo/lib/libdemo.so", "libcuda.so.1")
     found = driver_library_needed(
-        link(helper), wheel(objects=(helper,)), NOTHING, opened_at_import=("demo/lib/*",)
+        link(helper),
+        wheel(objects=(helper,)),
+        NONE_OPENED,
+        opened_at_import=("demo/lib/*",),
     )
     assert [type(finding) for finding in found] == [Problem]
 
 
-def test_a_library_that_the_package_s_own_code_opens_counts() -> None:
-    helper = library("demo/lib/libdemo_cuda.so", "libcuda.so.1", imports=USED)
-    opened = CodeNames(opened=frozenset({helper.path}))
-    assert judge(extension(), helper, code=opened) == [
+HELPER = library("demo/lib/libdemo_cuda.so", "libcuda.so.1", imports=USED)
+OPENED = frozenset({HELPER.path})
+
+
+def test_a_library_that_the_package_opens_while_it_is_imported_counts() -> None:
+    assert judge(extension(), HELPER, openings=ImportOpenings(demanded=OPENED)) == [
         Problem(
-            path=helper.path,
+            path=HELPER.path,
             sentence="needs libcuda.so.1, which only the NVIDIA driver provides, and the package's "
-            "own code, opening it, loads it: without a driver that fails",
+            "own code, opening it while it is imported, loads it: without a driver the import "
+            "fails",
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("openings", "how"),
+    [
+        (ImportOpenings(), "no import loads it; opening it requires a driver"),
+        (
+            ImportOpenings(tried=OPENED),
+            "the package's own code opens it, and goes on where there is no driver",
+        ),
+    ],
+    ids=["later", "tried"],
+)
+def test_one_that_it_opens_later_or_goes_on_without_is_noted(
+    openings: ImportOpenings, how: str
+) -> None:
+    found = judge(extension(), HELPER, openings=openings)
+    assert found == [Note(path=HELPER.path, sentence=f"needs libcuda.so.1: {how}")]
+
+
+def test_so_is_a_module_that_is_opened_by_its_path_alone_and_may_fail() -> None:
+    module = extension("libcuda.so.1")
+    (found,) = judge(module, openings=ImportOpenings(tried=frozenset({module.path})))
+    assert isinstance(found, Note)
 
 
 def test_a_dll_of_the_driver_may_be_delayed_only() -> None:

@@ -31,6 +31,7 @@ from binary_checks.model import (
     Package,
     Problem,
 )
+from binary_checks.model.code_names import ImportOpenings
 from binary_checks.wording.causes import of_bundled
 from binary_checks.wording.fix_commands import remove_need
 from binary_checks.wording.phrases import name_first
@@ -42,17 +43,19 @@ _OUTSIDE = ("wheel:", "system:", "python:")
 def driver_library_needed(
     linkage: Linkage,
     package: Package,
-    code: CodeNames,
+    openings: ImportOpenings,
     *,
     opened_at_import: tuple[str, ...] = ("torch/lib/libtorch_global_deps.so",),
     drivers: tuple[str, ...] = DRIVER_LIBRARIES,
 ) -> Iterator[Finding]:
     """Importing the package loads a library of the NVIDIA driver.
 
-    Every extension module may be imported, and the libraries that the package's own code opens by
-    their paths count too (ctypes, ``torch.ops.load_library``); ``opened_at_import`` lists, as
-    globs, those that it opens in ways that are not recognised. Other libraries that nothing needs
-    by name are opened when they are used, and may need the driver: this is noted.
+    Every extension module may be imported, and what the package's own code opens by its path while
+    it is imported counts too (ctypes, ``torch.ops.load_library``, ``spec_from_file_location``, also
+    in functions that are called there); ``opened_at_import`` lists, as globs, those that it opens
+    in ways that are not recognised. What it opens later, under a condition, or where it catches the
+    failure and goes on, and libraries that nothing needs by name, may need the driver: this is
+    noted.
 
     Why: without a driver, as on CPU-only machines, on build hosts and in containers started without
     ``--gpus``, the loader refuses the module, and the import fails before any code can check.
@@ -65,18 +68,21 @@ def driver_library_needed(
     """
     demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
-    imported = find_imported(package, opened_at_import) | code.opened
+    opened = openings.demanded
+    imported = (find_imported(package, opened_at_import) - openings.tried) | opened
     loadings = find_loadings(linkage)
     imports = [loading for loading in loadings if loading.root in imported]
     fatal = _by_need(imports, drivers)
     for (needer, name), through in fatal.items():
-        found = _accuse(needer, name, through, linkage.show, code.opened)
+        found = _accuse(needer, name, through, linkage.show, opened)
         yield _tell_unused(found, needer, name, package)
     later = (loading for loading in loadings if loading.root not in imported)
     for needer, name in _by_need(later, drivers).keys() - fatal.keys():
         if not needer.startswith(_OUTSIDE):
-            sentence = f"needs {name}: no import loads it; opening it requires a driver"
-            yield Note(path=needer, sentence=sentence)
+            how = "no import loads it; opening it requires a driver"
+            if needer in openings.tried:
+                how = "the package's own code opens it, and goes on where there is no driver"
+            yield Note(path=needer, sentence=f"needs {name}: {how}")
     yield from _tell_gaps(imports, drivers)
 
 
@@ -110,13 +116,12 @@ def _accuse(
     others = f" (so does that of {len(through) - 1} more)" if len(through) > 1 else ""
     doing = "opening" if first.root in opened else "importing"
     which = f"{doing} it" if len(way) == 1 else f"{doing} {show(first.root)}"
-    fails = "the import fails"
     if first.root in opened:
-        which, fails = f"the package's own code, {which},", "that fails"
+        which = f"the package's own code, {which} while it is imported,"
     return Problem(
         path=first.root if needer.startswith(_OUTSIDE) else needer,
         sentence=f"needs {name}, which only the NVIDIA driver provides, and {which} loads "
-        f"it{steps}{others}: without a driver {fails}",
+        f"it{steps}{others}: without a driver the import fails",
     )
 
 

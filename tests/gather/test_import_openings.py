@@ -1,0 +1,139 @@
+"""What importing a package opens by its path, found without running it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binary_checks import examine
+from binary_checks.gather.loading_order import find_openings
+from binary_checks.model import Package, TargetSystem
+from binary_checks.model.code_names import ImportOpenings
+from fixtures.build_elf import build_elf
+from fixtures.build_wheel import build_wheel
+
+LIBRARIES = ("demo/_C.so", "demo/lib/libdemo_cuda.so", "demo/libother.so")
+DIRECT = """
+import ctypes, os
+{0}ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", "libdemo_cuda.so"))
+"""
+TORCHVISIONS = """
+import importlib.machinery, os, torch
+
+def _find(name):
+    details = (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES)
+    finder = importlib.machinery.FileFinder(os.path.dirname(__file__), details)
+    return finder.find_spec(name).origin
+
+def _load(name):
+    torch.ops.load_library(_find(name))
+"""
+FBGEMMS = """
+import os, torch
+names = {"default": ["_C", "libdemo_cuda"]}
+
+def _load(filename):
+    try:
+        torch.ops.load_library(os.path.join(os.path.dirname(__file__), filename))
+    except Exception as error:
+        raise error
+
+for target in names:
+    for name in names.get(target, []):
+        _load(f"{name}.so")
+"""
+XFORMERS = """
+import importlib.machinery, os, torch
+
+class InvalidLib(Exception):
+    pass
+
+def _register():
+    spec = importlib.machinery.FileFinder(os.path.dirname(__file__)).find_spec("_C")
+    try:
+        torch.ops.load_library(spec.origin)
+    except OSError as error:
+        raise InvalidLib from error
+
+try:
+    _register()
+except InvalidLib:
+    pass
+"""
+MODULES = """
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+ExtensionFileLoader("demo._C", str(Path(__file__).parent / "_C.so"))
+"""
+
+
+def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]:
+    """What the import demands, and what it goes on without."""
+    members: dict[str, str | bytes] = {path: build_elf() for path in LIBRARIES}
+    members["demo/__init__.py"] = init
+    members.update({f"demo/{name}.py": code for name, code in modules.items()})
+    with examine(build_wheel(folder, members=members)) as facts:
+        package = facts.get(Package)
+        found = find_openings(package, facts.source.open, facts.get(TargetSystem))
+    assert found.followed
+    names = (found.demanded, found.tried)
+    first, second = (sorted(path.rpartition("/")[2] for path in each) for each in names)
+    return first, second
+
+
+@pytest.mark.parametrize(
+    ("code", "demanded", "tried"),
+    [
+        (DIRECT.format(""), ["libdemo_cuda.so"], []),
+        (DIRECT.format("try:\n    ") + "except OSError: pass\n", [], ["libdemo_cuda.so"]),
+        (DIRECT.format("try:\n    ") + "except KeyError: pass\n", ["libdemo_cuda.so"], []),
+        (DIRECT.format("try:\n    ") + "except OSError:\n    raise\n", ["libdemo_cuda.so"], []),
+        (
+            DIRECT.format("import contextlib\nwith contextlib.suppress(OSError):\n    "),
+            [],
+            ["libdemo_cuda.so"],
+        ),
+        (DIRECT.format("def later():\n    "), [], []),
+        (DIRECT.format("def now():\n    ") + "now()\n", ["libdemo_cuda.so"], []),
+        (DIRECT.format("if os.environ.get('DEMO'):\n    "), [], []),
+        (TORCHVISIONS + "_load('_C')\n", ["_C.so"], []),
+        (TORCHVISIONS + "try:\n    _load('_C')\nexcept ImportError:\n    pass\n", [], ["_C.so"]),
+        (TORCHVISIONS, [], []),
+        (FBGEMMS, ["_C.so", "libdemo_cuda.so"], []),
+        (XFORMERS, [], ["_C.so"]),
+        (MODULES, ["_C.so"], []),
+    ],
+    ids=[
+        *("direct", "tried", "not caught", "raised again", "suppressed", "later", "function"),
+        *("condition", "helper", "helper tried", "helper later", "list", "own exception", "loader"),
+    ],
+)
+def test_openings_are_followed(
+    tmp_path: Path, code: str, demanded: list[str], tried: list[str]
+) -> None:
+    assert find(tmp_path, code) == (demanded, tried)
+
+
+def test_those_of_modules_that_it_imports_count_and_no_others(tmp_path: Path) -> None:
+    code = TORCHVISIONS + "_load('_C')\n"
+    assert find(tmp_path / "a", "from . import ops\n", ops=code) == (["_C.so"], [])
+    assert find(tmp_path / "b", "from demo.ops import _load\n", ops=code) == (["_C.so"], [])
+    assert find(tmp_path / "c", "def late():\n    from . import ops\n", ops=code) == ([], [])
+
+
+def test_what_is_not_followed_to_its_end_may_open_whatever_its_code_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members: dict[str, str | bytes] = {
+        "demo/__init__.py": DIRECT.format("def later():\n    "),
+        "demo/lib/libdemo_cuda.so": build_elf(needed=("libcuda.so.1",)),
+    }
+    wheel = build_wheel(tmp_path, members=members)
+    with examine(wheel) as facts:
+        assert facts.get(ImportOpenings) == ImportOpenings()
+    monkeypatch.setattr("binary_checks.python_code.own_modules._MOST_COST", 10)
+    with examine(wheel) as facts:
+        found = facts.get(ImportOpenings)
+    assert not found.followed
+    assert [path.rpartition("/")[2] for path in found.demanded] == ["libdemo_cuda.so"]
