@@ -30,6 +30,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.extensions import is_extension
 from binary_checks.model.requires_dist import find_names_in_extras
+from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _HELPERS = {
@@ -40,6 +41,7 @@ _HELPERS = {
 """What libraries export that are made for another program, and how they come into it: libarcher and
 libiomp5_db of Intel's OpenMP, tbb's libtbbmalloc_proxy."""
 _PLUGINS = frozenset({"plugin", "plugins", "qml"})
+_MOST = 2  # names in a sentence
 UNREACHED = "no import of the package reaches it"
 GOES_ON = "the package goes on without it"
 
@@ -62,7 +64,7 @@ def find_bystanders(
     needs = {path: found - replaced.keys() for path, found in _read_needs(linkage).items()}
     demanded = _follow(_find_demanded(package, code, replaced.keys()), needs)
     guided = _find_guided(objects, code)
-    extra = dict(_find_needs_of_extras(package, linkage))
+    extra = _find_needs_of_extras(package, linkage)
     reasons = dict(_find_opened(objects, demanded))
     attempted = _follow(reasons, needs)
     late = set(_complete(objects.values(), code, code.late))
@@ -71,7 +73,10 @@ def find_bystanders(
         if path in tried:
             yield Bystander(path=path, reason=GOES_ON, complete=False)
         elif path in extra:
-            reason = f"an extra of the package requires {extra[path]} for it"
+            which = "an extra" if len(extra[path]) == 1 else "extras"
+            verb = "requires" if len(extra[path]) == 1 else "require"
+            names = name_first(extra[path], _MOST)
+            reason = f"{which} of the package {verb} {names} for it"
             yield Bystander(path=path, reason=reason, complete=False)
         elif path in guided:
             reason = "the package's own code starts it with a search path in its environment"
@@ -103,16 +108,20 @@ def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozense
     return frozenset(started | (known.keys() - programs - code.opened if started else set()))
 
 
-def _find_needs_of_extras(package: Package, linkage: Linkage) -> Iterator[tuple[str, str]]:
-    """Objects that lack a library called like what an extra requires, and that requirement.
+def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[str]]:
+    """Objects that lack a library called like what extras require, and these requirements.
 
     kivy's gstplayer needs gstreamer-1.0-0.dll, and Kivy[media] requires kivy-deps.gstreamer.
+    onnxruntime-gpu's provider needs seven libraries of CUDA, of which its extras have some in their
+    turn only: none of their five wheels is called cublas.
     """
     every = find_names_in_extras(package.claims.requirements)
     names = sorted(name for name in every if not name.endswith("-dev"))  # for those who build it
+    found: dict[str, set[str]] = {}
     for edge in linkage.edges if names else ():
         if edge.resolved is None and not edge.elsewhere and not edge.may_come_with:
-            yield from ((edge.path, each) for each in find_shippers(edge.needed, names))
+            found.setdefault(edge.path, set()).update(find_shippers(edge.needed, names))
+    return {path: sorted(shippers) for path, shippers in found.items() if shippers}
 
 
 def _read_needs(linkage: Linkage) -> dict[str, set[str]]:

@@ -196,6 +196,19 @@ def test_what_only_an_extra_requires_is_there_for_those_who_ask_for_it() -> None
     assert list(find_bystanders(always, link(module), CodeNames())) == []
 
 
+def test_where_no_extra_is_called_like_the_library_several_are_named() -> None:
+    """cuBLAS comes with nvidia-cudnn-cu13, which an extra of onnxruntime-gpu requires."""
+    provider = library("demo/libprovider.so", "libcublas.so.13")
+    names = ("nvidia-curand", "nvidia-cufft", "nvidia-cudnn-cu13")
+    requires = tuple(f"{name}; extra == 'cuda'" for name in names)
+    objects = (MODULE, provider)
+    package = replace(wheel(objects=objects), claims=Claims(requirements=requires))
+    (found,) = find_bystanders(package, link(*objects), CodeNames())
+    assert found.reason == (
+        "extras of the package require nvidia-cudnn-cu13, nvidia-cufft and 1 more for it"
+    )
+
+
 def test_what_no_loader_takes_is_no_matter_of_reach() -> None:
     assert idle(MODULE, elf_file("demo/x.o", kind=Kind.RELOCATABLE)) == {}
 
