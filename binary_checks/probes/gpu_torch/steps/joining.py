@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def nccl(bench: Any) -> dict[str, Any]:
-    """All-reduce in a group of one process: NCCL starts, finds its device, and leaves."""
+    """A sum over, and a copy from, a group of one: NCCL starts, finds its device, and leaves."""
     torch = bench.torch
     distributed = torch.distributed
     if not distributed.is_available():
@@ -25,8 +25,10 @@ def nccl(bench: Any) -> dict[str, Any]:
     distributed.init_process_group(backend, init_method=where, rank=0, world_size=1)
     try:
         a = torch.randn(1000, dtype=torch.float64)
-        found = a.to(bench.device)
-        distributed.all_reduce(found)
+        there = a.to(bench.device)
+        found = bench.torch.zeros_like(there)
+        distributed.all_reduce(there)  # of one it changes nothing, and must not
+        distributed.all_gather([found], there)
         bench.wait()
         return {"measured": {"float64": bench.compare(found, a)}}
     finally:

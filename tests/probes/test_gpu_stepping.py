@@ -1,0 +1,181 @@
+"""Steps on a GPU are taken by the real probe, of a torch that has a device only in name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from binary_checks.model import Ending
+from binary_checks.model.places import Conditions, ProbeAnswer
+from binary_checks.probes.gpu_torch.stepping import GpuStep, take_steps
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, FilledPlace, open_offline
+
+TORCH = """
+import os, time
+from types import SimpleNamespace as Names
+
+FAULT = os.environ.get("FAULT", "")
+if FAULT == "import":
+    raise ImportError("libcudart.so.13: cannot open shared object file")
+GIB = 1 << 30
+free = 10 * GIB
+float32 = "float32"
+manual_seed = print
+backends = Names(cuda=Names(matmul=Names()), cudnn=Names())
+
+
+class Tensor:
+    def __init__(self, size, value):
+        self.size, self.value = size, value
+
+    def __add__(self, other):
+        return Tensor(self.size, self.value + other)
+
+    def __getitem__(self, index):
+        return self.value
+
+    def __del__(self):
+        global free
+        if self.size * 4 == GIB and FAULT != "leak":
+            free += GIB
+
+    def to(self, place):
+        return self
+
+    def sum(self):
+        return self.size * self.value
+
+
+def ones(size, device, dtype=None):
+    global free
+    if FAULT == "hang":
+        time.sleep(1000)
+    if FAULT == "crash":
+        os.abort()
+    if FAULT == "hang in memory" and size * 4 == GIB:
+        time.sleep(1000)
+    free -= GIB if size * 4 == GIB else 0
+    return Tensor(size, 1.5 if FAULT == "wrong" else 1.0)
+
+
+def eye(size, device):
+    if FAULT != "silent":
+        raise RuntimeError("CUDA error: invalid device ordinal")
+
+
+cuda = Names(
+    device_count=lambda: 2,
+    empty_cache=lambda: None,
+    get_device_properties=lambda index: Names(is_integrated=0),
+    mem_get_info=lambda: (free, 80 * GIB),
+    memory_allocated=lambda: 0,
+    memory_reserved=lambda: 512 if FAULT == "keep" else 0,
+    synchronize=lambda: time.sleep(1000 if FAULT == "hang in wait" else 0),
+)
+_C = Names(_cuda_getDeviceCount=lambda: 2)
+"""
+STEPS = ("first_kernel", "memory", "every_device", "absent_device")
+DONE = dict.fromkeys(STEPS, "ok")
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPlace]:
+    folder = tmp_path_factory.mktemp("torch")
+    members = {"torch/__init__.py": TORCH}
+    with open_offline(build_wheel(folder, name="torch", tags=PURE, members=members)) as opened:
+        yield opened
+
+
+def take(
+    environment: FilledPlace, fault: str = "", bound: float = 30
+) -> dict[str, ProbeAnswer | str]:
+    def run(request: Mapping[str, object], stages: Mapping[str, float]) -> ProbeAnswer:
+        conditions = Conditions(variables={"FAULT": fault}, stages=stages)
+        return environment.run("gpu_torch", request, timeout=60, conditions=conditions)
+
+    return dict(take_steps(run, [GpuStep(name=name, bound=bound) for name in STEPS], 60))
+
+
+def ends(taken: dict[str, ProbeAnswer | str]) -> dict[str, str]:
+    """How each ended: the text of an exception, how the process ended, or why it was not tried."""
+    found = {}
+    for name, end in taken.items():
+        if isinstance(end, str):
+            found[name] = end
+        elif end.outcome is not Ending.OK:
+            found[name] = end.outcome.value
+        else:
+            found[name] = str(end.answer.get("detail", "ok"))
+    return found
+
+
+def figures(taken: dict[str, ProbeAnswer | str], name: str) -> dict[str, float]:
+    end = taken[name]
+    assert not isinstance(end, str)
+    return {key: value for key, value in end.answer["measured"].items() if key != "seconds"}
+
+
+def test_sound_steps_give_their_figures(environment: FilledPlace) -> None:
+    taken = take(environment)
+    assert ends(taken) == DONE
+    assert figures(taken, "every_device") == {"devices": 2, "devices announced": 2}
+    assert figures(taken, "memory") == {
+        "bytes kept": 0,
+        "bytes returned": 1 << 30,
+        "bytes drifted": 0,
+        "bytes total": 80 << 30,
+        "integrated": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "figure", "value"),
+    [("leak", "bytes returned", 0), ("keep", "bytes kept", 512)],
+)
+def test_memory_that_does_not_return_is_measured(
+    environment: FilledPlace, fault: str, figure: str, value: float
+) -> None:
+    assert figures(take(environment, fault), "memory")[figure] == value
+
+
+def test_a_wrong_result_ends_a_process_and_the_others_are_taken(environment: FilledPlace) -> None:
+    assert ends(take(environment, "wrong")) == {
+        "first_kernel": "AssertionError",
+        "memory": "AssertionError",
+        "every_device": "AssertionError: cuda:0",
+        "absent_device": "AssertionError",
+    }
+    silent = "AssertionError: no RuntimeError with 'invalid device ordinal', which was due"
+    assert ends(take(environment, "silent")) == {**DONE, "absent_device": silent}
+
+
+def test_a_first_kernel_that_hangs_ends_the_stage_at_its_own_bound(
+    environment: FilledPlace,
+) -> None:
+    for fault in ("hang", "hang in wait"):
+        taken = take(environment, fault, bound=0.5)
+        reason = "it was not tried: first_kernel hangs"
+        assert ends(taken) == {"first_kernel": "hung", **dict.fromkeys(STEPS[1:], reason)}
+        first = taken["first_kernel"]
+        assert isinstance(first, ProbeAnswer)
+        assert first.detail == "0.5 s"
+
+
+def test_another_step_that_hangs_costs_its_bound_alone(environment: FilledPlace) -> None:
+    assert ends(take(environment, "hang in memory", bound=0.5)) == {**DONE, "memory": "hung"}
+
+
+def test_a_step_that_crashes_is_named(environment: FilledPlace) -> None:
+    assert ends(take(environment, "crash")) == {
+        **dict.fromkeys(STEPS[:3], "crashed"),
+        "absent_device": "crashed",  # it ends with a kernel
+    }
+
+
+def test_a_torch_that_cannot_be_imported_is_told_once(environment: FilledPlace) -> None:
+    reason = "it was not tried: torch cannot be imported on this host"
+    found = ends(take(environment, "import"))
+    assert found.pop("first_kernel").startswith("ImportError: libcudart.so.13: cannot open shared")
+    assert found == dict.fromkeys(STEPS[1:], reason)

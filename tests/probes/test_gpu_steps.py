@@ -1,0 +1,160 @@
+"""Each step for torch, on tensors of the CPU: sound, with a wrong result, and with a hang.
+
+``BINARY_CHECKS_TORCH`` names an interpreter that has torch; else torch for the CPU is downloaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.gpu.results import gpu_result_differs
+from binary_checks.model import Ending, GpuReport, Measurement, Note, Step
+from binary_checks.model.places import Conditions, ProbeAnswer
+from binary_checks.places.running import run_probe
+from binary_checks.probes.gpu_torch.stepping import GpuStep, choose_steps, read_steps, take_steps
+from fixtures.gpu.spoiling import VARIABLE, make_environment
+from tests.oracles.downloads import pip
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.network,
+    pytest.mark.skipif(sys.platform != "linux", reason="the environment is made as on Linux"),
+]
+WRONG = {
+    "first_kernel": {"ones": "wrong"},
+    "every_device": {"ones": "wrong"},
+    "library_exception": {"linalg.inv": "silent"},
+    "device_assertion": {"_assert_async": "silent"},
+    "matmul": {"Tensor.__matmul__": "wrong"},
+    "magma": {"linalg.lu_factor": "wrong"},
+    "svd": {"linalg.svd": "wrong"},
+    "convolution": {"nn.functional.conv2d": "wrong"},
+    "autocast": {"nn.functional.conv2d": "wrong"},
+    "cnn": {"nn.functional.conv2d": "wrong"},
+    "rnn": {"nn.LSTM.forward": "wrong"},
+    "attention": {"nn.functional.scaled_dot_product_attention": "wrong"},
+    "nccl": {"distributed.all_gather": "silent"},
+    "compilation": {"compile": "miscompile"},
+    "max_autotune": {"compile": "miscompile"},
+}
+"""What of torch is spoiled, and how."""
+RAISING = {"first_kernel", "every_device", "library_exception", "device_assertion"}
+WITH_GRADIENTS = ("matmul", "convolution", "autocast", "cnn", "rnn", "attention", "compilation")
+ONLY_ON_A_GPU = {"memory", "absent_device", "cudnn", "gds"}
+IN_OTHER_LIBRARIES = {"torchvision", "torchaudio"}
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("torch")
+    named = os.environ.get("BINARY_CHECKS_TORCH")
+    with_torch = Path(named or sys.executable)
+    if not named and not find_spec("torch"):
+        pip("install", "--target", folder / "site", "torch==2.13.0+cpu")
+        with_torch = make_environment(folder / "own", Path(sys.executable))
+        (path,) = (folder / "own").glob("lib/python*/site-packages")
+        (path / "torch.pth").write_text(f"{folder / 'site'}\n")
+    return make_environment(folder / "spoiled", with_torch)
+
+
+@pytest.fixture(scope="module")
+def steps(python: Path) -> Mapping[str, GpuStep]:
+    listed = read_steps(run_probe(python, "gpu_torch", {"list": True}, timeout=60))
+    return {each.name: each for each in choose_steps(listed, (), thorough=True)}
+
+
+def take(
+    python: Path, steps: list[GpuStep], spoiled: Mapping[str, str] | None = None
+) -> dict[str, ProbeAnswer | str]:
+    def run(request: Mapping[str, object], stages: Mapping[str, float]) -> ProbeAnswer:
+        variables = {VARIABLE: json.dumps(dict(spoiled or {}))}
+        asked = {**request, "device": "cpu", "site_packages": str(python.parents[1])}
+        conditions = Conditions(variables=variables, stages=stages, memory=0)
+        return run_probe(python, "gpu_torch", asked, timeout=600, conditions=conditions)
+
+    return dict(take_steps(run, steps, 300))
+
+
+def judge(taken: Mapping[str, ProbeAnswer | str]) -> list[Any]:
+    """What gpu-result-differs says, but for its notes."""
+    figures = [
+        Measurement(step=name, name=key, value=value)
+        for name, end in taken.items()
+        for key, value in answer_of(end)["measured"].items()
+    ]
+    report = GpuReport(
+        python="", steps=tuple(Step(name=name) for name in taken), measurements=tuple(figures)
+    )
+    return [each for each in gpu_result_differs(report) if not isinstance(each, Note)]
+
+
+def answer_of(end: ProbeAnswer | str) -> Mapping[str, Any]:
+    assert isinstance(end, ProbeAnswer), end
+    assert end.outcome is Ending.OK, (end.detail, end.stderr)
+    return end.answer
+
+
+def test_every_step_can_be_spoiled(steps: Mapping[str, GpuStep]) -> None:
+    assert steps.keys() == WRONG.keys() | ONLY_ON_A_GPU | IN_OTHER_LIBRARIES
+
+
+def test_sound_steps_come_to_results_within_the_bounds(
+    python: Path, steps: Mapping[str, GpuStep]
+) -> None:
+    taken = take(python, [each for each in steps.values() if not each.thorough])
+    answers = {name: answer_of(end) for name, end in taken.items()}
+    assert {each["state"] for each in answers.values()} == {"finished"}, answers
+    assert judge(taken) == []
+    on_gpu = {name for name, each in answers.items() if set(each["measured"]) == {"seconds"}}
+    assert on_gpu == {"first_kernel", "library_exception", "device_assertion", "memory"} | {
+        "absent_device", "cudnn",
+    }  # fmt: skip
+    for name in WITH_GRADIENTS:
+        assert any("gradients" in key for key in answers[name]["measured"]), name
+    assert {"float32", "float16", "float64"} <= answers["compilation"]["measured"].keys()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_result_is_found(python: Path, steps: Mapping[str, GpuStep], name: str) -> None:
+    taken = take(python, [steps[name]], WRONG[name])
+    answer = answer_of(taken[name])
+    if name in RAISING:
+        assert answer["state"] == "raised"
+        assert answer["detail"].startswith("AssertionError")
+    else:
+        assert answer["state"] == "finished", answer
+        assert [line for line in judge(taken) if f"{name} in " in str(line)]
+
+
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_a_wrong_gradient_is_found(python: Path, steps: Mapping[str, GpuStep], name: str) -> None:
+    found = judge(take(python, [steps[name]], {"autograd.grad": "wrong"}))
+    assert found
+    assert all(" gradients differs from the CPU's result" in str(line) for line in found), found
+
+
+def test_attention_that_gives_nan_is_found(python: Path, steps: Mapping[str, GpuStep]) -> None:
+    spoiled = {"nn.functional.scaled_dot_product_attention": "no_number"}
+    answer = answer_of(take(python, [steps["attention"]], spoiled)["attention"])
+    assert answer["detail"] == "AssertionError: float16 odd attention gives NaN"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_hang_ends_at_the_bound_of_its_step(
+    python: Path, steps: Mapping[str, GpuStep], name: str
+) -> None:
+    step = replace(steps[name], bound=5)
+    hanging = dict.fromkeys(WRONG[name], "hang")
+    end = take(python, [step], hanging)[name]
+    assert isinstance(end, ProbeAnswer)
+    assert (end.outcome, end.detail) == (Ending.HUNG, "5 s")
+    assert end.answer["stage"] == name
