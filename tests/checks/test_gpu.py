@@ -222,7 +222,7 @@ def test_a_step_that_is_not_for_the_package_is_a_note() -> None:
     windows = report(Step(name="compilation"), inapplicable=(("compilation", reason),))
     assert list(gpu_work_fails(windows)) == [
         SEEN,
-        Note(sentence=f"compilation is not applicable: {reason}"),
+        Note(sentence=f"not applicable: compilation: {reason}"),
     ]
     unified = report(Step(name="memory"), inapplicable=(("memory", "no memory of its own"),))
     with pytest.raises(NotApplicable, match="memory: no memory of its own"):

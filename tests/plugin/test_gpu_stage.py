@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.build_wheel import build_wheel
-from fixtures.gpu.answers import SOUND
+from fixtures.gpu.answers import SOUND, THOROUGH
 from fixtures.installation import find_site, install_by_hand
 from tests.plugin.conftest import Run
 
@@ -98,6 +98,29 @@ def test_where_all_is_well_it_passes_and_runs_nothing_else(
     assert set(asked) - {"ask_module"} == set(expected)
     scripts = {Path(command[-1]).parent.name for command in ran["started"]}
     assert scripts <= {"list_folders", "identify", "gpu_torch"}  # the last only lists its steps
+
+
+@pytest.mark.parametrize("profile", ["torch"], indirect=True)
+def test_a_thorough_run_takes_the_long_steps_too(
+    pytester: pytest.Pytester, run: Run, given: list[str]
+) -> None:
+    result = run(*given, *STAGE, "--binary-thorough", static=False)
+    ran = json.loads((pytester.path / "ran.json").read_text())
+    assert set(ran["asked"]) >= THOROUGH.keys()
+    result.stdout.fnmatch_lines(
+        [
+            "gpu-work-fails: installed:torch: not inspected, but gpu is required: "
+            "gds: no GPUDirect Storage here: cuFileHandleRegister failed",
+            "note: installed:torch: not applicable: torchaudio: torchaudio is not installed",
+        ]
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_thorough_run_of_nothing_on_a_gpu_is_refused(pytester: pytest.Pytester, run: Run) -> None:
+    result = run(build_wheel(pytester.path), "--binary-thorough", static=False)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--binary-thorough: the profile has nothing done on a GPU" in result.stderr.str()
 
 
 @pytest.mark.parametrize("profile", ["torch"], indirect=True)

@@ -294,11 +294,42 @@ def test_the_default_steps_take_a_minute_on_a_healthy_gpu(environment: FilledPla
     assert all(each.expected * 5 <= each.bound <= 120 for each in steps)
 
 
+def test_the_page_on_torch_tells_the_seconds_of_each_step(environment: FilledPlace) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| ([\d.]+) \| (\d+) \|$", page, re.MULTILINE)
+    steps = list_steps(environment, thorough=True).values()
+    told = [(each.name, f"{each.expected:g}", f"{each.bound:g}") for each in steps]
+    assert sorted(rows) == sorted(told)
+
+
 def test_a_thorough_run_takes_the_long_steps_too(environment: FilledPlace) -> None:
     default, thorough = list_steps(environment), list_steps(environment, thorough=True)
     longer = {"gds", "max_autotune", "torchvision", "torchaudio"}
     assert thorough.keys() - default.keys() == longer
     assert all(thorough[name].bound <= 300 and thorough[name].alone for name in longer)
+
+
+@pytest.mark.parametrize(("thorough", "asked"), [(True, [("vision",)]), (False, [])])
+def test_a_thorough_run_has_what_it_requires_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thorough: bool, asked: list[object]
+) -> None:
+    host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
+    monkeypatch.setattr(gpu_steps, "describe_host", lambda place, conditions: host)
+    beside = build_wheel(tmp_path, name="vision", tags=PURE, members={"vision.py": ""})
+    wheel = build_wheel(tmp_path, name="fake", tags=PURE, members={"fake.py": MODULE})
+    work = GpuRequest(
+        module=Code("fake"),
+        snippets={"own": Code("import vision")},
+        thorough=thorough,
+        requires=(Code("vision"),),
+    )
+    made: list[object] = []
+    with open_offline(wheel, beside) as place:
+        apart = place.apart
+        monkeypatch.setattr(place, "apart", lambda names: made.append(names) or apart(names))
+        report = use_gpu(place, place.wheel, work, CudaRequest())
+    assert made == asked
+    assert not thorough or report.steps[0].outcome is Ending.OK
 
 
 def test_after_the_first_kernel_hangs_nothing_more_is_tried(

@@ -60,7 +60,7 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
         yield NotInspected(sentence=sentence)
     yield from list_untried(report)
     for name, reason in report.inapplicable:
-        yield Note(sentence=f"{name} is not applicable: {reason}")
+        yield Note(sentence=f"not applicable: {name}: {reason}")
 
 
 @check(level=Level.WARNING)

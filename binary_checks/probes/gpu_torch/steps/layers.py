@@ -88,7 +88,7 @@ def attention(bench: Any) -> dict[str, Any]:
         left_out += [] if used else [name]
     answer: dict[str, Any] = {"measured": measured}
     if left_out:
-        answer["inapplicable"] = "torch uses no %s here" % " and no ".join(left_out)
+        answer["inapplicable"] = "torch does not use %s on this device" % ", ".join(left_out)
     return answer
 
 
