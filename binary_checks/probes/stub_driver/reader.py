@@ -112,8 +112,8 @@ def _ask(
     conditions = Conditions(calls=True, bytecode=True, decoys=dict.fromkeys(_NAMES, library))
     host = describe_host(place, conditions)
     if host.cuda != spell_cuda(refusal.cuda) or host.devices:
-        why = f"a process loads {host.library}" if host.library else host.problem
-        return _leave_out(refusal, request, f"the stub of NVIDIA's driver is not found: {why}")
+        why = f"a process loads {place.shown(host.library)}" if host.cuda else host.problem
+        return _leave_out(refusal, request, f"the stub of NVIDIA's driver does not answer: {why}")
     told = (request.available, request.devices, request.version, request.use)
     questions = tuple(dict.fromkeys(filter(None, told)))
     asked = {"module": request.module, "questions": questions}
