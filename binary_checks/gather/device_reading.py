@@ -159,6 +159,9 @@ class _Details:
         )
 
     def _add_cubin(self, entry: DeviceEntry, cubin: Cubin) -> None:
+        if entry.architecture and _number(entry.architecture) != _number(cubin.architecture):
+            reason = f"its head says {entry.architecture}, its cubin {cubin.architecture or '?'}"
+            self.refuse(entry.offset, MalformedError(reason))
         proven = cubin.architecture and not cubin.architecture.endswith("?")
         architecture = cubin.architecture if proven else entry.architecture or cubin.architecture
         target = DeviceTarget(kind=DeviceKind.SASS, architecture=architecture)
@@ -179,7 +182,7 @@ class _Details:
 
     def refuse(self, offset: int, error: Exception) -> None:
         """Take note of an entry that could not be read, or of a whole object."""
-        reason = str(error)
+        reason = error.reason if isinstance(error, MalformedError) else str(error)
         if reason not in self._unread and len(self._unread) >= _MOST_REASONS:
             reason = f"for more than {_MOST_REASONS} reasons"
         group = self._unread.get(reason)
@@ -208,3 +211,7 @@ class _Details:
             kernels=tuple(sorted(kernels, key=lambda each: (each.name, each.architecture))),
             unread=tuple(self._unread.values()),
         )
+
+
+def _number(architecture: str) -> str:
+    return architecture.rstrip("af?")

@@ -118,8 +118,17 @@ def test_what_is_broken_hides_nothing_that_is_not(tmp_path: Path) -> None:
     assert [(each.reason, each.broken) for each in found.unread] == [
         ("it unpacks to more than the 20 bytes that its head claims", True),
         ("it unpacks to 25 bytes where its head claims 27", True),
-        ("it is no cubin, it begins with b'no c' (at byte 0x0)", True),
+        ("it is no cubin, it begins with b'no c'", True),
     ]
+
+
+def test_a_head_that_names_another_architecture_than_its_cubin_is_broken(tmp_path: Path) -> None:
+    cubin = read_fatbin_sample("12.4_sm_90a.cubin")
+    found = read_library(tmp_path, container(entry(CUBIN, 87, cubin), entry(CUBIN, 90, cubin)))
+    assert [(each.reason, each.broken, each.count) for each in found.unread] == [
+        ("its head says sm_87, its cubin sm_90a", True, 1)
+    ]
+    assert [(each.target, each.count) for each in found.cubins] == [(sass("sm_90a"), 2)]
 
 
 def test_many_reasons_are_not_told_apart_without_end(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def _read_kernels(table: _Table, architecture: str, toolkit: str) -> Iterator[De
         registers = stated.get((_REGCOUNT, index), text.info >> 24 or None)
         stack = stated.get((_FRAME_SIZE, index), stated.get((_MIN_STACK_SIZE, index)))
         info = table.read(details[place]) if place in details else b""
-        marked = [value for attribute, value in _walk(info) if attribute == _ANNOTATIONS]
+        marked = _find_annotations(info)
         if marked:
             spills = _add_up(table, text, marked) if number >= _FIRST_OF_16_BYTES else None
         else:
@@ -269,6 +269,13 @@ def _find_entries(table: _Table) -> Iterator[tuple[int, str, int, int]]:
             if left < 0:
                 raise TooLarge(f"names of kernels with more than {_MOST_NAMES} bytes")
             yield index, strings[name:end].decode("utf-8", "backslashreplace"), place, size
+
+
+def _find_annotations(info: bytes) -> list[bytes]:
+    """What is said of single instructions of a kernel: most kernels have none, and no such byte."""
+    if bytes((_SIZED, _ANNOTATIONS)) not in info:
+        return []
+    return [value for attribute, value in _walk(info) if attribute == _ANNOTATIONS]
 
 
 def _add_up(table: _Table, text: _Row, marked: list[bytes]) -> tuple[int, int] | None:
