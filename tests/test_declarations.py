@@ -29,6 +29,7 @@ from binary_checks.model.device_details import DeviceDetails
 from binary_checks.model.device_toolkits import DeviceToolkits
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.missing_kernels import KernelGaps
 from binary_checks.model.ptx_links import PtxTexts
 from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
@@ -89,6 +90,7 @@ GATHERED = (
     PtxTexts,
     DeviceDetails,
     DeviceToolkits,
+    KernelGaps,
 )
 
 

@@ -37,6 +37,7 @@ from binary_checks.model.device_details import DeviceDetails
 from binary_checks.model.device_toolkits import DeviceToolkits
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.missing_kernels import KernelGaps
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
 from binary_checks.model.ptx_links import PtxTexts
@@ -260,6 +261,14 @@ def look_at_toolkits(package: Package, source: Source) -> DeviceToolkits:
     from binary_checks.gather.toolkit_sampling import sample_toolkits  # of GPU packages
 
     return sample_toolkits(package, source.open)
+
+
+@gathers(KernelGaps)
+def compare_kernels(package: Package, source: Source) -> KernelGaps:
+    """Decompress all machine code for NVIDIA's GPUs, and compare the kernels of each container."""
+    from binary_checks.gather.kernel_gaps import find_kernel_gaps  # of few runs
+
+    return find_kernel_gaps(package, source.open)
 
 
 @gathers(SecondOpinion)
