@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import Pattern, check
-from binary_checks.knowledge.grafted_names import strip_graft
+from binary_checks.knowledge.grafted_names import is_grafted_name, strip_graft
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.model import ElfFile, Finding, Kind, Level, Linkage, Package, PeFile, Problem
 from binary_checks.wording.causes import of_bundled
@@ -37,7 +37,8 @@ def forbidden_bundled_library(
     Why: libc must match the loader of the running process, and the driver's library the kernel.
     Fix: exclude it from bundling (``auditwheel repair --exclude``), and build on an older system.
     Level: a second libc crashes the process, and another driver fails at its first call. Only a
-    warning in a folder, which may be that system; a file alone is bundled with nothing.
+    warning in a folder, which may be that system; a file alone is bundled with nothing. A loader
+    under a name that a repair tool made up is one, too: it takes no part.
     """
     partial = package.claims.partial
     if library.kind is not Kind.SHARED or _is_stub(library):
@@ -50,9 +51,21 @@ def forbidden_bundled_library(
         if pattern.fullmatch(strip_graft(name)):
             sentence = f"is {name}, which must come from the user's system"
             level = Level.WARNING if partial else Level.ERROR
+            if _is_second_loader(library):
+                sentence += "; the system's own is loaded before it, and works"
+                level = Level.WARNING
             cause = of_bundled(library.path)
             yield Problem(path=library.path, sentence=sentence, level=level, cause=cause)
             return
+
+
+def _is_second_loader(library: ElfFile | PeFile) -> bool:
+    """Whether it is ld.so under a name that a repair tool made up.
+
+    Of torchvision for aarch64 four libraries need ld-linux-aarch64.5cbc5e90.so.1. All load, and
+    what they ask of it they get of the process's own, which comes first.
+    """
+    return library.file_name.startswith("ld") and is_grafted_name(library.file_name)
 
 
 def _is_stub(library: ElfFile | PeFile) -> bool:

@@ -16,7 +16,10 @@ _NOT_A_NAME = frozenset({"python", "the", "lib"})
 
 # What these have for others, as their wheels show, by the beginning of its name behind "lib".
 _NAMES = (
-    (r"torch", r"(?:torch|c10|caffe2|shm)(?![a-z0-9])|(?:asmjit|fbgemm|iomp5md|uv)\.dll"),
+    (
+        r"torch",
+        r"(?:torch|c10|caffe2|shm)(?![a-z0-9])|gomp\.so\.1|(?:asmjit|fbgemm|iomp5md|uv)\.dll",
+    ),
     (r"pyarrow", r"(?:arrow|parquet|gandiva)(?![a-z0-9])"),
     (r"pyside6(?:-essentials|-addons)?", r"Qt6|pyside6"),
     (r"pyqt6-qt6", r"Qt6"),

@@ -45,6 +45,17 @@ def test_other_libraries_may_be_bundled(path: str) -> None:
     assert list(forbidden_bundled_library(elf_file(path), wheel())) == []
 
 
+def test_a_second_loader_that_nothing_calls_by_its_name_is_a_warning() -> None:
+    path = "torchvision.libs/ld-linux-aarch64.5cbc5e90.so.1"
+    loader = elf_file(path, name="ld-linux-aarch64.so.1")
+    (found,) = forbidden_bundled_library(loader, wheel())
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+    (own,) = forbidden_bundled_library(elf_file("demo/lib/ld-linux-aarch64.so.1"), wheel())
+    assert isinstance(own, Problem)
+    assert own.level is Level.ERROR
+
+
 def test_a_folder_may_be_the_users_system_and_a_file_alone_is_bundled_with_nothing() -> None:
     library = elf_file("lib/libc.so.6")
     alone, other = (Member(path=path, archive_name=path) for path in (library.path, "lib/libx.so"))

@@ -185,6 +185,9 @@ def test_strings_that_were_not_all_searched_are_said() -> None:
     assert judge(part) == [
         NotInspected(path=part.path, sentence="what it opens: 9 bytes were not searched")
     ]
+    names = OpenedNames(names=("libnvrtc-builtins.so.13.2",), unread="9 bytes were not searched")
+    found = library("demo/libnvrtc.so.13", opened=names)
+    assert judge(found, library("demo/libnvrtc-builtins.so.13.2")) == []
 
 
 @pytest.mark.parametrize(

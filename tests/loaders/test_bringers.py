@@ -198,6 +198,8 @@ def test_all_that_torch_has_is_known_by_name() -> None:
     ("needed", "requirements", "found"),
     [
         ("libcudnn.so.9", ("numpy", "nvidia-cudnn-cu13"), ("nvidia-cudnn-cu13",)),
+        ("libgomp.so.1", ("numpy", "torch"), ("torch",)),
+        ("libgomp-1a2b3c4d.so.1", ("torch",), ()),
         ("libcudnn_ops.so.9", ("nvidia-cudnn-cu13",), ("nvidia-cudnn-cu13",)),
         ("libcublas.so.13", ("nvidia-a", "nvidia-b", "torch"), ("nvidia-a", "nvidia-b")),
         ("libQt6Core.so.6", ("pyqt6-qt6", "pyqt6-sip"), ("pyqt6-qt6",)),

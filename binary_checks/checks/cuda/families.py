@@ -121,11 +121,11 @@ class _Layout:
     def judge(self, each: FamilyOpener, row: OpenerRow) -> Iterator[Finding]:
         """Say of one library which of those that it opens are nowhere."""
         path, subject = self._place(each)
-        if each.item.opened and each.item.opened.unread:
-            yield NotInspected(
-                path=path, sentence=f"what {subject or 'it'} opens: {each.item.opened.unread}"
-            )
         members = list(self.members(each, row))
+        unread = each.item.opened.unread if each.item.opened else ""
+        # The names lie together: whoever has found one that matters has found all.
+        if unread and not any(member.fatal for member, _ in members):
+            yield NotInspected(path=path, sentence=f"what {subject or 'it'} opens: {unread}")
         lost = [(member, names[-1]) for member, names in members if not self.has(names)]
         if not lost or is_reduced(self.linkage.names):
             return
