@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from binary_checks.python_code.conditions import decide
@@ -26,6 +27,7 @@ _OPENS = frozenset(
 _IMPORTS = frozenset({"importlib.import_module", "builtins.__import__"})
 _EXIST = frozenset({"os.path.exists", "os.path.isfile"})
 _PATH_EXISTS = frozenset({"exists", "is_file"})
+_SHORTEST = 4  # characters with which a pattern begins
 _CODE_FOR_LATER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -248,30 +250,44 @@ class Execution:
         paths = [path for path in map(self._modules.file, texts) if path is not None]
         for path in paths:
             self._load(path, everywhere=everywhere)
-        for path in paths or self._guess(source):
+        for path in paths or self._guess(given, scope, source):
             goes_on_without = self._guards > 0
             self.state.opened[path] = self.state.opened.get(path, True) and goes_on_without
 
-    def _guess(self, source: SourceModule) -> list[str]:
+    def _guess(self, given: ast.expr | None, scope: PythonScope, source: SourceModule) -> list[str]:
         """The package's objects that an opening means whose path only running it would tell.
 
         They are called what is given to the functions around it, torchvision's
-        ``_load_library("_C_stable")``; else what these spell out, the innermost first, and else
-        what their modules do outside of functions, as fbgemm_gpu has lists of names.
+        ``_load_library("_C_stable")``; else what these spell out, the innermost first, or what
+        makes the path, as PyNvVideoCodec has a function for it; and else what their modules do
+        outside of functions, as fbgemm_gpu has lists of names.
         """
-        for words in self._list_words(source):
-            found = {path for word in words for path in self._libraries.get(word, ())}
-            if found:
+        for words in self._list_words(given, scope, source):
+            if found := {path for word in words for path in self._find_libraries(word)}:
                 return sorted(found)
         return []
 
-    def _list_words(self, source: SourceModule) -> Iterator[Iterable[str]]:
+    def _find_libraries(self, word: str) -> Iterable[str]:
+        """The objects that are called so, or like a pattern that says more than an ending."""
+        if len(word.partition("*")[0]) < _SHORTEST or "*" not in word:
+            return self._libraries.get(word, ())
+        self._modules.pay(len(self._libraries))
+        fitting = (name for name in self._libraries if fnmatchcase(name, word))
+        return {path for name in fitting for path in self._libraries[name]}
+
+    def _list_words(
+        self, given: ast.expr | None, scope: PythonScope, source: SourceModule
+    ) -> Iterator[Iterable[str]]:
         for frame in reversed(self._frames):
             given = (*frame.call.args, *(each.value for each in frame.call.keywords))
             folded = (frame.caller.folder.fold(each, frame.scope) for each in given)
             yield {text.rpartition("/")[2] for texts in folded for text in texts}
         for frame in reversed(self._frames):
             yield self._read_constants(frame.function.body)
+        for call in _find_makers(given, scope):
+            function, _ = self._find_function(call.func, scope, source)
+            if function is not None:
+                yield self._read_constants(function.body)
         homes = (*(frame.home for frame in reversed(self._frames)), source)
         callers = (frame.caller for frame in reversed(self._frames))
         for tree in dict.fromkeys(each.tree for each in (*homes, *callers)):
@@ -285,6 +301,9 @@ class Execution:
             self._modules.pay()
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 words.add(node.value.rpartition("/")[2])
+            elif isinstance(node, ast.JoinedStr):
+                words.add("".join(_spell_part(part) for part in node.values).rpartition("/")[2])
+                left.extend(node.values)
             elif not isinstance(node, _CODE_FOR_LATER):
                 left.extend(ast.iter_child_nodes(node))
         return words
@@ -322,6 +341,19 @@ class Execution:
             return None, source
         home = self._modules.source(module) if module and attribute else None
         return (_top_function(home, attribute), home) if home is not None else (None, source)
+
+
+def _spell_part(part: ast.expr) -> str:
+    """A part of a formatted text: what it says, or a star for what only running it tells."""
+    return str(part.value) if isinstance(part, ast.Constant) else "*"
+
+
+def _find_makers(given: ast.expr | None, scope: PythonScope) -> list[ast.Call]:
+    """The calls whose results are given, or bound to the name that is."""
+    nodes: list[ast.AST | None] = [given]
+    if isinstance(given, ast.Name):
+        nodes = [binding.value for binding in scope.find(given.id)]
+    return [call for node in nodes if isinstance(node, ast.AST) for call in _find_calls(node)]
 
 
 def _heads(node: ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith) -> list[ast.AST]:

@@ -61,6 +61,18 @@ try:
 except InvalidLib:
     pass
 """
+PYNVVIDEOCODECS = """
+import importlib.util, os, sys
+
+def _get_path(suffix):
+    for name in [f"libdemo{suffix}.cpython-{sys.version_info[1]}.so", f"libdemo{suffix}.so"]:
+        path = os.path.join(os.path.dirname(__file__), name)
+        if os.path.exists(path):
+            return path
+
+path = _get_path(os.environ["SUFFIX"])
+spec = importlib.util.spec_from_file_location("_demo", path)
+"""
 MODULES = """
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
@@ -102,11 +114,21 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
         (TORCHVISIONS, [], []),
         (FBGEMMS, ["_C.so", "libdemo_cuda.so"], []),
         (XFORMERS, [], ["_C.so"]),
+        (PYNVVIDEOCODECS, ["libdemo_cuda.so"], []),
         (MODULES, ["_C.so"], []),
     ],
     ids=[
         *("direct", "tried", "not caught", "raised again", "suppressed", "later", "function"),
-        *("condition", "helper", "helper tried", "helper later", "list", "own exception", "loader"),
+        *(
+            "condition",
+            "helper",
+            "helper tried",
+            "helper later",
+            "list",
+            "own exception",
+            "maker",
+            "loader",
+        ),
     ],
 )
 def test_openings_are_followed(
