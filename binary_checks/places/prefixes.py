@@ -14,8 +14,9 @@ from packaging.utils import canonicalize_name, canonicalize_version
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Package, Wheel
-from binary_checks.model.places import TargetPython
+from binary_checks.model.places import InstalledFolders, TargetPython
 from binary_checks.places.existing import InstalledPlace, list_folders
+from binary_checks.places.host_place import PlaceSettings
 from binary_checks.places.interpreter import require_fit
 from binary_checks.places.left_behind import compare
 
@@ -36,6 +37,10 @@ class PrefixPlace(InstalledPlace):
     serves = (Package,)
     spelled = ("existing", "prefix")
 
+    def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
+        super().__init__(settings, requires)
+        self._wheel_site: Path | None = None
+
     def _install(self, package: Package) -> None:
         """Look whether it lies there; what else it requires is there or is found missing."""
         if not self.settings.python.is_file():
@@ -46,10 +51,17 @@ class PrefixPlace(InstalledPlace):
             raise Unavailable(f"{self._label}: {error}") from error
         if isinstance(package, Wheel):
             require_fit(package, target)
-            site = self._find_wheel(package, target)
+            self._wheel_site = site = self._find_wheel(package, target)
         else:
             site = self._find_conda(package, target)
         self._settle(target, site)
+
+    @property
+    def installed(self) -> InstalledFolders | None:
+        """The folder of the wheel's metadata, once it was found; conda's packages have none."""
+        if self._wheel_site is None:
+            return None
+        return InstalledFolders(site_packages=self._wheel_site, prefix=Path(self.target.prefix))
 
     @property
     def _label(self) -> str:

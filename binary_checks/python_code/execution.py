@@ -279,8 +279,8 @@ class Execution:
         self, given: ast.expr | None, scope: PythonScope, source: SourceModule
     ) -> Iterator[Iterable[str]]:
         for frame in reversed(self._frames):
-            given = (*frame.call.args, *(each.value for each in frame.call.keywords))
-            folded = (frame.caller.folder.fold(each, frame.scope) for each in given)
+            arguments = (*frame.call.args, *(each.value for each in frame.call.keywords))
+            folded = (frame.caller.folder.fold(each, frame.scope) for each in arguments)
             yield {text.rpartition("/")[2] for texts in folded for text in texts}
         for frame in reversed(self._frames):
             yield self._read_constants(frame.function.body)
@@ -350,10 +350,9 @@ def _spell_part(part: ast.expr) -> str:
 
 def _find_makers(given: ast.expr | None, scope: PythonScope) -> list[ast.Call]:
     """The calls whose results are given, or bound to the name that is."""
-    nodes: list[ast.AST | None] = [given]
-    if isinstance(given, ast.Name):
-        nodes = [binding.value for binding in scope.find(given.id)]
-    return [call for node in nodes if isinstance(node, ast.AST) for call in _find_calls(node)]
+    bound = scope.find(given.id) if isinstance(given, ast.Name) else []
+    nodes = (given, *(binding.value for binding in bound))
+    return [call for node in nodes if isinstance(node, ast.expr) for call in _find_calls(node)]
 
 
 def _heads(node: ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith) -> list[ast.AST]:

@@ -10,6 +10,7 @@ import pytest
 from binary_checks.errors import Unavailable
 from binary_checks.model import Ending, Package
 from binary_checks.model.place_names import read_place
+from binary_checks.model.places import InstalledFolders
 from binary_checks.places import PlaceSettings, choose_place, find_python
 from binary_checks.places.prefixes import PrefixPlace
 from binary_checks.probes.import_name.reader import import_each
@@ -34,7 +35,10 @@ def test_it_runs_where_it_is_installed_and_nothing_is_changed_there(tmp_path: Pa
         assert find_python(prefix) == environment.python
         before = sorted(prefix.rglob("*"))
         place = name(f"prefix:{prefix}", environment.python)
+        assert place.installed is None
         assert place.install(read_wheel(path)) is None
+        folders = InstalledFolders(site_packages=place.site_packages, prefix=prefix)
+        assert place.installed == folders == environment.installed
         (step,) = import_each(place, ("demo",)).steps
         assert (step.outcome, step.origin) == (Ending.OK, "demo.py")
         place.close()
