@@ -28,7 +28,13 @@ pytestmark = [
 _OUTCOME = re.compile(r"^\S+\.whl::(?P<check>\S+) (?P<outcome>[A-Z]+)\b", re.MULTILINE)
 RUNNING = {check for check in find_checks() if check.runs_package and check.family != "gpu"}
 WITHOUT_FREE_THREADING = {"gil-enabled-again"}
-FOR_CUDA = {"cuda-part-missing", "cuda-libraries-disagree"}
+FOR_CUDA = {
+    "cuda-part-missing",
+    "cuda-libraries-disagree",
+    "nvrtc-fails",
+    "ptx-assembly-fails",
+    "triton-fails",
+}
 
 
 def judge(folder: Path, requirement: str) -> tuple[int, dict[str, str], str]:

@@ -80,9 +80,21 @@ def test_an_error_about_a_whole_kernel_has_no_line() -> None:
     )
 
 
+def test_a_kernel_that_asks_for_more_than_a_gpu_has_is_refused_at_the_link() -> None:
+    log = (
+        "error   : Undefined reference to 'f' in 'ptx'\n"
+        "error   : Entry function 'k' uses too much shared data (0x61a80 bytes, 0xc000 max)\n"
+    )
+    found = assembled("link", 6, log=log)
+    assert found.refusal == (
+        "Entry function 'k' uses too much shared data (0x61a80 bytes, 0xc000 max)"
+    )
+
+
 @pytest.mark.parametrize(
     "log",
     [
+        "ptxas fatal   : 'Compile only(-c)' requires PTX ISA .version 3.1 or later\n",
         "ptxas application ptx input, line 9; fatal   : Unsupported .version 9.9; current version"
         " is '9.5'\n",
         "ptxas fatal   : SM version specified by .target is higher than default SM version\n",
@@ -103,6 +115,9 @@ def test_names_that_another_text_defines_are_for_a_later_link() -> None:
     log = "error   : Undefined reference to 'nvshmemi_device_state_d' in 'ptx'\nERROR 9: complete\n"
     assert assembled("link", 6, log=log).assembled
     assert not assembled("link", 6, log="ERROR 9: complete\n").assembled
+    needing = text(b".extern .func f();\n" + KERNELS)
+    row = {"target": "sm_90", "stage": "link", "status": 6, "log": "ERROR 1: finish\n"}
+    assert read_link(needing, row).assembled
     assert not assembled("cubin", 0, log="0 bytes").assembled
 
 

@@ -27,10 +27,13 @@ _ERROR = re.compile(
 )
 # What the assembler says of targets and versions that it does not take, and of itself.
 _OWN = re.compile(
-    r"Unsupported \.(?:version|target)|cannot be compiled (?:to|for) |^SM version specified"
-    r"|is not defined for option|[Mm]emory|[Ii]nternal"
+    r"Unsupported \.(?:version|target)|^'Compile only|cannot be compiled (?:to|for) "
+    r"|^SM version specified|is not defined for option|[Mm]emory|[Ii]nternal"
 )
 _UNDEFINED = "Undefined reference"
+# What it finds only when it links: a kernel that asks for more than such a GPU has.
+_TOO_MUCH = re.compile(r"^error\s*: (?P<message>Entry function .+)$", re.MULTILINE)
+_EXTERN = re.compile(rb"\.extern\s+\.(?:func|global|const)\b")
 _DECLARED = re.compile(rb"\.(?:entry|func)\b(?:\s*\([^)]*\))?\s*([A-Za-z_$%][\w$]*)")
 
 
@@ -152,7 +155,9 @@ def read_link(text: PtxText, row: Mapping[str, Any]) -> PtxLink:
     if made:
         lack = "" if made == target.rstrip("af") else f"nvJitLink returns machine code for {made}"
         return PtxLink(text=text, target=target, assembled=not lack, lack=lack)
-    if stage == "link" and _UNDEFINED in log:
+    if stage == "link" and (asked := _TOO_MUCH.search(log)):
+        return PtxLink(text=text, target=target, refusal=" ".join(asked["message"].split()))
+    if stage == "link" and (_UNDEFINED in log or _needs_others(text, log)):
         return PtxLink(text=text, target=target, assembled=True)
     found = _ERROR.search(log) if stage == "assemble" else None
     if found is None or _OWN.search(found["message"]):
@@ -167,6 +172,11 @@ def read_link(text: PtxText, row: Mapping[str, Any]) -> PtxLink:
         line=line,
         kernel=find_kernel(text.content, line),
     )
+
+
+def _needs_others(text: PtxText, log: str) -> bool:
+    """Whether the link failed for what it lacks, which before CUDA 12.9 no log says."""
+    return "error " not in log and _EXTERN.search(text.content) is not None
 
 
 def find_kernel(content: bytes, line: int) -> str:
