@@ -33,7 +33,8 @@ def test_each_names_a_check() -> None:
 
 
 def test_each_starts_from_a_wheel_of_the_sweep() -> None:
-    assert wheels_of(DEFECTS) <= {wheel.file for wheel in read_list()}
+    small = tuple(defect for defect in DEFECTS if not defect.large)
+    assert wheels_of(small) <= {wheel.file for wheel in read_list()}
 
 
 def test_each_is_made_by_functions_that_are_there() -> None:

@@ -180,6 +180,8 @@ class _Reading:
 
     def _find_missed(self) -> Iterator[DeviceFault]:
         """The containers that are registered where none is, unless not all were looked at."""
+        if len(self._faults) > len(self._wrappers.faults):
+            return  # one fault hides others
         if any(group[2] or not count for group, (count, *_) in self._sets.items()):
             return
         for offset in sorted(self._missed)[: _MOST_FAULTS - len(self._faults)]:
