@@ -38,8 +38,8 @@ class DeviceKernel:
     size: int = 0  # bytes of machine code
     registers: int | None = None  # a thread; None where the cubin does not state it
     stack: int | None = None  # bytes a thread of its own frame, spilled registers among them
-    spill_stores: int | None = None  # bytes a thread that are stored for want of registers
-    spill_loads: int | None = None  # and loaded again; None where it is not stated
+    spill_stores: int | None = None  # bytes a thread, by the instructions marked as spilling
+    spill_loads: int | None = None  # and loaded again; None where none are marked by its toolkit
     shared: int = 0  # bytes a block that the kernel itself declares, known when it is compiled
     count: int = 1  # of such kernels: each source file that uses a template may have its own
 

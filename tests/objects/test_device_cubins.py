@@ -82,6 +82,17 @@ def with_size(content: bytes, name: bytes, size: int) -> bytes:
     return content[:at] + size.to_bytes(8, "little") + content[at + 8 :]
 
 
+def test_nothing_is_reserved_of_shared_memory_before_code_is_linked() -> None:
+    cubin = cubin_of(NEWEST, 1)
+    kind = section_header(cubin, b".nv.shared.turn_round") + 4
+    relocatable = cubin[:kind] + (0x7000000A).to_bytes(4, "little") + cubin[kind + 4 :]
+    found = [
+        {kernel.name: kernel.shared for kernel in read_cubin(content).kernels}["turn_round"]
+        for content in (cubin, relocatable)
+    ]
+    assert found == [256, 1280]
+
+
 @pytest.mark.parametrize(
     "name", [b".note.nv.tkinfo", b".symtab", b".strtab", b".shstrtab", b".nv.info"]
 )

@@ -22,6 +22,7 @@ from binary_checks.trees.retention import MemorySource
 
 _SHT_SYMTAB: Final = 2
 _SHT_CUDA_INFO: Final = 0x70000000
+_SHARED: Final = (SHT_NOBITS, 0x7000000A)  # the other in relocatable code
 _SYMBOL = Struct("<IBBHQQ")  # name, type, other, section, value, size
 _FUNCTION: Final = 2
 _ENTRY: Final = 0x10  # of st_other: what the host launches
@@ -204,15 +205,17 @@ def _read_kernels(table: _Table, architecture: str, toolkit: str) -> Iterator[De
     stated: dict[tuple[int, int], int] = {}  # by attribute and symbol
     details: dict[int, _Row] = {}  # by the section of a kernel
     shared: dict[int, int] = {}
+    number = int(re.sub(r"\D", "", architecture) or 0)
     for row in table.rows:
         if row.type == _SHT_CUDA_INFO:
             if row.info:
                 details[row.info] = row
             else:
                 stated.update(_read_counts(table.read(row)))
-        elif row.type == SHT_NOBITS and row.info and table.is_named(row, b".nv.shared."):
-            shared[row.info] = row.size
-    number = int(re.sub(r"\D", "", architecture) or 0)
+        elif row.type in _SHARED and row.info and table.is_named(row, b".nv.shared."):
+            # The linker adds what the system reserves: of what is not linked yet it is not there.
+            reserved = _RESERVED if number >= _FIRST_RESERVING and row.type == SHT_NOBITS else 0
+            shared[row.info] = max(row.size - reserved, 0)
     # ptxas marks the instructions that spill, from CUDA 12.9 on, and nothing where none does.
     # Before, only a kernel without a stack frame is known to spill nothing.
     annotated = tuple(map(int, (toolkit or "0").split("."))) >= _FIRST_ANNOTATED
@@ -226,9 +229,6 @@ def _read_kernels(table: _Table, architecture: str, toolkit: str) -> Iterator[De
             spills = _add_up(table, text, marked) if number >= _FIRST_OF_16_BYTES else None
         else:
             spills = (0, 0) if annotated or stack == 0 else None
-        memory = shared.get(place, 0)
-        if number >= _FIRST_RESERVING:
-            memory = max(memory - _RESERVED, 0)
         yield DeviceKernel(
             name=name,
             architecture=architecture,
@@ -237,7 +237,7 @@ def _read_kernels(table: _Table, architecture: str, toolkit: str) -> Iterator[De
             stack=stack,
             spill_stores=None if spills is None else spills[0],
             spill_loads=None if spills is None else spills[1],
-            shared=memory,
+            shared=shared.get(place, 0),
         )
 
 
