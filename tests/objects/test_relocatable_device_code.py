@@ -112,10 +112,10 @@ def test_relocatable_code_that_nothing_registers_is_of_no_use() -> None:
     assert told(found) == ["unusable ptx sm_90 1", "unusable sass sm_80 1"]
 
 
-def image(*wrappers: tuple[int, str, int], linked: bytes = LINKED) -> bytes:
+def image(*wrappers: tuple[int, str, int], relocatable: bytes = BOTH + ONE) -> bytes:
     """A DLL with two units of relocatable code, and those wrappers: version, section, offset."""
     whole, places = read_pe_sample("plain.dll"), {}
-    for name, content in (("__nv_rel", BOTH + ONE), (".nv_fatb", linked)):
+    for name, content in (("__nv_rel", relocatable), (".nv_fatb", LINKED)):
         places[name] = address_of_next(whole)
         whole = append_section(whole, name, content)
     rows = [
@@ -215,3 +215,29 @@ def test_code_serves_the_gpus_that_nvjitlink_links_it_for(
     code: str, wanted: str, answer: bool
 ) -> None:
     assert serves(target(code), target(wanted)) is answer
+
+
+def test_relocatable_code_for_hundreds_of_targets_is_not_compared() -> None:
+    many = container(*(entry(architecture=number) for number in range(1, 401)))
+    found = read_device(image((1, "__nv_rel", 0), (2, ".nv_fatb", 0), relocatable=many))
+    (linked,) = (g for g in found.device_containers if g.linking is DeviceLinking.LINKED)
+    assert linked.reason == "its relocatable code is for 400 targets: too many"
+
+
+def test_a_section_of_padding_is_not_gone_through_without_end() -> None:
+    whole = append_section(read_pe_sample("plain.dll"), "__nv_rel", BOTH)
+    found = read_device(append_section(whole, ".nvFatBi", bytes(5 << 20)))
+    (group,) = found.device_containers
+    assert (
+        group.reason == "no more than 4194304 bytes of wrappers of device code are read of a file"
+    )
+
+
+def test_no_more_sections_of_wrappers_are_read_than_a_linker_makes() -> None:
+    wrapper = WRAPPER.pack(MAGIC, 1, 0, 0)
+    sections = {"__nv_relfatbin": BOTH}
+    content = build_elf(sections={**sections, **{f".fake{n:011}": wrapper for n in range(17)}})
+    for number in range(17):
+        content = content.replace(f".fake{number:011}".encode(), b".nvFatBinSegment"[:16])
+    (group,) = read_device(content).device_containers
+    assert group.reason == "no more than 16 sections of wrappers of device code are read"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from enum import Enum
+from typing import NamedTuple
 
 from binary_checks.knowledge.device_reach import serves
 from binary_checks.model import DeviceKind, DeviceTarget
 from binary_checks.objects.device.walk import Target
 from binary_checks.objects.device.wrappers import LINKED, Wrappers
+from binary_checks.objects.limits import raised
 
 Targets = tuple[Target, ...]
 
@@ -44,22 +46,33 @@ class Roles:
         return Role.PRELINKED if version else Role.FORGOTTEN
 
 
-def find_relinkable(prelinked: Iterable[Targets]) -> tuple[frozenset[Target], frozenset[Target]]:
+class Relinkable(NamedTuple):
+    """What a driver can make of relocatable containers."""
+
+    targets: frozenset[Target] = frozenset()  # for which it can link all of them
+    partly: frozenset[Target] = frozenset()  # which only some serve
+    unknown: str = ""  # why that was not found out
+
+    def uses(self, target: Target) -> bool:
+        """Whether code for a target is linked for anything, of these or perhaps of those."""
+        code = _spell(target)
+        return any(serves(code, _spell(each)) for each in self.targets | self.partly)
+
+
+def find_relinkable(prelinked: Iterable[Targets]) -> Relinkable:
     """For which targets the driver can link all these containers, and which only some serve.
 
     What they hold for the device linker (LTO) is of no use to it.
     """
-    sets = [tuple(map(_spell, targets)) for targets in prelinked]
+    sets = [tuple(map(_spell, targets)) for targets in set(prelinked)]
     wanted = {each for targets in sets for each in targets if each.kind in _DRIVEN}
+    if len(wanted) * sum(map(len, sets)) > raised(_MOST_COMPARED):
+        return Relinkable(unknown=f"its relocatable code is for {len(wanted)} targets: too many")
     whole = {each for each in wanted if all(_have(targets, each) for targets in sets)}
-    return frozenset(map(_plain, whole)), frozenset(map(_plain, wanted - whole))
+    return Relinkable(frozenset(map(_plain, whole)), frozenset(map(_plain, wanted - whole)))
 
 
-def helps(target: Target, relinkable: Iterable[Target]) -> bool:
-    """Whether code for a target is linked for any of these."""
-    return any(serves(_spell(target), _spell(each)) for each in relinkable)
-
-
+_MOST_COMPARED = 1 << 17  # pairs of targets; real libraries have some hundreds
 _DRIVEN = (DeviceKind.SASS, DeviceKind.PTX)
 
 

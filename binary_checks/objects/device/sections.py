@@ -15,7 +15,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device import fatbin, hip_bundles
-from binary_checks.objects.device.linking import Role, Roles, find_relinkable, helps
+from binary_checks.objects.device.linking import Relinkable, Role, Roles, find_relinkable
 from binary_checks.objects.device.walk import (
     NEAR,
     Ask,
@@ -166,15 +166,14 @@ class _Reading:
 
     def facts(self) -> Facts:
         """The fields of the model."""
-        prelinked = [key[0] for key in self._sets if key[3] is Role.PRELINKED]
-        relinkable, partly = find_relinkable(prelinked)
+        found = find_relinkable(key[0] for key in self._sets if key[3] is Role.PRELINKED)
         if not self._linked:
-            relinkable = frozenset()
+            found = Relinkable()
         if self._linked < 2:
-            partly = frozenset()
+            found = found._replace(partly=frozenset())
         return {
-            "device_code": tuple(self._tell_code(relinkable | partly)),
-            "device_containers": tuple(self._tell_containers(relinkable, ambiguous=bool(partly))),
+            "device_code": tuple(self._tell_code(found)),
+            "device_containers": tuple(self._tell_containers(found)),
             "device_faults": (*self._faults, *self._find_missed()),
         }
 
@@ -188,11 +187,12 @@ class _Reading:
             reason = "a wrapper points at what is no container of device code"
             yield DeviceFault(offset=offset, reason=reason)
 
-    def _tell_code(self, relinkable: frozenset[Target]) -> Iterator[DeviceCode]:
+    def _tell_code(self, relinkable: Relinkable) -> Iterator[DeviceCode]:
         together: dict[DeviceLinking, Tally] = {}
         for role, tally in self._tallies.items():
             for target, *amounts in tally.sums():
-                linking = _linking_of(role, used=helps(target, relinkable))
+                used = role is Role.PRELINKED and relinkable.uses(target)
+                linking = _linking_of(role, used=used)
                 together.setdefault(linking, Tally()).add(target, *amounts)
         rows = [(*each, linking) for linking, tally in together.items() for each in tally.sums()]
         for (kind, architecture), count, size, compressed, linking in sorted(rows):
@@ -205,28 +205,28 @@ class _Reading:
                 linking=linking,
             )
 
-    def _tell_containers(
-        self, relinkable: frozenset[Target], *, ambiguous: bool
-    ) -> Iterator[DeviceContainers]:
+    def _tell_containers(self, relinkable: Relinkable) -> Iterator[DeviceContainers]:
         for (targets, reason, too_large, role), (count, first, offset) in self._sets.items():
-            used = role is Role.PRELINKED and any(helps(each, relinkable) for each in targets)
-            served = sorted(relinkable) if role is Role.LINKED else ()
+            used = role is Role.PRELINKED and any(map(relinkable.uses, targets))
+            served = sorted(relinkable.targets) if role is Role.LINKED else ()
             yield DeviceContainers(
                 targets=tuple(map(_make_target, targets)),
                 count=count,
                 first=first,
                 offset=offset,
-                reason=reason or self._doubt(role, ambiguous=ambiguous),
+                reason=reason or self._doubt(role, relinkable),
                 too_large=too_large,
                 linking=_linking_of(role, used=used),
                 relinkable=tuple(map(_make_target, served)),
             )
 
-    def _doubt(self, role: Role, *, ambiguous: bool) -> str:
+    def _doubt(self, role: Role, relinkable: Relinkable) -> str:
         """Why it is not known what can be used of containers of a role; "" where it is."""
         if role in (Role.PRELINKED, Role.FORGOTTEN):
             return self._wrappers.unread
-        if role is Role.LINKED and ambiguous:
+        if role is Role.LINKED and relinkable.unknown:
+            return relinkable.unknown
+        if role is Role.LINKED and relinkable.partly:
             return (
                 f"which relocatable code belongs to which of {self._linked} linked containers is "
                 "known only when it is loaded"

@@ -18,6 +18,7 @@ from binary_checks.errors import Unavailable
 from binary_checks.model import DeviceFault
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.limits import raised
+from binary_checks.objects.ranges import merge
 
 SECTIONS: Final = (".nvFatBinSegment",)
 SHORT_SECTIONS: Final = (".nvFatBi",)
@@ -33,6 +34,7 @@ _MAGIC = 0x466243B1
 _POINTER: Final = 8  # where in a wrapper that to the container stands
 _STEP = 8  # bytes to which wrappers are aligned
 _MOST = 1 << 16  # real libraries have some hundreds
+_MOST_BYTES = 1 << 22  # of sections with wrappers, padding among them
 _MOST_FAULTS = 16
 _BLOCK = _WRAPPER.size * 4096
 
@@ -66,7 +68,11 @@ def read_wrappers(
     versions: dict[int, int] = {}
     faults: list[DeviceFault] = []
     read = 0
-    most = raised(_MOST)
+    most, most_bytes = raised(_MOST), raised(_MOST_BYTES)
+    extents = merge(extents)
+    if sum(end - start for start, end in extents) > most_bytes:
+        reason = f"no more than {most_bytes} bytes of wrappers of device code are read of a file"
+        return Wrappers(relocatable=relocatable, unread=reason)
 
     def note(offset: int, reason: str) -> None:
         if len(faults) < _MOST_FAULTS:

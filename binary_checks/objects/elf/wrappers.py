@@ -21,6 +21,8 @@ from binary_checks.objects.elf.relocations import read_relocations
 from binary_checks.objects.elf.sections import SHT_NOBITS, Section, find_extents
 from binary_checks.objects.elf.segments import Segment
 
+_MOST_SECTIONS = 16  # linkers make one of all
+
 
 def find_wrappers(
     image: MappedImage, segments: Iterable[Segment], sections: tuple[Section, ...]
@@ -35,6 +37,9 @@ def find_wrappers(
     if image.header.type == ET_REL:
         return Wrappers(relocatable=relocatable, awaits_linking=True)
     places = [s for s in sections if s.name in SECTIONS and s.type != SHT_NOBITS and s.size]
+    if len(places) > _MOST_SECTIONS:
+        reason = f"no more than {_MOST_SECTIONS} sections of wrappers of device code are read"
+        return Wrappers(relocatable=relocatable, unread=reason)
     try:
         follow = _follow(image, read_dynamic(image, segments), places)
     except Unfollowed as error:
