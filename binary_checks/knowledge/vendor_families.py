@@ -85,6 +85,7 @@ _FAMILIES: Final = (
 _BEGINNINGS: Final = ("cudnn", "nvrtc")  # of all of them, behind "lib"
 _REDUCED: Final = frozenset({"cudnn_graph", "cudnn_engines_runtime_compiled"})
 """The members that NVIDIA ships as cuDNN for compilation at run time (nvidia-cudnn-jit-cu13)."""
+_BRING_ALL: Final = frozenset({"torch", "cuda-toolkit"})  # with what these require in their turn
 _NUMBERS = re.compile(r"_\d+(?:_\d+)*(?=\.|$)|(?:\.\d+)+$")
 _PLUGINS: Final = (
     (
@@ -140,6 +141,12 @@ def is_reduced(names: Collection[str]) -> bool:
     """Whether the libraries of a layout are those of cuDNN without its precompiled part."""
     present = {stem_of(name).removesuffix("64") for name in names}
     return {stem for stem in present if stem.startswith("cudnn_")} == _REDUCED
+
+
+def may_have_family(requirement: str, name: str) -> bool:
+    """Whether a requirement may bring a member of that name: nvidia-cublas brings none of cuDNN."""
+    root = next((each for each in _BEGINNINGS if stem_of(name).startswith(each)), "")
+    return bool(root) and (root in requirement or requirement in _BRING_ALL)
 
 
 def tell_plugin(file_name: str) -> str:

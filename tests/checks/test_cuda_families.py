@@ -139,6 +139,15 @@ def test_what_a_required_wheel_may_have_is_not_inspected_in_one_line() -> None:
     assert "nvidia-cuda-nvrtc may have" in member.sentence
 
 
+def test_another_library_of_the_vendor_brings_no_member() -> None:
+    """nvidia-cudnn-cu13 requires nvidia-cublas, and has all of cuDNN itself."""
+    label = "nvidia_cudnn_cu13-9.26.0-py3-none-manylinux_2_17_x86_64.whl"
+    (found,) = judge(*cudnn("heuristic"), label=label, requires=("nvidia-cublas",))
+    assert isinstance(found, Problem)
+    (nothing,) = judge(*cudnn("heuristic"), label=label, requires=("torch",))
+    assert isinstance(nothing, NotInspected)
+
+
 def test_a_part_that_few_call_is_a_warning() -> None:
     (found,) = judge(*cudnn(more=("engines_tensor_ir",), folder="demo/lib"))
     assert isinstance(found, Problem)

@@ -16,6 +16,7 @@ from binary_checks.knowledge.vendor_families import (
     find_members,
     find_opener,
     is_reduced,
+    may_have_family,
     stem_of,
 )
 from binary_checks.model import (
@@ -129,7 +130,12 @@ class _Layout:
         lost = [(member, names[-1]) for member, names in members if not self.has(names)]
         if not lost or is_reduced(self.linkage.names):
             return
-        shippers = {i for _, name in lost for i in find_shippers(name, self.linkage.requirements)}
+        shippers = {
+            each
+            for _, name in lost
+            for each in find_shippers(name, self.linkage.requirements)
+            if may_have_family(each, name)
+        }
         if shippers or self.package.claims.partial:
             whence = f"{', '.join(sorted(shippers))} may have" if shippers else "others may have"
             names = name_first([name for _, name in lost], _MOST)
