@@ -114,6 +114,27 @@ def test_what_claims_more_than_is_read_is_refused_before_anything_is_unpacked(fl
         only(compressed_entry(b"x", 1 << 40, flags)).unpack()
 
 
+class Endless(Bytes):
+    """A file that claims terabytes, and has no byte of them."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        assert length < 1 << 20
+        return super().read(offset, min(length, self.size - offset)) if offset < 200 else bytes(0)
+
+
+@pytest.mark.parametrize("flags", [0, ZSTD, LZ4])
+def test_an_entry_that_takes_more_than_is_read_is_refused_before_it_is_read(flags: int) -> None:
+    size = 1 << 40
+    head = bytearray(compressed_entry(b"", 100, flags))
+    head[8:16] = size.to_bytes(8, "little")
+    head[16:20] = b"\xff\xff\xff\x7f"  # of that what is compressed
+    source = Endless(container(bytes(head), size=size + 64))
+    source.size = size + 80
+    (found,) = (each for each in list_entries(source) if isinstance(each, DeviceEntry))
+    with pytest.raises(TooLarge, match=r"an entry of \d+ bytes; at most 268435456 are read"):
+        found.unpack()
+
+
 def test_a_method_that_nobody_documents_is_not_inspected() -> None:
     with pytest.raises(BinaryChecksError, match="NVIDIA's own method"):
         only(compressed_entry(b"x", 10, OLD_LZ)).unpack()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from binary_checks.errors import BrokenDataError
+from binary_checks.errors import BrokenDataError, TooLarge
 from binary_checks.model import DeviceFault, DeviceKind
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device.sections import Extent, follow_all
-from binary_checks.objects.device.unpacking import unpack
+from binary_checks.objects.device.unpacking import LARGEST, unpack
 from binary_checks.objects.device.walk import Container, Part, Rest, Stored
+from binary_checks.objects.limits import raised
 
 
 class DeviceEntry:
@@ -71,6 +72,8 @@ class _Block:
         size = stored.size
         if stored.unpacked_size is None and most is not None:
             size = min(size, most)
+        if size > (limit := raised(LARGEST)):
+            raise TooLarge(f"an entry of {size} bytes; at most {limit} are read")
         packed = self._source.read(stored.start, size)
         return unpack(packed, stored.flags, stored.unpacked_size, most)
 
