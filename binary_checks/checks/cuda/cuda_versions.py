@@ -43,6 +43,12 @@ from binary_checks.model.toolkits import (
 )
 from binary_checks.wording.phrases import name_first
 
+_OTHER_BUILD = "users get another build than they chose by it"
+_RESULTS = {
+    ToolkitSource.LABEL: _OTHER_BUILD,
+    ToolkitSource.NAME: _OTHER_BUILD,
+    ToolkitSource.REQUIREMENT: "the libraries installed with it are not those it was built with",
+}
 _OF_THE_BUILD = (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE)
 
 
@@ -142,8 +148,7 @@ def _contradict(found: Contradiction) -> Problem:
     else:
         alike = f" (and {found.alike} more)" if found.alike else ""
         sentence = (
-            f"{against}, {claim.evidence}{alike} says {claim.statement}: the libraries installed "
-            "with it are not those it was built with"
+            f"{against}, {claim.evidence}{alike} says {claim.statement}: {_RESULTS[claim.source]}"
         )
     return Problem(path=claim.path, sentence=sentence)
 
@@ -155,14 +160,19 @@ def _count_others(found: Contradiction) -> str:
 
 
 def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterator[Problem]:
+    """One line of a library, however many others of another version it needs."""
+    others: dict[str, list[str]] = {}
     for name in sorted(needed):
         for platform, major in major_of_library(name):
             if platform is named.platform and major != named.version.partition(".")[0]:
-                yield Problem(
-                    path=named.path,
-                    sentence=f"is for {named.statement} by {named.evidence}, and needs {name}, of "
-                    f"{platform.value} {major}: it cannot be loaded where it is chosen by its name",
-                )
+                others.setdefault(major, []).append(name)
+    for major, names in others.items():
+        yield Problem(
+            path=named.path,
+            sentence=f"is for {named.statement} by {named.evidence}, and needs "
+            f"{name_first(names, 2)}, of {named.platform.value} {major}: it cannot be loaded where "
+            "it is chosen by its name",
+        )
 
 
 def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Problem]:
