@@ -20,7 +20,13 @@ import packaging
 
 from binary_checks.errors import BinaryChecksError, Unavailable
 from binary_checks.model import Ending, InstallReport, Kind, Package, Wheel
-from binary_checks.model.places import Conditions, LoaderAnswer, ProbeAnswer, TargetPython
+from binary_checks.model.places import (
+    Conditions,
+    InstalledFolders,
+    LoaderAnswer,
+    ProbeAnswer,
+    TargetPython,
+)
 from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.foreign_tags import find_python_version
 from binary_checks.places.host_place import HostPlace, find_decoys, find_drivers
@@ -93,6 +99,14 @@ class ImagePlace(HostPlace):
                 raise Unavailable(f"image {self.system.name} has no Python")
             self._target = self._ask(first.path)
         return self._target
+
+    @property
+    def installed(self) -> InstalledFolders | None:
+        """The prefix on this host that stands for an environment of the root."""
+        if self._prefix is None or not self._prefix.site:
+            return None
+        site = self._prefix.folder / self._prefix.site
+        return InstalledFolders(site_packages=site, prefix=self._prefix.folder)
 
     @property
     def _with_python(self) -> RootFilesystem:
