@@ -38,6 +38,7 @@ class OpenerRow:
 _64 = "(?:64)?"  # on Windows
 _ENGINES = "convolutions and attention fail with CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"
 _REFUSED = "its calls fail with CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"
+_COMPILED = "what it compiles at run time fails, or runs by slower code"
 _FAMILIES: Final = (
     OpenerRow(
         name=rf"cudnn{_64}",
@@ -81,8 +82,31 @@ _FAMILIES: Final = (
             ),
         ),
     ),
+    OpenerRow(
+        name=rf"cudnn_(?:adv|engines_precompiled){_64}",
+        members=(
+            OpenedMember(name=rf"cublaslt{_64}", without=_ENGINES, fatal=False),
+            OpenedMember(name=rf"nvrtc{_64}", without=_COMPILED, fatal=False),
+        ),
+    ),
+    OpenerRow(
+        name=rf"cublaslt{_64}",
+        members=(OpenedMember(name=rf"nvrtc{_64}", without=_COMPILED, fatal=False),),
+    ),
+    OpenerRow(
+        name=rf"(?:cufft|cusparse){_64}",  # of CUDA 12 cuSPARSE needs it by name
+        members=(OpenedMember(name="nvjitlink", without=_COMPILED, fatal=False),),
+    ),
 )
-_BEGINNINGS: Final = ("cudnn", "nvrtc")  # of all of them, behind "lib"
+_BEGINNINGS: Final = (
+    "cudnn",
+    "nvrtc",
+    "cublaslt",
+    "cufft",
+    "cusparse",
+)  # of all of them, behind "lib"
+_ROOTS: Final = ("cudnn", "nvrtc", "nvjitlink", "cublas")
+"""What the wheels with their members have in their names."""
 _REDUCED: Final = frozenset({"cudnn_graph", "cudnn_engines_runtime_compiled"})
 """The members that NVIDIA ships as cuDNN for compilation at run time (nvidia-cudnn-jit-cu13)."""
 _BRING_ALL: Final = frozenset({"torch", "cuda-toolkit"})  # with what these require in their turn
@@ -143,10 +167,25 @@ def is_reduced(names: Collection[str]) -> bool:
     return {stem for stem in present if stem.startswith("cudnn_")} == _REDUCED
 
 
+def must_be_whole(name: str) -> bool:
+    """Whether a library of that name opens one without which it fails."""
+    row = find_opener(name)
+    return row is not None and any(member.fatal for member in row.members)
+
+
+def is_of_family(name: str, opener: str) -> bool:
+    """Whether both have one version number, as those of cuDNN, and not cuSPARSE and nvJitLink."""
+    return _root_of(name) == _root_of(opener) != ""
+
+
 def may_have_family(requirement: str, name: str) -> bool:
     """Whether a requirement may bring a member of that name: nvidia-cublas brings none of cuDNN."""
-    root = next((each for each in _BEGINNINGS if stem_of(name).startswith(each)), "")
+    root = _root_of(name)
     return bool(root) and (root in requirement or requirement in _BRING_ALL)
+
+
+def _root_of(name: str) -> str:
+    return next((each for each in _ROOTS if stem_of(name).startswith(each)), "")
 
 
 def tell_plugin(file_name: str) -> str:

@@ -148,6 +148,19 @@ def test_another_library_of_the_vendor_brings_no_member() -> None:
     assert isinstance(nothing, NotInspected)
 
 
+def test_what_completes_a_name_by_another_version_finds_it() -> None:
+    """cuSPARSE 12 opens libnvJitLink.so.13, and has libnvJitLink.so among its strings."""
+    sparse = opener("demo/lib/libcusparse.so.12", "libnvJitLink.so")
+    assert judge(sparse, library("demo/lib/libnvJitLink.so.13")) == []
+    renamed = library("demo/lib/libnvJitLink-1a2b3c4d.so.13")
+    (found,) = judge(sparse, renamed)
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+    (unknown,) = judge(sparse, requires=("nvidia-nvjitlink", "nvidia-cublas"))
+    assert isinstance(unknown, NotInspected)
+    assert unknown.sentence.startswith("opens libnvJitLink.so, which nvidia-nvjitlink may have")
+
+
 def test_a_part_that_few_call_is_a_warning() -> None:
     (found,) = judge(*cudnn(more=("engines_tensor_ir",), folder="demo/lib"))
     assert isinstance(found, Problem)

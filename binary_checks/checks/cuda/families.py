@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.knowledge.shipped_names import find_shippers
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.knowledge.vendor_families import (
@@ -15,8 +16,10 @@ from binary_checks.knowledge.vendor_families import (
     complete_names,
     find_members,
     find_opener,
+    is_of_family,
     is_reduced,
     may_have_family,
+    must_be_whole,
     stem_of,
 )
 from binary_checks.model import (
@@ -47,7 +50,8 @@ def family_member_missing(
     version. Judged are the libraries that the package ships, and those that it needs of the
     packages given beside it; what each version opens, its own strings tell. Needs by name,
     as cuBLAS has of cuBLASLt, are told by missing-library; plugins that users choose (of NCCL,
-    NVSHMEM and cuFile) may be absent.
+    NVSHMEM and cuFile) may be absent. What cuFFT, cuSPARSE and cuBLASLt open to compile code at run
+    time (nvJitLink, NVRTC) is a warning.
 
     Why: the import succeeds, and on a GPU the first convolution ends with
     CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED, the first compilation with "failed to open
@@ -62,7 +66,7 @@ def family_member_missing(
     unknown = sorted(
         {edge.needed for edge in linkage.edges if edge.resolved is None and edge.may_come_with}
     )
-    unknown = [name for name in unknown if find_opener(name)]
+    unknown = [name for name in unknown if must_be_whole(name)]
     if not (openers or unknown or package.unread or package.malformed):
         raise NotApplicable("no library in it or given beside it opens others of its family")
     yield from find_unloaded(linkage, package)
@@ -117,7 +121,12 @@ class _Layout:
     def has(self, names: Iterable[str]) -> bool:
         on_windows = self.linkage.format == Format.PE
         spelled = [name.lower() if on_windows else name for name in names]
-        return any(name in self.linkage.names or name in self.target.libraries for name in spelled)
+        if any(name in self.linkage.names or name in self.target.libraries for name in spelled):
+            return True
+        # cuSPARSE has "libnvJitLink.so" among its strings, and completes it by CUDA's own version.
+        bare = {stem_of(name) for name in spelled if name.endswith(".so")}
+        known = (name for name in self.linkage.names if not is_grafted_name(name))
+        return bool(bare) and any(stem_of(name) in bare for name in known)
 
     def judge(self, each: FamilyOpener, row: OpenerRow) -> Iterator[Finding]:
         """Say of one library which of those that it opens are nowhere."""
@@ -127,7 +136,11 @@ class _Layout:
         # The names lie together: whoever has found one that matters has found all.
         if unread and not any(member.fatal for member, _ in members):
             yield NotInspected(path=path, sentence=f"what {subject or 'it'} opens: {unread}")
-        lost = [(member, names[-1]) for member, names in members if not self.has(names)]
+        lost = [
+            (member, names[-1] if is_of_family(names[0], each.item.file_name) else names[0])
+            for member, names in members
+            if not self.has(names)
+        ]
         if not lost or is_reduced(self.linkage.names):
             return
         shippers = {
