@@ -66,7 +66,7 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
     word, stem = first_word(name), find_stem(name)
     if word == _DRIVERS_OWN:
         return ()
-    if whole := [each for each in requirements if stem and each == stem]:
+    if whole := [each for each in requirements if is_named_as(each, stem)]:
         return tuple(whole)
     if not word and re.fullmatch(r"[a-z]\d", stem):
         word = stem  # libz3 of z3-solver: two letters tell of nothing, a number beside one does
@@ -128,6 +128,11 @@ def find_stem(name: str) -> str:
     """A library's name as a distribution of that name spells it: openvino of libopenvino.so.2."""
     plain = name.rpartition("/")[2].removeprefix("lib")
     return re.sub(r"[-_.]+", "-", re.split(r"\.(?:so|dylib|dll)\b|\.\d", plain)[0]).lower()
+
+
+def is_named_as(requirement: str, stem: str) -> bool:
+    """Whether a distribution is that library's own, by name: libcudf-cu12 is libcudf.so's."""
+    return bool(stem) and re.sub(r"^lib|-cu1\d$", "", requirement) in (stem, f"lib{stem}")
 
 
 def find_qt_sibling(distribution: str, needed: str) -> str:

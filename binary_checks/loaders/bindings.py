@@ -11,6 +11,7 @@ from binary_checks.loaders.exported_symbols import Exports
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.loaders.lookups import Lookups, is_pythons
+from binary_checks.loaders.pythons import python_of
 from binary_checks.model import Edge, UnexploredSymbols, UnresolvedSymbol
 
 EXECUTABLE = "@executable"
@@ -63,6 +64,7 @@ class _Process(Generic[ObjectT]):
         self.image, self.loader, self.exports = image, loader, exports
         self.unexplored: list[UnexploredSymbols] = []
         self.granted: dict[tuple[str, str, str], int] = {}
+        self._python = python_of(image.root, loader.target)
         self._objects = {loader.layout.label(item.path): item for item in image.objects}
         pairs = zip(image.objects, image.answers, strict=True)
         self._answers = {item.path: answers for item, answers in pairs}
@@ -124,7 +126,7 @@ class _Process(Generic[ObjectT]):
         if asked == EXECUTABLE:
             if not self.image.python:
                 return self._ask_object(self.image.root, names)
-            python = self.loader.target.interpreter
+            python = self._python
             return _Left(names - python.exports) if python else _Left(names, known=False)
         if asked == library.name:
             return self._ask_object(library, names)
@@ -135,7 +137,7 @@ class _Process(Generic[ObjectT]):
         if item is not None:
             return self._ask_object(item, names)
         origin, _, name = label.partition(":")
-        python = self.loader.target.interpreter
+        python = self._python
         if origin == "python" and python is not None:
             exported = python.libraries.get(name.lower(), python.exports)
             return _Left(names - exported, known=bool(exported))
@@ -164,9 +166,8 @@ class _Process(Generic[ObjectT]):
     def _look_everywhere(self, library: ObjectT) -> Iterator[UnresolvedSymbol]:
         """Look symbols up in all that is loaded: flat names, and C++'s that are to be one."""
         names = self.exports.flat(library)
-        python = self.loader.target.interpreter
-        if self.image.python and python is not None:
-            names = names - python.exports
+        if self.image.python and self._python is not None:
+            names = names - self._python.exports
         for known in self._known_exports if names else ():  # they are at hand
             names = names - known
         if self._presumed:
@@ -194,9 +195,9 @@ class _Process(Generic[ObjectT]):
     def _out_of_sight(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
         if names and self._blindness:
             return names, self._blindness
-        if self.image.python and self.loader.target.interpreter is None:
+        if self.image.python and self._python is None:
             hidden = frozenset(filter(is_pythons, names))
-            return hidden, "the exports of the tag's Python are not known"
+            return hidden, "the exports of its Python are not known"
         return _NONE, ""
 
     @cached_property

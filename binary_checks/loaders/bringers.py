@@ -19,6 +19,7 @@ from binary_checks.knowledge.shipped_names import (
     find_shippers,
     find_stem,
     first_word,
+    is_named_as,
     may_have,
 )
 from binary_checks.loaders.required_packages import find_required
@@ -169,7 +170,8 @@ class _Bringers:
         if mended and (grafted or any(map(self._is_lost, mended))):
             return ()
         # openvino_tokenizers, with a library of its own name, requires openvino: libopenvino.so.2.
-        whole = of_own and find_stem(edge.needed) in self._missing
+        stem = find_stem(edge.needed)
+        whole = of_own and any(is_named_as(each, stem) for each in self._missing)
         by_name = not (grafted or by_place or any(map(self._is_lost, edge.searched)))
         by_name = by_name and (whole or not of_own)
         if by_name and (named := find_shippers(edge.needed, self._missing)):

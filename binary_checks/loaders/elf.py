@@ -7,8 +7,9 @@ from typing import Protocol
 
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.loader import Directory, End
+from binary_checks.loaders.pythons import python_of
 from binary_checks.loaders.searches import Searches
-from binary_checks.model import ElfFile, Package, Rule, TargetSystem
+from binary_checks.model import ElfFile, Interpreter, Package, Rule, TargetSystem
 from binary_checks.model.search_path import expand
 
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
@@ -131,15 +132,15 @@ class ElfLoader:
         """What neither the package nor those beside it have, the platform or Python may."""
         if name in self.target.libraries and not library.no_default_libraries:
             return End(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=searched)
-        if _is_interpreters(name, self.target):
+        if _is_interpreters(name, python_of(library, self.target)):
             return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
         return End(searched=searched)
 
 
-def _is_interpreters(name: str, target: TargetSystem) -> bool:
-    """Whether the name is that of the target's own libpython."""
+def _is_interpreters(name: str, python: Interpreter | None) -> bool:
+    """Whether the name is that of the interpreter's own libpython."""
     match = _LIBPYTHON.fullmatch(name)
-    if match is None or match["minor"] is None or target.interpreter is None:
+    if match is None or match["minor"] is None or python is None:
         return match is not None
-    same = int(match["minor"]) == target.interpreter.version[1]
-    return same and ("t" in match["flags"]) == target.interpreter.free_threaded
+    same = int(match["minor"]) == python.version[1]
+    return same and ("t" in match["flags"]) == python.free_threaded

@@ -9,6 +9,7 @@ from binary_checks.knowledge.framework_symbols import find_own_symbols
 from binary_checks.knowledge.nvidia_names import find_driver_symbols, is_driver_soname
 from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
+from binary_checks.loaders.pythons import python_of
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import ElfFile, ObjectFile, Symbol, TargetSystem
 
@@ -56,6 +57,7 @@ class Scope:
     def __init__(self, image: Image[ElfFile], loader: ElfLoader, system: SystemSymbols) -> None:
         self.image, self.loader, self.system = image, loader, system
         self.target, self.rules = loader.target, loader.rules
+        self.python = python_of(image.root, loader.target) if image.python else None
         self.objects = {loader.layout.label(item.path): item for item in image.objects}
         pairs = zip(image.objects, image.answers, strict=True)
         self._answers = {item.path: answers for item, answers in pairs}
@@ -102,8 +104,7 @@ class Scope:
         return frozenset(names).union(*map(self.loader.brings, names))
 
     def _not_of_python(self, names: frozenset[str]) -> frozenset[str]:
-        python = self.target.interpreter if self.image.python else None
-        return names - python.exports if python else names
+        return names - self.python.exports if self.python else names
 
     def remaining(self, names: frozenset[str]) -> frozenset[str]:
         """Those of the names that nothing in the process defines."""
@@ -143,7 +144,7 @@ class Scope:
                 continue
             if edge.resolved is None:
                 found.setdefault(edge.needed, f"{edge.needed} is not found")
-            elif edge.resolved.startswith("python:") and self.target.interpreter is None:
+            elif edge.resolved.startswith("python:") and self.python is None:
                 found.setdefault(edge.needed, f"{edge.needed} has no export data")
         for name in self.image.system:
             # What musl takes itself for, under whatever name, has the exports of libc.

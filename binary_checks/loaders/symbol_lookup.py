@@ -11,7 +11,7 @@ from binary_checks.loaders.image import Image
 from binary_checks.loaders.lookups import Lookups, is_pythons
 from binary_checks.loaders.scope import Scope, SystemSymbols, mismatched, strong
 from binary_checks.loaders.searches import Answers
-from binary_checks.model import ElfFile, UnexploredSymbols, UnresolvedSymbol
+from binary_checks.model import ElfFile, Interpreter, UnexploredSymbols, UnresolvedSymbol
 
 
 def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
@@ -67,12 +67,12 @@ class _OwnClosures:
     """What each object lacks within its own closure: nearly always nothing, in every process."""
 
     def __init__(self, images: Iterable[Image[ElfFile]]) -> None:
-        self._known: dict[tuple[str, bool], _Leftover] = {}
+        self._known: dict[tuple[str, bool, Interpreter | None], _Leftover] = {}
         self._varying = frozenset(_find_varying(images))
 
     def leftover(self, library: ElfFile, scope: Scope) -> _Leftover:
         """Its undefined symbols that nothing it needs defines."""
-        key = (library.path, scope.image.python)
+        key = (library.path, scope.image.python, scope.python)
         if key in self._known:
             return self._known[key]
         names = scope.leftover(library.imports.names, scope.closure(library))
@@ -106,9 +106,9 @@ def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], 
         return names, ""
     if scope.blindness:
         return names - scope.certain(names), scope.blindness
-    if scope.image.python and scope.target.interpreter is None:
+    if scope.image.python and scope.python is None:
         names = frozenset(name for name in names if is_pythons(name))
-        return names, "the exports of the tag's Python are not known"
+        return names, "the exports of its Python are not known"
     return frozenset(), ""
 
 

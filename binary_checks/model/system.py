@@ -115,6 +115,8 @@ class TargetSystem:
     partly: Mapping[str, str] = field(default_factory=dict)
     """Libraries that only some of the promised systems have, and which: "macOS 13 and later"."""
     interpreter: Interpreter | None = None  # None: not one CPython, or no data for it
+    interpreters: Mapping[tuple[tuple[int, int], bool], Interpreter] = field(default_factory=dict)
+    """All CPythons there is data about on that system, by version and whether without the GIL."""
     library_data: Mapping[str, SystemLibrary] = field(
         default_factory=dict
     )  # exports by the same names, where known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from binary_checks.model import Interpreter
 from binary_checks.model.claims import PythonClaim
@@ -34,6 +34,39 @@ def interpreter_of(
         system=system,
         architecture=architecture,
     )
+
+
+class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):
+    """The CPythons of a system, each read when it is asked for.
+
+    One that is older than all data counts as the oldest there is, as in `interpreter_of`.
+    """
+
+    def __init__(self, system: str = "linux", architecture: str = "x86_64") -> None:
+        self._system, self._architecture = system, architecture
+
+    def __getitem__(self, key: tuple[tuple[int, int], bool]) -> Interpreter:
+        version, free_threaded = key
+        found = interpreter(
+            max(version, interpreter_versions()[0]),
+            free_threaded=free_threaded,
+            system=self._system,
+            architecture=self._architecture,
+        )
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, int], bool]]:
+        keys = ((version, without) for version in interpreter_versions() for without in (0, 1))
+        return (
+            (version, bool(without))
+            for version, without in keys
+            if (version, bool(without)) in self
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def spell_interpreter(python: Interpreter | None) -> str:

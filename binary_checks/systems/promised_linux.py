@@ -8,7 +8,7 @@ from dataclasses import replace
 from binary_checks.errors import Unavailable
 from binary_checks.model import Policy, SystemLibrary, TargetSystem
 from binary_checks.model.claims import Claims, SystemClaim
-from binary_checks.systems.claimed_python import interpreter_of, spell_interpreter
+from binary_checks.systems.claimed_python import Interpreters, interpreter_of, spell_interpreter
 from binary_checks.systems.library_exports import system_library
 from binary_checks.systems.policies import policies
 
@@ -43,6 +43,7 @@ def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSyste
         policies=known,
         libraries=assumed.libraries | extra_libraries.union(claims.provided),
         interpreter=python,
+        interpreters=Interpreters(),
         library_data=_LibraryData(assumed, claims.provided),
         unjudged=tuple(item.name for item in claims.systems if item.name not in same),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from binary_checks.model import SystemLibrary, TargetSystem
 from binary_checks.model.claims import Claims, SystemClaim
-from binary_checks.systems.claimed_python import interpreter_of, spell_interpreter
+from binary_checks.systems.claimed_python import Interpreters, interpreter_of, spell_interpreter
 from binary_checks.systems.macos_libraries import macos_exports, macos_libraries, partly_there
 
 _SIMULATED = ("x86_64", "aarch64")  # no macOS since 10.15 runs i686, none since 10.7 ppc
@@ -32,6 +32,7 @@ def macos_target(claims: Claims, extra_libraries: frozenset[str] = frozenset()) 
         libraries=macos_libraries(minimum) | extra_libraries.union(claims.provided),
         partly=partly_there(minimum),
         interpreter=python,
+        interpreters=Interpreters("macos"),
         library_data=_LibraryData(minimum),
         unjudged=tuple(item.name for item in claims.systems if item.name not in judged),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from binary_checks.model import SystemLibrary, TargetSystem
 from binary_checks.model.claims import Claims
-from binary_checks.systems.claimed_python import interpreter_of, spell_interpreter
+from binary_checks.systems.claimed_python import Interpreters, interpreter_of, spell_interpreter
 from binary_checks.systems.windows_libraries import (
     api_sets,
     windows_libraries,
@@ -45,6 +45,7 @@ def windows_target(
         ),
         partly=windows_libraries_partly(architecture),
         interpreter=python,
+        interpreters=Interpreters("windows", architecture),
         library_data=_LibraryData(architecture),
         dll_directories=dll_directories,
         unjudged=tuple(item.name for item in claims.systems if item is not judged),

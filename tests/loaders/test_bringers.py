@@ -257,6 +257,17 @@ def test_what_has_exactly_the_name_of_a_requirement_is_its_library() -> None:
         assert bring(kept, requires=("demo~=1.0",), file=file) == bringers
 
 
+def test_the_suffix_of_a_distribution_for_one_cuda_does_not_hide_its_library() -> None:
+    # cudf-cu12, with a library of its own name, requires libcudf-cu12.
+    file = "demo_cu12-1.0-cp311-abi3-manylinux_2_17_x86_64.whl"
+    objects = (
+        extension("libdemo.so", runpath=("$ORIGIN",)),
+        library("demo/libdemo_strings.so", name="libdemo_strings.so"),
+    )
+    assert bring(*objects, requires=("libdemo-cu12", "numpy"), file=file) == ("libdemo-cu12",)
+    assert bring(*objects, requires=("numpy",), file=file) == ()
+
+
 def test_what_lies_in_the_environments_lib_may_need_what_a_sibling_puts_there() -> None:
     # libsycl.so of intel-sycl-rt has no search path; intel-cmplr-lib-rt has libimf.so beside it.
     layout = Layout(site_packages="lib/python3.11/site-packages")

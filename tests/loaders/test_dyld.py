@@ -304,5 +304,5 @@ def test_without_data_about_the_interpreter_only_flat_names_of_its_own_are_unexp
     linkage = load(module("/usr/lib/libSystem.B.dylib", imports=asked), on=macos(interpreter=None))
     assert [item.name for item in linkage.unresolved] == ["gone"]
     assert [(item.count, item.reason) for item in linkage.unexplored] == [
-        (1, "the exports of the tag's Python are not known")
+        (1, "the exports of its Python are not known")
     ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from binary_checks.model import NeededVersion, Symbol, Symbols
+from binary_checks.model import Interpreter, NeededVersion, Symbol, Symbols
 from fixtures.linking import EXTENSION, extension, library, link, system_library, target
 from fixtures.values import symbols
 
@@ -24,6 +24,30 @@ def test_libc_python_and_the_closure_define_symbols() -> None:
         library("demo/libb.so", exports=symbols("b")),
     )
     assert linkage.unresolved == linkage.unexplored == ()
+
+
+def test_a_module_is_imported_by_the_python_of_its_name_whatever_the_tags_say() -> None:
+    """DALI's wheel is for any Python 3, with a module for each."""
+    older = Interpreter(
+        implementation="cpython",
+        version=(3, 10),
+        free_threaded=False,
+        exports=frozenset({"_PyThreadState_UncheckedGet"}),
+    )
+    asks = symbols("_PyThreadState_UncheckedGet")
+    linkage = link(
+        library("demo/_c.cpython-310-x86_64-linux-gnu.so", "libpython3.10.so.1.0", imports=asks),
+        library("demo/_c.cpython-311-x86_64-linux-gnu.so", imports=asks),
+        library("demo/_c.cpython-314t-x86_64-linux-gnu.so", imports=symbols("_Py_DecRefShared")),
+        on=target(interpreters={((3, 10), False): older}),
+    )
+    assert [(item.path, item.name) for item in linkage.unresolved] == [
+        ("demo/_c.cpython-311-x86_64-linux-gnu.so", "_PyThreadState_UncheckedGet")
+    ]
+    assert [(item.path, item.reason) for item in linkage.unexplored] == [
+        ("demo/_c.cpython-314t-x86_64-linux-gnu.so", "the exports of its Python are not known")
+    ]
+    assert [edge.resolved for edge in linkage.edges] == ["python:libpython3.10.so.1.0"]
 
 
 def test_an_undefined_symbol_is_told_with_what_leads_to_it() -> None:

@@ -111,6 +111,14 @@ def test_the_oldest_python_of_the_tags_is_the_one(tags: str, version: tuple[int,
     assert python.version == version
 
 
+def test_the_exports_of_every_python_are_at_hand() -> None:
+    pythons = target("py3-none-manylinux2014_x86_64").interpreters
+    older, newer = pythons[(3, 10), False], pythons[(3, 13), False]
+    assert "_PyThreadState_UncheckedGet" in older.exports - newer.exports
+    assert pythons[(3, 2), False].version == min(version for version, _ in pythons)
+    assert pythons.get(((3, 13), True)) is None  # nobody knows them
+
+
 @pytest.mark.parametrize("tags", ["pp310-pypy310_pp73-linux_x86_64", "cp313-cp313t-linux_x86_64"])
 def test_where_there_are_no_data_there_is_no_interpreter(tags: str) -> None:
     assert target(tags).interpreter is None
