@@ -59,6 +59,7 @@ _OURS = (
         "--binary-known-at",
         "--binary-python",
         "--binary-sandbox",
+        "--binary-thorough",
     ),
     *("--binary-requirements-folder", "--binary-sarif"),
 )

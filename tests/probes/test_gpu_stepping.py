@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -172,6 +177,41 @@ def test_a_step_that_crashes_is_named(environment: FilledPlace) -> None:
         **dict.fromkeys(STEPS[:3], "crashed"),
         "absent_device": "crashed",  # it ends with a kernel
     }
+
+
+@pytest.fixture
+def lack(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Say why torch.compile cannot be tried, on a host with these programs and modules."""
+    path = Path(str(files("binary_checks.probes"))) / "gpu_torch/steps/generated_kernels.py"
+    names: dict[str, Any] = {"__name__": "steps"}
+    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), names)
+
+    def lack(*there: str, system: str = "posix", on_cpu: bool = False) -> dict[str, str]:
+        monkeypatch.delenv("CC", raising=False)
+        monkeypatch.setattr("shutil.which", lambda name: name if name in there else None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: name in there or None)
+        monkeypatch.setitem(names, "os", SimpleNamespace(**{**vars(os), "name": system}))
+        monkeypatch.setattr("sysconfig.get_path", lambda name: str(path.parent))
+        monkeypatch.setattr("os.path.exists", lambda path: "Python.h" in there)
+        found: dict[str, str] = names["find_lack"](SimpleNamespace(on_cpu=on_cpu))
+        return found
+
+    return lack
+
+
+def test_where_nothing_can_be_compiled_the_reason_is_told(lack: Any) -> None:
+    without_triton = "torch.compile for a GPU needs triton, which is not installed"
+    assert lack("gcc", "Python.h") == {"inapplicable": without_triton}
+    assert lack(system="nt") == {"inapplicable": without_triton}
+    assert lack("triton", "cc", "Python.h") == {  # Triton does not look for cc
+        "unavailable": "torch.compile needs a C compiler (gcc or clang, or CC), and there is none"
+    }
+    assert lack("triton", "clang") == {
+        "unavailable": "torch.compile needs Python.h, and this interpreter has none"
+    }
+    assert lack("triton", "clang", "Python.h") == {}
+    assert lack("triton", system="nt") == {}  # where Triton brings its own compiler
+    assert lack("g++", "Python.h", on_cpu=True) == {}
 
 
 def test_a_torch_that_cannot_be_imported_is_told_once(environment: FilledPlace) -> None:

@@ -57,13 +57,9 @@ IN_OTHER_LIBRARIES = {"torchvision", "torchaudio"}
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("torch")
     named = os.environ.get("BINARY_CHECKS_TORCH")
-    with_torch = Path(named or sys.executable)
     if not named and not find_spec("torch"):
         pip("install", "--target", folder / "site", "torch==2.13.0+cpu")
-        with_torch = make_environment(folder / "own", Path(sys.executable))
-        (path,) = (folder / "own").glob("lib/python*/site-packages")
-        (path / "torch.pth").write_text(f"{folder / 'site'}\n")
-    return make_environment(folder / "spoiled", with_torch)
+    return make_environment(folder / "spoiled", Path(named or sys.executable), folder / "site")
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +69,14 @@ def steps(python: Path) -> Mapping[str, GpuStep]:
 
 
 def take(
-    python: Path, steps: list[GpuStep], spoiled: Mapping[str, str] | None = None
+    python: Path,
+    steps: list[GpuStep],
+    spoiled: Mapping[str, str] | None = None,
+    device: str = "cpu",
 ) -> dict[str, ProbeAnswer | str]:
     def run(request: Mapping[str, object], stages: Mapping[str, float]) -> ProbeAnswer:
         variables = {VARIABLE: json.dumps(dict(spoiled or {}))}
-        asked = {**request, "device": "cpu", "site_packages": str(python.parents[1])}
+        asked = {**request, "device": device, "site_packages": str(python.parents[1])}
         conditions = Conditions(variables=variables, stages=stages, memory=0)
         return run_probe(python, "gpu_torch", asked, timeout=600, conditions=conditions)
 
@@ -146,6 +145,78 @@ def test_attention_that_gives_nan_is_found(python: Path, steps: Mapping[str, Gpu
     spoiled = {"nn.functional.scaled_dot_product_attention": "no_number"}
     answer = answer_of(take(python, [steps["attention"]], spoiled)["attention"])
     assert answer["detail"] == "AssertionError: float16 odd attention gives NaN"
+
+
+LIKE_A_GPU = {"cuda.synchronize": "silent"}
+"""With it the CPU under its full name, ``cpu:0``, is taken for a GPU by the steps."""
+ON_A_GPU: list[tuple[str, dict[str, str], str, object]] = [
+    ("magma", {"cuda.has_magma": "yes", "linalg.lu_factor": "pivoting"}, "float64", 0.0),
+    ("cudnn", {"backends.cudnn.is_acceptable": "silent"}, "state", "raised"),
+    (
+        "cudnn",
+        {"backends.cudnn.is_available": "yes", "backends.cudnn.is_acceptable": "yes"},
+        "state",
+        "finished",
+    ),
+    ("gds", {"cuda.gds.GdsFile": "keeping"}, "float64", 0.0),
+    ("gds", {"cuda.gds.GdsFile": "losing"}, "float64", 1.0),
+    ("gds", {"cuda.gds.GdsFile": "breaking"}, "state", "raised"),
+    (
+        "gds",
+        {"cuda.gds.GdsFile": "refusing"},
+        "unavailable",
+        "no GPUDirect Storage here: cuFileHandleRegister failed: the driver is not there",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "spoiled", "key", "value"), ON_A_GPU)
+def test_what_a_step_does_on_a_gpu_alone(  # noqa: PLR0917 - a row of the table
+    python: Path,
+    steps: Mapping[str, GpuStep],
+    name: str,
+    spoiled: dict[str, str],
+    key: str,
+    value: object,
+) -> None:
+    there = {"_C._has_gds": "yes", "backends.cuda.preferred_linalg_library": "silent"}
+    taken = take(python, [steps[name]], {**there, **LIKE_A_GPU, **spoiled}, "cpu:0")
+    answer = answer_of(taken[name])
+    assert {**answer, **answer.get("measured", {})}.get(key) == value, answer
+
+
+LIBRARIES = {
+    "torchvision": """
+import os, types
+factor = float(os.environ.get("FACTOR", 1))
+def nms(boxes, scores, share):
+    return scores.argsort()[:9]
+def roi_align(x, regions, size, sampling_ratio):
+    return x.flip(3) * (factor if x.element_size() == 4 else 1)
+ops = types.SimpleNamespace(nms=nms, roi_align=roi_align)
+""",
+    "torchaudio": """
+import os, types
+factor = float(os.environ.get("FACTOR", 1))
+def resample(x, before, after):
+    return x * (factor if x.element_size() == 4 else 1)
+functional = types.SimpleNamespace(lfilter=lambda x, a, b: x * 2, resample=resample)
+""",
+}
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_beside_torch_is_held_to_its_results(
+    python: Path, steps: Mapping[str, GpuStep], name: str, tmp_path: Path
+) -> None:
+    own = make_environment(tmp_path / "own", python)
+    (site,) = (tmp_path / "own").glob("lib/python*/site-packages")
+    lacking = answer_of(take(own, [steps[name]])[name])
+    assert lacking["inapplicable"] == f"{name} is not installed ([probes.gpu] requires)"
+    (site / f"{name}.py").write_text(LIBRARIES[name])
+    assert judge(take(own, [steps[name]])) == []
+    (site / f"{name}.py").write_text(LIBRARIES[name].replace('"FACTOR", 1', '"FACTOR", 1.25'))
+    assert len(judge(take(own, [steps[name]]))) == 2  # the result, and the gradient
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -38,10 +38,11 @@ class GpuStep:
 
 def read_steps(result: ProbeAnswer) -> tuple[GpuStep, ...]:
     """Read what the script lists. Raises GatherError where it lists nothing."""
-    rows = result.answer.get("steps")
-    if not isinstance(rows, list):
-        raise GatherError(f"the steps on a GPU cannot be listed: {result.detail}")
-    return tuple(GpuStep(**row) for row in rows)
+    try:
+        return tuple(GpuStep(**row) for row in result.answer["steps"])
+    except (KeyError, TypeError):
+        lack = result.detail or "the answer is not the script's"
+        raise GatherError(f"the steps on a GPU cannot be listed: {lack}") from None
 
 
 def choose_steps(

@@ -32,7 +32,7 @@ def find_lack(bench: Any) -> dict[str, Any]:
     names = ("g++", "clang++", "c++", "cl") if bench.on_cpu else ("gcc", "clang")
     own = os.environ.get("CXX" if bench.on_cpu else "CC", names[0])
     if (bench.on_cpu or os.name != "nt") and not any(map(shutil.which, (own,) + names)):
-        lack = "torch.compile needs a C compiler (%s, or CC), and the host has none"
+        lack = "torch.compile needs a C compiler (%s, or CC), and there is none"
         return {"unavailable": lack % " or ".join(names)}
     header = os.path.join(sysconfig.get_path("include"), "Python.h")
     if os.name != "nt" and not os.path.exists(header):

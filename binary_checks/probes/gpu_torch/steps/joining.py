@@ -47,8 +47,8 @@ def gds(bench: Any) -> dict[str, Any]:
     try:
         file = torch.cuda.gds.GdsFile(os.path.abspath("direct"), os.O_CREAT | os.O_RDWR)
     except (OSError, RuntimeError) as error:  # a file system without O_DIRECT, or no driver
-        if isinstance(error, RuntimeError) and "cufile" not in str(error).lower():
-            raise
+        if isinstance(error, RuntimeError) and "cuFile" not in str(error):
+            raise  # it names none of its functions: libcufile.so itself is broken
         return {"unavailable": "no GPUDirect Storage here: " + " ".join(str(error).split())[:200]}
     file.save_storage(written.untyped_storage())
     file.load_storage(read.untyped_storage())
