@@ -40,6 +40,11 @@ def choose_targets(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(newest.values())
 
 
+def limit_targets(targets: Sequence[str], size: int, most: int) -> tuple[str, ...]:
+    """All of the targets, or the last where a text alone would take more bytes than ``most``."""
+    return tuple(targets if size * len(targets) <= most else targets[-1:])
+
+
 def choose_texts(sizes: Sequence[PtxSize], most: int) -> tuple[int, ...]:
     """Choose a sample by index: the smallest and the largest in turn, of newer targets first.
 
@@ -52,7 +57,8 @@ def choose_texts(sizes: Sequence[PtxSize], most: int) -> tuple[int, ...]:
     chosen, left = [], most
     for place in _from_both_ends(order):
         text = sizes[place]
-        cost = text.size * max(1, len(choose_targets(text.architecture, _RECENT)))
+        targets = choose_targets(text.architecture, _RECENT)
+        cost = text.size * max(1, len(limit_targets(targets, text.size, most)))
         if cost <= left:
             chosen.append(place)
             left -= cost

@@ -9,6 +9,7 @@ from binary_checks.knowledge.ptx_targets import (
     choose_targets,
     choose_texts,
     find_reachable,
+    limit_targets,
 )
 
 KNOWN = tuple(f"sm_{n}" for n in (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121))
@@ -53,9 +54,18 @@ def test_a_sample_has_the_smallest_and_the_largest_that_the_budget_holds() -> No
 
 
 def test_a_text_costs_its_size_for_every_target() -> None:
-    assert choose_texts([PtxSize("sm_80", 10)], 49) == ()
-    assert choose_texts([PtxSize("sm_80", 10)], 50) == (0,)
+    two = [PtxSize("sm_80", 10), PtxSize("sm_80", 10)]
+    assert choose_texts(two, 99) == (0,)
+    assert choose_texts(two, 100) == (0, 1)
     assert choose_texts([PtxSize("sm_999", 10)], 10) == (0,)
+
+
+def test_a_text_that_is_large_by_itself_is_compiled_for_the_newest_alone() -> None:
+    assert limit_targets(("sm_90", "sm_121"), 10, 20) == ("sm_90", "sm_121")
+    assert limit_targets(("sm_90", "sm_121"), 11, 20) == ("sm_121",)
+    assert limit_targets((), 11, 20) == ()
+    assert choose_texts([PtxSize("sm_80", 49)], 49) == (0,)
+    assert choose_texts([PtxSize("sm_80", 50)], 49) == ()
 
 
 def test_newer_targets_come_first() -> None:

@@ -18,9 +18,10 @@ def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Find
     needs neither a GPU nor a driver: for the newest GPU that this nvJitLink knows of each major
     version from the text's own on, ``a`` code for its own GPU and ``f`` code for its family. The
     smallest and the largest texts are taken until ``bytes`` in the profile's table ``[probes.ptx]``
-    is used up, each byte counted once for every target; ``targets`` there names others, and
-    ``requires`` a distribution that has nvJitLink (``nvidia-nvjitlink``) where the package requires
-    none. Anything that this nvJitLink does not know is not a problem.
+    is used up, each byte counted once for every target; a text that is too large for all targets is
+    linked for the newest alone. ``targets`` there names others, and ``requires`` a distribution
+    that has nvJitLink (``nvidia-nvjitlink``) where the package requires none. Anything that this
+    nvJitLink does not know is not a problem.
 
     Why: PTX is what a package has for GPUs that come after it. The driver compiles it there for the
     first time, with the same assembler, and what that refuses fails on the user's machine only.

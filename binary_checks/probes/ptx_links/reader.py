@@ -11,7 +11,7 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.ptx_targets import choose_targets, find_reachable
+from binary_checks.knowledge.ptx_targets import choose_targets, find_reachable, limit_targets
 from binary_checks.model import Ending, Package
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.ptx_links import PtxLink, PtxLinkReport, PtxText, PtxTexts
@@ -85,7 +85,8 @@ def _run(place: Place, request: Mapping[str, object]) -> ProbeAnswer:
 
 def _choose(text: PtxText, request: PtxRequest, known: tuple[str, ...]) -> tuple[str, ...]:
     if not request.targets:
-        return choose_targets(text.architecture, known)
+        targets = choose_targets(text.architecture, known)
+        return limit_targets(targets, len(text.content), request.bytes)
     reachable = find_reachable(text.architecture, known)
     return tuple(target for target in request.targets if target in reachable)
 
