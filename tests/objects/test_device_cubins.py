@@ -84,13 +84,25 @@ def with_size(content: bytes, name: bytes, size: int) -> bytes:
 
 def test_nothing_is_reserved_of_shared_memory_before_code_is_linked() -> None:
     cubin = cubin_of(NEWEST, 1)
-    kind = section_header(cubin, b".nv.shared.turn_round") + 4
-    relocatable = cubin[:kind] + (0x7000000A).to_bytes(4, "little") + cubin[kind + 4 :]
+    relocatable = cubin[:16] + b"\1\0" + cubin[18:]
     found = [
         {kernel.name: kernel.shared for kernel in read_cubin(content).kernels}["turn_round"]
         for content in (cubin, relocatable)
     ]
     assert found == [256, 1280]
+
+
+def test_shared_memory_may_have_contents_in_code_that_is_assembled_by_hand() -> None:
+    cubin = cubin_of(NEWEST, 0)
+    kind = section_header(cubin, b".nv.shared.turn_round") + 4
+    assembled = cubin[:kind] + b"\1\0\0\0" + cubin[kind + 4 :]
+    assert read_cubin(assembled).kernels == read_cubin(cubin).kernels
+
+
+def test_code_that_was_finalized_is_of_the_toolkit_that_compiled_it() -> None:
+    cubin = cubin_of(NEWEST, 1)
+    finalized = change(cubin, b"release 13.5, V", b"release 13.7, V")
+    assert read_cubin(finalized).toolkit == "13.5"  # as .note.nv.cuinfo still states
 
 
 @pytest.mark.parametrize(

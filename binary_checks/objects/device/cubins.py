@@ -15,14 +15,13 @@ from typing import Final, NamedTuple
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model.device_details import DeviceKernel
 from binary_checks.objects.device.reader import EM_CUDA, read_cubin_target
-from binary_checks.objects.elf.header import ElfHeader, read_header
+from binary_checks.objects.elf.header import ET_REL, ElfHeader, read_header
 from binary_checks.objects.elf.sections import SHT_NOBITS, SHT_NOTE, SHT_PROGBITS, Section
 from binary_checks.objects.limits import raised
 from binary_checks.trees.retention import MemorySource
 
 _SHT_SYMTAB: Final = 2
 _SHT_CUDA_INFO: Final = 0x70000000
-_SHARED: Final = (SHT_NOBITS, 0x7000000A)  # the other in relocatable code
 _SYMBOL = Struct("<IBBHQQ")  # name, type, other, section, value, size
 _FUNCTION: Final = 2
 _ENTRY: Final = 0x10  # of st_other: what the host launches
@@ -102,6 +101,7 @@ class _Table:
 
     def __init__(self, content: bytes, header: ElfHeader) -> None:
         self._content = content
+        self.is_linked = header.type != ET_REL
         self.taken = 0  # bytes of sections that were read
         rows = content[header.sections_offset : header.sections_end]
         self.rows = [_Row._make(row) for row in header.section_struct.iter_unpack(rows)]
@@ -146,24 +146,28 @@ class _Table:
 
 
 def _read_toolkit(header: ElfHeader, table: _Table) -> str:
-    """The toolkit of the assembler: by its note, else by what ABI 7 has for the version of ELF."""
+    """The toolkit, by what a cubin has that says it, the most certain first.
+
+    NVIDIA's finalizer, which makes code for a later GPU of what ptxas made, adds itself to the note
+    of tools; the other note keeps the toolkit of ptxas.
+    """
     stated: set[tuple[int, ...]] = set()
+    tools: set[tuple[int, ...]] = set()
     for row in table.rows:
         if row.type == SHT_NOTE:
             if row.size > _LONGEST_NOTE:
                 raise TooLarge(f"a note of {row.size} bytes; at most {_LONGEST_NOTE} are read")
-            stated.update(_find_releases(table.read(row)))
-    if not stated and _OLDEST <= header.version <= _NEWEST:
+            note = table.read(row)
+            stated.update(_find_toolkits(note))
+            tools.update(tuple(map(int, each.split(b"."))) for each in _RELEASE.findall(note))
+    if not (stated or tools) and _OLDEST <= header.version <= _NEWEST:
         stated = {divmod(header.version, 10)}
-    if not stated:
-        stated = set(_find_api_versions(table))
-    return ".".join(map(str, max(stated))) if stated else ""
+    found = stated or tools or set(_find_api_versions(table))
+    return ".".join(map(str, max(found))) if found else ""
 
 
-def _find_releases(note: bytes) -> Iterator[tuple[int, ...]]:
-    """The toolkits that a section of notes states."""
-    for found in _RELEASE.findall(note):
-        yield tuple(map(int, found.split(b".")))
+def _find_toolkits(note: bytes) -> Iterator[tuple[int, int]]:
+    """The toolkits that notes of the kind ``.note.nv.cuinfo`` state."""
     at = 0
     while at + _NOTE.size <= len(note):
         owner, size, kind = _NOTE.unpack_from(note, at)
@@ -206,15 +210,15 @@ def _read_kernels(table: _Table, architecture: str, toolkit: str) -> Iterator[De
     details: dict[int, _Row] = {}  # by the section of a kernel
     shared: dict[int, int] = {}
     number = int(re.sub(r"\D", "", architecture) or 0)
+    # The linker adds what the system reserves: of what is not linked yet it is not there.
+    reserved = _RESERVED if number >= _FIRST_RESERVING and table.is_linked else 0
     for row in table.rows:
         if row.type == _SHT_CUDA_INFO:
             if row.info:
                 details[row.info] = row
             else:
                 stated.update(_read_counts(table.read(row)))
-        elif row.type in _SHARED and row.info and table.is_named(row, b".nv.shared."):
-            # The linker adds what the system reserves: of what is not linked yet it is not there.
-            reserved = _RESERVED if number >= _FIRST_RESERVING and row.type == SHT_NOBITS else 0
+        elif row.info and table.is_named(row, b".nv.shared."):
             shared[row.info] = max(row.size - reserved, 0)
     # ptxas marks the instructions that spill, from CUDA 12.9 on, and nothing where none does.
     # Before, only a kernel without a stack frame is known to spill nothing.
