@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
 
+from binary_checks.knowledge.device_reach import serves
 from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.model import (
     DeviceContainers,
@@ -112,6 +113,32 @@ def is_taken(group: DeviceContainers) -> bool:
 def is_never_linked(group: DeviceContainers) -> bool:
     """Whether it is relocatable code of which no driver takes anything."""
     return group.linking is DeviceLinking.UNUSABLE
+
+
+def find_unlinked_units(
+    item: Carrier,
+) -> Iterator[tuple[DeviceTarget, list[DeviceContainers], list[DeviceContainers]]]:
+    """Find what code was linked for without some of its units, which have none for it.
+
+    Yields the target, the relocatable containers without code for it, and all of them. Units for
+    the device linker alone (LTO) are no such: it compiles them for what it links.
+    """
+    units = [
+        group
+        for group in item.device_containers
+        if group.linking in (DeviceLinking.RELINKABLE, DeviceLinking.UNUSABLE)
+        and all(target.kind in DRIVEN for target in group.targets)
+    ]
+    linked = {
+        target
+        for group in item.device_containers
+        for target in group.targets
+        if group.linking is DeviceLinking.LINKED and target.kind is DeviceKind.SASS
+    }
+    for target in sorted(linked):
+        without = [g for g in units if not any(serves(each, target) for each in g.targets)]
+        if without and len(without) < len(units):
+            yield target, without, units
 
 
 def is_doubtful(group: DeviceContainers) -> bool:

@@ -19,7 +19,6 @@ from binary_checks.model import (
     DeviceFault,
     DeviceFile,
     DeviceKind,
-    DeviceLinking,
     DeviceTarget,
     Finding,
     Format,
@@ -297,73 +296,3 @@ def test_source_files_built_for_different_architectures_are_told() -> None:
 def test_suffixes_and_ptx_make_nothing_uneven() -> None:
     built = package(("sm_90 sm_100f ptx:sm_100", 4), ("sm_90a sm_100?", 2))
     assert not list(uneven_gpu_architectures(built))
-
-
-def linked_code(*relinkable: str, relocatable: str = "sm_80 sm_90 sm_100") -> Package:
-    """A library linked for sm_80 alone, with a unit of relocatable code beside it."""
-    found = (
-        DeviceContainers(
-            targets=targets("sm_80"),
-            count=1,
-            offset=100,
-            linking=DeviceLinking.LINKED,
-            relinkable=targets(" ".join(relinkable)),
-        ),
-        DeviceContainers(
-            targets=targets(relocatable),
-            count=3,
-            first=1,
-            offset=200,
-            linking=DeviceLinking.RELINKABLE,
-        ),
-    )
-    return wheel(objects=(elf_file(PATH, device_containers=found),))
-
-
-def test_what_the_driver_can_link_counts_as_code() -> None:
-    package = linked_code("sm_80", "sm_90", "ptx:sm_90")
-    assert sentences(missing_gpu_architecture(package, expected=("sm_80", "sm_90"))) == []
-    assert sentences(no_forward_compatible_ptx(package, required=True)) == []
-    assert sentences(uneven_gpu_architectures(package)) == []
-
-
-def test_relocatable_code_that_one_unit_lacks_does_not_count() -> None:
-    package = linked_code("sm_80", "sm_90")
-    assert sentences(missing_gpu_architecture(package, expected=("sm_100",))) == [
-        "lacks sm_100 in 1 of 1 container, first at offset 100: on such GPUs that code fails, or "
-        "runs as code for another; build it for sm_100"
-    ]
-    assert len(sentences(no_forward_compatible_ptx(package, required=True))) == 1
-
-
-def test_relocatable_code_that_takes_space_is_unexpected_all_the_same() -> None:
-    package = linked_code("sm_80", "sm_90")
-    assert sentences(unexpected_gpu_architecture(package, allowed=("sm_80", "sm_90"))) == [
-        "has sm_100 in 3 of 4 containers, first at offset 200, which the profile does not allow: "
-        "it takes space and is untested; leave it out of the build"
-    ]
-
-
-def test_relocatable_code_that_was_never_linked_is_no_code() -> None:
-    found = (DeviceContainers(targets=targets("sm_90"), count=2, linking=DeviceLinking.UNUSABLE),)
-    package = wheel(objects=(elf_file(PATH, device_containers=found),))
-    assert sentences(missing_gpu_architecture(package, expected=("sm_90",))) == [
-        "has relocatable code in 2 of 2 containers, first at offset 0, that was never linked: no "
-        "GPU runs it; link it with nvcc -dlink"
-    ]
-
-
-def test_relocatable_code_in_an_archive_counts_for_what_it_was_compiled() -> None:
-    found = (
-        DeviceContainers(
-            targets=(*targets("sm_80"), DeviceTarget(kind=DeviceKind.LTO, architecture="sm_90")),
-            count=1,
-            linking=DeviceLinking.UNLINKED,
-        ),
-    )
-    archive = StaticArchive(
-        path=PATH, kind=Kind.RELOCATABLE, architecture="", device_containers=found
-    )
-    package = wheel(objects=(archive,))
-    assert sentences(missing_gpu_architecture(package, expected=("sm_80", "sm_90"))) == []
-    assert len(sentences(missing_gpu_architecture(package, expected=("sm_100",)))) == 1

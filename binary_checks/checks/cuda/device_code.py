@@ -10,6 +10,7 @@ from binary_checks.knowledge.device_containers import (
     DRIVEN,
     FORMATS,
     find_carriers,
+    find_unlinked_units,
     has_code,
     is_never_linked,
     judged_containers,
@@ -208,7 +209,8 @@ def uneven_gpu_architectures(
 
     Off unless a profile enables it: CUTLASS and FlashAttention kernels are built for fewer on
     purpose, and most large libraries have some. Only machine code is compared, without suffixes;
-    ``exempt`` are globs on paths.
+    ``exempt`` are globs on paths. Relocatable code (``-rdc=true``) that was linked for a GPU
+    without some of its source files, which have no code for it, is reported too.
 
     Why: if the architecture list is overridden for one file, or comes from another library's
     default, there are GPUs on which one function fails and all others work.
@@ -232,4 +234,11 @@ def uneven_gpu_architectures(
                     f"first {place_of(others)}: on such a GPU those fail, or "
                     "run code for another; build all for the same",
                 )
+        for target, without, units in find_unlinked_units(item):
+            yield Problem(
+                path=item.path,
+                sentence=f"was linked for {name_target(target)} without the relocatable code in "
+                f"{share_of(without, units)}, which has none for it: its functions are missing "
+                "on such a GPU; build all for the same",
+            )
         yield from tell_doubt(item, item.device_containers)
