@@ -13,6 +13,7 @@ from binary_checks.model import (
     ElfFile,
     Finding,
     Level,
+    Note,
     NotInspected,
     ObjectFile,
     OpenedNames,
@@ -157,7 +158,7 @@ def test_what_completes_a_name_by_another_version_finds_it() -> None:
     assert isinstance(found, Problem)
     assert found.level is Level.WARNING
     (unknown,) = judge(sparse, requires=("nvidia-nvjitlink", "nvidia-cublas"))
-    assert isinstance(unknown, NotInspected)
+    assert isinstance(unknown, Note)
     assert unknown.sentence.startswith("opens libnvJitLink.so, which nvidia-nvjitlink may have")
 
 

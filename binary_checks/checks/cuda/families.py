@@ -27,6 +27,7 @@ from binary_checks.model import (
     Format,
     Level,
     Linkage,
+    Note,
     NotInspected,
     ObjectFile,
     Package,
@@ -134,7 +135,8 @@ class _Layout:
         members = list(self.members(each, row))
         unread = each.item.opened.unread if each.item.opened else ""
         # The names lie together: whoever has found one that matters has found all.
-        if unread and not any(member.fatal for member, _ in members):
+        whole = any(member.fatal for member in row.members)
+        if unread and whole and not any(member.fatal for member, _ in members):
             yield NotInspected(path=path, sentence=f"what {subject or 'it'} opens: {unread}")
         lost = [
             (member, names[-1] if is_of_family(names[0], each.item.file_name) else names[0])
@@ -143,28 +145,29 @@ class _Layout:
         ]
         if not lost or is_reduced(self.linkage.names):
             return
-        shippers = {
-            each
-            for _, name in lost
-            for each in find_shippers(name, self.linkage.requirements)
-            if may_have_family(each, name)
-        }
-        if shippers or self.package.claims.partial:
-            whence = f"{', '.join(sorted(shippers))} may have" if shippers else "others may have"
-            names = name_first([name for _, name in lost], _MOST)
-            head = f"{subject} opens" if subject else "opens"
-            sentence = f"{head} {names}, which {whence}; give it with --binary-with"
-            yield NotInspected(path=path, sentence=sentence)
-            return
         alone = row.entrance and len(lost) == len(members) and self._may_count_on_users(each)
         for fatal, level in ((True, Level.ERROR), (False, Level.WARNING)):
-            shared = [(member, name) for member, name in lost if member.fatal is fatal]
-            if shared:
+            shared = [item for item in lost if item[0].fatal is fatal]
+            excused = [(name, by) for _, name in shared if (by := self._find_excuse(name))]
+            if excused:
+                names = name_first([name for name, _ in excused], _MOST)
+                head = f"{subject} opens" if subject else "opens"
+                whence = f"which {excused[0][1]} may have; give it with --binary-with"
+                kind = NotInspected if fatal else Note
+                yield kind(path=path, sentence=f"{head} {names}, {whence}")
+            missing = [item for item in shared if item[1] not in dict(excused)]
+            if missing:
                 yield Problem(
                     path=path,
-                    sentence=self._spell(subject, shared, alone=alone),
+                    sentence=self._spell(subject, missing, alone=alone),
                     level=Level.WARNING if alone else level,
                 )
+
+    def _find_excuse(self, name: str) -> str:
+        """What was not given and may have a library; "" where nothing may."""
+        shippers = find_shippers(name, self.linkage.requirements)
+        found = ", ".join(sorted(each for each in shippers if may_have_family(each, name)))
+        return found or ("what it is a part of" if self.package.claims.partial else "")
 
     def _place(self, each: FamilyOpener) -> tuple[str, str]:
         """A file of the package to blame, and how a sentence begins that goes on "opens"."""
