@@ -12,6 +12,7 @@ _VALUES: Mapping[str, Mapping[str, str]] = {
     "__name__": dict.fromkeys(("linux", "macos", "windows"), "a module"),
 }
 _DEEPEST = 20
+_EQUALITIES = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 
 
 Asks = Callable[[ast.Call], bool | None]
@@ -42,6 +43,49 @@ def decide(test: ast.expr, system: str, ask: Asks, depth: int = 0) -> bool | Non
     elif _spell(test).rpartition(".")[2] == "TYPE_CHECKING":
         found = False
     return found
+
+
+def decide_unset(test: ast.expr, depth: int = 0) -> bool | None:
+    """Whether it is true where nobody sets environment variables; None where it asks for others.
+
+    lightgbm opens its library unless ``environ.get("LIGHTGBM_BUILD_DOC", "False") == "True"``.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and depth < _DEEPEST:
+        inner = decide_unset(test.operand, depth + 1)
+        return None if inner is None else not inner
+    if isinstance(test, ast.Call):
+        found = _default(test)
+        return None if found is None else bool(found)
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    operator, right = test.ops[0], test.comparators[0]
+    if isinstance(operator, (ast.In, ast.NotIn)) and _is_environment(right):
+        return isinstance(operator, ast.NotIn)
+    mine, others = _default(test.left), _texts(right)
+    if mine is None or others is None or not isinstance(operator, _EQUALITIES):
+        return None
+    return (mine in others) is isinstance(operator, (ast.Eq, ast.In))
+
+
+def _default(node: ast.expr) -> str | None:
+    """What a call that reads an environment variable gives without it, "" for None."""
+    function = node.func if isinstance(node, ast.Call) else None
+    named = isinstance(function, ast.Attribute) and (
+        (function.attr == "get" and _is_environment(function.value))
+        or _spell(function) == "os.getenv"
+    )
+    if not (named or (isinstance(function, ast.Name) and function.id == "getenv")):
+        return None
+    assert isinstance(node, ast.Call)
+    if node.keywords or len(node.args) > 2:
+        return None
+    default = node.args[1] if len(node.args) == 2 else ast.Constant(None)
+    known = isinstance(default, ast.Constant) and isinstance(default.value, (str, type(None)))
+    return (default.value or "") if known and isinstance(default, ast.Constant) else None  # type: ignore[return-value]
+
+
+def _is_environment(node: ast.expr) -> bool:
+    return _spell(node) in ("os.environ", "environ")
 
 
 def _compare(left: ast.expr, operator: ast.cmpop, right: ast.expr, system: str) -> bool | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from binary_checks.python_code.conditions import decide
+from binary_checks.python_code.conditions import decide, decide_unset
 from binary_checks.python_code.own_modules import OwnModules, SourceModule
 from binary_checks.python_code.possible_texts import UNKNOWN
 from binary_checks.python_code.scopes import Function, PythonScope
@@ -80,6 +80,7 @@ class Execution:
         self._modules = modules
         self._libraries = libraries or {}
         self._frames: list[_Frame] = []
+        self.followed = True  # no module of the package's own was passed over
         self._guards = 0  # statements around that catch a failed load and go on
         self.state = _State()
         self.before: dict[str, tuple[Load, ...]] = {}  # by path: what was loaded when it was
@@ -104,6 +105,7 @@ class Execution:
             return
         self.state.modules.add(name)
         source = self._modules.source(name) if path is None else None
+        self.followed = self.followed and not self._modules.is_passed_over(name)
         if source is not None and len(self._active) < _DEEPEST:
             self._active.add(source.tree)
             self._execute(source.tree.body, source)
@@ -151,6 +153,8 @@ class Execution:
     def _choose(self, node: ast.If, source: SourceModule) -> bool:
         self._call_all([node.test], source)
         decided = decide(node.test, self._modules.system, lambda call: self._exists(call, source))
+        if decided is None:
+            decided = decide_unset(node.test)
         if decided is not None:
             return self._execute(node.body if decided else node.orelse, source)
         other = self._fork(node.orelse, source)

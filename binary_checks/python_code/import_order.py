@@ -55,4 +55,5 @@ class ImportOrder:
                 run.import_name(name)
             except (LeftAloneError, RecursionError):  # what came before counts
                 self.followed = False
+            self.followed = self.followed and run.followed
         return self._runs[name]

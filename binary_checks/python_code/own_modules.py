@@ -48,12 +48,15 @@ class OwnModules:
 
         ``extensions`` are the paths of its extension modules by their full names.
         """
-        self._budget = ParsingBudget(_MOST_COST)
+        self._budget, paths = ParsingBudget(_MOST_COST), tuple(paths)
         self._places = Places(paths, self._budget)
         self._contents = sources
         self._paths = {_module_name(path): path for path in sources}
+        code = (path for path in paths if path.endswith(".py") and path not in sources)
+        self._unread = frozenset(map(_module_name, code))  # too large, or one of too many
         self._extensions = extensions
-        self._tops = {name.partition(".")[0] for name in (*self._paths, *extensions)}
+        every = (*self._paths, *self._unread, *extensions)
+        self._tops = {name.partition(".")[0] for name in every}
         self._parsed: dict[str, SourceModule | None] = {}
         self.system = system
 
@@ -79,6 +82,11 @@ class OwnModules:
     def has(self, name: str) -> bool:
         """Whether there is such a module."""
         return name in self._paths or name in self._extensions
+
+    def is_passed_over(self, name: str) -> bool:
+        """Whether there is Python code of that module, and none that can be followed."""
+        known = name in self._paths or name in self._unread
+        return known and name not in self._extensions and self.source(name) is None
 
     def source(self, name: str) -> SourceModule | None:
         """A module of Python code, if it can be followed."""

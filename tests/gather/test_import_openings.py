@@ -108,7 +108,16 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
         ),
         (DIRECT.format("def later():\n    "), [], []),
         (DIRECT.format("def now():\n    ") + "now()\n", ["libdemo_cuda.so"], []),
+        (DIRECT.format("if os.path.getsize(__file__):\n    "), [], []),
         (DIRECT.format("if os.environ.get('DEMO'):\n    "), [], []),
+        (DIRECT.format("if not os.getenv('DEMO'):\n    "), ["libdemo_cuda.so"], []),
+        (DIRECT.format("if 'DEMO' not in os.environ:\n    "), ["libdemo_cuda.so"], []),
+        (
+            "from os import environ\n"
+            + DIRECT.format("if environ.get('DOC', 'No') == 'Yes':\n    pass\nelse:\n    "),
+            ["libdemo_cuda.so"],
+            [],
+        ),
         (TORCHVISIONS + "_load('_C')\n", ["_C.so"], []),
         (TORCHVISIONS + "try:\n    _load('_C')\nexcept ImportError:\n    pass\n", [], ["_C.so"]),
         (TORCHVISIONS, [], []),
@@ -119,16 +128,8 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
     ],
     ids=[
         *("direct", "tried", "not caught", "raised again", "suppressed", "later", "function"),
-        *(
-            "condition",
-            "helper",
-            "helper tried",
-            "helper later",
-            "list",
-            "own exception",
-            "maker",
-            "loader",
-        ),
+        *("condition", "variable", "not set", "not there", "default", "helper", "helper tried"),
+        *("helper later", "list", "own exception", "maker", "loader"),
     ],
 )
 def test_openings_are_followed(
@@ -144,8 +145,15 @@ def test_those_of_modules_that_it_imports_count_and_no_others(tmp_path: Path) ->
     assert find(tmp_path / "c", "def late():\n    from . import ops\n", ops=code) == ([], [])
 
 
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "binary_checks.python_code.own_modules._MOST_COST",
+        "binary_checks.gather.loading_order._LONGEST",
+    ],
+)
 def test_what_is_not_followed_to_its_end_may_open_whatever_its_code_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     members: dict[str, str | bytes] = {
         "demo/__init__.py": DIRECT.format("def later():\n    "),
@@ -154,7 +162,7 @@ def test_what_is_not_followed_to_its_end_may_open_whatever_its_code_names(
     wheel = build_wheel(tmp_path, members=members)
     with examine(wheel) as facts:
         assert facts.get(ImportOpenings) == ImportOpenings()
-    monkeypatch.setattr("binary_checks.python_code.own_modules._MOST_COST", 10)
+    monkeypatch.setattr(limit, 10)
     with examine(wheel) as facts:
         found = facts.get(ImportOpenings)
     assert not found.followed
