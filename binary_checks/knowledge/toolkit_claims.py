@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # the grammar takes its time to be imported
 _ORDER = tuple(ToolkitSource)
 _UNITS = {2: 1, 3: 10, 4: 100, 5: 1000}
 """By the length of a number that is a version: what its major version counts."""
+_COUNTED_AS_CUDA = {"cudart": "the runtime", "cublas": "cuBLAS", "nvjitlink": "nvJitLink"}
+"""By the library's name: those of NVIDIA whose own major version is CUDA's, since CUDA 11."""
 _NONE = frozenset({"none", "null", "false", "off", "0"})
 _ROCM_LABEL = re.compile(r"(?:^|[.])rocm(\d+(?:\.\d+)?)")
 _ROCM_WHEELS = r"rocm|rocm-sdk(?:-(?:core|devel|libraries.*))?"
@@ -159,19 +161,22 @@ def claim_by_answer(answer: Answer, platform: Platform) -> ToolkitClaim:
 
 
 def claim_by_runtimes(report: CudaReport) -> Iterator[ToolkitClaim]:
-    """What CUDA's runtime says; that of the headers by its minor version, too.
+    """What CUDA's runtime says, and the libraries whose major version is CUDA's.
 
-    A runtime of another minor version than the build's serves it: NVIDIA's own promise.
+    Of the runtime's headers the minor version counts, too. A runtime of another minor version than
+    the build's serves it: NVIDIA's own promise.
     """
     built, loaded = ToolkitSource.ANSWER, ToolkitSource.LOADED
-    for each in (each for each in report.versions if each.name == "cudart"):
-        if each.compiled:
-            yield _of_runtime(each.compiled, 2, built, "the runtime that it was compiled with")
+    for each in report.versions:
+        name = _COUNTED_AS_CUDA.get(each.name)
+        if name is None:
+            continue
+        if each.compiled and each.name == "cudart":
+            yield _of_runtime(each.compiled, 2, built, f"{name} that it was compiled with")
         if each.loaded:
-            yield _of_runtime(each.loaded, 1, loaded, f"the runtime {each.loaded} that it loads")
+            yield _of_runtime(each.loaded, 1, loaded, f"{name} {each.loaded} that it loads")
         if each.installed:
-            evidence = f"the installed runtime {each.installed}"
-            yield _of_runtime(each.installed, 1, loaded, evidence)
+            yield _of_runtime(each.installed, 1, loaded, f"{name} {each.installed} installed here")
 
 
 def _of_runtime(version: str, parts: int, source: ToolkitSource, evidence: str) -> ToolkitClaim:

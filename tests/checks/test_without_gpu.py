@@ -211,6 +211,17 @@ def test_cuda_version_misreported_fires_on_all_else_that_states_one() -> None:
     ]
 
 
+def test_cuda_version_misreported_fires_on_libraries_that_are_counted_as_cuda_is() -> None:
+    libraries = (
+        LibraryVersions(name="cublas", loaded="13.4.1", installed="13.4.1.3"),
+        LibraryVersions(name="cufft", loaded="12.2.0"),  # counts by itself
+    )
+    answered = replace(said(VERSION, "12.6"), versions=libraries)
+    assert judge_version(answered, wheel()) == [
+        "demo.cuda_version is '12.6', but cuBLAS 13.4.1 that it loads says CUDA 13"
+    ]
+
+
 def test_cuda_version_misreported_is_quiet_when_they_agree() -> None:
     """A newer runtime of the same major version serves a build."""
     assert judge_version(said(VERSION, "12.6"), CUDA) == []
