@@ -250,6 +250,10 @@ def sample_ptx(package: Package, source: Source, request: PtxRequest) -> PtxText
 @gathers(DeviceDetails)
 def read_device_details(package: Package, source: Source, profile: Profile) -> DeviceDetails:
     """Decompress the code for NVIDIA's GPUs and say what is in it."""
+    from binary_checks.knowledge.device_containers import find_carriers
+
+    if next(find_carriers(package), None) is None:
+        return DeviceDetails()
     from binary_checks.gather.device_reading import gather_details  # of few packages
 
     return gather_details(package, source.open, profile.limit_factor)
