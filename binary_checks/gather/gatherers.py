@@ -243,7 +243,7 @@ def sample_ptx(package: Package, source: Source, request: PtxRequest) -> PtxText
     from binary_checks.gather.ptx_sampling import has_ptx, read_sample  # of few runs
 
     if not any(map(has_ptx, package.objects)):
-        raise NotApplicable("no PTX in it")
+        raise NotApplicable("no PTX in the package")
     return read_sample(package, source.open, request.bytes)
 
 

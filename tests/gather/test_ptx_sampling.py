@@ -86,5 +86,5 @@ def test_what_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
 
 def test_a_package_without_ptx_is_not_asked_about_it(tmp_path: Path) -> None:
     path = build_wheel(tmp_path, members={"demo/a.so": build_elf()})
-    with examine(path) as facts, pytest.raises(NotApplicable, match="no PTX in it"):
+    with examine(path) as facts, pytest.raises(NotApplicable, match="no PTX in the package"):
         facts.get(PtxTexts)
