@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from binary_checks.model import DeviceCode, DeviceKind, Package
+from binary_checks.model import DeviceCode, DeviceKind, DeviceLinking, ElfFile, Package
 from fixtures.values import elf_file, wheel
 from tests.differences.builds import said
 
@@ -77,3 +79,15 @@ def test_ptx_that_is_lost_leaves_later_gpus_without_code() -> None:
 def test_amds_generic_code_runs_on_its_family(lost: str, kept: str, severity: str) -> None:
     amd = DeviceKind.AMDGPU
     assert outcome(gpu((amd, lost), (amd, kept)), gpu((amd, kept))) == severity
+
+
+def test_code_that_no_driver_can_use_any_more_is_lost() -> None:
+    old = gpu((DeviceKind.SASS, "sm_80"), (DeviceKind.SASS, "sm_90"))
+    (library,) = old.objects
+    assert isinstance(library, ElfFile)
+    one, other = library.device_code
+    codes = (one, replace(other, linking=DeviceLinking.UNUSABLE))
+    new = wheel(objects=(replace(library, device_code=codes),))
+    assert said(old, new) == [
+        "break gpu-architectures: demo/libdemo.so: lost code for sm_90: nothing runs on sm_90"
+    ]

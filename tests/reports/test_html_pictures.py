@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.model import DeviceCode, DeviceKind, Edge, Kind, Member, ObjectFile, Package
+from binary_checks.model import (
+    DeviceCode,
+    DeviceKind,
+    DeviceLinking,
+    Edge,
+    Kind,
+    Member,
+    ObjectFile,
+    Package,
+)
 from binary_checks.model.linkage import Rule
 from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.graph import MOST_BOXES, MOST_ROWS, Graph, draw_graph
@@ -142,6 +151,25 @@ def test_bytes_are_shared_out_by_what_they_are_for() -> None:
         ("Metadata", "200 bytes", "1 file"),
     ]
     assert "sm_90 sass: 4 kB" in {tile.title for tile in found.tiles}
+
+
+def test_relocatable_gpu_code_has_tiles_of_its_own() -> None:
+    codes = tuple(
+        DeviceCode(
+            kind=DeviceKind.SASS,
+            architecture="sm_90",
+            count=1,
+            bytes=2_000,
+            compressed=0,
+            linking=linking,
+        )
+        for linking in (DeviceLinking.LINKED, DeviceLinking.UNUSABLE)
+    )
+    found = treemap(
+        file("a.so", 10_000), objects=(elf_file("a.so", size=10_000, device_code=codes),)
+    )
+    titles = {tile.title for tile in found.tiles}
+    assert titles >= {"sm_90 sass linked: 2 kB", "sm_90 sass unusable: 2 kB"}
 
 
 def test_an_object_that_claims_more_than_it_has_gets_what_there_is() -> None:
