@@ -149,6 +149,16 @@ def test_another_library_of_the_vendor_brings_no_member() -> None:
     assert isinstance(nothing, NotInspected)
 
 
+def test_a_library_of_another_family_may_come_with_what_a_requirement_requires() -> None:
+    """nvidia-cudnn-cu13 requires nvidia-cublas, and that nvidia-cuda-nvrtc."""
+    engines = opener("demo/lib/libcudnn_engines_precompiled.so.9", "libnvrtc.so.13")
+    (note,) = judge(engines, requires=("nvidia-cublas",))
+    assert isinstance(note, Note)
+    (found,) = judge(engines)
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+
+
 def test_what_completes_a_name_by_another_version_finds_it() -> None:
     """cuSPARSE 12 opens libnvJitLink.so.13, and has libnvJitLink.so among its strings."""
     sparse = opener("demo/lib/libcusparse.so.12", "libnvJitLink.so")

@@ -148,7 +148,7 @@ class _Layout:
         alone = row.entrance and len(lost) == len(members) and self._may_count_on_users(each)
         for fatal, level in ((True, Level.ERROR), (False, Level.WARNING)):
             shared = [item for item in lost if item[0].fatal is fatal]
-            excused = [(name, by) for _, name in shared if (by := self._find_excuse(name))]
+            excused = [(name, by) for _, name in shared if (by := self._find_excuse(name, each))]
             if excused:
                 names = name_first([name for name, _ in excused], _MOST)
                 head = f"{subject} opens" if subject else "opens"
@@ -163,10 +163,16 @@ class _Layout:
                     level=Level.WARNING if alone else level,
                 )
 
-    def _find_excuse(self, name: str) -> str:
-        """What was not given and may have a library; "" where nothing may."""
+    def _find_excuse(self, name: str, opener: FamilyOpener) -> str:
+        """What was not given and may have a library; "" where nothing may.
+
+        Of another family it may come in turn: nvidia-cublas requires nvidia-cuda-nvrtc.
+        """
         shippers = find_shippers(name, self.linkage.requirements)
-        found = ", ".join(sorted(each for each in shippers if may_have_family(each, name)))
+        named = tuple(each for each in shippers if may_have_family(each, name))
+        if named or is_of_family(name, opener.item.file_name):
+            shippers = named
+        found = ", ".join(sorted(shippers))
         return found or ("what it is a part of" if self.package.claims.partial else "")
 
     def _place(self, each: FamilyOpener) -> tuple[str, str]:
