@@ -105,6 +105,16 @@ def test_cuda_libraries_disagree_fires_on_what_is_loaded_and_on_what_is_installe
     ]
 
 
+def test_cuda_libraries_disagree_fires_on_another_version_than_a_profile_expects() -> None:
+    there = libraries(loaded="9.10.2", installed="9.10.2.21")
+    older = {"expected": {"cudnn": "9.9"}, "asked": CudaRequest()}
+    assert list(cuda_libraries_disagree(there, wheel(), **older)) == [
+        "cudnn 9.10.2 is loaded, but the profile expects 9.9"
+    ]
+    same = {"expected": {"cudnn": "9.10"}, "asked": CudaRequest()}
+    assert list(cuda_libraries_disagree(there, wheel(), **same)) == []
+
+
 def test_cuda_libraries_disagree_fires_on_a_process_that_does_not_come_to_an_answer() -> None:
     step = Step(name="versions", outcome=Ending.RAISED, detail="AttributeError: _cudnn")
     assert list(cuda_libraries_disagree(report(versions_step=step), PINNED, ASKED)) == [

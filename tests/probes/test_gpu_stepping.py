@@ -13,17 +13,20 @@ import pytest
 
 from binary_checks.model import Ending
 from binary_checks.model.places import Conditions, ProbeAnswer
+from binary_checks.probes.ask_module.reader import read_step
 from binary_checks.probes.gpu_torch.stepping import GpuStep, take_steps
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, open_offline
 
 TORCH = """
-import os, time
+import atexit, os, time
 from types import SimpleNamespace as Names
 
 FAULT = os.environ.get("FAULT", "")
 if FAULT == "import":
     raise ImportError("libcudart.so.13: cannot open shared object file")
+if FAULT == "crash at the end":
+    atexit.register(os.abort)
 GIB = 1 << 30
 free = 10 * GIB
 float32 = "float32"
@@ -116,10 +119,14 @@ def ends(taken: dict[str, ProbeAnswer | str]) -> dict[str, str]:
     return found
 
 
+def answer_of(end: ProbeAnswer | str) -> ProbeAnswer:
+    assert isinstance(end, ProbeAnswer)
+    return end
+
+
 def figures(taken: dict[str, ProbeAnswer | str], name: str) -> dict[str, float]:
-    end = taken[name]
-    assert not isinstance(end, str)
-    return {key: value for key, value in end.answer["measured"].items() if key != "seconds"}
+    measured = answer_of(taken[name]).answer["measured"]
+    return {key: value for key, value in measured.items() if key != "seconds"}
 
 
 def test_sound_steps_give_their_figures(environment: FilledPlace) -> None:
@@ -163,9 +170,7 @@ def test_a_first_kernel_that_hangs_ends_the_stage_at_its_own_bound(
         taken = take(environment, fault, bound=0.5)
         reason = "it was not tried: first_kernel hangs"
         assert ends(taken) == {"first_kernel": "hung", **dict.fromkeys(STEPS[1:], reason)}
-        first = taken["first_kernel"]
-        assert isinstance(first, ProbeAnswer)
-        assert first.detail == "0.5 s"
+        assert answer_of(taken["first_kernel"]).detail == "0.5 s"
 
 
 def test_another_step_that_hangs_costs_its_bound_alone(environment: FilledPlace) -> None:
@@ -212,6 +217,14 @@ def test_where_nothing_can_be_compiled_the_reason_is_told(lack: Any) -> None:
     assert lack("triton", "clang", "Python.h") == {}
     assert lack("triton", system="nt") == {}  # where Triton brings its own compiler
     assert lack("g++", "Python.h", on_cpu=True) == {}
+
+
+def test_a_process_that_crashes_after_its_steps_is_told(environment: FilledPlace) -> None:
+    together = "the process of first_kernel to absent_device"
+    taken = take(environment, "crash at the end")
+    assert ends(taken) == {**DONE, together: "crashed"}
+    step = read_step(together, answer_of(taken[together]), environment)
+    assert (step.finished, step.outcome) == (True, Ending.CRASHED)
 
 
 def test_a_torch_that_cannot_be_imported_is_told_once(environment: FilledPlace) -> None:

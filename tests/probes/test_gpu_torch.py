@@ -14,13 +14,12 @@ import pytest
 
 from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
 from binary_checks.model import Ending, LibraryVersions, Measurement
-from binary_checks.model.places import Conditions, ProbeAnswer
+from binary_checks.model.places import ProbeAnswer
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest
 from binary_checks.places import host_place
 from binary_checks.probes.gpu_host.reader import read_host
 from binary_checks.probes.gpu_torch import reader as gpu_steps
 from binary_checks.probes.gpu_torch.reader import use_gpu
-from binary_checks.probes.gpu_torch.stepping import GpuStep
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, open_offline
 from fixtures.values import pe_file, wheel
@@ -275,40 +274,6 @@ def test_snippets_are_run_by_the_real_probe(
     assert report.untried == (("fft", "no FFT here"),)
 
 
-def list_steps(environment: FilledPlace, **work: Any) -> dict[str, GpuStep]:
-    bench = gpu_steps._Bench(place=environment, conditions=Conditions())
-    return {each.name: each for each in bench.list_steps(replace(torch_work(), **work))}
-
-
-def test_the_steps_for_torch_are_listed_without_torch(environment: FilledPlace) -> None:
-    steps = list_steps(environment, leave_out=("magma",))
-    assert "magma" not in steps
-    assert {"first_kernel", "every_device", "device_assertion", "memory"} <= set(steps)
-
-
-def test_the_default_steps_take_a_minute_on_a_healthy_gpu(environment: FilledPlace) -> None:
-    """Beside the first import: one more is for the step that has a process of its own."""
-    steps = list_steps(environment).values()
-    processes = 1 + sum(each.alone for each in steps)
-    assert sum(each.expected for each in steps) + 5 * (processes - 1) <= 60
-    assert all(each.expected * 5 <= each.bound <= 120 for each in steps)
-
-
-def test_the_page_on_torch_tells_the_seconds_of_each_step(environment: FilledPlace) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| .* \| ([\d.]+) \| (\d+) \|$", page, re.MULTILINE)
-    steps = list_steps(environment, thorough=True).values()
-    told = [(each.name, f"{each.expected:g}", f"{each.bound:g}") for each in steps]
-    assert sorted(rows) == sorted(told)
-
-
-def test_a_thorough_run_takes_the_long_steps_too(environment: FilledPlace) -> None:
-    default, thorough = list_steps(environment), list_steps(environment, thorough=True)
-    longer = {"gds", "max_autotune", "torchvision", "torchaudio"}
-    assert thorough.keys() - default.keys() == longer
-    assert all(thorough[name].bound <= 300 and thorough[name].alone for name in longer)
-
-
 @pytest.mark.parametrize(("thorough", "asked"), [(True, [("vision",)]), (False, [])])
 def test_a_thorough_run_has_what_it_requires_beside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thorough: bool, asked: list[object]
@@ -330,6 +295,49 @@ def test_a_thorough_run_has_what_it_requires_beside(
         report = use_gpu(place, place.wheel, work, CudaRequest())
     assert made == asked
     assert not thorough or report.steps[0].outcome is Ending.OK
+
+
+def test_what_cannot_be_had_beside_leaves_the_other_steps_to_be_taken(
+    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
+    monkeypatch.setattr(gpu_steps, "describe_host", lambda place, conditions: host)
+    work = GpuRequest(
+        module=Code("fake"),
+        snippets={"own": Code("1")},
+        thorough=True,
+        requires=(Code("no-such-library"),),
+    )
+    report = use_gpu(environment, environment.wheel, work, CudaRequest())
+    assert [step.outcome for step in report.steps] == [Ending.OK, Ending.OK]
+    ((name, reason),) = report.untried
+    assert name == "no-such-library"
+    assert reason.startswith("not beside the package: ")
+
+
+ODD = ("x", 3, ["x"], {"a": 1}, {"svd": 3}, {"svd": {"measured": ["x"], "unavailable": [1]}})
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+@pytest.mark.parametrize("key", ["results", "stage", "state", "detail"])
+def test_an_odd_answer_is_no_traceback(
+    environment: FilledPlace, stand_in: Any, monkeypatch: pytest.MonkeyPatch, key: str, odd: object
+) -> None:
+    probes = stand_in(list=listed("svd", "rnn"))
+    answer = {"stage": "svd", "results": {}, key: odd}
+    monkeypatch.setattr(probes, "take", lambda steps: ProbeAnswer(answer=answer))
+    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    assert {step.name for step in report.steps} == {"svd", "rnn", "versions"}
+    assert not all(step.outcome is Ending.OK for step in report.steps)
+
+
+@pytest.mark.parametrize("odd", ["x", 3, [3], [{"name": "x"}], [{"no": 1}]], ids=str)
+def test_steps_that_cannot_be_listed_are_our_own_fault(
+    environment: FilledPlace, stand_in: Any, odd: object
+) -> None:
+    stand_in(list=json.dumps({"steps": odd}))
+    with pytest.raises(GatherError, match="the steps on a GPU cannot be listed"):
+        use_gpu(environment, environment.wheel, torch_work(), BUILD)
 
 
 def test_after_the_first_kernel_hangs_nothing_more_is_tried(
@@ -367,32 +375,3 @@ def test_a_step_that_is_alone_has_a_process_of_its_own(
     )
     use_gpu(environment, environment.wheel, torch_work(), BUILD)
     assert probes.asked[-3:] == ["svd+rnn", "rnn", "device_assertion"]
-
-
-def test_a_process_that_crashes_after_its_steps_is_told(
-    environment: FilledPlace, stand_in: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probes = stand_in(list=listed("svd", "rnn"))
-    take = probes.take
-    monkeypatch.setattr(
-        probes,
-        "take",
-        lambda steps: replace(take(steps), outcome=Ending.CRASHED, detail="SIGSEGV"),
-    )
-    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
-    assert [(step.name, step.outcome, step.finished) for step in report.steps[:3]] == [
-        ("svd", Ending.OK, False),
-        ("rnn", Ending.OK, False),
-        ("the process of svd to rnn", Ending.CRASHED, True),
-    ]
-
-
-def test_an_import_that_fails_is_told_once(
-    environment: FilledPlace, stand_in: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probes = stand_in(list=listed("svd", "rnn"))
-    failed = {"stage": "import torch", "state": "raised", "detail": "ImportError: libc10.so"}
-    monkeypatch.setattr(probes, "take", lambda steps: ProbeAnswer(answer=failed))
-    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
-    assert (report.steps[0].name, report.steps[0].detail) == ("svd", "ImportError: libc10.so")
-    assert report.untried == (("rnn", "it was not tried: torch cannot be imported on this host"),)

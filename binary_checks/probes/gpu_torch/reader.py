@@ -65,7 +65,8 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     is too old for it, and NotApplicable where the profile names no module or the package is for
     the CPU, by its name, its bytes or what it says itself.
 
-    With requirements of its own a thorough run gets a place of its own.
+    With requirements of its own a thorough run gets a place of its own; where that cannot be had,
+    what does not need them is done all the same.
     """
     if not work.module:
         raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
@@ -76,11 +77,17 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
         demand_trace_of_gpu(package)  # where there is a GPU the package itself is asked
         raise
     place.demand(package)
+    bench = _Bench(place=place, conditions=conditions)
     if not (work.thorough and work.requires):
-        return _use(_Bench(place=place, conditions=conditions), host, work, build)
+        return _use(bench, host, work, build)
     with place.apart(work.requires) as own:
-        own.demand(package)
-        return _use(_Bench(place=own, conditions=conditions), host, work, build)
+        try:
+            own.demand(package)
+        except Unavailable as error:
+            report = _use(bench, host, work, build)
+            lacking = (", ".join(work.requires), f"not beside the package: {error}")
+            return replace(report, untried=(*report.untried, lacking))
+        return _use(replace(bench, place=own), host, work, build)
 
 
 def _use(bench: _Bench, host: GpuHost, work: GpuRequest, build: CudaRequest) -> GpuReport:
