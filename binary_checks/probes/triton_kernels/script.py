@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 FILE = "<kernel>"
-# A function of libdevice, which lies beside the assembler, and a product on tensor cores.
+# It calls a function of libdevice, which lies beside the assembler. There is no tl.dot in it: over
+# one of halves Triton 3.3 fails for sm_75 and sm_120, and 3.2 ends the process for sm_50.
 KERNEL = """
 import triton
 import triton.language as tl
@@ -23,10 +24,9 @@ from triton.compiler import ASTSource
 
 @triton.jit
 def kernel(x, y, n):
-    i = tl.program_id(0) * 1024 + tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    i = tl.program_id(0) * 128 + tl.arange(0, 128)
     a = tl.load(x + i, mask=i < n, other=0.0)
-    b = tl.dot(a.to(tl.float16), a.to(tl.float16))
-    tl.store(y + i, tl.erf(b) + tl.exp(a), mask=i < n)
+    tl.store(y + i, tl.erf(a) + tl.exp(a), mask=i < n)
 """
 NAMES = {"x": "*fp32", "y": "*fp32", "n": "i32"}
 # What its assembler, or LLVM, says of a GPU that it does not know.
