@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from packaging.utils import canonicalize_name
 
 from binary_checks.loaders import simulate
 from binary_checks.loaders.required_packages import find_misfits, find_required
-from binary_checks.model import Linkage, Wheel
+from binary_checks.model import Claims, Linkage, Wheel
+from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.required_wheels import MisfitVersion
 from binary_checks.model.requires_dist import applicable, names_required
 from fixtures.linking import extension, library, macos, target
@@ -216,3 +219,14 @@ def test_what_no_installer_would_put_there_excludes_nothing() -> None:
     assert spell("numpy>=1.2", unrelated, of_windows, numpy("1.26")) == []
     assert spell("numpy>=2; sys_platform == 'win32'", numpy("1.26")) == []
     assert spell("numpy>=2", of_windows) == []
+
+
+def test_conda_packages_are_held_against_what_they_depend_on() -> None:
+    def conda(name: str, version: str, *requirements: str) -> CondaPackage:
+        claims = Claims(requirements=requirements)
+        path = Path(f"{name}-{version}-0.conda")
+        return CondaPackage(path=path, name=name, version=version, size=1, claims=claims)
+
+    given = (conda("cudnn", "8.9.7.29"), conda("libtorch", "2.15.0", "cudnn >=9.1,<10.0a0"))
+    found = find_misfits(("libtorch ==2.15.0",), given, target())
+    assert [(each.by, each.version) for each in found] == [("libtorch 2.15.0", "8.9.7.29")]
