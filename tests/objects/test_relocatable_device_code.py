@@ -241,3 +241,21 @@ def test_no_more_sections_of_wrappers_are_read_than_a_linker_makes() -> None:
         content = content.replace(f".fake{number:011}".encode(), b".nvFatBinSegment"[:16])
     (group,) = read_device(content).device_containers
     assert group.reason == "no more than 16 sections of wrappers of device code are read"
+
+
+@pytest.mark.parametrize(("older", "newer", "linked"), [(80, 86, True), (100, 103, False)])
+def test_a_cubin_of_an_older_gpu_is_not_sure_to_be_linked_on_blackwell(
+    older: int, newer: int, linked: bool
+) -> None:
+    units = container(entry(architecture=older)), container(entry(architecture=newer))
+    found = read_device(
+        image(
+            (1, "__nv_rel", 0),
+            (1, "__nv_rel", len(units[0])),
+            (2, ".nv_fatb", 0),
+            relocatable=b"".join(units),
+        )
+    )
+    (group,) = (g for g in found.device_containers if g.linking is DeviceLinking.LINKED)
+    expected = [f"sm_{newer}"] if linked else []
+    assert [target.architecture for target in group.relinkable] == expected

@@ -73,11 +73,22 @@ def find_relinkable(prelinked: Iterable[Targets]) -> Relinkable:
 
 
 _MOST_COMPARED = 1 << 17  # pairs of targets; real libraries have some hundreds
+_FIRST_FINALIZED = "sm_100"
 _DRIVEN = (DeviceKind.SASS, DeviceKind.PTX)
 
 
 def _have(targets: Iterable[DeviceTarget], wanted: DeviceTarget) -> bool:
-    return any(serves(each, wanted) for each in targets)
+    return any(serves(each, wanted) and _may_be_linked(each, wanted) for each in targets)
+
+
+def _may_be_linked(code: DeviceTarget, wanted: DeviceTarget) -> bool:
+    """Whether it is certain that code that serves a target is linked for it.
+
+    nvJitLink 13.5 takes cubins for sm_100 and sm_120 for sm_103 and sm_121 where nvcc 13.5 made
+    them, and refuses those of nvcc 12.8 to 13.2 (bitsandbytes 0.50.2).
+    """
+    own, asked = (each.architecture.rstrip("af?") for each in (code, wanted))
+    return code.kind is DeviceKind.PTX or own == asked or len(own) < len(_FIRST_FINALIZED)
 
 
 def _spell(target: Target) -> DeviceTarget:
