@@ -122,6 +122,17 @@ def test_sound_steps_come_to_results_within_the_bounds(
     assert {"float32", "float16", "float64"} <= answers["compilation"]["measured"].keys()
 
 
+@pytest.mark.gpu
+def test_a_healthy_gpu_comes_to_results_within_the_bounds(
+    python: Path, steps: Mapping[str, GpuStep]
+) -> None:
+    """``BINARY_CHECKS_TORCH`` must have a torch for the GPU."""
+    taken = take(python, [each for each in steps.values() if not each.thorough], device="cuda")
+    states = {name: answer_of(end).get("state") for name, end in taken.items()}
+    assert set(states.values()) == {"finished"}, states
+    assert judge(taken) == []
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_result_is_found(python: Path, steps: Mapping[str, GpuStep], name: str) -> None:
     taken = take(python, [steps[name]], WRONG[name])
