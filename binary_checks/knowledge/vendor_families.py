@@ -33,6 +33,8 @@ class OpenerRow:
     members: tuple[OpenedMember, ...]
     entrance: bool = False
     """It does nothing itself: a package may have this one alone, and count on the user's rest."""
+    whole: frozenset[str] = frozenset()
+    """Stems of all that every version fails without, for a file whose strings were not all read."""
 
 
 _64 = "(?:64)?"  # on Windows
@@ -55,6 +57,9 @@ _FAMILIES: Final = (
     ),
     OpenerRow(
         name=rf"cudnn_graph{_64}",
+        whole=frozenset(
+            {"cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_heuristic"}
+        ),
         members=(
             OpenedMember(
                 name=rf"cudnn_(?:engines_(?:precompiled|runtime_compiled)|heuristic){_64}",
@@ -176,6 +181,12 @@ def must_be_whole(name: str) -> bool:
 def is_of_family(name: str, opener: str) -> bool:
     """Whether both have one version number, as those of cuDNN, and not cuSPARSE and nvJitLink."""
     return _root_of(name) == _root_of(opener) != ""
+
+
+def is_whole(row: OpenerRow, names: Collection[str]) -> bool:
+    """Whether nothing is lacking that it fails without, whatever its strings say."""
+    present = {stem_of(name).removesuffix("64") for name in names}
+    return bool(row.whole) and row.whole <= present
 
 
 def may_have_family(requirement: str, name: str) -> bool:

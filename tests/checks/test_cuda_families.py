@@ -159,6 +159,15 @@ def test_a_library_of_another_family_may_come_with_what_a_requirement_requires()
     assert found.level is Level.WARNING
 
 
+def test_where_the_layout_has_all_that_matters_no_string_is_missed() -> None:
+    """Of libcudnn_graph.so.9 for aarch64 the strings lie among what looks like code."""
+    unread = OpenedNames(unread="9 bytes were not searched")
+    parts = [each for each in cudnn("graph", folder="demo") if each.file_name != "libcudnn.so.9"]
+    graph = library("demo/libcudnn_graph.so.9", opened=unread)
+    assert judge(graph, *parts) == []
+    assert [type(each) for each in judge(graph, *parts[:-1])] == [NotInspected]
+
+
 def test_what_completes_a_name_by_another_version_finds_it() -> None:
     """cuSPARSE 12 opens libnvJitLink.so.13, and has libnvJitLink.so among its strings."""
     sparse = opener("demo/lib/libcusparse.so.12", "libnvJitLink.so")

@@ -18,6 +18,7 @@ from binary_checks.knowledge.vendor_families import (
     find_opener,
     is_of_family,
     is_reduced,
+    is_whole,
     may_have_family,
     must_be_whole,
     stem_of,
@@ -136,7 +137,8 @@ class _Layout:
         unread = each.item.opened.unread if each.item.opened else ""
         # The names lie together: whoever has found one that matters has found all.
         whole = any(member.fatal for member in row.members)
-        if unread and whole and not any(member.fatal for member, _ in members):
+        found = any(member.fatal for member, _ in members) or is_whole(row, self.linkage.names)
+        if unread and whole and not found:
             yield NotInspected(path=path, sentence=f"what {subject or 'it'} opens: {unread}")
         lost = [
             (member, names[-1] if is_of_family(names[0], each.item.file_name) else names[0])
