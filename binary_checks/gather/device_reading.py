@@ -26,14 +26,15 @@ from binary_checks.model.device_details import (
 )
 from binary_checks.model.protocols import ByteSource, Tree
 from binary_checks.objects.device.cubins import Cubin, read_cubin
-from binary_checks.objects.device.entries import DeviceEntry
-from binary_checks.objects.device.ptx import read_ptx
+from binary_checks.objects.device.entries import Allowance, DeviceEntry
+from binary_checks.objects.device.ptx import Ptx, read_ptx
 from binary_checks.objects.device.walk import Rest
 from binary_checks.objects.device_listing import list_entries
 from binary_checks.objects.limits import raised, raised_by
 
 _MOST_UNPACKED: Final = 32 << 30  # bytes of one package; cuDNN's engines come to some 6 billion
-_MOST_READ: Final = 2 << 30  # bytes of their symbols and attributes
+_MOST_READ: Final = 1 << 30  # bytes of their symbols and attributes; torch's come to 180 MB
+_MOST_GROUPS: Final = 1024  # of one object: targets with the toolkits or the versions of PTX
 _MOST_KERNELS: Final = 1 << 20  # of one package, each target by itself; torch has some 200,000
 _MOST_NAMES: Final = 256 << 20  # bytes of their names
 _MOST_REASONS: Final = 64  # of one object, told apart
@@ -78,25 +79,10 @@ class _Budget:
     """How much is still read of a package."""
 
     def __init__(self) -> None:
-        self._bytes = raised(_MOST_UNPACKED)
-        self._read = raised(_MOST_READ)
+        self.allowance = Allowance(_MOST_UNPACKED, _MOST_READ)
         self._kernels = raised(_MOST_KERNELS)
         self._names_left = raised(_MOST_NAMES)
         self._names: dict[str, str] = {}
-
-    def take(self, size: int) -> None:
-        """Count bytes that were unpacked. Raises TooLarge."""
-        self._bytes -= size
-        if self._bytes < 0:
-            most = raised(_MOST_UNPACKED)
-            raise TooLarge(f"the package's device code unpacks to more than {most} bytes")
-
-    def go_through(self, size: int) -> None:
-        """Count bytes of tables that were gone through one by one. Raises TooLarge."""
-        self._read -= size
-        if self._read < 0:
-            most = raised(_MOST_READ)
-            raise TooLarge(f"the package's cubins have more than {most} bytes of names and facts")
 
     def keep(self, kernel: DeviceKernel) -> DeviceKernel:
         """Count a kernel that no other is like; its name is kept once. Raises TooLarge."""
@@ -137,19 +123,18 @@ class _Details:
                     self.refuse(entry.offset, error)
 
     def _read(self, entry: DeviceEntry) -> None:
-        content = entry.unpack()
-        self._budget.take(len(content))
+        allowance = self._budget.allowance
+        content = allowance.unpack(entry)
         if entry.kind is DeviceKind.PTX:
-            self._add_ptx(entry, content)
+            self._add_ptx(entry, read_ptx(content, allowance.go_through))
         else:
-            cubin = read_cubin(content)
-            self._budget.go_through(cubin.read)
-            self._add_cubin(entry, cubin)
+            self._add_cubin(entry, read_cubin(content, allowance.go_through))
 
-    def _add_ptx(self, entry: DeviceEntry, content: bytes) -> None:
-        ptx = read_ptx(content)
+    def _add_ptx(self, entry: DeviceEntry, ptx: Ptx) -> None:
         target = DeviceTarget(kind=DeviceKind.PTX, architecture=ptx.architecture)
         group = self._ptx.get((target, ptx.version))
+        if group is None and len(self._ptx) >= raised(_MOST_GROUPS):
+            raise TooLarge(f"PTX of more than {raised(_MOST_GROUPS)} versions and targets")
         self._ptx[target, ptx.version] = (
             replace(group, count=group.count + 1)
             if group
@@ -166,6 +151,8 @@ class _Details:
         architecture = cubin.architecture if proven else entry.architecture or cubin.architecture
         target = DeviceTarget(kind=DeviceKind.SASS, architecture=architecture)
         group = self._cubins.get((target, cubin.toolkit))
+        if group is None and len(self._cubins) >= raised(_MOST_GROUPS):
+            raise TooLarge(f"cubins of more than {raised(_MOST_GROUPS)} toolkits and targets")
         self._cubins[target, cubin.toolkit] = (
             replace(group, count=group.count + 1)
             if group

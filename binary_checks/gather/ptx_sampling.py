@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from binary_checks.errors import BinaryChecksError, BrokenDataError, NotInstalled, Unavailable
 from binary_checks.gather.device_members import open_carriers
@@ -13,9 +14,12 @@ from binary_checks.model import DeviceKind, ObjectFile, Package
 from binary_checks.model.device_details import UnreadDeviceCode
 from binary_checks.model.protocols import ByteSource, Tree
 from binary_checks.model.ptx_links import PtxText, PtxTexts
-from binary_checks.objects.device.entries import DeviceEntry
+from binary_checks.objects.device.entries import Allowance, DeviceEntry
 from binary_checks.objects.device.ptx import read_ptx
 from binary_checks.objects.device_listing import list_entries
+
+_MOST_UNPACKED: Final = 4 << 30  # bytes of one package, with what lies around its PTX
+_MOST_READ: Final = 256 << 20
 
 
 def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> PtxTexts:
@@ -32,12 +36,13 @@ def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> P
     wanted = set(map(tuple(sizes).__getitem__, chosen))
     texts: list[PtxText] = []
     unread: dict[tuple[str, str], UnreadDeviceCode] = {}
+    allowance = Allowance(_MOST_UNPACKED, _MOST_READ)
     for path, entry in _find_ptx(package, open_tree) if wanted else ():
         if (digest := entry.digest()) not in wanted:
             continue
         wanted.discard(digest)
         try:
-            texts.append(_read(path, entry))
+            texts.append(_read(path, entry, allowance))
         except (BinaryChecksError, BrokenDataError) as error:
             known = unread.setdefault((path, str(error)), _refuse(entry, error))
             unread[path, str(error)] = replace(known, count=known.count + 1)
@@ -68,9 +73,9 @@ def _list(source: ByteSource) -> Iterator[DeviceEntry]:
             yield entry
 
 
-def _read(path: str, entry: DeviceEntry) -> PtxText:
-    content = entry.unpack().rstrip(b"\0")
-    ptx = read_ptx(content)
+def _read(path: str, entry: DeviceEntry, allowance: Allowance) -> PtxText:
+    content = allowance.unpack(entry).rstrip(b"\0")
+    ptx = read_ptx(content, allowance.go_through)
     return PtxText(
         path=path,
         offset=entry.offset,

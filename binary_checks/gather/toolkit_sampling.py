@@ -21,12 +21,14 @@ from binary_checks.model import DeviceKind, Package
 from binary_checks.model.device_toolkits import DeviceToolkits, ToolkitSample
 from binary_checks.model.protocols import ByteSource, Tree
 from binary_checks.objects.device.cubins import read_cubin
-from binary_checks.objects.device.entries import DeviceEntry
+from binary_checks.objects.device.entries import Allowance, DeviceEntry
 from binary_checks.objects.device.ptx import read_ptx
 from binary_checks.objects.device_listing import list_entries
 
 _CHOSEN: Final = 16  # of each kind in one object
 _MOST: Final = 64 << 20  # bytes of one object that are decompressed for it
+_MOST_OF_ALL: Final = 4 << 30  # bytes of one package
+_MOST_READ: Final = 128 << 20  # bytes of the tables in them
 _BEGINNING: Final = 4096  # bytes of PTX in which its version stands
 _KINDS: Final = (DeviceKind.SASS, DeviceKind.PTX)
 
@@ -37,10 +39,11 @@ def sample_toolkits(package: Package, open_tree: Callable[[], Tree]) -> DeviceTo
     Raises PackageError where the package cannot be opened again, GatherError where there is no
     room.
     """
+    allowance = Allowance(_MOST_OF_ALL, _MOST_READ)
     found = [
         ToolkitSample(path=item.path, total=_count(item), unread=str(source))
         if isinstance(source, Unavailable)
-        else _Sampling(item).look_at(source)
+        else _Sampling(item, allowance).look_at(source)
         for item, source in open_carriers(package, open_tree)
     ]
     places = {item.path: place for place, item in enumerate(package.objects)}
@@ -55,7 +58,8 @@ def _count(item: Carrier, kind: DeviceKind | None = None) -> int:
 class _Sampling:
     """The look at one object."""
 
-    def __init__(self, item: Carrier) -> None:
+    def __init__(self, item: Carrier, allowance: Allowance) -> None:
+        self._allowance = allowance
         self._path, self._total = item.path, _count(item)
         self._strides = {kind: -(-_count(item, kind) // _CHOSEN) or 1 for kind in _KINDS}
         self._met: Counter[DeviceKind] = Counter()
@@ -89,9 +93,9 @@ class _Sampling:
 
     def _read(self, entry: DeviceEntry) -> str:
         if entry.kind is DeviceKind.PTX:
-            content = entry.unpack(_BEGINNING)
-            self._left -= len(content)
-            return read_ptx(content).version
-        content = entry.unpack()
-        self._left -= len(content)
-        return read_cubin(content).toolkit
+            return read_ptx(self._unpack(entry, _BEGINNING)).version
+        return read_cubin(self._unpack(entry), self._allowance.go_through).toolkit
+
+    def _unpack(self, entry: DeviceEntry, most: int | None = None) -> bytes:
+        self._left -= entry.cost(most)
+        return self._allowance.unpack(entry, most)

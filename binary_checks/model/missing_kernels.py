@@ -12,7 +12,6 @@ class KernelGap:
     name: str  # mangled
     lacking: tuple[str, ...]  # architectures without suffix, "sm_75", sorted by number
     having: tuple[str, ...]
-    siblings: int  # other kernels of the same container that one of the lacking ones has
     offset: int  # bytes from the start of the file: the first entry of the first such container
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from binary_checks.errors import MalformedError
 
@@ -48,6 +50,15 @@ def merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             merged.append((start, end))
     return tuple(merged)
+
+
+def find_within(places: Iterable[int], ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
+    """Those of the places that lie in one of the ranges."""
+    merged = merge(ranges)
+    for place in places:
+        index = bisect_right(merged, place, key=itemgetter(0)) - 1
+        if index >= 0 and place < merged[index][1]:
+            yield place
 
 
 def intersect(

@@ -10,7 +10,7 @@ from binary_checks.model.missing_kernels import KernelGap, KernelGaps, ObjectGap
 
 def gap(name: str, lacking: str = "sm_75") -> KernelGap:
     having = ("sm_80", "sm_90")
-    return KernelGap(name=name, lacking=(lacking,), having=having, siblings=4, offset=64)
+    return KernelGap(name=name, lacking=(lacking,), having=having, offset=64)
 
 
 def gaps(*found: KernelGap, containers: int = 3, unread: tuple[str, ...] = ()) -> KernelGaps:

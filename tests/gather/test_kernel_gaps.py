@@ -59,4 +59,15 @@ def test_no_more_is_unpacked_than_a_bound(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(kernel_gaps, "_MOST_UNPACKED", len(OLDER))
     found = find(tmp_path, container(entry(CUBIN, 80, OLDER), entry(CUBIN, 90, OTHER)))
     assert found.gaps == ()
-    assert found.unread == (f"device code unpacks to more than {len(OLDER)} bytes",)
+    assert found.unread == (f"the package's device code unpacks to more than {len(OLDER)} bytes",)
+
+
+def test_no_more_names_are_compared_than_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each name is looked for in the code for each architecture."""
+    monkeypatch.setattr(kernel_gaps, "_MOST_STEPS", 7)
+    source_file = container(entry(CUBIN, 80, OLDER), entry(CUBIN, 90, OTHER))
+    found = find(tmp_path, source_file * 2)
+    assert (len(found.gaps), found.containers) == (2, 1)
+    assert found.unread == ("comparing them takes more than 7 steps",)

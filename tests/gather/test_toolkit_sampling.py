@@ -12,10 +12,11 @@ from binary_checks.gather import toolkit_sampling
 from binary_checks.model.device_toolkits import DeviceToolkits, ToolkitSample
 from binary_checks.objects.device import unpacking
 from fixtures.build_elf import build_elf
+from fixtures.build_fatbin import ZSTD, compressed_entry, container
 from fixtures.build_wheel import build_wheel
 from fixtures.samples import read_fatbin_sample
 
-pytest.importorskip("zstandard")
+zstandard = pytest.importorskip("zstandard")
 pytest.importorskip("lz4.block")
 
 LIBRARY = "lib/python3.11/site-packages/demo/libdemo.so"
@@ -76,3 +77,16 @@ def test_code_that_is_damaged_is_said_to_be_unread(tmp_path: Path) -> None:
     found = look(tmp_path, bytes(content))
     assert found.unread
     assert found.seen < found.total
+
+
+def test_no_more_of_a_package_is_decompressed_than_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many objects it has, each with entries that turn out to be broken at their end."""
+    monkeypatch.setattr(toolkit_sampling, "_MOST_OF_ALL", 2500)
+    bomb = container(compressed_entry(zstandard.compress(bytes(1001)), 1000, ZSTD))
+    library = build_elf(sections={".nv_fatbin": bomb})
+    members = {f"demo/lib{number}.so": library for number in range(4)}
+    with examine(build_wheel(tmp_path, members=dict(members))) as facts:
+        samples = facts.get(DeviceToolkits).samples
+    assert ["more than 2500 bytes" in each.unread for each in samples] == [False] * 2 + [True] * 2

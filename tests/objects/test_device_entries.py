@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.errors import BinaryChecksError, BrokenDataError, NotInstalled, TooLarge
 from binary_checks.model import DeviceKind
-from binary_checks.objects.device import unpacking
+from binary_checks.objects.device import entries, unpacking
 from binary_checks.objects.device.entries import DeviceEntry
 from binary_checks.objects.device_listing import list_entries
 from fixtures.build_elf import build_elf
@@ -152,6 +152,36 @@ def test_a_library_that_is_not_installed_is_named_by_its_extra(
     monkeypatch.setattr(unpacking, finder, getattr(unpacking, finder).__wrapped__)
     with pytest.raises(NotInstalled, match=r"pip install binary-checks\[device\]"):
         only(compressed_entry(b"x", 10, flags)).unpack()
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_parts_of_a_group_are_unpacked_together_once(
+    monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    sample = bytearray(read_fatbin_sample("concatenated.fatbin"))
+    if broken:
+        frame = sample.index(b"\x28\xb5\x2f\xfd")
+        sample[frame + 8 : frame + 24] = bytes(16)
+    calls = []
+
+    def unpack(*given: Any) -> bytes:
+        calls.append(given)
+        return unpacking.unpack(*given)
+
+    monkeypatch.setattr(entries, "unpack", unpack)
+    costs: dict[int, list[int]] = {}  # by the place of a group
+    faults: list[int] = []
+    for each in list_entries(Bytes(bytes(sample))):
+        assert isinstance(each, DeviceEntry)
+        costs.setdefault(each.offset, []).append(each.cost())
+        try:
+            each.unpack()
+        except BrokenDataError:
+            faults.append(each.offset)
+    assert len(calls) == len(costs) < sum(map(len, costs.values()))
+    assert all(first > max(others, default=0) for first, *others in costs.values())
+    first, *_ = costs
+    assert faults == ([first] * len(costs[first]) if broken else [])
 
 
 def test_a_part_beyond_what_its_group_unpacks_to_is_broken() -> None:

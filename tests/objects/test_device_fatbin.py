@@ -7,6 +7,9 @@ import struct
 import pytest
 
 from binary_checks.model import DeviceFile, ElfFile, Format, Kind
+from binary_checks.objects.device import sections
+from binary_checks.objects.device.sections import follow_all
+from binary_checks.objects.device.walk import Container, Rest, Stored
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, FAMILY, LTO, PTX, VARIANT, ZSTD, container, entry
 from fixtures.samples import (
@@ -16,6 +19,7 @@ from fixtures.samples import (
     read_fatbin_sample,
 )
 from fixtures.samples.fatbin_recipes import FILES
+from tests.objects.byte_sources import Bytes
 from tests.objects.device_codes import entries, groups, read_device
 
 BOTH = container(entry(architecture=75), entry(architecture=90))
@@ -207,3 +211,24 @@ def test_flags_of_a_cubin_count_by_its_abi(version: int, flags: int, target: str
 def test_the_suffix_of_a_loose_cubin_is_what_ptxas_was_asked_for(name: str) -> None:
     (expected,) = expected_device_details()[name]
     assert entries(read_device(read_fatbin_sample(name))) == {f"sass {expected['architecture']}": 1}
+
+
+def test_sections_that_claim_the_same_bytes_are_gone_through_once() -> None:
+    """A hundred thousand of them fit into a wheel of 20 kB."""
+    start = 64
+    steps = list(follow_all(Bytes(bytes(start) + BOTH), [(start, start + len(BOTH))] * 3))
+    assert [type(step) for step in steps] == [Stored, Stored, Container]
+
+
+def test_parts_of_a_group_count_as_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = read_fatbin_sample("concatenated.fatbin")
+    heads = sum(len(step.parts) for step in follow(sample) if isinstance(step, Stored))
+    assert heads > 1
+    monkeypatch.setattr(sections, "_MOST_ASKED", 2 * heads)
+    *_, last = follow(sample * 4)
+    assert isinstance(last, Rest)
+    assert last.offset < 3 * len(sample)
+
+
+def follow(content: bytes) -> list[object]:
+    return list(follow_all(Bytes(content), [(0, len(content))]))

@@ -8,7 +8,7 @@ Nothing is read beyond the sections that the headers name, whatever is claimed i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from binary_checks.objects.limits import raised
 from binary_checks.trees.retention import MemorySource
 
 _SHT_SYMTAB: Final = 2
+_SHT_STRTAB: Final = 3
 _SHT_CUDA_INFO: Final = 0x70000000
 _SYMBOL = Struct("<IBBHQQ")  # name, type, other, section, value, size
 _FUNCTION: Final = 2
@@ -50,6 +51,7 @@ _LONGEST_NOTE: Final = 1 << 16
 _MOST_NOTES: Final = 64  # real ones have two
 _MOST_READ: Final = 64 << 20  # bytes of tables and attributes in one cubin
 _LONGEST_NAME: Final = 1 << 16  # bytes; those of CUTLASS have some thousand
+_STRINGS: Final = 8  # bytes of names in which nothing but ends are searched for, to one of tables
 _MOST_NAMES: Final = 64 << 20  # bytes of the names of one cubin's kernels
 _OLDEST, _NEWEST = 40, 199  # what the ELF version of ABI 7 may say: 118 is CUDA 11.8
 
@@ -60,7 +62,6 @@ class Cubin(NamedTuple):
     architecture: str  # "sm_90a"; "" where its ABI is not known, with "?" where no suffix is proven
     toolkit: str  # "13.2"; "" where it states none
     kernels: tuple[DeviceKernel, ...]
-    read: int  # bytes of the sections that were gone through
 
 
 class _Row(NamedTuple):
@@ -76,8 +77,8 @@ class _Row(NamedTuple):
     entry_size: int
 
 
-def read_cubin(content: bytes) -> Cubin:
-    """Read a cubin's notes and kernels.
+def read_cubin(content: bytes, count: Callable[[int], None] | None = None) -> Cubin:
+    """Read a cubin's notes and kernels; ``count`` is told of the bytes that are gone through first.
 
     Raises MalformedError where it is none or contradicts itself, TooLarge, and Unavailable for one
     of 32 bits.
@@ -89,21 +90,24 @@ def read_cubin(content: bytes) -> Cubin:
         raise MalformedError(f"it is an ELF file for machine {header.machine}, not for a GPU", 18)
     if header.bits != 64:
         raise Unavailable("a cubin of 32 bits")
-    table = _Table(content, header)
+    table = _Table(content, header, count)
     target = read_cubin_target(MemorySource(content), header, tuple(table.notes()))
     toolkit = _read_toolkit(header, table)
     kernels = tuple(_read_kernels(table, target.architecture, toolkit))
-    return Cubin(target.architecture, toolkit, kernels, table.taken)
+    return Cubin(target.architecture, toolkit, kernels)
 
 
 class _Table:
     """The sections of a cubin."""
 
-    def __init__(self, content: bytes, header: ElfHeader) -> None:
-        self._content = content
+    def __init__(
+        self, content: bytes, header: ElfHeader, count: Callable[[int], None] | None
+    ) -> None:
+        self._content, self._count = content, count
         self.is_linked = header.type != ET_REL
-        self.taken = 0  # bytes of sections that were read
+        self._taken = 0  # bytes of sections that were read
         rows = content[header.sections_offset : header.sections_end]
+        self._take(len(rows), len(rows))
         self.rows = [_Row._make(row) for row in header.section_struct.iter_unpack(rows)]
         names = self.rows[header.names_index] if header.names_index < len(self.rows) else None
         self._names = b"" if names is None else self.read(names)
@@ -115,10 +119,15 @@ class _Table:
         if row.offset + row.size > len(self._content):
             reason = f"a section of {row.size} bytes lies beyond the end of the cubin"
             raise MalformedError(reason, row.offset)
-        self.taken += row.size
-        if self.taken > raised(_MOST_READ):
-            raise TooLarge(f"a cubin with more than {raised(_MOST_READ)} bytes of names and facts")
+        self._take(row.size, row.size // _STRINGS if row.type == _SHT_STRTAB else row.size)
         return self._content[row.offset : row.offset + row.size]
+
+    def _take(self, size: int, gone_through: int) -> None:
+        self._taken += size
+        if self._taken > raised(_MOST_READ):
+            raise TooLarge(f"a cubin with more than {raised(_MOST_READ)} bytes of names and facts")
+        if self._count is not None:
+            self._count(gone_through)
 
     def is_named(self, row: _Row, beginning: bytes) -> bool:
         """Whether the name of the section begins so."""

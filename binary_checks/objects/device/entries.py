@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from binary_checks.errors import BrokenDataError, TooLarge
+from binary_checks.errors import BinaryChecksError, BrokenDataError, TooLarge
 from binary_checks.model import DeviceFault, DeviceKind
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device.sections import Extent, follow_all
-from binary_checks.objects.device.unpacking import LARGEST, unpack
+from binary_checks.objects.device.unpacking import LARGEST, measure, unpack
 from binary_checks.objects.device.walk import Container, Part, Rest, Stored
 from binary_checks.objects.limits import raised
 
@@ -32,9 +32,14 @@ class DeviceEntry:
 
     def digest(self) -> bytes:
         """What tells it from others of other content, without unpacking it."""
-        packed = sha256(self._block.read_stored())
-        packed.update(f"{self.flags} {self._part.start} {self._part.size}".encode())
-        return packed.digest()
+        part = f"{self.flags} {self._part.start} {self._part.size}"
+        return sha256(self._block.digest() + part.encode()).digest()
+
+    def cost(self, most: int | None = None) -> int:
+        """The bytes that unpacking it makes, whether it then turns out to be broken or not."""
+        if self._part.size is None:
+            return self._block.cost(most)
+        return self._block.cost_of_all() + min(self._part.size, self._block.cost(None))
 
     def unpack(self, most: int | None = None) -> bytes:
         """The code, or no more than the first ``most`` bytes of it.
@@ -65,7 +70,15 @@ class _Block:
 
     def __init__(self, source: ByteSource, stored: Stored) -> None:
         self._source, self.stored = source, stored
-        self._unpacked: bytes | None = None
+        self._unpacked: bytes | BinaryChecksError | BrokenDataError | None = None
+        self._digest = b""
+
+    def cost(self, most: int | None) -> int:
+        stored = self.stored
+        return measure(stored.size, stored.flags, stored.unpacked_size, most)
+
+    def cost_of_all(self) -> int:
+        return self.cost(None) if self._unpacked is None else 0
 
     def unpack(self, most: int | None) -> bytes:
         stored = self.stored
@@ -77,13 +90,48 @@ class _Block:
         packed = self._source.read(stored.start, size)
         return unpack(packed, stored.flags, stored.unpacked_size, most)
 
-    def read_stored(self) -> bytes:
-        return self._source.read(self.stored.start, self.stored.size)
+    def digest(self) -> bytes:
+        if not self._digest:
+            packed = self._source.read(self.stored.start, self.stored.size)
+            self._digest = sha256(packed).digest()
+        return self._digest
 
     def unpack_all(self) -> bytes:
+        """All of it once, however many parts it has, and if it is broken too."""
         if self._unpacked is None:
-            self._unpacked = self.unpack(None)
-        return self._unpacked
+            try:
+                self._unpacked = self.unpack(None)
+            except (BinaryChecksError, BrokenDataError) as error:
+                self._unpacked = error
+        if isinstance(self._unpacked, bytes):
+            return self._unpacked
+        raise self._unpacked
+
+
+class Allowance:
+    """How much of a package's device code is still unpacked, and gone through.
+
+    An entry counts by what its head claims before it is unpacked, and tables before they are read:
+    thousands that turn out to be broken at their end take as long as healthy ones.
+    """
+
+    def __init__(self, most: int, most_read: int) -> None:
+        self._most = self._left = raised(most)
+        self._most_read = self._read_left = raised(most_read)
+
+    def unpack(self, entry: DeviceEntry, most: int | None = None) -> bytes:
+        """Unpack an entry, as it does itself. Raises TooLarge too once there were too many."""
+        self._left -= entry.cost(most)
+        if self._left < 0:
+            raise TooLarge(f"the package's device code unpacks to more than {self._most} bytes")
+        return entry.unpack(most)
+
+    def go_through(self, size: int) -> None:
+        """Count bytes of tables and texts. Raises TooLarge."""
+        self._read_left -= size
+        if self._read_left < 0:
+            most = self._most_read
+            raise TooLarge(f"the package's cubins have more than {most} bytes of names and facts")
 
 
 def find_entries(

@@ -12,6 +12,7 @@ from binary_checks.model import DeviceKind, DeviceTarget
 from binary_checks.objects.device.walk import Target
 from binary_checks.objects.device.wrappers import LINKED, Wrappers
 from binary_checks.objects.limits import raised
+from binary_checks.objects.ranges import merge
 
 Targets = tuple[Target, ...]
 
@@ -31,7 +32,7 @@ class Roles:
 
     def __init__(self, wrappers: Wrappers) -> None:
         self._wrappers = wrappers
-        self._relocatable = sorted(wrappers.relocatable)
+        self._relocatable = merge(wrappers.relocatable)
 
     def role_of(self, offset: int) -> Role:
         """The role of the container there, in bytes from the start of the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
@@ -19,10 +20,15 @@ class Ptx(NamedTuple):
     architecture: str  # "sm_90a"
 
 
-def read_ptx(content: bytes) -> Ptx:
-    """Read both directives. Raises MalformedError where they are not there."""
+def read_ptx(content: bytes, count: Callable[[int], None] | None = None) -> Ptx:
+    """Read both directives. Raises MalformedError where they are not there.
+
+    ``count`` is told how many bytes they were looked for in.
+    """
     beginning = content[:_BEGINNING]
     version, target = _VERSION.search(beginning), _TARGET.search(beginning)
+    if count is not None:
+        count(max(each.end() if each else len(beginning) for each in (version, target)))
     if version is None or target is None:
         missing = ".version" if version is None else ".target"
         raise MalformedError(f"it is no PTX, it has no {missing} that could be read")

@@ -29,6 +29,7 @@ from binary_checks.objects.device.walk import (
 )
 from binary_checks.objects.device.wrappers import Wrappers
 from binary_checks.objects.limits import raised
+from binary_checks.objects.ranges import find_within
 
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
 """CUDA, relocatable CUDA and HIP: where compilers put code for the GPU."""
@@ -137,9 +138,7 @@ class _Reading:
         self._count = 0
         self._linked = 0
         # Containers that are registered and were not found yet.
-        self._missed = {
-            place for place in wrappers.versions if any(a <= place < b for a, b in extents)
-        }
+        self._missed = set(find_within(wrappers.versions, extents))
 
     def add(self, found: Container | Rest | DeviceFault) -> None:
         """Count a container, or take note of a fault or of what was not read."""
@@ -249,18 +248,24 @@ def _make_target(target: Target) -> DeviceTarget:
 def follow_all(
     source: ByteSource, extents: Iterable[Extent]
 ) -> Iterator[Stored | Container | Rest | DeviceFault]:
-    """What walks through the parts find, with the bytes that they ask for."""
+    """What walks through the parts find, with the bytes that they ask for.
+
+    Bytes that several parts have are gone through once.
+    """
     left = most = raised(_MOST_ASKED)
-    for start, end in extents:
-        walk = walk_device_code(start, end)
+    seen = 0
+    for start, end in sorted(extents):
+        walk = walk_device_code(max(start, seen), end)
+        seen = max(seen, end)
         try:
             step = next(walk)
             while True:
                 if not isinstance(step, Ask):
+                    left -= len(step.parts) - 1 if isinstance(step, Stored) else 0
                     yield step
                     step = next(walk)
                     continue
-                if not left:
+                if left <= 0:
                     reason = f"no more than {most} heads of device code are read of a file"
                     yield Rest(step.offset, reason, too_large=True)
                     return

@@ -48,6 +48,15 @@ def unpack(packed: bytes, flags: int, claimed: int | None, most: int | None = No
     return found
 
 
+def measure(size: int, flags: int, claimed: int | None, most: int | None = None) -> int:
+    """How many bytes unpacking makes of so many; 0 where it is refused at once."""
+    if claimed is None:
+        return size if most is None else min(size, most)
+    if most is not None and flags & ZSTANDARD:
+        return min(claimed, most)
+    return 0 if claimed > raised(LARGEST) else max(claimed, size)
+
+
 def _describe_cut(found: int, claimed: int) -> str:
     return f"it unpacks to {found} bytes where its head claims {claimed}"
 
