@@ -51,7 +51,7 @@ _BEGINNINGS = ("cu", "nv", "npp", "nccl", "torch_cuda", "c10_cuda")
 # Those whose own number is CUDA's major version.
 _NUMBERED = (
     r"(?i)lib(?:cudart|cublas|cublasLt|nvblas|nvrtc(?:-builtins)?(?:\.alt)?|nvJitLink|nvjpeg|cupti|"
-    r"nvfatbin|npp[a-z]+)\.so\.(?P<elf>\d+)(?:\..*)?|"
+    r"nvfatbin|npp[a-z]+)\.so\.(?P<elf>\d{1,4})(?:\..*)?|"
     r"(?:(?:cudart|cublas|cublaslt|nvblas|nvjpeg|npp[a-z]+|nvrtc(?:-builtins)?)64|nvjitlink|"
     r"nvfatbin)_(?P<pe>\d{2})\d?(?:_\d+)?(?:\.alt)?\.dll"
 )
@@ -123,7 +123,7 @@ def cuda_of_requirement(requirement: Requirement) -> str:
     bare = re.sub(r"-cu1\d$", "", name)
     if bare in _OF_THE_TOOLKIT:
         for each in requirement.specifier:
-            if each.operator in EXACT and re.match(r"1\d\.\d+\b", each.version):
+            if each.operator in EXACT and re.match(r"1\d\.\d{1,4}\b", each.version):
                 return ".".join(each.version.split(".")[:2])
             if each.operator in EXACT and each.version[:2].isdecimal():
                 return each.version[:2]

@@ -83,4 +83,4 @@ def _length(version: str) -> int:
 
 def _cut(version: str, length: int) -> tuple[int, ...]:
     parts = version.split(".")[:length]
-    return tuple(int(part) if part.isdecimal() else -1 for part in parts)
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else -1 for part in parts)

@@ -27,9 +27,12 @@ _UNITS = {2: 1, 3: 10, 4: 100, 5: 1000}
 _COUNTED_AS_CUDA = {"cudart": "the runtime", "cublas": "cuBLAS", "nvjitlink": "nvJitLink"}
 """By the library's name: those of NVIDIA whose own major version is CUDA's, since CUDA 11."""
 _NONE = frozenset({"none", "null", "false", "off", "0"})
-_ROCM_LABEL = re.compile(r"(?:^|[.])rocm(\d+(?:\.\d+)?)")
+_ROCM_VERSION = r"(\d{1,4}(?:\.\d{1,4})?)(?!\d)"
+_ROCM_LABEL = re.compile(rf"(?:^|[.])rocm{_ROCM_VERSION}")
 _ROCM_WHEELS = r"rocm|rocm-sdk(?:-(?:core|devel|libraries.*))?"
-_HIP_LIBRARY = re.compile(r"libamdhip64(?:-[0-9a-f]{8})?\.so\.(\d+)\b.*|amdhip64_(\d+)\.dll")
+_HIP_LIBRARY = re.compile(
+    r"libamdhip64(?:-[0-9a-f]{8})?\.so\.(\d{1,4})\b.*|amdhip64_(\d{1,4})\.dll"
+)
 _IN_FILE_NAMES = re.compile(
     r"[-_.](?:cu(?:da)?(?P<cuda>1[0-9])(?P<minor>\d?)|rocm(?P<rocm>\d)(?P<rest>\d{0,2}))(?=[-_.]|$)"
 )
@@ -214,7 +217,7 @@ def rocm_of_requirement(requirement: Requirement) -> str:
     if re.fullmatch(_ROCM_WHEELS, name) is None:
         return ""
     exact = (each.version for each in requirement.specifier if each.operator in EXACT)
-    found = (re.match(r"\d+(?:\.\d+)?", version) for version in exact)
+    found = (re.match(_ROCM_VERSION, version) for version in exact)
     return next((_as_hip(match[0]) for match in found if match), "")
 
 

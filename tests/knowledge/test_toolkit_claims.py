@@ -1,8 +1,17 @@
 from __future__ import annotations
 
 import pytest
+from packaging.requirements import Requirement
 
-from binary_checks.knowledge.toolkit_claims import claim_by_file_name, read_stated
+from binary_checks.knowledge.nvidia_names import cuda_of_library, cuda_of_requirement
+from binary_checks.knowledge.nvidia_versions import compare_installed
+from binary_checks.knowledge.toolkit_claims import (
+    claim_by_file_name,
+    read_stated,
+    rocm_of_label,
+    rocm_of_requirement,
+)
+from binary_checks.model.gpu import LibraryVersions
 from binary_checks.model.toolkits import Platform
 
 
@@ -57,3 +66,15 @@ def test_a_version_of_rocm(text: str, version: str | None) -> None:
 )
 def test_what_a_library_says_of_itself(name: str, statements: list[str]) -> None:
     assert [each.statement for each in claim_by_file_name(f"demo/{name}")] == statements
+
+
+def test_numbers_that_no_version_has_state_nothing() -> None:
+    """Python itself refuses to read a number of 5,000 digits."""
+    digits = "1" * 5000
+    assert cuda_of_library(f"libcudart.so.{digits}") is None
+    assert cuda_of_requirement(Requirement(f"nvidia-cuda-runtime==12.{digits}")) == "12"
+    assert rocm_of_label(f"rocm{digits}") == rocm_of_label(f"rocm{digits}.1") == ""
+    assert rocm_of_label(f"rocm6.{digits}") == "6"
+    assert rocm_of_requirement(Requirement(f"rocm=={digits}")) == ""
+    there = LibraryVersions(name="cudnn", installed=f"9.{digits}")
+    assert list(compare_installed(there, "9.1", newer=False))

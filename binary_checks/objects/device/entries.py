@@ -102,7 +102,8 @@ class _Block:
             try:
                 self._unpacked = self.unpack(None)
             except (BinaryChecksError, BrokenDataError) as error:
-                self._unpacked = error
+                error.__context__ = None  # frames hold all that was unpacked, and itself
+                self._unpacked = error.with_traceback(None)
         if isinstance(self._unpacked, bytes):
             return self._unpacked
         raise self._unpacked
