@@ -240,6 +240,16 @@ def find_contradictions(claims: Iterable[ToolkitClaim]) -> Iterator[Contradictio
         yield from _find_outliers([each for each in agreed if "." in each.version], 2)
 
 
+def leave_outliers_out(claims: Sequence[ToolkitClaim]) -> list[ToolkitClaim]:
+    """Those that contradict nothing that most kinds of sources state."""
+    agreed = [found.against for found in find_contradictions(claims)]
+    return [
+        claim
+        for claim in claims
+        if not any(each.platform is claim.platform and contradicts(claim, each) for each in agreed)
+    ]
+
+
 def find_contradiction(claim: ToolkitClaim, others: Iterable[ToolkitClaim]) -> Contradiction | None:
     """The most visible source that contradicts one claim, and how many others do."""
     against = [

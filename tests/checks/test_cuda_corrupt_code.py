@@ -59,7 +59,7 @@ def test_code_that_does_not_decompress_is_a_problem() -> None:
 def test_code_that_cannot_be_decompressed_here_is_not_inspected() -> None:
     lacking = UnreadDeviceCode(offset=64, count=3, reason="no library", lacking="device")
     large = UnreadDeviceCode(offset=80, count=1, reason="too many", too_large=True)
-    sentence = "3 entries of device code, first at offset 64: no library"
+    sentence = "its device code could not be read: no library"
     assert judge_inside(lacking, large) == [
         NotInspected(path=PATH, sentence=sentence),
         NotInspected(

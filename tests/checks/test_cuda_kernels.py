@@ -35,7 +35,10 @@ def test_each_architecture_that_lacks_some_is_a_line() -> None:
 def test_kernels_may_be_exempt_by_their_names() -> None:
     """As torch's tinygemm kernels are, which use instructions of sm_80."""
     (found,) = kernel_lacks_architecture(gaps(gap("_Z8tinygemmv")), exempt=("*tinygemm*",))
-    assert found == Note(path="demo/x.so", sentence="1 such kernel is exempt")
+    assert found == Note(
+        path="demo/x.so",
+        sentence="1 kernel that an architecture lacks is exempt by the profile (the option exempt)",
+    )
 
 
 def test_kernels_that_all_architectures_have_are_fine() -> None:

@@ -159,8 +159,7 @@ def test_a_cpu_build_must_not_need_cuda(name: str) -> None:
     subject = wheel(f"{name}-{TAGS}", objects=objects, metadata=metadata)
     found = cuda_in_cpu_build(subject, link(*objects), target())
     assert [finding.sentence for finding in found if isinstance(finding, Problem)] == [
-        "needs libcuda.so.1, but the package is CPU-only",
-        "needs libcudart.so.12, but the package is CPU-only",
+        "needs libcuda.so.1, libcudart.so.12, but the package is CPU-only",
         "requires nvidia-nccl-cu12, but it is CPU-only",
     ]
 
@@ -178,8 +177,17 @@ def test_a_cpu_build_must_not_have_code_for_gpus_though_it_needs_no_library() ->
     targets = (DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90"),)
     code = DeviceContainers(targets=targets, count=3)
     (finding,) = judge_cpu(extension("libc.so.6", device_containers=(code,)))
-    assert told([finding]) == [
-        f"{EXTENSION}: has 3 containers of code for GPUs (sm_90), but the package is CPU-only"
+    assert told([finding]) == [f"{EXTENSION}: has code for GPUs, but the package is CPU-only"]
+
+
+def test_files_of_a_cpu_build_that_need_cuda_are_reported_in_the_same_words() -> None:
+    """A label on the wrong build is one fault, however many files and libraries show it."""
+    one = library("demo/libone.so", "libcudart.so.12", "libcublas.so.12")
+    other = library("demo/libother.so", "libcudart.so.12")
+    words = "needs libraries of CUDA (libcublas.so.12, libcudart.so.12 in all)"
+    assert told(judge_cpu(one, other)) == [
+        f"demo/{name}: {words}, but the package is CPU-only"
+        for name in ("libone.so", "libother.so")
     ]
 
 

@@ -146,13 +146,11 @@ def test_a_given_version_that_a_requirement_excludes_is_told_with_both() -> None
     )  # fmt: skip
     assert list(excluded_version_given(GivenVersions(misfits=misfits))) == [
         Problem(
-            sentence="requires numpy>=2, but numpy 1.26 was given: no installer puts them "
-            "together; give a version that fits, or correct the requirement"
+            sentence="requires numpy>=2, but numpy 1.26 was given: no installer puts them together"
         ),
         Problem(
             sentence="cuda-toolkit 13.2.2, which it requires, requires nvidia-cublas==13.4.*, but "
-            "nvidia-cublas 13.1 was given: no installer puts them together; give a version that "
-            "fits, or correct the requirement"
+            "nvidia-cublas 13.1 was given: no installer puts them together"
         ),
     ]
     assert list(excluded_version_given(GivenVersions())) == []

@@ -149,7 +149,7 @@ def test_where_no_library_is_installed_the_extra_is_named(
     finder = unpacking._find_zstandard
     monkeypatch.setattr(unpacking, "_find_zstandard", finder.__wrapped__)
     (unread,) = read_library(tmp_path, read_fatbin_sample("one.fatbin")).unread
-    reason = "Zstandard cannot be read here: pip install binary-checks[device]"
+    reason = "it is compressed: pip install binary-checks[device]"
     offset = unread.offset
     assert unread == UnreadDeviceCode(offset=offset, count=1, reason=reason, lacking="device")
 

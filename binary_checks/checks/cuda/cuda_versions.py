@@ -25,7 +25,6 @@ from binary_checks.knowledge.toolkit_claims import (
 )
 from binary_checks.knowledge.unloaded_objects import find_unjudged, find_unloaded, find_unread
 from binary_checks.model import (
-    DeviceTarget,
     Edge,
     Finding,
     Linkage,
@@ -213,25 +212,22 @@ def cuda_in_cpu_build(
     if not is_for_cpu(package):
         raise NotApplicable("neither its name nor its version label says CPU-only")
     yield from find_unloaded(linkage, package)
-    for edge in linkage.edges:
-        if is_cuda_library(edge.needed) or is_driver_library(edge.needed):
-            sentence = f"needs {edge.needed}, but the package is CPU-only"
-            yield Problem(path=edge.path, sentence=sentence)
-    for requirement in applicable(package.claims.requirements, target):
-        if requirement.name.lower().startswith("nvidia-") or cuda_of_requirement(requirement):
-            yield Problem(sentence=f"requires {requirement.name}, but it is CPU-only")
+    foreign = [e for e in linkage.edges if is_cuda_library(e.needed) or is_driver_library(e.needed)]
+    paths = list(dict.fromkeys(edge.path for edge in foreign))
+    libraries = name_first(sorted({edge.needed for edge in foreign}), 3)
+    if len(paths) > 1:  # in the same words for each file, so that reports fold them
+        libraries = f"libraries of CUDA ({libraries} in all)"
+    for path in paths:
+        yield Problem(path=path, sentence=f"needs {libraries}, but the package is CPU-only")
+    requirements = [
+        requirement.name
+        for requirement in applicable(package.claims.requirements, target)
+        if requirement.name.lower().startswith("nvidia-") or cuda_of_requirement(requirement)
+    ]
+    if requirements:
+        names = name_first(list(dict.fromkeys(requirements)), 3)
+        yield Problem(sentence=f"requires {names}, but it is CPU-only")
     for item in find_carriers(package):
-        groups = [group for group in item.device_containers if group.targets]
-        if groups:
-            names = name_first(sorted({_name(each) for g in groups for each in g.targets}), 4)
-            count = sum(group.count for group in groups)
-            plural = "" if count == 1 else "s"
-            yield Problem(
-                path=item.path,
-                sentence=f"has {count} container{plural} of code for GPUs ({names}), but the "
-                "package is CPU-only",
-            )
-
-
-def _name(target: DeviceTarget) -> str:
-    return target.architecture or target.kind.value
+        if any(group.targets for group in item.device_containers):
+            sentence = "has code for GPUs, but the package is CPU-only"
+            yield Problem(path=item.path, sentence=sentence)

@@ -196,6 +196,9 @@ def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Fi
             if group.broken:
                 sentence = f"has {place}, that the GPU driver cannot load: {group.reason}"
                 yield Problem(path=item.path, sentence=sentence)
+            elif group.lacking:  # in the words of all checks that read it, so that it is said once
+                sentence = f"its device code could not be read: {group.reason}"
+                yield NotInspected(path=item.path, sentence=sentence)
             else:
                 sentence = f"{place}: {group.reason}"
                 yield NotInspected(path=item.path, sentence=sentence, too_large=group.too_large)

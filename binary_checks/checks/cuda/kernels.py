@@ -47,8 +47,12 @@ def kernel_lacks_architecture(
         for gaps in by_lack.values():
             yield _accuse(item.path, gaps)
         if spared:
-            those = "1 such kernel is" if spared == 1 else f"{spared} such kernels are"
-            yield Note(path=item.path, sentence=f"{those} exempt")
+            those = "1 kernel that an architecture lacks is"
+            if spared > 1:
+                those = f"{spared} kernels that an architecture lacks are"
+            yield Note(
+                path=item.path, sentence=f"{those} exempt by the profile (the option exempt)"
+            )
     if not any(item.containers or item.unread for item in found.objects):
         raise NotApplicable("no source file was compiled for more than one architecture")
 

@@ -20,6 +20,7 @@ from binary_checks.knowledge.toolkit_claims import (
     claim_by_file_name,
     claim_by_needs,
     contradicts,
+    leave_outliers_out,
     rank,
 )
 from binary_checks.model import (
@@ -46,13 +47,14 @@ def device_code_of_other_cuda(
     """Device code was made by another CUDA toolkit than the package states.
 
     Each cubin records the toolkit that assembled it, and each text of PTX the version of the
-    language that its toolkit writes. A few of each object are decompressed, spread over all of it;
-    a note says how many. They are compared with the version label, the name, the files that the
-    build generated, the requirements and the libraries that the object needs, or with the version
-    in the object's own name (``libdemo_cuda118.so``). A minor version counts against labels and
-    generated files alone. An object fails where none of its code fits; code of several toolkits, as
+    language that its toolkit writes. Up to 16 of each kind are decompressed, spread over the whole
+    object. They are compared with the version label, the name, the files that the build generated,
+    the requirements and the libraries that the object needs, or with the version in the object's
+    own name (``libdemo_cuda118.so``). A minor version counts against labels and generated files
+    alone. An object fails where none of its code fits; code of several toolkits, as
     a vendor's static archive brings it, is noted. NVIDIA's own libraries are not judged, nor are
-    loose cubins.
+    loose cubins. Where the sources contradict each other, which cuda-versions-differ reports, the
+    version that most of them state counts.
 
     Why: the build found another toolkit than the one it was named after. Its code needs the drivers
     of that one, and users who chose the package for an older driver cannot run it.
@@ -65,10 +67,10 @@ def device_code_of_other_cuda(
     if not samples:
         raise NotApplicable("no object of its own has code for NVIDIA's GPUs")
     yield from tell_unread(samples)
-    judged = False
+    judged, settled = False, leave_outliers_out(stated.claims)
     for sample in samples:
         item = by_path[sample.path]
-        claims = list(claim_by_file_name(item.path)) or [*stated.claims, *claim_by_needs(item)]
+        claims = list(claim_by_file_name(item.path)) or [*settled, *claim_by_needs(item)]
         claims = [each for each in claims if each.platform is Platform.CUDA and each.version]
         judged = judged or bool(claims)
         if claims and sample.seen:
@@ -83,16 +85,11 @@ def _is_judged(item: ObjectFile) -> bool:
 
 
 def tell_unread(samples: Iterable[ToolkitSample]) -> Iterator[NotInspected]:
-    """Say once for each reason what could not be looked at; what is broken is told elsewhere."""
-    reasons: dict[str, list[ToolkitSample]] = {}
+    """Report each object that could not be read; code that is broken is for others to report."""
     for each in samples:
         if each.unread:
-            reasons.setdefault(each.unread, []).append(each)
-    for reason, those in reasons.items():
-        others = f" ({len(those) - 1} more)" if len(those) > 1 else ""
-        yield NotInspected(
-            path=those[0].path, sentence=f"its device code could not be read: {reason}{others}"
-        )
+            sentence = f"its device code could not be read: {each.unread}"
+            yield NotInspected(path=each.path, sentence=sentence)
 
 
 def _judge(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator[Finding]:
@@ -109,8 +106,8 @@ def _judge(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator[Findin
         claim = min(against, key=rank)
         yield Problem(
             path=sample.path,
-            sentence=f"has {what} ({_share(sample)}), while "
-            f"{claim.evidence} says {claim.statement}: it was built with another toolkit",
+            sentence=f"has {what}, while {claim.evidence} says {claim.statement}: it was built "
+            "with another toolkit",
             level=_weigh(made, claim),
         )
     elif len({each.version for each in made}) > 1:

@@ -152,8 +152,7 @@ def excluded_version_given(given: GivenVersions) -> Iterator[Finding]:
         by = f"{each.by}, which it requires, requires" if each.by else "requires"
         yield Problem(
             sentence=f"{by} {_shorten(each.requirement)}, but {each.name} {each.version} was "
-            "given: no installer puts them together; give a version that fits, or correct the "
-            "requirement"
+            "given: no installer puts them together"
         )
 
 

@@ -19,6 +19,7 @@ from binary_checks.objects.limits import raised
 LARGEST: Final = 256 << 20  # bytes that one entry unpacks to; the largest known one has 136 MB
 _WINDOW: Final = 27  # 128 MiB, as in the decompression of packages
 _EXTRA: Final = "device"
+_COMPRESSED_CODE = "it is compressed"
 
 Begin: TypeAlias = Callable[[bytes, int], bytes]
 """Takes compressed bytes and returns the first of them decompressed, as many as are asked for."""
@@ -95,7 +96,7 @@ def _find_package() -> Begin:
     try:
         library: Any = import_module("zstandard")
     except ImportError:
-        raise NotInstalled("Zstandard cannot be read here", _EXTRA) from None
+        raise NotInstalled(_COMPRESSED_CODE, _EXTRA) from None
     decompressor = library.ZstdDecompressor(max_window_size=1 << _WINDOW)
 
     def begin(packed: bytes, length: int) -> bytes:
@@ -112,7 +113,7 @@ def _find_lz4() -> Begin:
     try:
         library: Any = import_module("lz4.block")
     except ImportError:
-        raise NotInstalled("LZ4 cannot be read here", _EXTRA) from None
+        raise NotInstalled(_COMPRESSED_CODE, _EXTRA) from None
 
     def begin(packed: bytes, length: int) -> bytes:
         try:
