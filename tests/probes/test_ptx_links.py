@@ -128,6 +128,11 @@ def test_the_kernel_of_a_line_is_the_last_that_begins_before_it() -> None:
     assert find_kernel(KERNELS, 99) == "_Z3two"
 
 
+def test_the_kernel_is_found_in_a_time_that_grows_with_the_text_alone() -> None:
+    hostile = b".func (\n" * 200_000  # took minutes
+    assert find_kernel(hostile + KERNELS, 200_007) == "_Z3onev"
+
+
 class Answering(HostPlace):
     """A place whose probes answer as they are told to, in turn."""
 
@@ -218,6 +223,19 @@ def test_a_process_that_lies_about_its_work_is_blamed_for_the_first_text(current
     crash = answer(Ending.CRASHED, "SIGSEGV", links=rows, current=current)
     (found,) = link(Answering(FOUND, crash), text()).links
     assert (found.target, found.lack) == ("sm_90", "nvJitLink crashes: SIGSEGV")
+
+
+def test_a_text_is_told_by_any_number_that_names_it() -> None:
+    row = {"text": 0.0, "target": "sm_90", "head": head(90).hex()}
+    (found,) = link(Answering(FOUND, answer(links=[row])), text()).links
+    assert found.assembled
+
+
+def test_texts_that_are_not_answered_for_are_untried() -> None:
+    """A library that runs in the probe's own process may have written its end."""
+    found = link(Answering(FOUND, answer(links=done((0, 90)))), text(b"first"), text(b"second"))
+    assert [each.text.content for each in found.links] == [b"first"]
+    assert [each.content for each in found.untried] == [b"second"]
 
 
 def test_a_library_that_crashes_at_its_start_links_nothing() -> None:

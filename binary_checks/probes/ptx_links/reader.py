@@ -34,7 +34,7 @@ _UNDEFINED = "Undefined reference"
 # What it finds only when it links: a kernel that asks for more than such a GPU has.
 _TOO_MUCH = re.compile(r"^error\s*: (?P<message>Entry function .+)$", re.MULTILINE)
 _EXTERN = re.compile(rb"\.extern\s+\.(?:func|global|const)\b")
-_DECLARED = re.compile(rb"\.(?:entry|func)\b(?:\s*\([^)]*\))?\s*([A-Za-z_$%][\w$]*)")
+_DECLARED = re.compile(rb"\.(?:entry|func)\b(?:\s*\([^()]{0,1000}\))?\s*([A-Za-z_$%][\w$]*)")
 
 
 @gathers(PtxLinkReport)
@@ -119,10 +119,12 @@ class _Bench:
                 break
             rows = [task.as_row() for task in left]
             result = _run(self.place, {"library": self.library, "texts": rows})
-            links += _read_links(result, left)
+            read = list(_read_links(result, left))
+            links += read
             step = read_step("nvJitLink", result, self.place)
             if step.outcome is Ending.OK:
-                return links, []
+                answered = {id(each.text) for each in read}
+                return links, [task for task in left if id(task.text) not in answered]
             index, target = _find_culprit(result, left)
             lack = f"nvJitLink {describe_end(step)}"
             links.append(PtxLink(text=left[index].text, target=target, lack=lack))
@@ -143,7 +145,7 @@ def _read_links(result: ProbeAnswer, tasks: Sequence[_Task]) -> Iterator[PtxLink
     rows = result.answer.get("links")
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and row.get("text") in range(len(tasks)):
-            yield read_link(tasks[row["text"]].text, row)
+            yield read_link(tasks[int(row["text"])].text, row)
 
 
 def read_link(text: PtxText, row: Mapping[str, Any]) -> PtxLink:
