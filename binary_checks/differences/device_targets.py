@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
+from binary_checks.knowledge.device_reach import runs_on
 from binary_checks.model import (
     DeviceFile,
     DeviceKind,
     DeviceLinking,
+    DeviceTarget,
     ElfFile,
     PeFile,
     StaticArchive,
 )
 from binary_checks.model.compared_builds import Change, Severity
-
-_PTX = DeviceKind.PTX.value
-_NUMBER = re.compile(r"sm_(\d+)(\d)([af]?)")
-_GENERIC = {
-    "gfx9-generic": r"gfx90(?:[02469]|c)",
-    "gfx9-4-generic": r"gfx94[0-2]|gfx950",
-    "gfx10-1-generic": r"gfx101\d",
-    "gfx10-3-generic": r"gfx103\d",
-    "gfx11-generic": r"gfx11\d\d",
-    "gfx12-generic": r"gfx120\d",
-    "gfx12-5-generic": r"gfx125\d",
-}
-"""On which GPUs AMD's generic targets run (LLVM's AMDGPUUsage, "Generic Processors")."""
 
 
 @difference
@@ -54,78 +42,43 @@ def gpu_architectures(
         yield Change(severity=Severity.INFO, sentence=f"has {said}", together=f"have {said}")
 
 
-_Target = tuple[str, str]
-
-
-def _tell(breaks: set[_Target]) -> str:
-    gpus = {each for each in breaks if each[0] != _PTX or each[1][-1:] in ("a", "f")}
-    return f"nothing runs on {_list(gpus)}" if gpus else "nothing runs on later GPUs"
-
-
-def _targets(item: ElfFile | PeFile | StaticArchive | DeviceFile) -> set[_Target]:
+def _targets(item: ElfFile | PeFile | StaticArchive | DeviceFile) -> set[DeviceTarget]:
     known = (DeviceKind.SASS, DeviceKind.PTX, DeviceKind.AMDGPU)
     return {
-        (code.kind.value, code.architecture.rstrip("?"))
+        DeviceTarget(kind=code.kind, architecture=code.architecture.rstrip("?"))
         for code in item.device_code
         if code.kind in known and code.architecture and code.linking is not DeviceLinking.UNUSABLE
     }
 
 
-def _is_served(lost: _Target, after: set[_Target], gained: set[_Target]) -> bool:
+def _is_served(lost: DeviceTarget, after: set[DeviceTarget], gained: set[DeviceTarget]) -> bool:
     """Whether something that is still there runs where it ran."""
-    kind, architecture = lost
-    if kind == DeviceKind.AMDGPU.value:
-        return any(_runs_on(other, architecture) for _, other in after)
-    gpu = _NUMBER.fullmatch(architecture)
-    if gpu is None:
-        return False
-    if kind == _PTX and not gpu[3]:
-        if any(ptx and _runs_later(other, gpu) for ptx, other in _numbered(after)):
-            return True
-        newer = any(not ptx and int(each[1]) > int(gpu[1]) for ptx, each in _numbered(gained))
-        return newer and any(_runs_within(each, gpu) for _, each in _numbered(after))
-    return any(
-        _runs_within(other, gpu) or (ptx and _runs_later(other, gpu))
-        for ptx, other in _numbered(after)
-    )
+    serving = [each for each in after if runs_on(each, lost.architecture)]
+    if not _is_for_later(lost) or any(map(_is_for_later, serving)):
+        return bool(serving)
+    return bool(serving) and any(_is_of_later_major(each, lost) for each in gained)
 
 
-def _numbered(targets: set[_Target]) -> Iterator[tuple[bool, re.Match[str]]]:
-    """Those of NVIDIA, and whether each is PTX."""
-    for kind, architecture in targets:
-        found = _NUMBER.fullmatch(architecture)
-        if found is not None:
-            yield kind == _PTX, found
+def _is_for_later(target: DeviceTarget) -> bool:
+    """Whether it is PTX without a suffix, which also runs on all later GPUs."""
+    return target.kind is DeviceKind.PTX and target.architecture[-1:] not in ("a", "f")
 
 
-def _runs_later(code: re.Match[str], gpu: re.Match[str]) -> bool:
-    """Whether it is PTX's way: on its own GPU and all later ones, where it has no suffix."""
-    return not code[3] and _number(code) <= _number(gpu)
+def _is_of_later_major(code: DeviceTarget, ptx: DeviceTarget) -> bool:
+    """Whether machine code is for a GPU on which, of the PTX's own, nothing but PTX would run."""
+    compiled = DeviceTarget(kind=DeviceKind.SASS, architecture=ptx.architecture)
+    gpu = code.architecture
+    return code.kind is DeviceKind.SASS and runs_on(ptx, gpu) and not runs_on(compiled, gpu)
 
 
-def _runs_within(code: re.Match[str], gpu: re.Match[str]) -> bool:
-    """Whether machine code runs there: on its major version's GPUs from its own on.
-
-    That of a family (``sm_100f``) does too, that of ``sm_90a`` on this one alone.
-    """
-    if code[3] == "a":
-        return _number(code) == _number(gpu)
-    return code[1] == gpu[1] and int(code[2]) <= int(gpu[2])
+def _tell(breaks: set[DeviceTarget]) -> str:
+    gpus = {each for each in breaks if not _is_for_later(each)}
+    return f"nothing runs on {_list(gpus)}" if gpus else "nothing runs on later GPUs"
 
 
-def _number(match: re.Match[str]) -> tuple[int, int]:
-    return int(match[1]), int(match[2])
-
-
-def _runs_on(other: str, lost: str) -> bool:
-    """Whether AMD's code runs where other code did: it is for the family, or for any setting."""
-    name, gpu = other.partition(":")[0], lost.partition(":")[0]
-    return other == gpu or re.fullmatch(_GENERIC.get(name, "(?!)"), gpu) is not None
-
-
-def _list(targets: set[_Target]) -> str:
+def _list(targets: set[DeviceTarget]) -> str:
     names = {
-        f"PTX for {architecture}" if kind == _PTX else architecture
-        for kind, architecture in targets
+        f"PTX for {each.architecture}" if each.kind is DeviceKind.PTX else each.architecture
+        for each in targets
     }
     return ", ".join(sorted(names, key=lambda name: (name.startswith("PTX"), len(name), name)))

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-_SUFFIXES = ("a", "f")
+from binary_checks.knowledge.device_reach import runs_on
+from binary_checks.model import DeviceKind, DeviceTarget
+
 _RECENT: Final = tuple(f"sm_{n}" for n in (75, 80, 86, 89, 90, 100, 103, 107, 110, 120, 121))
 """What CUDA 13.5 knows: by it the time is estimated before anything has been asked."""
 
@@ -21,16 +23,14 @@ class PtxSize(NamedTuple):
 def find_reachable(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
     """Find which of the known targets PTX for that architecture may be compiled for, in order.
 
-    Plain PTX goes upward; that with the suffix ``a`` to that one GPU, with ``f`` to its family:
-    the GPUs of the same major version from its own on.
+    PTX with the suffix ``a`` is compiled under its own name alone, all other without a suffix.
     """
-    own, suffix = _number(architecture), architecture[-1:]
     numbers = sorted(set(map(_number, known)))
-    if suffix == "a":
-        return (architecture,) if own in numbers else ()
-    if suffix == "f":
-        numbers = [number for number in numbers if number // 10 == own // 10]
-    return tuple(f"sm_{number}" for number in numbers if number >= own > 0)
+    if architecture.endswith("a"):
+        return (architecture,) if _number(architecture) in numbers else ()
+    text = DeviceTarget(kind=DeviceKind.PTX, architecture=architecture)
+    names = (f"sm_{number}" for number in numbers)
+    return tuple(name for name in names if runs_on(text, name))
 
 
 def choose_targets(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
