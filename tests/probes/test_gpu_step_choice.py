@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.errors import ProfileError
+from binary_checks.errors import GatherError, ProfileError
+from binary_checks.model.places import ProbeAnswer
 from binary_checks.places.running import run_probe
 from binary_checks.probes.gpu_torch.stepping import GpuStep, choose_steps, read_steps
 
@@ -28,6 +29,24 @@ def test_a_step_is_left_out_by_its_name(listed: tuple[GpuStep, ...]) -> None:
     assert names(listed) - names(choose_steps(listed, ("magma",), thorough=True)) == {"magma"}
     with pytest.raises(ProfileError, match="leave_out: no step 'magna'"):
         choose_steps(listed, ("magna",), thorough=False)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [5],
+        [{"name": "svd", "bound": 1e12}],
+        [{"name": "svd", "bound": float("nan")}],
+        [{"name": "svd", "bound": "60"}],
+        [{"name": [], "bound": 60}],
+        [{"name": "svd", "bound": 60, "more": 1}],
+    ],
+)
+def test_a_list_that_is_not_the_scripts_is_no_list(steps: list[object]) -> None:
+    """A file of the package that starts with the interpreter may answer in its place."""
+    with pytest.raises(GatherError, match="cannot be listed: the answer is not the script's"):
+        read_steps(ProbeAnswer(answer={"steps": steps}))
 
 
 def test_the_default_steps_take_a_minute_on_a_healthy_gpu(listed: tuple[GpuStep, ...]) -> None:

@@ -227,10 +227,11 @@ def test_a_driver_older_than_the_runtime_has_nothing_done(
 def test_a_figure_that_is_no_number_is_no_result(environment: FilledPlace, stand_in: Any) -> None:
     stand_in(
         list=listed("svd"),
-        svd='{"state": "finished", "measured": {"float32": "0", "float64": NaN, "float16": null}}',
+        svd='{"state": "finished", "measured": {"float32": "0", "float64": NaN, "float16": null, '
+        f'"bfloat16": {"9" * 400}}}}}',
     )
     measured = use_gpu(environment, environment.wheel, torch_work(), BUILD).measurements
-    assert len(measured) == 3
+    assert len(measured) == 4
     assert all(math.isnan(each.value) for each in measured)
 
 

@@ -195,8 +195,15 @@ def _read_measurements(rows: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Me
     for step, answer in rows:
         measured = answer.get("measured")
         for name, value in measured.items() if isinstance(measured, dict) else ():
-            figure = float(value) if isinstance(value, (int, float)) else math.nan
-            yield Measurement(step=step, name=str(name), value=figure)
+            yield Measurement(step=step, name=str(name), value=_read_figure(value))
+
+
+def _read_figure(value: object) -> float:
+    """Read a number: NaN where it is none, or an integer larger than any."""
+    try:
+        return float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:
+        return math.nan
 
 
 def _find_runtime(versions: tuple[LibraryVersions, ...]) -> str:

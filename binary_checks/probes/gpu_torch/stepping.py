@@ -19,6 +19,7 @@ FIRST = "first_kernel"
 IMPORT = "import torch"
 END = "end"  # the stage of a process that has taken its steps
 _LEAVING = 30.0  # seconds for an interpreter's own end, with all that a device holds
+_LONGEST = 3600  # seconds that a step may ask for
 _HANGS = 2  # so many steps hang before it is the GPU
 
 Run = Callable[[Mapping[str, object], Mapping[str, float]], ProbeAnswer]
@@ -39,10 +40,19 @@ class GpuStep:
 def read_steps(result: ProbeAnswer) -> tuple[GpuStep, ...]:
     """Read what the script lists. Raises GatherError where it lists nothing."""
     try:
-        return tuple(GpuStep(**row) for row in result.answer["steps"])
+        steps = tuple(GpuStep(**row) for row in result.answer["steps"])
     except (KeyError, TypeError):
+        steps = ()
+    if not steps or not all(map(_is_sound, steps)):
         lack = result.detail or "the answer is not the script's"
-        raise GatherError(f"the steps on a GPU cannot be listed: {lack}") from None
+        raise GatherError(f"the steps on a GPU cannot be listed: {lack}")
+    return steps
+
+
+def _is_sound(step: GpuStep) -> bool:
+    """Whether it may be the script's: a file that starts with the interpreter may answer for it."""
+    numbers = isinstance(step.bound, (int, float)) and isinstance(step.expected, (int, float))
+    return isinstance(step.name, str) and numbers and 0 < step.bound <= _LONGEST
 
 
 def choose_steps(

@@ -147,7 +147,8 @@ def compile_for(nvrtc: Any, target: str) -> dict[str, str]:
 
 def name_error(nvrtc: Any, status: int) -> str:
     """Name it as NVRTC does: "NVRTC_ERROR_COMPILATION"."""
-    return (nvrtc.nvrtcGetErrorString(status) or b"error %d" % status).decode("utf-8", "replace")
+    name = nvrtc.nvrtcGetErrorString(status) or b"error %d" % status
+    return str(name[:100].decode("utf-8", "replace"))
 
 
 def read_log(nvrtc: Any, program: Any) -> str:
