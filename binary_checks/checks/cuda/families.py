@@ -49,19 +49,19 @@ def family_member_missing(
 
     No loader looks for such a library: libcudnn.so.9 opens libcudnn_graph.so.9, and that one
     libcudnn_engines_precompiled.so.9; libnvrtc.so.13 opens libnvrtc-builtins.so.13.2, in no other
-    version. Judged are the libraries that the package ships, and those that it needs of the
-    packages given beside it; what each version opens, its own strings tell. Needs by name,
-    as cuBLAS has of cuBLASLt, are told by missing-library; plugins that users choose (of NCCL,
-    NVSHMEM and cuFile) may be absent. What cuFFT, cuSPARSE and cuBLASLt open to compile code at run
-    time (nvJitLink, NVRTC) is a warning.
+    version. The check judges the libraries that the package ships and those that it needs from
+    the packages given with ``--binary-with``; the strings in a library show which others its
+    version opens. missing-library reports libraries that are needed by name, as cuBLAS needs
+    cuBLASLt. Plugins that users choose (of NCCL, NVSHMEM and cuFile) may be absent. A library that
+    cuFFT, cuSPARSE or cuBLASLt opens to compile code at run time (nvJitLink, NVRTC) is a warning.
 
     Why: the import succeeds, and on a GPU the first convolution ends with
     CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED, the first compilation with "failed to open
     libnvrtc-builtins.so.13.2" (pytorch issue 167602).
     Fix: ship all libraries of one version of the family, under their own names and in one folder,
     or require the wheel that has them.
-    Level: what every user calls fails. What few call is a warning, and so is cuDNN's entrance
-    alone, which a package may ship for users who have installed the rest.
+    Level: functions that every user calls fail. Those that few call are a warning, and so is
+    libcudnn.so.9 alone, which a package may ship for users who have installed the rest.
     """
     layout = _Layout(linkage=linkage, package=package, target=target)
     openers = list(_find_openers(layout, beside))
@@ -70,7 +70,7 @@ def family_member_missing(
     )
     unknown = [name for name in unknown if must_be_whole(name)]
     if not (openers or unknown or package.unread or package.malformed):
-        raise NotApplicable("no library in it or given beside it opens others of its family")
+        raise NotApplicable("no library in it or in the packages given opens others of its family")
     yield from find_unloaded(linkage, package)
     if unknown:
         yield NotInspected(

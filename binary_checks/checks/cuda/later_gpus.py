@@ -23,8 +23,8 @@ def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Find
     that has nvJitLink (``nvidia-nvjitlink``) where the package requires none. Anything that this
     nvJitLink does not know is not a problem.
 
-    Why: PTX is what a package has for GPUs that come after it. The driver compiles it there for the
-    first time, with the same assembler, and what that refuses fails on the user's machine only.
+    Why: PTX is all that a package has for later GPUs. The driver compiles it there for the first
+    time, with the same assembler, and PTX that it refuses fails only on the user's machine.
 
     Fix: rewrite the inline assembly that the message names, or what the compiler made of it; do not
     ship PTX of instructions that later GPUs lack.

@@ -51,10 +51,10 @@ def device_code_of_other_cuda(
     object. They are compared with the version label, the name, the files that the build generated,
     the requirements and the libraries that the object needs, or with the version in the object's
     own name (``libdemo_cuda118.so``). A minor version counts against labels and generated files
-    alone. An object fails where none of its code fits; code of several toolkits, as
-    a vendor's static archive brings it, is noted. NVIDIA's own libraries are not judged, nor are
-    loose cubins. Where the sources contradict each other, which cuda-versions-differ reports, the
-    version that most of them state counts.
+    alone. An object fails where none of its code fits; code of several toolkits, such as that of a
+    vendor's static archive, is noted. NVIDIA's own libraries are not judged, nor are loose cubins.
+    Where the sources contradict each other, the version that most of them state counts;
+    cuda-versions-differ reports the others.
 
     Why: the build found another toolkit than the one it was named after. Its code needs the drivers
     of that one, and users who chose the package for an older driver cannot run it.
@@ -166,8 +166,8 @@ def ptx_needs_newer_driver(
     """PTX of a package is too new for the drivers that are to run it.
 
     A driver compiles no PTX of a newer toolkit than its own, although it runs machine code of
-    every toolkit of its major version: PTX 9.1, as CUDA 13.1 writes it, needs driver 590.44.01, a
-    build for CUDA 13 only 580. The note says from which driver on PTX and machine code are used.
+    every toolkit of its major version: PTX 9.1, as CUDA 13.1 writes it, needs driver 590.44.01,
+    machine code of CUDA 13 only 580. A note names the oldest driver for PTX and for machine code.
     The option ``driver`` is the oldest driver that the project promises ("580.65.06"): newer PTX is
     a problem then. Without it, only containers that hold nothing but such PTX are, as a warning.
 

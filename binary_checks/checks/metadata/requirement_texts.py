@@ -136,12 +136,11 @@ def requirement_without_wheel(package: WheelLike, required: RequiredWheels) -> I
 
 @check
 def excluded_version_given(given: GivenVersions) -> Iterator[Finding]:
-    """A package given beside it has a version that a requirement excludes.
+    """A package given with --binary-with has a version that a requirement excludes.
 
-    Judged is what was given with ``--binary-with``: for each required distribution, directly or by
-    another one that was given, one of the versions given must fit all that is asked of it. Extras
-    and markers count as they do for the package's own Python and system; what nothing requires, and
-    what was made for another system, may lie in the same folder.
+    For each distribution that the package or a given one requires, one of the given versions must
+    satisfy every requirement. Extras and markers are evaluated for the package's own Python and
+    system. The folder may also hold packages that nothing requires, or for other systems.
 
     Why: no installer puts the two together: the set that was tested is not the set that users get,
     and libraries of another version lack functions or behave otherwise.

@@ -17,7 +17,7 @@ from binary_checks.model.device_details import (
 from binary_checks.reports.summary.gpu_tables import architecture_order, write_table
 
 _MOST_KERNELS = 12  # of a library, in its table
-_LONGEST_NAME = 100  # letters, in a table
+_LONGEST_NAME = 58  # letters, so that the table has 120 columns
 _HEADINGS = ("architecture", "registers", "stack", "spilled", "shared", "bytes", "kernel")
 
 
@@ -26,7 +26,7 @@ def write_insides(package: Package, details: DeviceDetails) -> Iterator[str]:
     systems = [claim.system for claim in package.claims.systems]
     for item in details.objects:
         yield ""
-        yield f"inside the device code of {item.path}:"
+        yield f"inside the device code of {package.layout.shorten(item.path)}:"
         yield from _say_cubins(item.cubins, systems)
         yield from _say_ptx(item.ptx, systems)
         yield from _say_unread(item)
@@ -99,7 +99,7 @@ def _say_kernels(kernels: tuple[DeviceKernel, ...]) -> Iterator[str]:
     count = sum(each.count for each in kernels)
     spilling = sum(each.count for each in kernels if each.spill_stores or each.spill_loads)
     unknown = sum(each.count for each in kernels if each.spill_stores is None)
-    doubt = f"; of {unknown:,} their toolkit does not say whether" if unknown else ""
+    doubt = f"; for {unknown:,} their toolkit does not record it" if unknown else ""
     yield f"  {count:,} kernels of {len(by_name):,} names; {spilling:,} spill registers{doubt}"
     largest = sorted(by_name.values(), key=_demand, reverse=True)[:_MOST_KERNELS]
     yield from write_table([_HEADINGS, *map(_row, largest)], left=(0, 6))

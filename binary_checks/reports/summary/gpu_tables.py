@@ -40,11 +40,12 @@ def write_gpu_code(package: Package) -> Iterator[str]:
     carriers = [item for item in package.objects if isinstance(item, _WithDeviceCode)]
     yield from _write_tables([item for item in carriers if item.device_code], package)
     for item in carriers:
+        path = package.layout.shorten(item.path)
         for group in item.device_containers:
             if group.reason:
-                yield f"device code in doubt: {item.path}: {_name(group)}: {group.reason}"
+                yield f"device code in doubt: {path}: {_name(group)}: {group.reason}"
         for fault in item.device_faults:
-            yield f"damaged device code: {item.path}: at byte {fault.offset:#x}: {fault.reason}"
+            yield f"damaged device code: {path}: at byte {fault.offset:#x}: {fault.reason}"
 
 
 def list_architectures(package: Package) -> Iterator[str]:
@@ -61,7 +62,7 @@ def _write_tables(carriers: list[_WithDeviceCode], package: Package) -> Iterator
     """A table for each library, the largest first, and one for all where there are several."""
     for item in sorted(carriers, key=lambda item: (-_bytes_of(item.device_code), item.path)):
         yield ""
-        yield _title(item.path, item.device_code, item.size)
+        yield _title(package.layout.shorten(item.path), item.device_code, item.size)
         yield from _write_table(_rows(item.device_code, item.device_containers))
     if len(carriers) > 1:
         codes = _add_up(item.device_code for item in carriers)
