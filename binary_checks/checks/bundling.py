@@ -38,7 +38,7 @@ def forbidden_bundled_library(
     Fix: exclude it from bundling (``auditwheel repair --exclude``), and build on an older system.
     Level: a second libc crashes the process, and another driver fails at its first call. Only a
     warning in a folder, which may be that system; a file alone is bundled with nothing. A loader
-    under a name that a repair tool made up is one, too: it takes no part.
+    that a repair tool renamed is a warning too, as the system's own is loaded before it.
     """
     partial = package.claims.partial
     if library.kind is not Kind.SHARED or _is_stub(library):

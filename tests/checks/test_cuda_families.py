@@ -225,7 +225,10 @@ def test_names_of_windows_are_known_in_any_case() -> None:
 def test_strings_that_were_not_all_searched_are_said() -> None:
     part = library("demo/libnvrtc.so.13", opened=OpenedNames(unread="9 bytes were not searched"))
     assert judge(part) == [
-        NotInspected(path=part.path, sentence="what it opens: 9 bytes were not searched")
+        NotInspected(
+            path=part.path,
+            sentence="the libraries that it opens are unknown: 9 bytes were not searched",
+        )
     ]
     names = OpenedNames(names=("libnvrtc-builtins.so.13.2",), unread="9 bytes were not searched")
     found = library("demo/libnvrtc.so.13", opened=names)

@@ -72,7 +72,7 @@ def test_relocatable_code_that_was_never_linked_is_no_code() -> None:
     found = (DeviceContainers(targets=targets("sm_90"), count=2, linking=DeviceLinking.UNUSABLE),)
     package = wheel(objects=(elf_file(PATH, device_containers=found),))
     assert sentences(missing_gpu_architecture(package, expected=("sm_90",))) == [
-        "has relocatable code in 2 of 2 containers, first at offset 0, that was never linked: no "
+        "has relocatable code in 2 of 2 containers, first at offset 0 that was never linked: no "
         "GPU runs it; link it with nvcc -dlink"
     ]
 

@@ -125,11 +125,11 @@ def test_a_device_that_cannot_be_used_is_a_gap_and_expected_of_no_package() -> N
 
 def test_gpu_left_out_fires_on_devices_that_are_announced_and_not_there() -> None:
     found = measured("every_device", devices=1, devices_announced=2)
-    said = "it announces 2 GPUs, and the driver gives it 1"
+    said = "it announces 2 GPUs, but CUDA gives it 1"
     assert list(gpu_left_out(found)) == [said]
     part = replace(H200, name="NVIDIA H200 MIG 1g.18gb")
     divided = replace(found, host=replace(HOST, devices=(part,)))
-    note = Note(sentence=f"{said}: parts of GPUs (MIG) are counted otherwise")
+    note = Note(sentence=f"{said}: parts of GPUs (MIG) are counted differently")
     assert list(gpu_left_out(divided)) == [note]
 
 
@@ -174,7 +174,7 @@ def test_memory_that_others_share_is_a_gap_unless_the_package_itself_keeps_some(
     busy = measured("memory", bytes_kept=0, bytes_returned=0, bytes_drifted=GIB)
     unified = measured("memory", bytes_kept=0, bytes_returned=0, integrated=1)
     lost = "it returns only 0 bytes of 1 GiB to the driver, but"
-    others = f"other processes use the device: {GIB:.0f} bytes came or went meanwhile"
+    others = f"other processes use the device: {GIB:.0f} bytes were taken or returned meanwhile"
     assert list(gpu_memory_kept(busy)) == [NotInspected(sentence=f"{lost} {others}")]
     assert list(gpu_memory_kept(unified)) == [
         NotInspected(sentence=f"{lost} the GPU shares its memory with all programs of the host")
@@ -192,7 +192,7 @@ def test_gpu_result_differs_fires_beyond_the_bound_of_its_dtype() -> None:
     assert list(gpu_result_differs(wrong)) == [
         Note(sentence="float16: 2e-03 in matmul, where 0.005 is allowed"),
         "matmul in float32 differs from the CPU's result by a relative error above 0.0001",
-        "matmul in float64 gives infinity or no number, unlike the CPU",
+        "matmul in float64 gives infinity or NaN, unlike the CPU",
     ]
 
 
@@ -201,7 +201,7 @@ def test_gpu_result_differs_fires_on_gradients_and_variants_of_a_dtype() -> None
     assert list(gpu_result_differs(wrong)) == [
         Note(sentence="float32: 1e-06 in svd, where 0.0001 is allowed"),
         "svd in float32 gradients differs from the CPU's result by a relative error above 0.0001",
-        "svd in float16 gives infinity or no number, unlike the CPU",
+        "svd in float16 gives infinity or NaN, unlike the CPU",
     ]
 
 
@@ -321,7 +321,7 @@ def test_gpu_libraries_disagree_is_quiet_when_they_agree() -> None:
 @pytest.mark.parametrize("name", ["versions", "the question for its build"])
 def test_versions_that_a_process_died_of_are_a_gap(name: str) -> None:
     dead = report(Step(name=name, outcome=Ending.HUNG, detail="300 s"))
-    gap = NotInspected(sentence="the process that was asked for them failed")
+    gap = NotInspected(sentence="the process that reports them failed")
     assert list(gpu_libraries_disagree(dead, wheel(), NOTHING)) == [gap]
 
 

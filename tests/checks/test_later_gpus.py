@@ -82,8 +82,7 @@ def test_ptx_that_cannot_be_read_is_not_inspected() -> None:
 def test_ptx_beyond_the_budget_is_not_inspected() -> None:
     assert [*ptx_assembly_fails(report(), PtxTexts(found=2, size=90_000_000))] == [
         NotInspected(
-            sentence="none of 2 PTX texts (90.0 MB) is small enough; [probes.ptx] bytes says how "
-            "much is linked"
+            sentence="none of 2 PTX texts (90.0 MB) is small enough; raise bytes in [probes.ptx]"
         )
     ]
 

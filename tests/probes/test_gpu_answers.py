@@ -163,7 +163,7 @@ def test_each_figure_that_is_off_is_told(tell: Any, profile_: str, step: str, fi
     lines = {
         "seconds": "first-kernel-late: {}: the first kernel took more than 20 s after the import",
         "devices": "gpu-left-out: {}: it works on 9 of 1 GPUs",
-        "devices announced": "gpu-left-out: {}: it announces 9 GPUs, and the driver gives it 1",
+        "devices announced": "gpu-left-out: {}: it announces 9 GPUs, but CUDA gives it 1",
         "bytes kept": "gpu-memory-kept: {}: keeps 9 bytes after the last tensor is gone and "
         "the cache is emptied",
         "bytes returned": "gpu-memory-kept: {}: returns only 9 bytes of 1 GiB to the driver",

@@ -238,7 +238,9 @@ def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path) -> None:
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\necho 'cc: cannot find ld' >&2\nexit 1\n")
     compiler.chmod(0o755)
-    with pytest.raises(Unavailable, match="makes no stub of NVIDIA's driver: cc: cannot find ld"):
+    with pytest.raises(
+        Unavailable, match="cannot compile the stub of NVIDIA's driver: cc: cannot find ld"
+    ):
         reader._compile(compiler, "")
 
 

@@ -42,8 +42,8 @@ def missing_gpu_architecture(
     where a file does not record the suffix it gets the benefit of the doubt. Not judged are
     containers without NVIDIA code that a driver accepts, loose cubins, and files whose path matches
     a glob of ``exempt``: FlashAttention's kernels are built for fewer on purpose. Of relocatable
-    code (``-rdc=true``) counts the container that was linked, for its own architectures and for
-    those that the driver can link: every source file has machine code or PTX for them.
+    code (``-rdc=true``) the linked container counts, for its own architectures and for those that
+    the driver can link, as every source file has machine code or PTX for them.
 
     Why: on such a GPU the code of that one source file fails with "no kernel image is available for
     execution on the device", while the rest of the package works.
@@ -59,7 +59,7 @@ def missing_gpu_architecture(
         if forgotten := [group for group in groups if is_never_linked(group)]:
             yield Problem(
                 path=item.path,
-                sentence=f"has relocatable code in {share_of(forgotten, groups)}, that was never "
+                sentence=f"has relocatable code in {share_of(forgotten, groups)} that was never "
                 "linked: no GPU runs it; link it with nvcc -dlink",
             )
         for name in dict.fromkeys(expected):
@@ -174,8 +174,9 @@ def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Fi
     """GPU code of a file does not decompress, or is not what its container says.
 
     Every cubin and every text of PTX for NVIDIA's GPUs is decompressed, to no more than its head
-    claims, and its own tables are read. That takes the extra ``binary-checks[device]``; without it
-    compressed code is not inspected. ``binary-checks inspect --device-details`` lists what is read.
+    claims, and its own tables are read. This requires the extra ``binary-checks[device]``; without
+    it compressed code is not inspected. ``binary-checks inspect --device-details`` lists the
+    contents.
 
     Why: the container's heads may be sound while the code behind them is truncated or overwritten.
     The driver decompresses it when the first kernel of that source file is launched, and fails.

@@ -50,11 +50,11 @@ def driver_library_needed(
 ) -> Iterator[Finding]:
     """Importing the package loads a library of the NVIDIA driver.
 
-    Every extension module may be imported, and what the package's own code opens by its path while
-    it is imported counts too (ctypes, ``torch.ops.load_library``, ``spec_from_file_location``, also
-    in functions that are called there); ``opened_at_import`` lists, as globs, those that it opens
-    in ways that are not recognised. What it opens later, under a condition, or where it catches the
-    failure and goes on, and libraries that nothing needs by name, may need the driver: this is
+    Every extension module may be imported, and libraries that the package's own code opens by path
+    while it is imported count too (ctypes, ``torch.ops.load_library``, ``spec_from_file_location``,
+    also in functions that are called there); ``opened_at_import`` lists, as globs, those that it
+    opens in ways that are not recognised. Libraries that it opens later, under a condition, or
+    catching the failure, and libraries that nothing needs by name, may need the driver: this is
     noted.
 
     Why: without a driver, as on CPU-only machines, on build hosts and in containers started without
@@ -169,10 +169,10 @@ def driver_library_in_layout(
 
     It may be a stub for linking, or the driver of the build machine, in the package itself or in
     one given with it. A file that nothing needs counts too, whatever a repair tool made of its
-    name: code opens the driver by its name. A stub is told by its content: exports of the driver's
-    alone, of some hundred bytes each, and nothing to open the user's driver with. One for linkers,
-    ``stubs/libcuda.so``, is noted, unless code opens it or an object that opens ``libcuda.so``
-    searches its folder.
+    name: code opens the driver by its name. A stub is recognised by its content: it exports
+    nothing but the driver's functions, of some hundred bytes each, and cannot open the user's
+    driver. One for linkers, ``stubs/libcuda.so``, is noted, unless code opens it or an object that
+    opens ``libcuda.so`` searches its folder.
 
     Why: a stub fails every call; a driver that does not match the user's kernel module fails the
     first one (``CUDA_ERROR_SYSTEM_DRIVER_MISMATCH``).

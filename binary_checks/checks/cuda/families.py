@@ -47,7 +47,7 @@ def family_member_missing(
 ) -> Iterator[Finding]:
     """A library of NVIDIA opens another one of its family at run time, and nothing provides it.
 
-    No loader looks for such a library: libcudnn.so.9 opens libcudnn_graph.so.9, and that one
+    No loader looks for such a library: libcudnn.so.9 opens libcudnn_graph.so.9, which opens
     libcudnn_engines_precompiled.so.9; libnvrtc.so.13 opens libnvrtc-builtins.so.13.2, in no other
     version. The check judges the libraries that the package ships and those that it needs from
     the packages given with ``--binary-with``; the strings in a library show which others its
@@ -139,7 +139,10 @@ class _Layout:
         whole = any(member.fatal for member in row.members)
         found = any(member.fatal for member, _ in members) or is_whole(row, self.linkage.names)
         if unread and whole and not found:
-            yield NotInspected(path=path, sentence=f"what {subject or 'it'} opens: {unread}")
+            yield NotInspected(
+                path=path,
+                sentence=f"the libraries that {subject or 'it'} opens are unknown: {unread}",
+            )
         lost = [
             (member, names[-1] if is_of_family(names[0], each.item.file_name) else names[0])
             for member, names in members
@@ -175,7 +178,7 @@ class _Layout:
         if named or is_of_family(name, opener.item.file_name):
             shippers = named
         found = ", ".join(sorted(shippers))
-        return found or ("what it is a part of" if self.package.claims.partial else "")
+        return found or ("the package that it is part of" if self.package.claims.partial else "")
 
     def _place(self, each: FamilyOpener) -> tuple[str, str]:
         """A file of the package to blame, and how a sentence begins that goes on "opens"."""

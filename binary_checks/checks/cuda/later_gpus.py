@@ -26,8 +26,8 @@ def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Find
     Why: PTX is all that a package has for later GPUs. The driver compiles it there for the first
     time, with the same assembler, and PTX that it refuses fails only on the user's machine.
 
-    Fix: rewrite the inline assembly that the message names, or what the compiler made of it; do not
-    ship PTX of instructions that later GPUs lack.
+    Fix: rewrite the inline assembly, or the source code, behind the line that the message names; do
+    not ship PTX with instructions that later GPUs lack.
 
     Level: on such a GPU the kernels cannot be loaded.
     """
@@ -79,8 +79,7 @@ def _tell_share(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[
         if not (sample.texts or sample.unread):
             yield NotInspected(
                 sentence=f"none of {sample.found} PTX texts ({sample.size / 1e6:.1f} MB) is small "
-                "enough; "
-                "[probes.ptx] bytes says how much is linked"
+                "enough; raise bytes in [probes.ptx]"
             )
         return
     targets = dict.fromkeys(link.target for link in report.links if link.assembled)

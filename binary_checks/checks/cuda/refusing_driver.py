@@ -1,4 +1,4 @@
-"""Faults of a CUDA build that show where NVIDIA's driver is there and refuses to start."""
+"""Faults of a CUDA build that show where NVIDIA's driver is installed and refuses to start."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def driver_refusal_fatal(report: RefusingDriverReport) -> Iterator[Finding]:
     not inspected.
 
     Why: containers often have the driver's libraries without a GPU, and drivers are updated under
-    running systems. This takes another path through the package than a missing driver.
+    running systems. A package takes another path there than without a driver.
 
-    Fix: treat every error of ``cuInit`` and of the CUDA runtime as "no GPU", and ignore what a
-    function that failed has left in its results.
+    Fix: treat every error of ``cuInit`` and of the CUDA runtime as "no GPU", and ignore the
+    results of a function that failed.
 
     Level: users cannot import or use the package on such a host.
     """
@@ -73,7 +73,7 @@ def driver_refusal_misreported(
 
     Fix: ask the driver before anything else, and report its own error.
 
-    Level: programs take the wrong way and fail, or users are told the wrong cause.
+    Level: programs take the wrong way and fail, or users learn the wrong cause.
     """
     demand_question(asked.available or asked.devices or asked.use, "available, devices, use")
     yield from _find_lacks(report)

@@ -23,8 +23,8 @@ def nvrtc_fails(report: NvrtcReport) -> Iterator[Finding]:
     code both support.
 
     Why: packages compile kernels when they are first used (fused and generated operations, cuDNN's
-    engines). A missing libnvrtc-builtins, or an NVRTC of another CUDA version, imports like a good
-    one and fails only there, on the user's GPU.
+    engines). A missing libnvrtc-builtins, or an NVRTC of another CUDA version, is not noticed at
+    import, and fails only there, on users' GPUs.
 
     Fix: require or bundle the NVRTC of the CUDA version that the package is built with, together
     with its libnvrtc-builtins, where the loader finds both.
@@ -74,7 +74,7 @@ def triton_fails(report: TritonReport) -> Iterator[Finding]:
     table. An architecture that this Triton does not know is not a problem.
 
     Why: torch.compile and packages with kernels of their own compile with Triton when they are
-    first used; a Triton without its assembler or libdevice imports like a good one.
+    first used; a Triton without its assembler or libdevice can still be imported.
 
     Fix: require the version of Triton that the package is tested with.
 
@@ -116,7 +116,7 @@ def _find_error(compilation: Compilation) -> str:
     if compilation.error:
         return compilation.error
     if not compilation.made:
-        return "what it returns is not machine code for NVIDIA's GPUs"
+        return "it returns no machine code for NVIDIA's GPUs"
     if compilation.made != compilation.target.rstrip("af"):
         return f"it returns machine code for {compilation.made}"
     return ""

@@ -65,7 +65,7 @@ def gpu_result_differs(
         if bound is None:
             yield NotInspected(sentence=f"{figure.step}: no bound for {figure.name}")
         elif not math.isfinite(figure.value):
-            yield f"{figure.step} in {figure.name} gives infinity or no number, unlike the CPU"
+            yield f"{figure.step} in {figure.name} gives infinity or NaN, unlike the CPU"
         elif figure.value > bound:
             yield (
                 f"{figure.step} in {figure.name} differs from the CPU's result by a relative "
@@ -122,7 +122,7 @@ def gpu_libraries_disagree(
         yield NotInspected(sentence=sentence)
     yield from compare_expected(report.versions, expected)
     if not report.versions and has_failed_before_steps(report):
-        yield NotInspected(sentence="the process that was asked for them failed")
+        yield NotInspected(sentence="the process that reports them failed")
         return
     if not report.versions:
         raise NotApplicable("the package loads none of NVIDIA's libraries")

@@ -31,7 +31,7 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
     those in ``leave_out``: first_kernel, memory, every_device, absent_device, library_exception,
     device_assertion, matmul, magma, svd, cudnn, convolution, autocast, cnn, rnn, attention, nccl,
     compilation. ``--binary-thorough``, or ``thorough = true`` there, adds gds, max_autotune,
-    torchvision and torchaudio; ``requires`` are then installed beside. One process runs many steps,
+    torchvision and torchaudio; ``requires`` are then installed too. One process runs many steps,
     each within its own bound in seconds, and after a failure the others go on in a new process.
     After first_kernel hangs, or any two steps, nothing more is tried.
     ``snippets`` are the profile's own steps, Python code by name, run after the import in a process
@@ -90,10 +90,10 @@ def first_kernel_late(report: GpuReport, *, seconds: float = 20.0) -> Iterator[F
 def gpu_left_out(report: GpuReport) -> Iterator[Finding]:
     """A package does not see every GPU that the driver offers.
 
-    Counted are the devices that a process may use, as CUDA's driver tells it there: of GPUs that
-    are divided (MIG) it tells one part only. A device that cannot be used, as another process has
-    it for itself, is not expected. If the package announces another number than it works on
-    (torch counts by NVML), that is a problem too, except with MIG.
+    The devices that a process may use are counted, as CUDA's driver reports them: of a divided GPU
+    (MIG), one part only. A device that cannot be used, because another process has it for itself,
+    is not expected. If the package announces another number than it works on (torch counts by
+    NVML), that is a problem too, except with MIG.
 
     Why: devices that users paid for stay idle, without an error.
 
@@ -108,8 +108,8 @@ def gpu_left_out(report: GpuReport) -> Iterator[Finding]:
     elif figure != there:
         yield f"it works on {figure:g} of {there} GPUs"
     elif announced not in (None, figure):
-        said = f"it announces {announced:g} GPUs, and the driver gives it {figure:g}"
-        parts = Note(sentence=f"{said}: parts of GPUs (MIG) are counted otherwise")
+        said = f"it announces {announced:g} GPUs, but CUDA gives it {figure:g}"
+        parts = Note(sentence=f"{said}: parts of GPUs (MIG) are counted differently")
         yield parts if any(each.is_slice for each in report.host.devices) else said
 
 
@@ -163,7 +163,7 @@ def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
     """A package keeps memory of a GPU that it no longer needs.
 
     A tensor of 1 GiB is made and dropped, and the package's cache emptied; nine tenths must return
-    to the driver, and the package must keep none. The driver tells of the whole device's memory: if
+    to the driver, and the package must keep none. The driver reports the whole device's memory: if
     other processes take or return some meanwhile, or the GPU has no memory of its own, only the
     package's own count is judged, and the rest is not inspected.
 
@@ -191,5 +191,7 @@ def _find_sharing(report: GpuReport) -> str:
         return "the GPU shares its memory with all programs of the host"
     drifted = read_figure(report, "memory", "bytes drifted") or 0
     if drifted > _CALM:
-        return f"other processes use the device: {drifted:.0f} bytes came or went meanwhile"
+        return (
+            f"other processes use the device: {drifted:.0f} bytes were taken or returned meanwhile"
+        )
     return ""

@@ -103,7 +103,7 @@ def _compile(compiler: Path, source: str) -> bytes:
             why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
         except (OSError, subprocess.TimeoutExpired) as error:
             why = str(error)
-    raise Unavailable(f"{compiler} makes no stub of NVIDIA's driver: {why}")
+    raise Unavailable(f"{compiler} cannot compile the stub of NVIDIA's driver: {why}")
 
 
 def _ask(
