@@ -25,8 +25,8 @@ from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.code_names import ImportOpenings
 from binary_checks.model.conda_packages import GivenPackages
 from binary_checks.model.description import RenderedDescription
-from binary_checks.model.device_details import DeviceDetails
 from binary_checks.model.device_toolkits import DeviceToolkits
+from binary_checks.model.device_unpacking import UnpackedDeviceCode
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.missing_kernels import KernelGaps
@@ -88,7 +88,7 @@ GATHERED = (
     LinkedLibraries,
     StatedToolkits,
     PtxTexts,
-    DeviceDetails,
+    UnpackedDeviceCode,
     DeviceToolkits,
     KernelGaps,
 )

@@ -10,9 +10,13 @@ from binary_checks.errors import (
     BinaryChecksError,
     BrokenDataError,
     MalformedError,
-    NotInstalled,
     TooLarge,
     Unavailable,
+)
+from binary_checks.gather.device_decompression import (
+    MOST_UNPACKED,
+    Refusals,
+    compare_architectures,
 )
 from binary_checks.gather.device_members import open_carriers
 from binary_checks.model import DeviceKind, DeviceTarget, Package
@@ -22,7 +26,6 @@ from binary_checks.model.device_details import (
     DeviceKernel,
     ObjectDetails,
     PtxGroup,
-    UnreadDeviceCode,
 )
 from binary_checks.model.protocols import ByteSource, Tree
 from binary_checks.objects.device.cubins import Cubin, read_cubin
@@ -32,12 +35,10 @@ from binary_checks.objects.device.walk import Rest
 from binary_checks.objects.device_listing import list_entries
 from binary_checks.objects.limits import raised, raised_by
 
-_MOST_UNPACKED: Final = 32 << 30  # bytes of one package; cuDNN's engines come to some 6 billion
 _MOST_READ: Final = 1 << 30  # bytes of their symbols and attributes; torch's come to 180 MB
 _MOST_GROUPS: Final = 1024  # of one object: targets with the toolkits or the versions of PTX
 _MOST_KERNELS: Final = 1 << 20  # of one package, each target by itself; torch has some 200,000
 _MOST_NAMES: Final = 256 << 20  # bytes of their names
-_MOST_REASONS: Final = 64  # of one object, told apart
 _READ: Final = (DeviceKind.SASS, DeviceKind.PTX)
 
 
@@ -62,7 +63,7 @@ def _read_all(package: Package, open_tree: Callable[[], Tree]) -> Iterator[Objec
     for item, source in open_carriers(package, open_tree):
         details = _Details(item.path, budget)
         if isinstance(source, Unavailable):
-            details.refuse(0, source)
+            details.refusals.add(0, source)
         else:
             details.read_all(source)
         yield details.conclude()
@@ -79,7 +80,7 @@ class _Budget:
     """How much is still read of a package."""
 
     def __init__(self) -> None:
-        self.allowance = Allowance(_MOST_UNPACKED, _MOST_READ)
+        self.allowance = Allowance(MOST_UNPACKED, _MOST_READ)
         self._kernels = raised(_MOST_KERNELS)
         self._names_left = raised(_MOST_NAMES)
         self._names: dict[str, str] = {}
@@ -108,19 +109,18 @@ class _Details:
         self._cubins: dict[tuple[DeviceTarget, str], CubinGroup] = {}
         self._ptx: dict[tuple[DeviceTarget, str], PtxGroup] = {}
         self._kernels: dict[DeviceKernel, tuple[DeviceKernel, int]] = {}
-        self._unread: dict[str, UnreadDeviceCode] = {}
+        self.refusals = Refusals()
 
     def read_all(self, source: ByteSource) -> None:
         """Read every entry; what cannot be read is taken note of."""
         for entry in list_entries(source):
             if isinstance(entry, Rest):
-                error = TooLarge(entry.reason) if entry.too_large else Unavailable(entry.reason)
-                self.refuse(entry.offset, error)
+                self.refusals.add_rest(entry)
             elif isinstance(entry, DeviceEntry) and entry.kind in _READ:
                 try:
                     self._read(entry)
                 except (BinaryChecksError, BrokenDataError) as error:
-                    self.refuse(entry.offset, error)
+                    self.refusals.add(entry.offset, error)
 
     def _read(self, entry: DeviceEntry) -> None:
         allowance = self._budget.allowance
@@ -144,9 +144,10 @@ class _Details:
         )
 
     def _add_cubin(self, entry: DeviceEntry, cubin: Cubin) -> None:
-        if entry.architecture and _number(entry.architecture) != _number(cubin.architecture):
-            reason = f"its head says {entry.architecture}, its cubin {cubin.architecture or '?'}"
-            self.refuse(entry.offset, MalformedError(reason))
+        try:
+            compare_architectures(entry, cubin.architecture)
+        except (MalformedError, Unavailable) as error:  # its kernels are told all the same
+            self.refusals.add(entry.offset, error)
         proven = cubin.architecture and not cubin.architecture.endswith("?")
         architecture = cubin.architecture if proven else entry.architecture or cubin.architecture
         target = DeviceTarget(kind=DeviceKind.SASS, architecture=architecture)
@@ -167,25 +168,6 @@ class _Details:
             kept, count = known or (self._budget.keep(kernel), 0)
             self._kernels[kept] = (kept, count + 1)
 
-    def refuse(self, offset: int, error: Exception) -> None:
-        """Take note of an entry that could not be read, or of a whole object."""
-        reason = error.reason if isinstance(error, MalformedError) else str(error)
-        if reason not in self._unread and len(self._unread) >= _MOST_REASONS:
-            reason = f"for more than {_MOST_REASONS} reasons"
-        group = self._unread.get(reason)
-        self._unread[reason] = (
-            replace(group, count=group.count + 1)
-            if group
-            else UnreadDeviceCode(
-                offset=offset,
-                count=1,
-                reason=reason,
-                broken=isinstance(error, (BrokenDataError, MalformedError)),
-                too_large=isinstance(error, TooLarge),
-                lacking=error.extra if isinstance(error, NotInstalled) else "",
-            )
-        )
-
     def conclude(self) -> ObjectDetails:
         """All that was read, sorted."""
         kernels = (replace(kept, count=count) for kept, count in self._kernels.values())
@@ -196,9 +178,5 @@ class _Details:
             ),
             ptx=tuple(sorted(self._ptx.values(), key=lambda each: (each.target, each.version))),
             kernels=tuple(sorted(kernels, key=lambda each: (each.name, each.architecture))),
-            unread=tuple(self._unread.values()),
+            unread=self.refusals.conclude(),
         )
-
-
-def _number(architecture: str) -> str:
-    return architecture.rstrip("af?")

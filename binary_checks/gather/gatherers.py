@@ -35,6 +35,7 @@ from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.device_details import DeviceDetails
 from binary_checks.model.device_toolkits import DeviceToolkits
+from binary_checks.model.device_unpacking import UnpackedDeviceCode
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.missing_kernels import KernelGaps
@@ -259,12 +260,22 @@ def read_device_details(package: Package, source: Source, profile: Profile) -> D
     return gather_details(package, source.open, profile.limit_factor)
 
 
-@gathers(DeviceToolkits)
-def look_at_toolkits(package: Package, source: Source) -> DeviceToolkits:
-    """Decompress a few pieces of the code for NVIDIA's GPUs in each object."""
-    from binary_checks.gather.toolkit_sampling import sample_toolkits  # of GPU packages
+@gathers(UnpackedDeviceCode)
+def unpack_all(package: Package, source: Source, profile: Profile) -> UnpackedDeviceCode:
+    """Decompress the code for NVIDIA's GPUs, and look at a few pieces in each object."""
+    from binary_checks.knowledge.device_containers import find_carriers
 
-    return sample_toolkits(package, source.open)
+    if next(find_carriers(package), None) is None:
+        return UnpackedDeviceCode()
+    from binary_checks.gather.device_decompression import unpack_device_code  # of GPU packages
+
+    return unpack_device_code(package, source.open, profile.limit_factor)
+
+
+@gathers(DeviceToolkits)
+def tell_toolkits(unpacked: UnpackedDeviceCode) -> DeviceToolkits:
+    """Those that a few pieces in each object state."""
+    return DeviceToolkits(samples=tuple(item.sample for item in unpacked.objects))
 
 
 @gathers(KernelGaps)

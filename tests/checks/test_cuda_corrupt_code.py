@@ -15,7 +15,9 @@ from binary_checks.model import (
     NotInspected,
     Problem,
 )
-from binary_checks.model.device_details import DeviceDetails, ObjectDetails, UnreadDeviceCode
+from binary_checks.model.device_details import UnreadDeviceCode
+from binary_checks.model.device_toolkits import ToolkitSample
+from binary_checks.model.device_unpacking import UnpackedDeviceCode, UnpackedObject
 from fixtures.values import elf_file, wheel
 
 PATH = "demo/libdemo.so"
@@ -40,8 +42,8 @@ CARRIER = wheel(
 
 
 def judge_inside(*unread: UnreadDeviceCode) -> list[Finding]:
-    details = DeviceDetails(objects=(ObjectDetails(path=PATH, unread=unread),))
-    return list(corrupt_device_code(CARRIER, details))
+    item = UnpackedObject(path=PATH, sample=ToolkitSample(path=PATH), unread=unread)
+    return list(corrupt_device_code(CARRIER, UnpackedDeviceCode(objects=(item,))))
 
 
 def test_code_that_does_not_decompress_is_a_problem() -> None:
@@ -72,6 +74,6 @@ def test_code_that_cannot_be_decompressed_here_is_not_inspected() -> None:
 
 def test_without_nvidia_code_there_is_nothing_to_decompress() -> None:
     with pytest.raises(NotApplicable, match="no device code"):
-        list(corrupt_device_code(wheel(objects=(elf_file(),)), DeviceDetails()))
+        list(corrupt_device_code(wheel(objects=(elf_file(),)), UnpackedDeviceCode()))
     with pytest.raises(NotApplicable, match="no code for NVIDIA's GPUs"):
-        list(corrupt_device_code(CARRIER, DeviceDetails()))
+        list(corrupt_device_code(CARRIER, UnpackedDeviceCode()))

@@ -157,7 +157,7 @@ def test_where_no_library_is_installed_the_extra_is_named(
 @pytest.mark.parametrize(
     ("limit", "most", "reason"),
     [
-        ("_MOST_UNPACKED", 1000, "the package's device code unpacks to more than 1000 bytes"),
+        ("MOST_UNPACKED", 1000, "the package's device code unpacks to more than 1000 bytes"),
         ("_MOST_READ", 1000, "the package's cubins have more than 1000 bytes of names and facts"),
         ("_MOST_GROUPS", 0, "cubins of more than 0 toolkits and targets"),
         ("_MOST_KERNELS", 2, "the package has more than 2 kernels"),
@@ -179,7 +179,7 @@ def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wheel of 20 kB has thousands, each of which unpacks to 256 MB and then to one byte more."""
-    monkeypatch.setattr(device_reading, "_MOST_UNPACKED", 2500)
+    monkeypatch.setattr(device_reading, "MOST_UNPACKED", 2500)
     bomb = compressed_entry(zstandard.compress(bytes(1001)), 1000, ZSTD)
     found = read_library(tmp_path, container(*[bomb] * 5))
     assert [(each.count, each.broken, each.too_large) for each in found.unread] == [

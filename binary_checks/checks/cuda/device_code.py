@@ -28,7 +28,7 @@ from binary_checks.knowledge.device_containers import (
 )
 from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.model import DeviceKind, Finding, Level, NotInspected, Package, Problem
-from binary_checks.model.device_details import DeviceDetails
+from binary_checks.model.device_unpacking import UnpackedDeviceCode
 
 
 @check
@@ -170,13 +170,16 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
 
 
 @check
-def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Finding]:
+def corrupt_device_code(package: Package, unpacked: UnpackedDeviceCode) -> Iterator[Finding]:
     """GPU code of a file does not decompress, or is not what its container says.
 
-    Every cubin and every text of PTX for NVIDIA's GPUs is decompressed, to no more than its head
-    claims, and its own tables are read. This requires the extra ``binary-checks[device]``; without
-    it compressed code is not inspected. ``binary-checks inspect --device-details`` lists the
-    contents.
+    Every cubin and every text of PTX for NVIDIA's GPUs is decompressed, to exactly as much as its
+    head claims. A cubin must be an ELF file for such a GPU, of the architecture that its head
+    names, with all its sections in it; PTX must have a version and a target. Instructions and the
+    names and attributes of kernels are not verified: nvcc writes no checksums, so that a changed
+    byte is found only where decompression fails. This requires the extra
+    ``binary-checks[device]``; without it compressed code is not inspected. ``binary-checks inspect
+    --device-details`` reads the names and attributes, too.
 
     Why: the container's heads may be sound while the code behind them is truncated or overwritten.
     The driver decompresses it when the first kernel of that source file is launched, and fails.
@@ -187,9 +190,9 @@ def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Fi
     carriers = tuple(find_carriers(package))
     absent = "no device code in the package"
     yield from find_unread(package, found=bool(carriers), absent=absent, formats=FORMATS)
-    if carriers and not details.objects:
+    if carriers and not unpacked.objects:
         raise NotApplicable("no code for NVIDIA's GPUs in the package")
-    for item in details.objects:
+    for item in unpacked.objects:
         for group in item.unread:
             first = "" if group.count == 1 else "first "
             plural = "entry" if group.count == 1 else "entries"

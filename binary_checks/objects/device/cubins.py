@@ -23,6 +23,7 @@ from binary_checks.trees.retention import MemorySource
 _SHT_SYMTAB: Final = 2
 _SHT_STRTAB: Final = 3
 _SHT_CUDA_INFO: Final = 0x70000000
+_WITH_BYTES: Final = (SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, SHT_NOTE, _SHT_CUDA_INFO)
 _SYMBOL = Struct("<IBBHQQ")  # name, type, other, section, value, size
 _FUNCTION: Final = 2
 _ENTRY: Final = 0x10  # of st_other: what the host launches
@@ -83,6 +84,37 @@ def read_cubin(content: bytes, count: Callable[[int], None] | None = None) -> Cu
     Raises MalformedError where it is none or contradicts itself, TooLarge, and Unavailable for one
     of 32 bits.
     """
+    header = _read_head(content)
+    table = _Table(content, header, count)
+    target = read_cubin_target(MemorySource(content), header, tuple(table.notes()))
+    toolkit = _read_toolkit(header, table)
+    kernels = tuple(_read_kernels(table, target.architecture, toolkit))
+    return Cubin(target.architecture, toolkit, kernels)
+
+
+def read_toolkit(content: bytes, count: Callable[[int], None] | None = None) -> str:
+    """No more than the toolkit of a cubin; raises as ``read_cubin`` does."""
+    header = _read_head(content)
+    return _read_toolkit(header, _Table(content, header, count))
+
+
+def verify_cubin(content: bytes, count: Callable[[int], None] | None = None) -> str:
+    """No more than the architecture, without proof of its suffix; raises as ``read_cubin`` does.
+
+    Nothing is read of the sections, but they lie within the cubin.
+    """
+    header = _read_head(content)
+    rows = content[header.sections_offset : header.sections_end]
+    if count is not None:
+        count(len(rows))
+    size = len(content)
+    for _, kind, _, _, offset, length, *_ in header.section_struct.iter_unpack(rows):
+        if offset + length > size and kind in _WITH_BYTES:
+            raise _beyond(offset, length)
+    return read_cubin_target(MemorySource(content), header, ()).architecture
+
+
+def _read_head(content: bytes) -> ElfHeader:
     if not content.startswith(b"\x7fELF"):
         raise MalformedError(f"it is no cubin, it begins with {content[:4]!r}")
     header = read_header(MemorySource(content))
@@ -90,11 +122,12 @@ def read_cubin(content: bytes, count: Callable[[int], None] | None = None) -> Cu
         raise MalformedError(f"it is an ELF file for machine {header.machine}, not for a GPU", 18)
     if header.bits != 64:
         raise Unavailable("a cubin of 32 bits")
-    table = _Table(content, header, count)
-    target = read_cubin_target(MemorySource(content), header, tuple(table.notes()))
-    toolkit = _read_toolkit(header, table)
-    kernels = tuple(_read_kernels(table, target.architecture, toolkit))
-    return Cubin(target.architecture, toolkit, kernels)
+    return header
+
+
+def _beyond(offset: int, size: int) -> MalformedError:
+    reason = f"a section of {size} bytes lies beyond the end of the cubin"
+    return MalformedError(reason, offset)
 
 
 class _Table:
@@ -117,8 +150,7 @@ class _Table:
         if row.type == SHT_NOBITS:
             return b""
         if row.offset + row.size > len(self._content):
-            reason = f"a section of {row.size} bytes lies beyond the end of the cubin"
-            raise MalformedError(reason, row.offset)
+            raise _beyond(row.offset, row.size)
         self._take(row.size, row.size // _STRINGS if row.type == _SHT_STRTAB else row.size)
         return self._content[row.offset : row.offset + row.size]
 
