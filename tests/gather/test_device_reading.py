@@ -191,7 +191,7 @@ def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
 def test_tables_count_before_the_cubin_turns_out_to_be_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_reading, "_MOST_READ", 20_000)
+    monkeypatch.setattr(device_reading, "_MOST_READ", 2500)
     text = b"\n" * 1000  # has neither directive
     found = read_library(tmp_path, container(*[entry(PTX, 90, text)] * 5))
     assert [(each.count, each.broken, each.too_large) for each in found.unread] == [

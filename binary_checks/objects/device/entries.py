@@ -125,6 +125,7 @@ class Allowance:
         self._left -= entry.cost(most)
         if self._left < 0:
             raise TooLarge(f"the package's device code unpacks to more than {self._most} bytes")
+        self.go_through(0)
         return entry.unpack(most)
 
     def go_through(self, size: int) -> None:

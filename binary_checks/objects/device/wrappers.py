@@ -36,6 +36,8 @@ _STEP = 8  # bytes to which wrappers are aligned
 _MOST = 1 << 16  # real libraries have some hundreds
 _MOST_BYTES = 1 << 22  # of sections with wrappers, padding among them
 _MOST_FAULTS = 16
+MOST_PLACES: Final = 256
+"""Segments or sections that each pointer is looked for in, one by one; real files have a dozen."""
 _BLOCK = _WRAPPER.size * 4096
 
 Extent = tuple[int, int]

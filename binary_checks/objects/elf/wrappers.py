@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.device.wrappers import (
+    MOST_PLACES,
     RELOCATABLE,
     SECTIONS,
     Follow,
@@ -39,6 +40,10 @@ def find_wrappers(
     places = [s for s in sections if s.name in SECTIONS and s.type != SHT_NOBITS and s.size]
     if len(places) > _MOST_SECTIONS:
         reason = f"no more than {_MOST_SECTIONS} sections of wrappers of device code are read"
+        return Wrappers(relocatable=relocatable, unread=reason)
+    segments = tuple(segments)
+    if len(segments) > MOST_PLACES:
+        reason = f"pointers are followed through no more than {MOST_PLACES} segments"
         return Wrappers(relocatable=relocatable, unread=reason)
     try:
         follow = _follow(image, read_dynamic(image, segments), places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.device.wrappers import (
+    MOST_PLACES,
     SHORT_RELOCATABLE,
     SHORT_SECTIONS,
     Wrappers,
@@ -18,6 +19,10 @@ def find_wrappers(image: MappedImage, sections: tuple[Section, ...]) -> Wrappers
     relocatable = find_extents(sections, SHORT_RELOCATABLE)
     if not relocatable:
         return Wrappers()
+
+    if len(sections) > MOST_PLACES:
+        reason = f"pointers are followed through no more than {MOST_PLACES} sections"
+        return Wrappers(relocatable=relocatable, unread=reason)
 
     def follow(_place: int, value: int) -> int | None:
         try:
