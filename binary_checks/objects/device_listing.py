@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.knowledge.cubin_flags import EM_CUDA
 from binary_checks.model import DeviceFault
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects import archives
 from binary_checks.objects.device import fatbin
 from binary_checks.objects.device.entries import DeviceEntry, find_entries, whole_file
-from binary_checks.objects.device.reader import EM_CUDA
 from binary_checks.objects.device.sections import SECTIONS, SHORT_SECTIONS, Extent
 from binary_checks.objects.device.walk import Rest
 from binary_checks.objects.elf import header as elf_header

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any, Final
 
+from binary_checks.knowledge.cubin_flags import EM_CUDA, read_flags
 from binary_checks.knowledge.cuda_answers import find_architectures
 from binary_checks.model import Package
 from binary_checks.model.compilations import Compilation
 from binary_checks.model.places import Place
 
 _HEAD: Final = Struct("<4s4xB9xH28xI12x")  # of an ELF file: magic, ABI version, machine, flags
-_EM_CUDA = 190
-_SHIFTS = {7: 0, 8: 8}  # by ABI version, where the architecture stands in the flags
 
 
 def list_machine_targets(package: Package) -> tuple[str, ...]:
@@ -46,9 +45,10 @@ def name_machine_code(head: str) -> str:
     if len(start) < _HEAD.size:
         return ""
     magic, version, machine, flags = _HEAD.unpack_from(start)
-    if magic != b"\x7fELF" or machine != _EM_CUDA or version not in _SHIFTS:
+    stated = read_flags(version, flags)
+    if magic != b"\x7fELF" or machine != EM_CUDA or stated is None:
         return ""
-    return f"sm_{flags >> _SHIFTS[version] & 0xFF}"
+    return f"sm_{stated.number}"
 
 
 def list_texts(answer: Mapping[str, Any], key: str) -> tuple[str, ...]:

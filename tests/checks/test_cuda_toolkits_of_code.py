@@ -201,7 +201,7 @@ def test_containers_of_ptx_alone_need_a_newer_driver_than_their_cuda_promises() 
     assert isinstance(found, Note)
     (found,) = judge_ptx(sample(ptx=(("12.0", 1),)), alone=True)
     assert isinstance(found, Note)
-    assert "nobody knows which driver compiles it" in found.sentence
+    assert "which no driver up to" in found.sentence
 
 
 def test_a_package_without_ptx_is_not_judged() -> None:

@@ -132,17 +132,8 @@ class _Layout:
 
     def judge(self, each: FamilyOpener, row: OpenerRow) -> Iterator[Finding]:
         """Say of one library which of those that it opens are nowhere."""
-        path, subject = self._place(each)
         members = list(self.members(each, row))
-        unread = each.item.opened.unread if each.item.opened else ""
-        # The names lie together: whoever has found one that matters has found all.
-        whole = any(member.fatal for member in row.members)
-        found = any(member.fatal for member, _ in members) or is_whole(row, self.linkage.names)
-        if unread and whole and not found:
-            yield NotInspected(
-                path=path,
-                sentence=f"the libraries that {subject or 'it'} opens are unknown: {unread}",
-            )
+        yield from self._find_gap(each, row, [member for member, _ in members])
         lost = [
             (member, names[-1] if is_of_family(names[0], each.item.file_name) else names[0])
             for member, names in members
@@ -151,22 +142,42 @@ class _Layout:
         if not lost or is_reduced(self.linkage.names):
             return
         alone = row.entrance and len(lost) == len(members) and self._may_count_on_users(each)
-        for fatal, level in ((True, Level.ERROR), (False, Level.WARNING)):
+        for fatal in (True, False):
             shared = [item for item in lost if item[0].fatal is fatal]
-            excused = [(name, by) for _, name in shared if (by := self._find_excuse(name, each))]
-            if excused:
-                names = name_first([name for name, _ in excused], _MOST)
-                head = f"{subject} opens" if subject else "opens"
-                whence = f"which {excused[0][1]} may have; give it with --binary-with"
-                kind = NotInspected if fatal else Note
-                yield kind(path=path, sentence=f"{head} {names}, {whence}")
-            missing = [item for item in shared if item[1] not in dict(excused)]
-            if missing:
-                yield Problem(
-                    path=path,
-                    sentence=self._spell(subject, missing, alone=alone),
-                    level=Level.WARNING if alone else level,
-                )
+            yield from self._accuse(each, shared, fatal=fatal, alone=alone)
+
+    def _find_gap(
+        self, each: FamilyOpener, row: OpenerRow, members: list[OpenedMember]
+    ) -> Iterator[NotInspected]:
+        """Say where a name that matters may lie in a part of the library that was not searched."""
+        path, subject = self._place(each)
+        unread = each.item.opened.unread if each.item.opened else ""
+        # The names lie together: whoever has found one that matters has found all.
+        whole = any(member.fatal for member in row.members)
+        found = any(member.fatal for member in members) or is_whole(row, self.linkage.names)
+        if unread and whole and not found:
+            subject = subject or "it"
+            sentence = f"the libraries that {subject} opens are unknown: {unread}"
+            yield NotInspected(path=path, sentence=sentence)
+
+    def _accuse(
+        self, each: FamilyOpener, lost: list[tuple[OpenedMember, str]], *, fatal: bool, alone: bool
+    ) -> Iterator[Finding]:
+        path, subject = self._place(each)
+        excused = [(name, by) for _, name in lost if (by := self._find_excuse(name, each))]
+        if excused:
+            names = name_first([name for name, _ in excused], _MOST)
+            head = f"{subject} opens" if subject else "opens"
+            whence = f"which {excused[0][1]} may have; give it with --binary-with"
+            kind = NotInspected if fatal else Note
+            yield kind(path=path, sentence=f"{head} {names}, {whence}")
+        missing = [item for item in lost if item[1] not in dict(excused)]
+        if missing:
+            yield Problem(
+                path=path,
+                sentence=self._spell(subject, missing, alone=alone),
+                level=Level.ERROR if fatal and not alone else Level.WARNING,
+            )
 
     def _find_excuse(self, name: str, opener: FamilyOpener) -> str:
         """What was not given and may have a library; "" where nothing may.

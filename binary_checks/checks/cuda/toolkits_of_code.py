@@ -229,14 +229,14 @@ def _judge_ptx(
         )
 
 
-def _note_driver(version: str, samples: list[ToolkitSample], system: str) -> Note | NotInspected:
+def _note_driver(version: str, samples: list[ToolkitSample], system: str) -> Note:
     """Say from which driver on the newest PTX of these objects is used, and their machine code."""
     cuda, needed = cuda_of_ptx(version), oldest_driver_of_ptx(version, system)
     others = f" (and {len(samples) - 1} more)" if len(samples) > 1 else ""
     written = f"PTX {version}{others}"
     if not needed:
         newest = newest_driver(system)
-        sentence = f"has {written}: nobody knows which driver compiles it; {newest} is not known to"
+        sentence = f"has {written}, which no driver up to {newest} is known to compile"
         return Note(path=samples[0].path, sentence=sentence)
     served = lowest_driver(cuda, system)
     code = f", machine code runs on {served}" if any(each.toolkits for each in samples) else ""

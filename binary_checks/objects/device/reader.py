@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
+from binary_checks.knowledge.cubin_flags import EM_CUDA, read_flags
 from binary_checks.model import (
     DeviceCode,
     DeviceContainers,
@@ -33,9 +34,9 @@ _ARCHITECTURES = {
     hip_bundles.COMPRESSED_MAGIC: "amdgpu",
 }
 
-EM_CUDA: Final = 190
 EM_AMDGPU: Final = 224
 _ABI_VERSION = 8  # its offset in the file
+_MARKING_ABI = 7  # whose flags always have the suffix ``a``
 _FIRST_WITH_SUFFIX = 90  # no older architecture has variants
 _NOTE = ".note.nv.tkinfo"  # how ptxas was called
 _COMPATIBILITY = ".nv.compat"  # attributes of CUDA 13: format, number, and a value of 2 bytes
@@ -90,14 +91,12 @@ def read_cubin_target(
     and without it an attribute that is 1 for ``a``, 0 for ``f`` and for none.
     """
     (version,) = source.read(_ABI_VERSION, 1)
-    if version == 7:
-        number, variant, proven = header.flags & 0xFF, bool(header.flags & 0x800), True
-    elif version == 8:
-        number, variant = header.flags >> 8 & 0xFF, bool(header.flags & 8)
-        proven = variant or number < _FIRST_WITH_SUFFIX
-    else:
+    stated = read_flags(version, header.flags)
+    if stated is None:
         return DeviceTarget(kind=DeviceKind.UNKNOWN)
-    suffix = "a" if variant else "" if proven else _read_suffix(source, sections, number)
+    number, proven = stated.number, version == _MARKING_ABI or stated.number < _FIRST_WITH_SUFFIX
+    marked = "a" if stated.is_for_one_gpu else ""
+    suffix = marked if marked or proven else _read_suffix(source, sections, number)
     return DeviceTarget(kind=DeviceKind.SASS, architecture=f"sm_{number}{suffix}")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from binary_checks.knowledge.cubin_flags import EM_CUDA
 from binary_checks.model import Kind
-from binary_checks.objects.device.reader import EM_AMDGPU, EM_CUDA
+from binary_checks.objects.device.reader import EM_AMDGPU
 from binary_checks.objects.elf.dynamic import DF_1_PIE, DT_FLAGS_1, DT_SONAME, Dynamic
 from binary_checks.objects.elf.header import (
     ET_DYN,
