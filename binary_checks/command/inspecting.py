@@ -162,7 +162,8 @@ def _inspect_options() -> argparse.ArgumentParser:
     add(
         "--device-details",
         action="store_true",
-        help="decompress the code for NVIDIA's GPUs: toolkits, PTX versions, kernels",
+        help="decompress the code for NVIDIA's GPUs (extra device): toolkits, drivers that "
+        "run it, PTX versions, registers and spills of kernels",
     )
     add(
         "--binary-with",

@@ -106,9 +106,20 @@ def test_the_archive_of_a_vendor_inside_is_noted() -> None:
     (found,) = judge(sample(("13.2", 18), ("13.0", 18)), name="demo-1.0+cu132")
     assert found == Note(
         path=PATH,
-        sentence="has device code of several toolkits (18 by 13.2, 18 by 13.0; looked at 36 of 300 "
-        "pieces)",
+        sentence="has device code of several toolkits (18 by 13.2, 18 by 13.0; 36 of 300 "
+        "entries inspected)",
     )
+
+
+def test_a_note_on_code_that_was_all_inspected_counts_none_of_it() -> None:
+    (found,) = judge(sample(("13.2", 2), ("13.0", 1), total=3), name="demo-1.0+cu132")
+    sentence = "has device code of several toolkits (2 by 13.2, 1 by 13.0)"
+    assert found == Note(path=PATH, sentence=sentence)
+
+
+def test_a_package_without_code_for_gpus_is_not_judged() -> None:
+    with pytest.raises(NotApplicable, match="no code for NVIDIA's GPUs in the package"):
+        judge(name="demo-1.0+cpu")
 
 
 def test_code_of_the_right_toolkit_is_fine() -> None:
@@ -185,7 +196,7 @@ def test_ptx_that_the_promised_driver_compiles_is_noted_with_its_driver() -> Non
     assert found == Note(
         path=PATH,
         sentence="has PTX 9.1, of CUDA 13.1: driver 590.44.01 and later ones compile it, machine "
-        "code runs on 580 (looked at 5 of 300 pieces)",
+        "code runs on 580; 5 of 300 entries inspected",
     )
     (found,) = judge_ptx(sample(ptx=(("8.7", 1),)), on=windows())
     assert isinstance(found, Note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable, ProfileError
@@ -62,6 +62,8 @@ def device_code_of_other_cuda(
     Level: the code fails with the drivers that the label promises. Where only a minor version in a
     generated file is another, it is a warning.
     """
+    if not toolkits.samples:
+        raise NotApplicable("no code for NVIDIA's GPUs in the package")
     by_path = {item.path: item for item in package.objects}
     samples = [each for each in toolkits.samples if _is_judged(by_path[each.path])]
     if not samples:
@@ -114,7 +116,7 @@ def _judge(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator[Findin
         listed = ", ".join(f"{count} by {version}" for version, count in sample.toolkits)
         yield Note(
             path=sample.path,
-            sentence=f"has device code of several toolkits ({listed}; {_share(sample)})",
+            sentence=f"has device code of several toolkits ({listed}{_share([sample], '; ')})",
         )
 
 
@@ -155,8 +157,10 @@ def _list(made: list[ToolkitClaim]) -> str:
     return name_first(list(dict.fromkeys(each.version for each in made)), 3)
 
 
-def _share(sample: ToolkitSample) -> str:
-    return f"looked at {sample.seen} of {sample.total} pieces"
+def _share(samples: Sequence[ToolkitSample], before: str) -> str:
+    """How much of the code was inspected; "" where it is all of it."""
+    seen, total = sum(each.seen for each in samples), sum(each.total for each in samples)
+    return f"{before}{seen} of {total} entries inspected" if seen < total else ""
 
 
 @check
@@ -242,7 +246,6 @@ def _note_driver(version: str, samples: list[ToolkitSample], system: str) -> Not
     code = f", machine code runs on {served}" if any(each.toolkits for each in samples) else ""
     return Note(
         path=samples[0].path,
-        sentence=f"has {written}, of CUDA {cuda}: driver {needed} and later ones compile it{code} "
-        f"(looked at {sum(each.seen for each in samples)} of "
-        f"{sum(each.total for each in samples)} pieces)",
+        sentence=f"has {written}, of CUDA {cuda}: driver {needed} and later ones compile it{code}"
+        f"{_share(samples, '; ')}",
     )
