@@ -140,7 +140,10 @@ def test_gpu_without_code_is_quiet_when_the_device_can_run_it(name: str) -> None
     assert list(gpu_without_code(there, ARCHITECTURES)) == []
 
 
-@pytest.mark.parametrize("name", ["sm_80", "sm_100", "compute_100", "compute_80a", "sm_120f", "x"])
+@pytest.mark.parametrize(
+    "name",
+    ["sm_80", "sm_100", "compute_100", "compute_80a", "sm_120f", "x", "sm_", "sm_" + "9" * 5000],
+)
 def test_gpu_without_code_fires_when_no_code_is_for_the_device(name: str) -> None:
     found = gpu_without_code(report(architectures=(name,)), ARCHITECTURES)
     assert list(found) == [f"device 0 (NVIDIA H200) is 9.0, the code is for {name}"]

@@ -25,6 +25,13 @@ def linked(*targets: str) -> tuple[PtxLink, ...]:
     return tuple(PtxLink(text=TEXT, target=target, assembled=True) for target in targets)
 
 
+def test_a_target_that_no_gpu_has_is_spelled_as_the_library_does() -> None:
+    target = "sm_" + "9" * 5000  # Python makes no number of it
+    (note,) = ptx_assembly_fails(report(*linked(target)), SAMPLE)
+    assert isinstance(note, Note)
+    assert note.sentence.endswith(target)
+
+
 def test_ptx_that_compiles_everywhere_is_fine_and_its_share_is_told() -> None:
     assert [*ptx_assembly_fails(report(*linked("sm_121", "sm_90")), SAMPLE)] == [
         Note(sentence="nvJitLink 13.5 links 1 of 3 PTX texts (0.2 of 1.0 MB) for sm_90, sm_121")

@@ -9,6 +9,8 @@ from binary_checks.model import Ending, Finding, Note, NotInspected, Problem
 from binary_checks.model.ptx_links import PtxLink, PtxLinkReport, PtxText, PtxTexts
 from binary_checks.wording.step_texts import describe_end
 
+_LONGEST = 5  # digits of an architecture; what a library reports may have thousands
+
 
 @check
 def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Finding]:
@@ -92,4 +94,4 @@ def _tell_share(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[
 
 def _number(target: str) -> tuple[int, str]:
     number = target.removeprefix("sm_").rstrip("af")
-    return (int(number) if number.isdecimal() else 0), target
+    return (int(number) if number.isdecimal() and len(number) <= _LONGEST else 0), target

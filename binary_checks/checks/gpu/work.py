@@ -18,6 +18,7 @@ from binary_checks.model import Ending, Finding, GpuReport, Level, Note, NotInsp
 from binary_checks.model.requests import GpuRequest
 from binary_checks.wording.step_texts import describe_end
 
+_LONGEST = 5  # digits of an architecture; what a package reports may have thousands
 _BLOCK = 1 << 30  # bytes of the tensor that the step makes
 _CALM = 1 << 20  # bytes by which a device's free memory may change while nobody uses it
 
@@ -147,7 +148,7 @@ def _runs(architecture: str, capability: str) -> bool:
     """Whether code for "sm_86", "sm_90a" or "compute_90" runs on a device of that capability."""
     kind, _, number = architecture.partition("_")
     digits = number.rstrip("af")
-    if not digits.isdecimal() or len(digits) < 2:
+    if not digits.isdecimal() or not 2 <= len(digits) <= _LONGEST:
         return False
     own = (int(digits[:-1]), int(digits[-1]))
     major, minor = (int(part) for part in capability.split("."))

@@ -14,6 +14,7 @@ from binary_checks.model import Ending, GpuDevice, GpuHost
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 
 ABSENT = "no NVIDIA driver on this host"
+_LONGEST = 5  # digits of a major version; what a package reports may have thousands
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 HIDDEN = {_VISIBLE: ""}
 """With nothing of the user's environment beside, the most that can be hidden without rights."""
@@ -169,7 +170,8 @@ def find_old_driver(host: GpuHost, runtime: str) -> str:
     Within one major version a runtime needs no newer driver (CUDA's minor version compatibility).
     """
     served, wanted = (version.partition(".")[0] for version in (host.cuda, runtime))
-    if not (served.isdecimal() and wanted.isdecimal()) or int(served) >= int(wanted):
+    told = all(each.isdecimal() and len(each) <= _LONGEST for each in (served, wanted))
+    if not told or int(served) >= int(wanted):
         return ""
     driver = f"the NVIDIA driver{host.driver and ' ' + host.driver}"
     return f"{driver} serves CUDA {host.cuda}, and the package runs CUDA {runtime}: update it"
