@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from binary_checks.knowledge.grafted_names import strip_graft
@@ -128,6 +129,7 @@ _PLUGINS: Final = (
 )
 
 
+@lru_cache(maxsize=1 << 14)  # each library is held against the names of all
 def stem_of(name: str) -> str:
     """A library's name without version, ending, and the mark of a repair tool, in lower case.
 

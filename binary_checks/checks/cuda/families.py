@@ -154,8 +154,8 @@ class _Layout:
         unread = each.item.opened.unread if each.item.opened else ""
         # The names lie together: whoever has found one that matters has found all.
         whole = any(member.fatal for member in row.members)
-        found = any(member.fatal for member in members) or is_whole(row, self.linkage.names)
-        if unread and whole and not found:
+        found = any(member.fatal for member in members)
+        if unread and whole and not found and not is_whole(row, self.linkage.names):
             subject = subject or "it"
             sentence = f"the libraries that {subject} opens are unknown: {unread}"
             yield NotInspected(path=path, sentence=sentence)
