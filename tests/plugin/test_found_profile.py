@@ -34,7 +34,9 @@ HARMLESS = {
 }
 """Options of checks that run the package: by none does anything run, they judge what came out."""
 HARMLESS_KEYS = {
-    "gpu": {"leave_out", "steps"},
+    "gpu": {"leave_out", "steps", "thorough"},
+    "ptx": {"bytes", "targets"},
+    "builds": {"cuda", "rocm", "labels"},
     "snippets": {"only"},
     "release": {"commits"},
     "consumer": {"programs", "standard"},

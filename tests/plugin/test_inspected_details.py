@@ -38,7 +38,7 @@ def test_the_summary_names_toolkits_drivers_ptx_and_kernels(tmp_path: Path) -> N
         "PTX 7.8: 1 text for sm_80; compiled by driver ",
         "PTX 9.5: 1 text for sm_120f",
         "broken: 1 entry at byte ",
-        "18 kernels of 5 names; 1 spill registers; of 1 their toolkit does not say whether",
+        "18 kernels of 5 names; 1 spill registers; for 1 their toolkit does not record it",
     ):
         assert said in shown
 
