@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    ANY_SYSTEM,
     ElfFile,
     Finding,
     InstalledPackage,
@@ -36,6 +37,12 @@ _SOURCE_FILES = (
     *("*.cfg", "*.ini", "*.md", "*.rst", "*.toml"),
 )
 """Files of a source tree that no import and no installer looks for in site-packages."""
+_NOT_ON_WINDOWS = frozenset('<>"|?*').union(map(chr, range(32)))
+_DEVICES = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}).union(
+    f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789¹²³"
+)
+"""Windows opens a device by these names, in every folder and with any extension (Microsoft, "Naming
+Files, Paths, and Namespaces"). Windows 11 allows some extensions; Windows 10 does not."""
 
 
 @check(level=Level.WARNING)
@@ -135,6 +142,49 @@ def _is_for_linux(package: Package) -> bool:
     """
     systems = {claim.system for claim in package.claims.systems}
     return systems == {"linux"} or (package.claims.partial and "linux" in systems)
+
+
+@check
+def name_invalid_on_windows(package: Package) -> Iterator[Finding]:
+    """A package that promises Windows contains a name that Windows cannot have.
+
+    The name of a device (``aux.py``, ``con``), one of the characters ``< > " | ? *``, a control
+    character, a colon, or a dot or space at the end of a name.
+
+    Why: pip on Windows aborts at such a file, or writes it under another name than RECORD lists.
+    Fix: rename the file; a wheel tagged ``any`` promises Windows as well.
+    Level: users on Windows cannot install the package, or get a file that nothing finds.
+    """
+    systems = {claim.system for claim in package.claims.systems}
+    if systems.isdisjoint({"windows", ANY_SYSTEM}):
+        raise NotApplicable("it does not promise to run on Windows")
+    reported: set[str] = set()
+    for member in package.members:
+        names = member.archive_name.rstrip("/").split("/")
+        faults = ((at, _judge_windows_name(name, at)) for at, name in enumerate(names))
+        at, fault = next((each for each in faults if each[1]), (0, ""))
+        path = "/".join(names[: at + 1])
+        if fault and path not in reported:  # a folder is reported once, not for each of its files
+            reported.add(path)
+            yield Problem(path=path, sentence=fault)
+
+
+def _judge_windows_name(name: str, position: int) -> str:
+    """Say what Windows makes of one part of a path; return "" for a name that it can have."""
+    is_drive = position == 0 and name[1:2] == ":"
+    if name in {"", ".", ".."} or "\\" in name or is_drive:
+        return ""  # escaping-member-name reports these
+    stem, colon, _ = name.partition(":")
+    device = stem.partition(".")[0].rstrip(" ")
+    if device.lower() in _DEVICES:
+        return f"Windows opens the device {device.upper()} by this name: pip aborts there"
+    if invalid := sorted(_NOT_ON_WINDOWS.intersection(name)):
+        return f"no name on Windows may contain {invalid[0]!r}: pip aborts there"
+    if colon:
+        return f"Windows writes it into an alternate data stream of {stem!r}: no import finds it"
+    if name[-1] in ". ":
+        return f"Windows drops the {name[-1]!r} at the end: it installs as {name.rstrip('. ')!r}"
+    return ""
 
 
 @check(level=Level.WARNING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ntpath
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from binary_checks.checks.contents import (
     case_collision,
     debug_information,
     duplicate_library,
+    name_invalid_on_windows,
     stray_top_level_folder,
     version_control_litter,
     wheel_too_large,
@@ -114,6 +116,67 @@ def test_names_that_differ_in_case_alone_are_noted_where_nobody_has_macos_or_win
 def test_different_names_do_not_collide() -> None:
     package = wheel(members=[member("demo/a.py"), member("demo/a.py"), member("Demo2/a.py")])
     assert list(case_collision(package)) == []
+
+
+FOR_ANY = "demo-1.0-py3-none-any.whl"
+FOR_WINDOWS = "demo-1.0-cp311-cp311-win_amd64.whl"
+
+
+@pytest.mark.parametrize("file_name", [FOR_ANY, FOR_WINDOWS])
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("aux.py", "Windows opens the device AUX by this name: pip aborts there"),
+        ("con", "Windows opens the device CON by this name: pip aborts there"),
+        ("Com1 .tar.gz", "Windows opens the device COM1 by this name: pip aborts there"),
+        ("x?.py", "no name on Windows may contain '?': pip aborts there"),
+        ("a<b>.txt", "no name on Windows may contain '<': pip aborts there"),
+        ("a\x07.txt", "no name on Windows may contain '\\x07': pip aborts there"),
+        ("x.", "Windows drops the '.' at the end: it installs as 'x'"),
+        ("x ", "Windows drops the ' ' at the end: it installs as 'x'"),
+        (
+            "a:b.py",
+            "Windows writes it into an alternate data stream of 'a': no import finds it",
+        ),
+    ],
+)
+def test_a_name_that_windows_cannot_have_is_a_problem(
+    name: str, sentence: str, file_name: str
+) -> None:
+    package = wheel(file_name, members=[member(f"demo/{name}")])
+    assert list(name_invalid_on_windows(package)) == [
+        Problem(path=f"demo/{name}", sentence=sentence)
+    ]
+
+
+def test_a_folder_that_windows_cannot_have_is_reported_once() -> None:
+    package = wheel(FOR_ANY, members=[member("demo/nul/a.py"), member("demo/nul/b.py")])
+    sentence = "Windows opens the device NUL by this name: pip aborts there"
+    assert list(name_invalid_on_windows(package)) == [Problem(path="demo/nul", sentence=sentence)]
+
+
+@pytest.mark.parametrize("name", ["auxiliary.py", "com0", "a.b.c", ".x", "x y.py", "ü.py", "..x"])
+def test_names_that_windows_can_have_are_quiet(name: str) -> None:
+    assert list(name_invalid_on_windows(wheel(FOR_ANY, members=[member(f"demo/{name}")]))) == []
+
+
+def test_a_drive_letter_is_reported_by_the_check_of_escaping_names_alone() -> None:
+    assert list(name_invalid_on_windows(wheel(FOR_ANY, members=[member("C:x")]))) == []
+
+
+def test_names_for_windows_do_not_matter_to_a_package_for_linux() -> None:
+    with pytest.raises(NotApplicable):  # python-rtmidi 1.5.8 has the folder "python_rtmidi."
+        list(name_invalid_on_windows(wheel(members=[member("demo./aux.py")])))
+
+
+@pytest.mark.skipif(not hasattr(ntpath, "isreserved"), reason="ntpath.isreserved is new in 3.13")
+def test_python_itself_calls_the_same_names_reserved() -> None:
+    stems = ("con", "COM9", "lpt²", "com0", "conin$", "ab")
+    ends = ("", ".", " ", ".py", " .py", ":x", "?", "x", "\x1f", "\x7f")
+    names = [f"{stem}{end}" for stem in stems for end in ends]
+    package = wheel(FOR_ANY, members=[member(f"demo/{name}") for name in names])
+    found = {problem.path for problem in name_invalid_on_windows(package)}
+    assert found == {f"demo/{name}" for name in names if ntpath.isreserved(name)}
 
 
 SAME = b"x" * 200_000
