@@ -64,10 +64,18 @@ class GateDecision:
 
 
 def decide(
-    gate: Gate, artifact: Artifact, kept: Iterable[KeptVerdict], now: datetime
+    gate: Gate,
+    artifact: Artifact,
+    kept: Iterable[KeptVerdict],
+    now: datetime,
+    *,
+    promoted: datetime | None = None,
 ) -> GateDecision:
-    """Hold the verdicts on a file against what the gate asks of it (see `narrow`)."""
-    case = _Case(gate, artifact, now)
+    """Hold the verdicts on a file against what the gate asks of it (see `narrow`).
+
+    ``promoted`` is when the file was let in, which ages and waivers are held against; None: now.
+    """
+    case = _Case(gate, artifact, now, promoted or now)
     counted = [each for each in kept if case.counts(each)]
     for family in gate.families:
         for place in _places_of(gate, family):
@@ -87,8 +95,8 @@ _SIGN = "sign it with a key that the policy lists: `artifact attest --key FILE`"
 class _Case:
     """One file before one gate."""
 
-    def __init__(self, gate: Gate, artifact: Artifact, now: datetime) -> None:
-        self._gate, self._artifact, self._now = gate, artifact, now
+    def __init__(self, gate: Gate, artifact: Artifact, now: datetime, promoted: datetime) -> None:
+        self._gate, self._artifact, self._now, self._promoted = gate, artifact, now, promoted
         self._refusals: list[GateRefusal] = []
         self._deciding: dict[str, None] = {}
         self._waived: dict[str, None] = {}
@@ -172,7 +180,7 @@ class _Case:
 
     def _is_too_old(self, verdict: PackageVerdict) -> bool:
         age = self._gate.max_age
-        return age is not None and self._now - read_time(verdict.ended) > timedelta(days=age)
+        return age is not None and self._promoted - read_time(verdict.ended) > timedelta(days=age)
 
     def _waives_all(self, verdict: PackageVerdict) -> bool:
         """Whether each check that failed is waived, or the family of each."""
@@ -185,7 +193,7 @@ class _Case:
     def _waives(self, named: str) -> bool:
         for waiver in self._gate.waivers:
             if waiver.covers(named, self._artifact.file_name):
-                if not waiver.has_expired(self._now.date()):
+                if not waiver.has_expired(self._promoted.date()):
                     self._waived[_spell_waiver(waiver)] = None
                     return True
                 self._notes.append(f"the waiver of {named} expired on {waiver.expires}")

@@ -42,18 +42,14 @@ def list_verdicts(
     sha256: str,
     keys: Collection[PublicKey] = (),
     broken: list[str] | None = None,
-    digests: Collection[str] | None = None,
 ) -> list[KeptVerdict]:
-    """All verdicts on an artifact, each once, with those of the keys that signed it.
+    """Return all verdicts on an artifact, each once, with the keys that signed it.
 
-    With ``digests`` those alone. Of one that is cut, tampered with, of another file or signed by a
-    stranger ``broken`` gets a line; none of that counts for anything. Raises RecordError for more
-    than a host could hold.
+    A verdict that is truncated, tampered with, about another file or signed by a stranger counts
+    for nothing, and ``broken`` gets a line about it. Raises RecordError for more than a host could
+    hold.
     """
     listed = {each.name: each.size for each in store.names(verdict_prefix(sha256))}
-    if digests is not None:
-        wanted = {verdict_name(sha256, digest) for digest in digests}
-        listed = {name: size for name, size in listed.items() if name in wanted}
     total = sum(size for size in listed.values() if size <= LARGEST_STATEMENT)
     if total > _MOST_OF_ALL:
         raise RecordError(

@@ -1,8 +1,10 @@
 """Holds each member of a gated channel against its gate once more, from the store alone.
 
-What a promotion recorded says by which gate and which verdicts a file was let in. The keys that
-count are those of the policy that whoever verifies brings along: a store that was tampered with
-could name any. Without a policy the records are only held against themselves.
+The record of a promotion states the gate that let the file in, and the verdicts that it went by.
+These must have let it in at the time, and the newest verdicts in the store must let it in still,
+whether the record names them or not: nobody need have signed the record. The keys that count are
+those of the verifier's own policy, because a store that was tampered with could name any. Without
+a policy the store is held against itself.
 """
 
 from __future__ import annotations
@@ -121,10 +123,10 @@ class _Verifier:
             if not who.names:
                 reason = next(iter(who.faults), "nobody signed it")
                 raise RecordError(f"{named}: {reason}")
-        self._demand_passes(gate, artifact, record, record.verdicts, "its gate refuses it")
+        self._demand_passes(gate, artifact, record, "its gate refuses it", recorded=True)
         if self._own and self._own.digest != record.gate and not promoters:
             said = "another policy than yours let it in, and yours refuses it"
-            self._demand_passes(self._own, artifact, record, None, said)
+            self._demand_passes(self._own, artifact, record, said, recorded=False)
 
     def _read_gate(self, record: Promotion) -> Gate:
         name = policy_name(record.gate)
@@ -136,21 +138,25 @@ class _Verifier:
         return gate
 
     def _demand_passes(
-        self,
-        gate: Gate,
-        artifact: Artifact,
-        record: Promotion,
-        digests: Iterable[str] | None,
-        said: str,
+        self, gate: Gate, artifact: Artifact, record: Promotion, said: str, *, recorded: bool
     ) -> None:
+        """Raise RecordError unless the gate lets the file in by the newest verdicts of the store.
+
+        With ``recorded`` the verdicts that the record names must have let it in at the time, too.
+        A verdict's age counts from the promotion, which it need not outlive.
+        """
         if self._trusted is not None:
             publics = {key.public for key in self._trusted}
             gate = replace(gate, keys=tuple(key for key in gate.keys if key.public in publics))
         gate = narrow(gate, artifact, has_gpu_cell=record.gpu_cell)
         faults: list[str] = []
-        chosen = None if digests is None else frozenset(digests)
-        kept = list_verdicts(self._store, artifact.sha256, gate.keys, faults, chosen)
-        decision = decide(gate, artifact, kept, read_time(record.at))
-        if not decision.passes:
-            why = next(iter(faults), "") or decision.refusals[0].spell()
-            raise RecordError(f"{said}: {why}")
+        promoted = read_time(record.at)
+        kept = list_verdicts(self._store, artifact.sha256, gate.keys, faults)
+        decisions = [decide(gate, artifact, kept, self._now, promoted=promoted)]
+        if recorded:
+            named = [each for each in kept if not {*record.verdicts}.isdisjoint(each.digests)]
+            decisions.insert(0, decide(gate, artifact, named, promoted))
+        for decision in decisions:
+            if not decision.passes:
+                why = next(iter(faults), "") or decision.refusals[0].spell()
+                raise RecordError(f"{said}: {why}")

@@ -33,6 +33,7 @@ from binary_checks.fleet.store.store_names import (
     withdrawn_name,
 )
 from binary_checks.model import Outcome
+from fixtures.runs import PROFILE
 from tests.fleet.artifacts.made_verdicts import ENDED, entry, make, make_key
 from tests.fleet.artifacts.release_desk import BAD, GATE, GOOD, Desk
 
@@ -172,6 +173,62 @@ def test_a_verdict_that_is_gone_or_changed_holds_no_promotion(desk: Desk) -> Non
     assert "its gate refuses it: linkage: no verdict" in gates(desk, policy)[0]
     desk.store.create(name, content.replace(b'"sig": "', b'"sig": "A'))
     assert "other bytes than those that its name promises" in gates(desk, policy)[0]
+
+
+HOUR_AGO = (datetime.now(timezone.utc) - timedelta(hours=1)).isoformat(timespec="seconds")
+
+
+def judge_again(desk: Desk, artifact: Artifact, *options: object, **said: object) -> None:
+    """Attest a failure that is newer than the verdict by which the file was promoted."""
+    result = desk.result(artifact, *BAD, **{"ended": HOUR_AGO, **said})
+    assert desk.attest(result, *options) == 0
+
+
+def test_a_newer_signed_failure_counts_although_no_record_names_it(desk: Desk) -> None:
+    key, policy = signed_policy(desk)
+    artifact = release(desk, policy, "--key", key)
+    judge_again(desk, artifact, "--key", key)
+    for own in ("", policy):
+        (line,) = gates(desk, own)
+        assert f"its gate refuses it: failed ({HOUR_AGO}): linkage-check: demo/a.so" in line
+    passed_since = desk.result(artifact, *GOOD, ended=datetime.now(timezone.utc).isoformat())
+    assert desk.attest(passed_since, "--key", key) == 0
+    assert gates(desk, policy) == []
+
+
+def test_the_time_that_the_signed_statement_states_decides_which_verdict_is_newest(
+    desk: Desk,
+) -> None:
+    key, policy = signed_policy(desk)
+    artifact = release(desk, policy, "--key", key)
+    before = (datetime.fromisoformat(ENDED) - timedelta(hours=1)).isoformat()
+    judge_again(desk, artifact, "--key", key, ended=before)  # attested last, and ended first
+    assert gates(desk, policy) == []
+    assert desk.promote(policy=policy)[1].startswith(f"{artifact.file_name}: there already")
+
+
+def test_a_newer_failure_that_the_policy_does_not_ask_for_decides_nothing(desk: Desk) -> None:
+    key, policy = signed_policy(desk, more='profile = "default"\n')
+    artifact = release(desk, policy, "--key", key)
+    stranger, _ = make_key(desk.folder, "stranger")
+    judge_again(desk, artifact)  # nobody signed it
+    judge_again(desk, artifact, "--key", stranger)
+    judge_again(desk, artifact, "--key", key, profile=replace(PROFILE, source="other"))
+    tomorrow = (datetime.now(timezone.utc) + timedelta(days=1)).isoformat(timespec="seconds")
+    judge_again(desk, artifact, "--key", key, ended=tomorrow)
+    assert gates(desk, policy) == []
+
+
+def test_the_age_of_a_verdict_counts_from_the_promotion(desk: Desk) -> None:
+    key, policy = signed_policy(desk)
+    artifact = release(desk, policy, "--key", key)
+    ended = datetime.fromisoformat(ENDED)
+    for hours, faults in ((1, 0), (25, 1)):
+        at = (ended + timedelta(hours=hours)).isoformat()
+        change_record(desk, artifact, key, at=at)
+        found = gates(desk, policy + "max_age = 1\n")
+        assert len(found) == faults
+    assert f"the verdict of {ENDED} is older than 1 days" in found[0]
 
 
 def test_a_policy_that_was_relaxed_in_the_store_is_noticed(desk: Desk) -> None:
