@@ -57,9 +57,9 @@ def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
     if planned.state is not None:
         return CellEnd(state=planned.state, reason=planned.reason)
     counted = _select(planned, attempts)
-    stages = [_end_stage([each for each in counted if each.stage == CPU], CPU)]
+    stages = [end_stage([each for each in counted if each.stage == CPU], CPU)]
     if planned.cell.gpu and stages[0].state in GOOD | {CellState.FLAKY}:
-        stages.append(_end_stage([each for each in counted if each.stage == GPU], GPU))
+        stages.append(end_stage([each for each in counted if each.stage == GPU], GPU))
     worst = min(stages, key=lambda end: _WORST_FIRST.index(end.state))
     last = {stage: each for end in stages for stage, each in end.last.items()}
     return CellEnd(
@@ -82,8 +82,18 @@ def _select(planned: PlannedCell, attempts: Iterable[Attempt]) -> tuple[Attempt,
     return tuple(found[key] for key in sorted(found))
 
 
-def _end_stage(attempts: Sequence[Attempt], stage: str) -> CellEnd:
-    """How one stage ended, of whose attempts these are all, in order."""
+def is_conclusive(state: CellState) -> bool:
+    """Return whether it says something of the package, and not of its night alone."""
+    return state in DECIDED | {CellState.FLAKY}
+
+
+def rank(state: CellState) -> int:
+    """Return a number that is the smaller the worse a stage ended."""
+    return _WORST_FIRST.index(state)
+
+
+def end_stage(attempts: Sequence[Attempt], stage: str) -> CellEnd:
+    """Return how one stage ended that has made these attempts, in order, and no others."""
     if not attempts:
         state = CellState.BLOCKED if stage == GPU else CellState.LOST
         return CellEnd(state=state, reason=_NOTHING[state])

@@ -23,6 +23,7 @@ _RESULT = frozenset({"result"})
 _LARGEST = 64 << 20  # bytes of a document, which takes twenty times that when it is read
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")  # it names files
 _DIGEST = re.compile("[0-9a-f]{64}|")  # or none
+_OF_CELLS_ALONE = frozenset({CellState.FLAKY, CellState.STALE, CellState.MISSING})
 
 
 def write_plan(plan: NightPlan) -> bytes:
@@ -150,6 +151,8 @@ def _demand_attempt(attempt: Attempt) -> None:
             raise OddityError(f"{name}: less than 0")
     if attempt.stage not in (CPU, GPU) or attempt.number < 1:
         raise OddityError(f"{attempt.stage!r:.20}, {attempt.number}: not the number of an attempt")
+    if attempt.state in _OF_CELLS_ALONE:
+        raise OddityError(f"state: {attempt.state.value}: no attempt ends so")
     if attempt.result is not None:
         _demand_result(attempt.result)
 

@@ -19,12 +19,12 @@ from binary_checks.fleet.nights.closing import (
     read_closed,
 )
 from binary_checks.fleet.nights.index_changes import compare_serials
-from binary_checks.fleet.nights.merging import Merged, find_nights, merge_night
+from binary_checks.fleet.nights.merging import Merged, merge_night
 from binary_checks.fleet.nights.night_dates import choose_night, now, read_date
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.stored_nights import demand_plan, list_nights
+from binary_checks.fleet.stored_nights import demand_plan
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
 from binary_checks.lines import one_line
 
@@ -36,12 +36,12 @@ _STAYS_OPEN = 1
 def run(arguments: Sequence[str]) -> int:
     """Collect a night; returns the exit status."""
     options = _options().parse_args(arguments)
-    store = open_store(options.store, make=bool(options.folders))
+    store = open_store(options.store)
     night = _choose(store, options)
     if closed := read_closed(store, night):
         print(one_line(f"{night}: closed already, {closed.closed}; nothing in it changes any more"))
         return 0
-    merged = merge_night(store, night, options.folders)
+    merged = merge_night(store, night, options.folders) if options.folders else Merged()
     if merged.attempts or merged.known:
         known = f", {merged.known} known already" if merged.known else ""
         print(f"{night}: {merged.attempts} results taken over{known}")
@@ -50,11 +50,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _choose(store: Store, options: argparse.Namespace) -> str:
-    """The night that is meant: of a store that is filled from folders it may be new."""
+    """Return the night that is meant."""
     if options.folders and options.date:
-        return read_date(options.date)
-    if options.folders and not list_nights(store):
-        return max(find_nights(options.folders), default="") or choose_night(store)
+        return read_date(options.date)  # `merge_night` explains why a folder's plan is not taken
     return choose_night(store, options.date)
 
 
@@ -136,8 +134,8 @@ def _options() -> argparse.ArgumentParser:
         type=Path,
         action="append",
         default=[],
-        help="a store in a folder, or a folder of such, as jobs of a CI system leave them "
-        "(repeatable)",
+        help="a store in a folder, or a folder of such, as jobs of a CI system leave them: its "
+        "results of the night that --store has planned (repeatable)",
     )
     add("--offline", action="store_true", help="do not ask the indexes what they have by now")
     add("--close", action="store_true", help="count cells without a result as lost")

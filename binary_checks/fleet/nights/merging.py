@@ -1,34 +1,40 @@
 """Takes a night's results over from other stores: the folders that jobs of a CI system left behind.
 
-A job without credentials of the store runs its shard into a folder, and uploads that. Nothing in
-such a folder is believed before it was read: it may come from a fork.
+A job without credentials of the store runs its shard into a copy of the folder in which the night
+was planned, and uploads that. Such a folder may come from a fork. It gives results of the cells
+that the store's own plan names, with their logs and facts, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
-from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.attempts import CPU, Attempt
+from binary_checks.fleet.final_states import CellEnd, end_stage, is_conclusive, rank
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_plan, read_stored_attempt, write_attempt
+from binary_checks.fleet.records import read_stored_attempt, write_attempt
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.kept_facts import find_facts, keep_facts, open_facts
+from binary_checks.fleet.store.kept_facts import find_facts, identify_facts, keep_facts, open_facts
 from binary_checks.fleet.store.store_names import (
     LOG_FOLDERS,
     MARK,
-    frozen_name,
     log_name,
     plan_name,
     result_name,
     result_prefix,
+    split_attempt,
 )
-from binary_checks.fleet.stored_nights import demand_frozen, list_nights
+from binary_checks.fleet.stored_nights import find_plan
 
 _DEPTH = 2  # folders between the one named and a store: a folder an artifact, a folder in it
 _MOST_ATTEMPTS = 100  # of one stage of a cell: a night makes three, and each job its own
+_LARGEST_LOG = 4 << 20  # bytes: an attempt keeps a MiB at either end of its output
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,147 +46,294 @@ class Merged:
     complaints: tuple[str, ...] = ()
 
 
-def merge_night(store: Store, night: str, folders: list[Path]) -> Merged:
-    """Take the night's plan, results, logs and facts over from the stores in those folders.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    """An attempt of a store, and where it is."""
 
-    Taking over twice is the same as once. Raises ProfileError for a folder without any store, and
-    StoreError where one has another plan of that night: its results are of other bytes.
+    store: Store
+    name: str
+    attempt: Attempt  # without its result: those of a whole night would not fit into memory
+    digest: str  # the same for the same attempt, whatever its number and wherever its facts are
+
+
+def merge_night(store: Store, night: str, folders: Sequence[Path]) -> Merged:
+    """Take results of the night, with logs and facts, over from the stores in those folders.
+
+    Everything is read before anything is taken over, and the order of the folders decides nothing:
+    where they disagree on a cell, the worst result counts, and a line names both. Taking over twice
+    is the same as once.
+
+    Raises ProfileError where the store has no plan of that night, or a folder no store, and
+    StoreError where a folder has another plan of that night: its results may be of other bytes.
     """
-    found = Merged()
-    for folder in folders:
-        for other in _find_stores(folder):
-            found = _add(found, _merge(store, other, night))
-    return found
-
-
-def find_nights(folders: list[Path]) -> set[str]:
-    """The nights that the stores in those folders have."""
-    return {
-        night
+    plan, planned = find_plan(store, night), store.read(plan_name(night))
+    if plan is None or planned is None:
+        raise ProfileError(
+            f"--from: {store.url} has no plan of {night}, and none is taken from a folder: collect "
+            "into the store in which the night was planned"
+        )
+    complaints: list[str] = []
+    found = [
+        each
         for folder in folders
-        for other in _find_stores(folder)
-        for night in list_nights(other)
-    }
-
-
-def _find_stores(folder: Path) -> Iterator[Store]:
-    """The stores in a folder: it may be one itself, or have several below it."""
-    marks = [
-        mark
-        for depth in range(_DEPTH + 1)
-        for mark in sorted(folder.glob("/".join((*["*"] * depth, MARK))))
+        for other in _find_stores(folder, complaints)
+        if _has_plan(store, other, night, planned, complaints)
+        for each in _read_attempts(other, plan, complaints)
     ]
-    if not marks:
+    wanted, known = _choose(store, night, found, complaints)
+    with_facts = _take_facts(store, [each for each, _ in wanted], complaints)
+    for each, number in wanted:
+        _take(store, each, number, has_facts=each.attempt.sha256 in with_facts)
+    return Merged(attempts=len(wanted), known=known, complaints=tuple(complaints))
+
+
+def _find_stores(folder: Path, complaints: list[str]) -> Iterator[Store]:
+    """Yield the stores in a folder: it may be one itself, or have several below it.
+
+    No link in it is followed. Raises ProfileError where there is none.
+    """
+    marked = list(_find_marked(Path(os.path.realpath(folder)), folder, _DEPTH, complaints))
+    if not marked:
         raise ProfileError(f"--from: {folder}: no store in it: no {MARK} there or just below")
-    for mark in marks:
-        yield open_store(str(mark.parent))
+    for each in marked:
+        yield open_store(os.path.join(os.curdir, each))  # noqa: PTH118 - "s3:x" may be its name
 
 
-def _add(one: Merged, other: Merged) -> Merged:
-    return Merged(
-        attempts=one.attempts + other.attempts,
-        known=one.known + other.known,
-        complaints=(*one.complaints, *other.complaints),
+def _find_marked(real: Path, shown: Path, depth: int, complaints: list[str]) -> Iterator[Path]:
+    try:
+        with os.scandir(real) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
+    except OSError as error:
+        raise ProfileError(f"--from: {shown}: {error.strerror or error}") from None
+    for entry in entries:
+        if os.path.realpath(entry.path) != entry.path:
+            complaints.append(f"{shown / entry.name}: a link, which is not followed")
+        elif entry.name == MARK:
+            yield shown
+        elif depth and entry.is_dir(follow_symlinks=False):
+            yield from _find_marked(real / entry.name, shown / entry.name, depth - 1, complaints)
+
+
+def _has_plan(
+    store: Store, other: Store, night: str, planned: bytes, complaints: list[str]
+) -> bool:
+    """Whether another store has the plan of ours. Raises StoreError where it has another one."""
+    theirs = other.read(plan_name(night))
+    if theirs is None:
+        complaints.append(f"{other.url}: nothing of the night {night}")
+    elif theirs != planned:
+        raise StoreError(
+            f"{other.url}: {plan_name(night)}: is not the plan of {store.url}: its results may be "
+            "of other bytes; give every job of a night the one plan"
+        )
+    return theirs is not None
+
+
+def _read_attempts(other: Store, plan: NightPlan, complaints: list[str]) -> Iterator[_Found]:
+    """Yield another store's attempts that the plan asks for."""
+    cells = {each.cell.id: each for each in plan.cells}
+    for each in other.names(result_prefix(plan.night)):
+        try:
+            found = _read(other, each.name)
+        except (RecordError, StoreError) as error:
+            complaints.append(f"{error}")
+            continue
+        if not _is_planned(found.attempt, cells):
+            said = "of a cell, a stage or bytes that the plan does not have"
+            complaints.append(f"{other.url}: {each.name}: {said}")
+        else:
+            yield found
+
+
+def _is_planned(attempt: Attempt, cells: Mapping[str, PlannedCell]) -> bool:
+    planned = cells.get(attempt.cell)
+    if planned is None or planned.state is not None or planned.sha256 != attempt.sha256:
+        return False
+    return attempt.stage == CPU or planned.cell.gpu
+
+
+def _read(store: Store, name: str) -> _Found:
+    attempt = read_stored_attempt(store.read(name) or b"", name, store.url)
+    return _Found(
+        store=store,
+        name=name,
+        attempt=replace(attempt, result=None),
+        digest=_identify(attempt),
     )
 
 
-def _merge(store: Store, other: Store, night: str) -> Merged:
-    content = other.read(plan_name(night))
-    if content is None:
-        return Merged(complaints=(f"{other.url}: nothing of the night {night}",))
-    plan = read_plan(content, f"{other.url}: {plan_name(night)}")
-    if plan.night != night:
-        raise RecordError(f"{other.url}: {plan_name(night)}: is the plan of {plan.night}")
-    _take_plan(store, other, plan, content)
-    found, cells = Merged(), {each.cell.id: each for each in plan.cells}
-    for each in other.names(result_prefix(night)):
-        found = _add(found, _take_attempt(store, other, cells, each.name))
-    return found
+def _identify(attempt: Attempt) -> str:
+    """Return what two documents of one attempt have in common, taken over or not."""
+    return hashlib.sha256(write_attempt(replace(attempt, number=1, facts=""))).hexdigest()
 
 
-def _take_plan(store: Store, other: Store, plan: NightPlan, content: bytes) -> None:
-    """Take the plan over, after the files that it names; a store has one plan a night."""
-    name = plan_name(plan.night)
-    ours = store.read(name)
-    if ours is None:
-        for sha256 in _frozen(plan):
-            frozen = other.read(frozen_name(plan.night, sha256))
-            if frozen is not None:
-                demand_frozen(frozen, f"{other.url}: {frozen_name(plan.night, sha256)}")
-                store.create(frozen_name(plan.night, sha256), frozen)
-        store.create(name, content)
-        ours = store.read(name)
-    if ours != content:
-        raise StoreError(
-            f"{other.url}: {name}: is not the plan of {store.url}: its results may be of other "
-            "bytes; give every job of a night the one plan"
+def _choose(
+    store: Store, night: str, found: Iterable[_Found], complaints: list[str]
+) -> tuple[list[tuple[_Found, int]], int]:
+    """Return what is taken over, by which number, and how many attempts the store has already."""
+    stages: dict[tuple[str, str], list[_Found]] = {}
+    for each in found:
+        stages.setdefault((each.attempt.cell, each.attempt.stage), []).append(each)
+    kept: dict[tuple[str, str], list[str]] = {}
+    for stored in store.names(result_prefix(night)):
+        if about := split_attempt(stored.name):
+            kept.setdefault(about[:2], []).append(stored.name)
+    wanted: list[tuple[_Found, int]] = []
+    known = 0
+    for (cell, kind), theirs in sorted(stages.items(), key=lambda pair: pair[0]):
+        stage = _Stage(store, kept.get((cell, kind), []), complaints)
+        for history in _best_first(theirs, kind):
+            known += stage.add(history)
+        wanted += stage.new
+    return wanted, known
+
+
+def _best_first(found: Iterable[_Found], stage: str) -> list[list[_Found]]:
+    """Return the attempts of each store, in the order in which the last of them decides rightly.
+
+    The last conclusive attempt of a stage decides, and what one store has is one history of
+    attempts. So the worst of several comes last.
+    """
+    histories: dict[str, list[_Found]] = {}
+    for each in sorted(found, key=lambda one: one.attempt.number):
+        histories.setdefault(each.store.url, []).append(each)
+    return sorted(
+        histories.values(),
+        key=lambda history: (
+            -rank(end_stage([each.attempt for each in history], stage).state),
+            [each.digest for each in history],
+        ),
+    )
+
+
+class _Stage:
+    """One stage of a cell, with the attempts that the store has or is to have."""
+
+    def __init__(self, store: Store, names: Iterable[str], complaints: list[str]) -> None:
+        self.new: list[tuple[_Found, int]] = []
+        self._complaints = complaints
+        self._last = 0  # the number of the last attempt
+        self._all: list[_Found] = []
+        for name in names:
+            self._last = max(self._last, (split_attempt(name) or ("", "", 0))[2])
+            with contextlib.suppress(RecordError):  # it is lost, and has its number
+                self._all.append(_read(store, name))
+        self._all.sort(key=lambda each: each.attempt.number)
+
+    def add(self, history: Sequence[_Found]) -> int:
+        """Add what one store has of this stage, and return how much of it is there already.
+
+        A result that is better than one that decides is not added: it would hide that.
+        """
+        there = {each.digest for each in self._all}
+        new = [each for each in history if each.digest not in there]
+        if len(self._all) + len(new) > _MOST_ATTEMPTS:
+            self._complaints.append(
+                f"{history[0].store.url}: {history[0].attempt.cell}: more than {_MOST_ATTEMPTS} "
+                "attempts: none of them are taken over"
+            )
+            new = []
+        if new and self._agrees(history, new):
+            for each in new:
+                self._last += 1
+                numbered = replace(each.attempt, number=self._last)
+                self._all.append(replace(each, attempt=numbered))
+                self.new.append((each, self._last))
+        return sum(each.digest in there for each in history)
+
+    def _agrees(self, history: Sequence[_Found], new: Sequence[_Found]) -> bool:
+        """Whether with these the stage ends no better than it does without that history."""
+        own = {each.digest for each in history}
+        others = [each for each in self._all if each.digest not in own]
+        if not others:
+            return True
+        stage = history[0].attempt.stage
+        before, alone, after = (
+            end_stage([each.attempt for each in those], stage)
+            for those in (others, history, [*self._all, *new])
+        )
+        if is_conclusive(before.state) and is_conclusive(alone.state):
+            self._compare(history[0], alone, others, before)
+        return not is_conclusive(before.state) or rank(after.state) <= rank(before.state)
+
+    def _compare(
+        self, one: _Found, alone: CellEnd, others: Sequence[_Found], before: CellEnd
+    ) -> None:
+        """Name both stores where they disagree."""
+        if alone.state is before.state:
+            return
+        stage = one.attempt.stage
+        where = next(each for each in others if each.attempt is before.last[stage]).store.url
+        counts = before if rank(alone.state) > rank(before.state) else alone
+        self._complaints.append(
+            f"{one.attempt.cell}: its {stage} stage is {alone.state.value} in {one.store.url} and "
+            f"{before.state.value} in {where}, on the same bytes: it counts as {counts.state.value}"
         )
 
 
-def _frozen(plan: NightPlan) -> list[str]:
-    named = {plan.cells_sha256, plan.known_sha256, plan.causes_sha256, *plan.profiles.values()}
-    return sorted(named - {""})
+def _take_facts(store: Store, wanted: Iterable[_Found], complaints: list[str]) -> frozenset[str]:
+    """Take the facts of these attempts over, and return the packages of which the store has some.
 
-
-def _take_attempt(
-    store: Store, other: Store, cells: Mapping[str, PlannedCell], name: str
-) -> Merged:
-    """Take one attempt over: its facts and its log first, for the result says that all is there."""
-    try:
-        attempt = read_stored_attempt(other.read(name) or b"", name, other.url)
-    except (RecordError, StoreError) as error:
-        return Merged(complaints=(f"{error}",))
-    planned = cells.get(attempt.cell)
-    if planned is None or planned.sha256 != attempt.sha256:
-        return Merged(complaints=(f"{other.url}: {name}: not of the bytes that the plan names",))
-    number = _find_number(store, attempt)
-    if number is None:
-        return Merged(known=1)
-    if number > _MOST_ATTEMPTS:
-        return Merged(complaints=(f"{other.url}: {name}: one of more than {_MOST_ATTEMPTS}",))
-    complaints = _take_facts(store, other, attempt)
-    _take_log(store, other, attempt, number)
-    taken = replace(attempt, number=number, facts="" if complaints else attempt.facts)
-    store.create(result_name(taken.night, taken.cell, taken.stage, number), write_attempt(taken))
-    return Merged(attempts=1, complaints=complaints)
-
-
-def _find_number(store: Store, attempt: Attempt) -> int | None:
-    """The first number that no other attempt has; None where the store has this very attempt.
-
-    Two jobs that ran one cell both call theirs the first.
+    Where two folders have different facts of one package, neither are taken over.
     """
-    for number in range(attempt.number, _MOST_ATTEMPTS + 1):
-        name = result_name(attempt.night, attempt.cell, attempt.stage, number)
-        there = store.read(name)
-        if there is None:
-            return number
-        if there in (
-            write_attempt(replace(attempt, number=number)),
-            write_attempt(replace(attempt, number=number, facts="")),
-        ):
-            return None
-    return _MOST_ATTEMPTS + 1
+    sources: dict[str, dict[str, Store]] = {}
+    for each in wanted:
+        if each.attempt.facts == each.attempt.sha256:
+            sources.setdefault(each.attempt.facts, {})[each.store.url] = each.store
+        elif each.attempt.facts:  # for all nights they would be another package's
+            complaints.append(
+                f"{each.store.url}: {each.attempt.cell}: its facts are those of another package"
+            )
+    for sha256, others in sources.items():
+        _take_facts_of(store, sha256, list(others.values()), complaints)
+    return frozenset(sha256 for sha256 in sources if find_facts(store, sha256) is not None)
 
 
-def _take_facts(store: Store, other: Store, attempt: Attempt) -> tuple[str, ...]:
-    if not attempt.facts:
-        return ()
-    if attempt.facts != attempt.sha256:  # for all nights they would be another package's
-        return (f"{other.url}: {attempt.cell}: its facts are those of another package",)
-    if find_facts(other, attempt.facts) is None:
-        return (f"{other.url}: the facts of {attempt.facts} are missing; {attempt.cell} has none",)
-    try:
-        with open_facts(other, attempt.facts) as path:
-            keep_facts(store, attempt.facts, path)
-    except RecordError as error:
-        return (f"{error}",)
-    return ()
+def _take_facts_of(
+    store: Store, sha256: str, others: Sequence[Store], complaints: list[str]
+) -> None:
+    first: dict[str, tuple[str, Store]] = {}  # by version of the document
+    for each in (store, *others):
+        if find_facts(each, sha256) is None:
+            if each is not store:
+                complaints.append(f"{each.url}: the facts of {sha256} are missing")
+            continue
+        try:
+            version, digest = identify_facts(each, sha256)
+        except RecordError as error:
+            complaints.append(f"{error}")
+            continue
+        other = first.setdefault(version, (digest, each))
+        if other[0] != digest:
+            stay = "those stay" if other[1] is store else "neither are taken over"
+            complaints.append(
+                f"{each.url}: its facts of {sha256} are not those of {other[1].url}: {stay}"
+            )
+            return
+    for _, each in first.values():
+        if each is not store:
+            with open_facts(each, sha256) as path:
+                keep_facts(store, sha256, path)
 
 
-def _take_log(store: Store, other: Store, attempt: Attempt, number: int) -> None:
-    about = (attempt.cell, attempt.stage)
+def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
+    """Take one attempt over: its log first, for the result says that all is there."""
+    attempt = read_stored_attempt(found.store.read(found.name) or b"", found.name, found.store.url)
+    if _identify(attempt) != found.digest:
+        raise StoreError(f"{found.store.url}: {found.name}: was written to meanwhile")
     for folder in LOG_FOLDERS:
-        content = other.read(log_name(attempt.night, folder, *about, attempt.number))
-        if content is not None:
-            store.create(log_name(attempt.night, folder, *about, number), content)
+        _take_log(store, found, folder, number)
+    kept = replace(attempt, number=number, facts=attempt.facts if has_facts else "")
+    name = result_name(kept.night, kept.cell, kept.stage, number)
+    if not store.create(name, write_attempt(kept)):
+        raise StoreError(f"{store.url}: {name}: another command wrote it just now: run this again")
+
+
+def _take_log(store: Store, found: _Found, folder: str, number: int) -> None:
+    about = (found.attempt.night, folder, found.attempt.cell, found.attempt.stage)
+    try:
+        content = found.store.read(log_name(*about, found.attempt.number), _LARGEST_LOG)
+    except RecordError:
+        content = b"its log was not taken over: it has more than 4 MiB\n"
+    if content is not None:
+        store.create(log_name(*about, number), content)

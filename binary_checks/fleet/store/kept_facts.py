@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import shutil
 import tempfile
@@ -70,6 +71,19 @@ def open_facts(store: Store, sha256: str) -> Iterator[Path]:
         path = Path(folder) / "facts.json"
         _unpack(packed, path, f"{store.url}: {name}")
         yield path
+
+
+def identify_facts(store: Store, sha256: str) -> tuple[str, str]:
+    """Return the version that wrote a package's facts, and the SHA-256 of the document.
+
+    Raises what `open_facts` raises, and RecordError for facts of another package.
+    """
+    with open_facts(store, sha256) as path:
+        digest = hashlib.sha256()
+        with open_regular(path) as file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+        return _identify(path, sha256), digest.hexdigest()
 
 
 def demand_facts(store: Store, name: str, sha256: str) -> None:

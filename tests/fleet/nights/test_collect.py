@@ -11,7 +11,7 @@ from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import closed_name, plan_name, table_name
 from fixtures.fleet.nights import make_nights
-from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job
+from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job, plan_night
 
 pytest.importorskip("duckdb")
 
@@ -23,6 +23,7 @@ def collect(store: Path, *options: str) -> int:
 def test_a_night_of_two_jobs_is_collected_and_closed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    plan_night(job(tmp_path, "store"))
     fill(job(tmp_path / "jobs", "a"), attempt("one"))
     fill(
         job(tmp_path / "jobs", "b"),
@@ -38,6 +39,22 @@ def test_a_night_of_two_jobs_is_collected_and_closed(
     assert closed is not None
     assert closed.states == {"passed": 1, "infra": 1}
     assert store.read(table_name(NIGHT, "cells")) is not None
+
+
+@pytest.mark.parametrize("date", [(), ("--date", NIGHT)])
+def test_folders_without_a_plan_of_the_store_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], date: tuple[str, ...]
+) -> None:
+    fill(job(tmp_path / "jobs", "a"), attempt("one"), attempt("two"))
+    folders = ("--from", str(tmp_path / "jobs"))
+    assert collect(tmp_path / "store", *folders, *date) == 6
+    assert "not a store" in capsys.readouterr().err
+    job(tmp_path, "store")
+    assert collect(tmp_path / "store", *folders, *date) == (4 if date else 6)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "no plan of" in said or "no nights yet" in said
+    assert [each.name for each in open_store(str(tmp_path / "store")).names("night=")] == []
 
 
 def test_a_closed_night_is_left_as_it_is(

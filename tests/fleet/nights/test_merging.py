@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from binary_checks.errors import ProfileError, RecordError, StoreError
+from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.nights.merging import Merged, find_nights, merge_night
+from binary_checks.fleet.nights.merging import Merged, merge_night
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_attempt, write_attempt, write_plan
 from binary_checks.fleet.states import CellState
@@ -57,9 +59,13 @@ def attempt(cell: str = "one", number: int = 1, **other: object) -> Attempt:
     return replace(made, **other)  # type: ignore[arg-type]
 
 
-def fill(store: Store, *attempts: Attempt, plan: NightPlan = PLAN) -> None:
+def plan_night(store: Store, plan: NightPlan = PLAN) -> None:
     store.create(frozen_name(NIGHT, FROZEN), CELLS)
     store.create(plan_name(NIGHT), write_plan(plan))
+
+
+def fill(store: Store, *attempts: Attempt, plan: NightPlan = PLAN) -> None:
+    plan_night(store, plan)
     for each in attempts:
         about = (each.cell, each.stage, each.number)
         store.create(result_name(NIGHT, *about), write_attempt(each))
@@ -68,7 +74,10 @@ def fill(store: Store, *attempts: Attempt, plan: NightPlan = PLAN) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), make=True)
+    """A store in which the night was planned."""
+    made = open_store(str(tmp_path / "store"), make=True)
+    plan_night(made)
+    return made
 
 
 @pytest.fixture
@@ -87,7 +96,6 @@ def names(store: Store, prefix: str = f"night={NIGHT}/") -> list[str]:
 def test_the_shards_of_two_jobs_are_one_night(store: Store, artifacts: Path) -> None:
     fill(job(artifacts, "shard-1"), attempt("one"))
     fill(job(artifacts, "shard-2/deeper"), attempt("two"))
-    assert find_nights([artifacts]) == {NIGHT}
     assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=2)
     assert names(store) == [
         f"frozen/{FROZEN}.toml",
@@ -107,13 +115,81 @@ def test_taking_over_twice_is_the_same_as_once(store: Store, artifacts: Path) ->
     assert names(store) == before
 
 
-def test_two_jobs_that_ran_one_cell_leave_two_attempts(store: Store, artifacts: Path) -> None:
-    fill(job(artifacts, "a"), attempt(state=CellState.FAILED, exit_status=1))
-    fill(job(artifacts, "b"), attempt())
-    assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=2)
-    second = read_attempt(store.read(result_name(NIGHT, "one", "cpu", 2)) or b"", "second")
-    assert (second.number, second.state) == (2, CellState.PASSED)
-    assert merge_night(store, NIGHT, [artifacts]) == Merged(known=2)
+def test_no_plan_is_taken_from_a_folder(tmp_path: Path, artifacts: Path) -> None:
+    empty = open_store(str(tmp_path / "empty"), make=True)
+    fill(job(artifacts, "job"), attempt())
+    with pytest.raises(ProfileError, match=f"has no plan of {NIGHT}, and none is taken from a"):
+        merge_night(empty, NIGHT, [artifacts])
+    assert names(empty) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "job",
+        "job/store.json",
+        f"job/night={NIGHT}",
+        f"job/night={NIGHT}/plan.json",
+        f"job/night={NIGHT}/results",
+        f"job/night={NIGHT}/results/one.cpu1.json",
+    ],
+)
+def test_no_link_in_a_folder_is_followed(
+    store: Store, tmp_path: Path, artifacts: Path, path: str
+) -> None:
+    fill(job(tmp_path / "elsewhere", "job"), attempt())
+    fill(job(artifacts, "job"), attempt("two"))
+    linked = artifacts / path
+    if linked.exists():
+        linked.rename(tmp_path / "away")
+    linked.symlink_to(tmp_path / "elsewhere" / path)
+    with contextlib.suppress(StoreError, ProfileError):
+        merge_night(store, NIGHT, [artifacts])
+    assert "results/one.cpu1.json" not in names(store)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
+def test_a_folder_behind_a_link_is_named(store: Store, tmp_path: Path, artifacts: Path) -> None:
+    fill(job(tmp_path, "elsewhere"), attempt())
+    fill(job(artifacts, "job"), attempt("two"))
+    (artifacts / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "named").symlink_to(artifacts)  # by the user: this one is followed
+    link = tmp_path / "named" / "link"
+    assert merge_night(store, NIGHT, [tmp_path / "named"]) == Merged(
+        attempts=1, complaints=(f"{link}: a link, which is not followed",)
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such name there")
+def test_the_name_of_a_folder_is_no_url(
+    store: Store, artifacts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(job(artifacts, "s3:bucket"), attempt())
+    monkeypatch.chdir(artifacts)
+    assert merge_night(store, NIGHT, [Path()]) == Merged(attempts=1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"cell": "three"},
+        {"stage": "gpu"},
+        {"cell": "missing", "sha256": ""},
+        {"sha256": "b" * 64},
+    ],
+)
+def test_a_result_that_the_plan_does_not_ask_for_is_left_where_it_is(
+    tmp_path: Path, artifacts: Path, other: dict[str, str]
+) -> None:
+    missing = PlannedCell(cell=Cell(id="missing", project="x"), state=CellState.MISSING)
+    plan = replace(PLAN, cells=(*PLAN.cells, missing))
+    store = open_store(str(tmp_path / "planned"), make=True)
+    plan_night(store, plan)
+    fill(job(artifacts, "job"), attempt(**{"cell": "one", **other}), attempt("two"), plan=plan)
+    merged = merge_night(store, NIGHT, [artifacts])
+    assert merged.attempts == 1
+    assert "of a cell, a stage or bytes that the plan does not have" in merged.complaints[0]
 
 
 def test_facts_come_along(store: Store, artifacts: Path) -> None:
@@ -131,6 +207,35 @@ def facts_of(sha256: str) -> bytes:
     return f'{head}"symbols": true,\n"package": {package},\n"members": [\n]\n}}\n'.encode()
 
 
+def with_facts(made: Store, cell: str, content: bytes) -> None:
+    fill(made, attempt(cell, facts=SHA256))
+    made.create(facts_name(SHA256), gzip.compress(content, mtime=0))
+
+
+def test_of_different_facts_in_two_folders_neither_are_taken_over(
+    store: Store, artifacts: Path
+) -> None:
+    other = facts_of(SHA256).replace(b'"members": [', b'"members": [ ')
+    with_facts(job(artifacts, "a"), "one", facts_of(SHA256))
+    with_facts(job(artifacts, "b"), "two", other)
+    merged = merge_night(store, NIGHT, [artifacts])
+    assert merged.attempts == 2
+    (line,) = merged.complaints
+    assert f"{artifacts / 'b'}: its facts of {SHA256} are not those of {artifacts / 'a'}" in line
+    assert not [*store.names("facts/")]
+    kept = read_attempt(store.read(result_name(NIGHT, "one", "cpu", 1)) or b"", "kept")
+    assert kept.facts == ""
+
+
+def test_facts_that_the_store_has_stay_and_others_are_named(store: Store, artifacts: Path) -> None:
+    store.create(facts_name(SHA256), gzip.compress(facts_of(SHA256), mtime=0))
+    other = facts_of(SHA256).replace(b'"members": [', b'"members": [ ')
+    with_facts(job(artifacts, "a"), "one", other)
+    merged = merge_night(store, NIGHT, [artifacts])
+    assert merged.complaints[0].endswith(f"not those of {store.url}: those stay")
+    assert gzip.decompress(store.read(facts_name(SHA256)) or b"") == facts_of(SHA256)
+
+
 def test_facts_that_are_missing_are_said_and_the_verdict_stays(
     store: Store, artifacts: Path
 ) -> None:
@@ -142,19 +247,15 @@ def test_facts_that_are_missing_are_said_and_the_verdict_stays(
     assert kept.facts == ""
 
 
-def test_another_plan_of_the_night_is_refused(store: Store, artifacts: Path) -> None:
-    fill(store, attempt("one"))
-    fill(job(artifacts, "job"), attempt("two"), plan=replace(PLAN, made="2026-11-20T02:00:00Z"))
+def test_another_plan_of_the_night_is_refused_before_anything_is_taken(
+    store: Store, artifacts: Path
+) -> None:
+    fill(job(artifacts, "a"), attempt("one"))
+    fill(job(artifacts, "b"), attempt("two"), plan=replace(PLAN, made="2026-11-20T02:00:00Z"))
+    before = names(store)
     with pytest.raises(StoreError, match=r"is not the plan of .*; give every job of a night"):
         merge_night(store, NIGHT, [artifacts])
-    assert "results/two.cpu1.json" not in names(store)
-
-
-def test_an_attempt_at_other_bytes_is_left_where_it_is(store: Store, artifacts: Path) -> None:
-    fill(job(artifacts, "job"), attempt("one", sha256="b" * 64), attempt("two"))
-    merged = merge_night(store, NIGHT, [artifacts])
-    assert merged.attempts == 1
-    assert "not of the bytes that the plan names" in merged.complaints[0]
+    assert names(store) == before
 
 
 @pytest.mark.parametrize(
@@ -190,13 +291,6 @@ def test_a_folder_without_a_store_is_refused(store: Store, tmp_path: Path) -> No
         merge_night(store, NIGHT, [tmp_path / "empty"])
 
 
-def test_a_plan_of_another_night_in_its_place_is_refused(store: Store, artifacts: Path) -> None:
-    made = job(artifacts, "job")
-    made.create(plan_name(NIGHT), write_plan(replace(PLAN, night="2026-11-19")))
-    with pytest.raises(RecordError, match="is the plan of 2026-11-19"):
-        merge_night(store, NIGHT, [artifacts])
-
-
 def test_facts_of_another_package_are_left_where_they_are(store: Store, artifacts: Path) -> None:
     other = "b" * 64
     made = job(artifacts, "fork")
@@ -208,17 +302,42 @@ def test_facts_of_another_package_are_left_where_they_are(store: Store, artifact
     assert not [*store.names("facts/")]
 
 
-def test_a_frozen_file_that_is_another_by_now_is_refused(store: Store, artifacts: Path) -> None:
+def test_frozen_files_of_a_folder_count_for_nothing(store: Store, artifacts: Path) -> None:
     made = job(artifacts, "fork")
     made.create(frozen_name(NIGHT, FROZEN), b"# accepts everything\n")
     fill(made, attempt())
-    with pytest.raises(StoreError, match="other bytes than those that the plan froze"):
-        merge_night(store, NIGHT, [artifacts])
-    assert names(store) == []
+    assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=1)
+    assert store.read(frozen_name(NIGHT, FROZEN)) == CELLS
 
 
-def test_attempts_without_number_are_not_taken_over(store: Store, artifacts: Path) -> None:
+def test_the_store_numbers_the_attempts(store: Store, artifacts: Path) -> None:
     fill(job(artifacts, "fork"), attempt(number=2**63), attempt("two"))
+    assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=2)
+    assert "results/one.cpu1.json" in names(store)
+
+
+def test_of_too_many_attempts_none_are_taken_over(store: Store, artifacts: Path) -> None:
+    made = job(artifacts, "fork")
+    fill(made, *(attempt(number=number, seconds=float(number)) for number in range(1, 102)))
+    merged = merge_night(store, NIGHT, [artifacts])
+    assert merged.attempts == 0
+    assert merged.complaints[0].endswith("more than 100 attempts: none of them are taken over")
+
+
+@pytest.mark.parametrize("state", [CellState.FLAKY, CellState.STALE, CellState.MISSING])
+def test_an_attempt_that_ends_as_none_can_is_lost(
+    store: Store, artifacts: Path, state: CellState
+) -> None:
+    fill(job(artifacts, "fork"), attempt(state=state), attempt("two"))
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 1
-    assert merged.complaints[0].endswith("one of more than 100")
+    assert merged.complaints[0].endswith(f"state: {state.value}: no attempt ends so")
+
+
+def test_a_log_that_is_too_large_is_replaced_by_a_line(store: Store, artifacts: Path) -> None:
+    made = job(artifacts, "fork")
+    made.create(log_name(NIGHT, "succeeded", "one", "cpu", 1), b"x" * (5 << 20))
+    fill(made, attempt())
+    assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=1)
+    kept = store.read(log_name(NIGHT, "succeeded", "one", "cpu", 1)) or b""
+    assert kept.startswith(b"its log was not taken over")
