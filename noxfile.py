@@ -99,6 +99,13 @@ def fleet_bench(session: nox.Session) -> None:
 
 
 @nox.session
+def growth(session: nox.Session) -> None:
+    """Measure how cost grows with the worst inputs: ``-- [--only PATTERN] [--out FILE]``."""
+    session.install("-e", ".[fast,test]")
+    session.run("python", "-m", "fixtures.growth", *session.posargs)
+
+
+@nox.session
 def sweep(session: nox.Session) -> None:
     """Judge the published wheels of the list: ``-- FOLDER`` keeps them between runs."""
     session.install("-e", ".[fast]", "pip")
