@@ -162,7 +162,8 @@ def test_the_way_from_a_matrix_to_a_release_is_as_it_is_told(project: Path) -> N
 
 
 def test_settings_name_the_wheel_that_this_checkout_makes() -> None:
-    assert {*re.findall(r"binary_checks-[\w.]+-py3-none-any\.whl", recipes())} == {TOOL}
+    for text in (recipes(), second_chapter()):
+        assert {*re.findall(r"binary_checks-[\w.]+-py3-none-any\.whl", text)} == {TOOL}
 
 
 @pytest.mark.slow

@@ -29,6 +29,8 @@ _VALUE = re.compile(r"(?:AKIA|ASIA|AIDA|AROA)[A-Z0-9]{16}")  # an id that Amazon
 _CRON = re.compile(r"[0-9*/,-]+(?: [0-9*/,-]+){4}")
 _PYTHON = re.compile(r"3\.\d{1,2}")
 _OLDEST = 11  # of the tool with everything that nights and artifacts need
+_PINNED = re.compile(r"[#&]sha256=[0-9a-f]{64}(?:&|$)|\.git@[0-9a-f]{40}(?:#|$)")
+"""How a URL says which bytes, or which commit, are meant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +40,7 @@ class CiSettings:
     systems: tuple[str, ...]  # github, gitlab, circleci, azure, tox, docs
     build: tuple[str, ...] = ()  # lines of a shell that put a cell's files into dist/; () for none
     build_timeout: float = 3600.0  # seconds
-    install: tuple[str, ...] = (f"binary-checks[fleet,sign]=={__version__}",)  # what pip is given
+    install: tuple[str, ...] = ()  # requirements of pip; () where no job installs the tool
     python: str = "3.13"  # that the tool runs on where a cell names none
     store: str = ""  # s3://bucket/prefix, or a folder that all runners share
     built: str = ""  # the channel into which everything goes that was built
@@ -124,6 +126,22 @@ def read_ci(matrix: Matrix) -> CiSettings:
     return settings
 
 
+def demand_install(settings: CiSettings, source: str) -> None:
+    """Raise ProfileError where jobs install the tool and nothing states what that is.
+
+    There is no default: a name that nobody holds on an index is anybody's to register.
+    """
+    hosted = {*settings.systems} - {"tox", "docs"} and (settings.build or settings.store)
+    if settings.install or not (hosted or "tox" in settings.systems):
+        return
+    wheel = f"tools/binary_checks-{__version__}-py3-none-any.whl[fleet,sign]"
+    raise ProfileError(
+        f"{source}: ci: 'install' is missing: which binary-checks the jobs install. Write "
+        f'install = "./{wheel}" for a wheel in your repository, "binary-checks[fleet,sign] @ '
+        'https://…/….whl#sha256=…" for a published one, or a requirement of an index that you trust'
+    )
+
+
 def _read(value: Any, kind: Any, where: str) -> Any:
     """One value; a text where there may be several is one of them."""
     if isinstance(value, str) and kind == tuple[str, ...]:
@@ -171,6 +189,12 @@ def _demand_texts(settings: CiSettings, where: str) -> None:
     for key, text in lines:
         if not text.strip():
             raise ProfileError(f"{where}: {key}: it has an empty line")
+    for text in settings.install:
+        if "://" in text and not _PINNED.search(text):
+            raise ProfileError(
+                f"{where}: install: {text!r:.120} may become other bytes, in jobs that hold "
+                "secrets; append #sha256=HASH of the wheel, or name a git repository as .git@COMMIT"
+            )
     listed += [
         *lines,
         *((f"environment.{key}", each) for key, each in settings.environment.items()),

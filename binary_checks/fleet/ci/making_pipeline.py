@@ -11,7 +11,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.tiers import TIERS, choose_tier
-from binary_checks.fleet.ci.ci_settings import CiSettings, demand_text, read_ci
+from binary_checks.fleet.ci.ci_settings import CiSettings, demand_install, demand_text, read_ci
 from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, SmokeJob
 from binary_checks.fleet.ci.runner_tables import CPU, GPU, HOSTED, RunsOn, choose_machine
 from binary_checks.fleet.ci.stage_scripts import chain_stages, night_stages
@@ -32,6 +32,7 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
     settings = read_ci(matrix)
     if systems:
         settings = replace(settings, systems=tuple(systems))
+    demand_install(settings, matrix.source)
     source = _find_source(matrix, folder)
     demand_text(source, matrix.source)
     gpu = any(cell.gpu for cell in matrix.cells)

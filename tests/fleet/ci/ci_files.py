@@ -38,6 +38,7 @@ azure = { pool = "macs" }
 [ci]
 systems = ["github"]
 build = ["python -m pip install build", "python -m build --wheel"]
+install = "./tools/binary_checks-0.1.0-py3-none-any.whl[fleet,sign]"
 store = "s3://results/torch"
 built = "test"
 published = "release"

@@ -27,6 +27,7 @@ python = ["3.12", "3.13"]
 [ci]
 systems = ["github"]
 store = "s3://results/numpy"
+install = "binary-checks"
 """
 IMAGE = """\
 [[runners]]
@@ -57,7 +58,7 @@ def many(count: int) -> str:
     )
     return (
         f'[[cells]]\nproject = [{projects}]\npython = [{pythons}]\nsystem = "linux-x86_64"\n{gone}'
-        '[ci]\nsystems = ["github"]\nbuild = ["make"]\n'
+        '[ci]\nsystems = ["github"]\nbuild = ["make"]\ninstall = "binary-checks"\n'
     )
 
 
@@ -93,6 +94,7 @@ python = ["3.12", "3.13"]
 [ci]
 systems = ["github"]
 build = ["make"]
+install = "binary-checks"
 store = "s3://results/numpy"
 built = "test"
 """

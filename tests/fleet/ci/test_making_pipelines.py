@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,7 @@ CI = """\
 [ci]
 systems = ["github", "gitlab"]
 build = ["python -m build --wheel"]
+install = "./tools/binary_checks-0.1.0-py3-none-any.whl[fleet,sign]"
 store = "s3://results/torch"
 built = "test"
 published = "release"
@@ -45,6 +47,7 @@ secrets = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
 [ci.environment]
 AWS_REGION = "eu-central-1"
 """
+TOOL = "./tools/binary_checks-0.1.0-py3-none-any.whl[fleet,sign]"
 GPU_RUNNER = """\
 [[runners]]
 when = "variant=cu*"
@@ -180,7 +183,7 @@ def test_a_runner_for_no_cell_is_warned_of(make: Make) -> None:
     idle += '[[runners]]\nwhen = "variant=cpu"\nstage = "gpu"\ngithub = "x"\n'
     first, second = make(CELLS + CI + GPU_RUNNER + idle).warnings
     assert first.endswith(
-        "runners[1] (line 32): when = 'system=windows' matches no cell; remove it"
+        "runners[1] (line 33): when = 'system=windows' matches no cell; remove it"
     )
     assert "when = 'variant=cpu' matches no cell with a GPU stage" in second
     assert make().warnings == ()
@@ -203,10 +206,45 @@ def test_tiers_are_parts_of_the_matrix(make: Make) -> None:
 
 
 def test_what_is_not_built_is_only_watched(make: Make) -> None:
-    watched = '[ci]\nsystems = ["github"]\nstore = "s3://results/torch"\n'
+    watched = '[ci]\nsystems = ["github"]\nstore = "s3://results/torch"\ninstall = "x"\n'
     pipeline = make(CELLS + watched + GPU_RUNNER)
     assert pipeline.stages == ()
     assert [stage.name for stage in pipeline.night] == ["plan", "smoke", "smoke-gpu", "collect"]
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab", "circleci", "azure", "tox"])
+def test_without_install_no_job_is_written_that_would_guess_a_name(make: Make, system: str) -> None:
+    """Anybody could register a name that is on no index, and those jobs hold secrets."""
+    watched = f'[ci]\nsystems = ["{system}"]\nstore = "s3://results/torch"\n'
+    for settings in (watched, watched.replace("store", "build")):
+        with pytest.raises(ProfileError, match="ci: 'install' is missing: which binary") as error:
+            make(CELLS + settings + GPU_RUNNER)
+        assert "\n" not in str(error.value)
+        assert 'Write install = "./tools/binary_checks-' in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "settings", ['systems = ["docs"]\nstore = "s3://results/torch"', 'systems = ["github"]']
+)
+def test_where_no_job_installs_the_tool_nothing_need_be_stated(make: Make, settings: str) -> None:
+    assert make(CELLS + f"[ci]\n{settings}\n" + GPU_RUNNER).settings.install == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TOOL,
+        ".[fleet,sign]",
+        "binary-checks[fleet,sign]==0.1.0",
+        f"binary-checks @ https://example.org/tool.whl#sha256={'ab' * 32}",
+        f"binary-checks[fleet] @ git+https://example.org/tool.git@{'ab' * 20}",
+    ],
+)
+def test_what_is_stated_is_what_every_job_installs(make: Make, text: str) -> None:
+    pipeline = make(CELLS + CI.replace(TOOL, text) + GPU_RUNNER)
+    scripts = [step.script for stage in (*pipeline.stages, *pipeline.night) for step in stage.steps]
+    found = {script for script in scripts if "pip install" in script}
+    assert found == {f"python -m pip install {shlex.quote(text)}\n"}
 
 
 def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) -> None:
@@ -229,11 +267,11 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\nstage = "cuda"\n',
-            "cells.toml: runners[0] (line 27): stage: 'cuda' is not one of: cpu, gpu",
+            "cells.toml: runners[0] (line 28): stage: 'cuda' is not one of: cpu, gpu",
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithup = "x"\n',
-            "runners[0] (line 27): unknown key 'githup'; did you mean 'github'?",
+            "runners[0] (line 28): unknown key 'githup'; did you mean 'github'?",
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithub = "{pyhton}"\n',
@@ -256,10 +294,18 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         ),
         (CELLS + CI.replace('"release"', '"test"'), "built and published are one channel, 'test'"),
         (CELLS + CI.replace("[ci.env", 'branch = "v*"\n[ci.env'), "'v*' is a pattern; name one"),
-        (CELLS + CI.replace("[ci.env", 'install = ""\n[ci.env'), "install: it has an empty line"),
+        (CELLS + CI.replace(TOOL, ""), "install: it has an empty line"),
+        (
+            CELLS + CI.replace(TOOL, "binary-checks @ https://example.org/tool.whl#sha256=ab"),
+            "tool.whl#sha256=ab' may become other bytes, in jobs that hold secrets; append #sha256",
+        ),
+        (
+            CELLS + CI.replace(TOOL, "binary-checks @ git+https://example.org/tool.git@main"),
+            "or name a git repository as .git@COMMIT",
+        ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\n',
-            "(line 27): it names no machine of: github, gitlab, circleci, azure",
+            "(line 28): it names no machine of: github, gitlab, circleci, azure",
         ),
         (CELLS + CI + 'AWS_SECRET_KEY = "x"\n', "AWS_SECRET_KEY: name it in 'secrets'"),
         (

@@ -40,6 +40,7 @@ options = ["--binary-require", "linkage"]
 systems = ["github"]
 build = ["mkdir dist", 'cp "wheels of $CELL_PROJECT"/*.whl dist/']
 store = "s3://nobody/reads-this"
+install = "binary-checks"
 built = "test"
 published = "release"
 policy = "policy.toml"
@@ -182,6 +183,7 @@ channel = "here"
 [ci]
 systems = ["github"]
 store = "s3://nobody/reads-this"
+install = "binary-checks"
 """
 
 
