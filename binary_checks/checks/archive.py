@@ -36,6 +36,24 @@ _NO_NAMES = frozenset({"", ".", ".."})  # as components of a path
 
 
 @check
+def ambiguous_archive(package: Package) -> Iterator[Finding]:
+    """Tools can read the file as different archives.
+
+    A second end of the directory, in a comment or behind the archive; bytes before the first member
+    or after the end; a ZIP64 end that its locator does not find, or that says something else than
+    the common one.
+
+    Why: each tool searches the end in its own way, so users may install other files than those that
+    were judged and signed, and some installers refuse the archive.
+    Fix: write the archive again with a sound tool, without a comment; look for what was appended to
+    the file, or put in front of it.
+    Level: which files users install depends on their installer, or it refuses the package.
+    """
+    for ambiguity in package.ambiguities:
+        yield Problem(sentence=ambiguity)
+
+
+@check
 def unreadable_member(package: Package) -> Iterator[Finding]:
     """The archive contradicts itself about a member, or does not yield it.
 

@@ -61,9 +61,9 @@ class Package:
     objects: tuple[ObjectFile, ...] = ()
     malformed: tuple[MalformedObject, ...] = ()
     unread: tuple[UnreadObject, ...] = ()
-    archive_faults: tuple[
-        str, ...
-    ] = ()  # of the archive as a whole: bytes before its first entry, ...
+    archive_faults: tuple[str, ...] = ()  # of the archive as a whole: bytes after its end, ...
+    ambiguities: tuple[str, ...] = ()
+    """What lets other tools read the file as another archive: a second end of its directory, ..."""
     dll_directories: tuple[str, ...] = ()
     """Where its own Python code has Windows look for DLLs (os.add_dll_directory), relative to
     the prefix."""

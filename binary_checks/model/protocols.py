@@ -164,6 +164,10 @@ class Tree(Protocol):
     def faults(self) -> tuple[str, ...]:
         """What is wrong with the whole: bytes that follow its end, ..."""
 
+    @property
+    def ambiguities(self) -> tuple[str, ...]:
+        """What lets other tools read the file as another archive: a second end, ..."""
+
     def entries(self) -> Sequence[TreeEntry]:
         """Every member, in the order of the tree."""
 

@@ -92,6 +92,7 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
             *_judge_name(tree.label, index),
             *_find_missing(rows or {}, members),
         ),
+        ambiguities=tree.ambiguities,
         dll_directories=(
             *map(layout.place, loading.dll_directories),
             *(_WINDOWS_DIRECTORIES if index.system == "windows" else ()),

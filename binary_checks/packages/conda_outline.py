@@ -43,6 +43,7 @@ def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
             if (form := format_of_name(each.path)) is not None
         ),
         archive_faults=(*tree.faults, *_judge_name(tree.label, index)),
+        ambiguities=tree.ambiguities,
     )
 
 

@@ -168,6 +168,7 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         malformed=pick(found, MalformedObject),
         unread=pick(found, UnreadObject),
         archive_faults=tree.faults,
+        ambiguities=tree.ambiguities,
         dll_directories=tuple(_find_dll_directories(objects)),
         top=top,
         stated=named.stated,

@@ -58,6 +58,7 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         name=tree.label.rstrip("/"),
         size=sum(entry.size for entry in entries),
         archive_faults=tree.faults,
+        ambiguities=tree.ambiguities,
         dll_directories=reading.loading.dll_directories,
         loading_code=reading.loading.loading_code,
         preloaded=reading.loading.preloaded,

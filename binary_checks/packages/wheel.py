@@ -75,6 +75,7 @@ def read_contents(
         size=tree.size,
         layout=layout,
         archive_faults=tree.faults,
+        ambiguities=tree.ambiguities,
         tags=tags,
         dist_info=dist_info,
         **own,

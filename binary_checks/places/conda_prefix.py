@@ -177,7 +177,7 @@ class LinkedPlace(InstalledPlace):
 def refuse_faults(package: CondaPackage) -> None:
     """Raise Unavailable for a package that has faults: what tools make of it, nobody can say."""
     faults = (fault for member in package.members for fault in member.faults)
-    first = next(iter((*package.archive_faults, *faults)), None)
+    first = next(iter((*package.ambiguities, *package.archive_faults, *faults)), None)
     if first is not None:
         raise Unavailable(f"a damaged package is not installed: {first}")
 

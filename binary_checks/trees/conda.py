@@ -48,7 +48,7 @@ def open_tree(path: Path) -> TarTree:
         Part(entry.name, partial(_unpack, file, entry), find_zstandard)
         for entry in entries.values()
     ]
-    return TarTree(file, files, parts, tuple(_judge(file, archive, entries)))
+    return TarTree(file, files, parts, tuple(_judge(file, archive, entries)), archive.ambiguities)
 
 
 def open_description(file: PackageBytes, files: ExitStack) -> TarTree:
@@ -61,7 +61,7 @@ def open_description(file: PackageBytes, files: ExitStack) -> TarTree:
     said = entries[_PREFIXES[0]]
     file.expect([span_of(said), *(span_of_head(entry, 0) for entry in archive.entries[:_FEW])])
     part = Part(said.name, partial(_unpack, file, said), find_zstandard)
-    return TarTree(file, files, [part], tuple(_judge(file, archive, entries)))
+    return TarTree(file, files, [part], tuple(_judge(file, archive, entries)), archive.ambiguities)
 
 
 def _find(path: Path, archive: Archive, prefix: str) -> ZipEntry:
@@ -84,7 +84,6 @@ def _unpack(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
 
 def _judge(file: PackageBytes, archive: Archive, parts: dict[str, ZipEntry]) -> Iterator[str]:
     """Say what is wrong with the container; what its parts hold is not looked at here."""
-    yield from archive.faults
     for name, count in Counter(entry.name for entry in archive.entries).items():
         if count > 1:
             yield f"{name}: {count} members have this name"

@@ -63,6 +63,7 @@ class FolderTree:
         self.path = path
         self.label = label or path.name
         self.faults: tuple[str, ...] = ()
+        self.ambiguities: tuple[str, ...] = ()
         self._root = root
         self._within = within
         self._listed_by = listed_by

@@ -107,12 +107,15 @@ class TarTree:
         files: ExitStack,
         parts: Sequence[Part],
         faults: tuple[str, ...] = (),
+        ambiguities: tuple[str, ...] = (),
     ) -> None:
+        """``ambiguities`` are those of the archive that holds the parts."""
         self.path = file.path
         self.size = file.size
         self._files = files
         self._parts = parts
         self._faults = faults
+        self.ambiguities = ambiguities
         self._known: _Pass | None = None
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from binary_checks.checks.archive import (
+    ambiguous_archive,
     duplicate_member_name,
     escaping_member_name,
     record_is_wrong,
@@ -23,12 +24,23 @@ RECORD = "demo-1.0.dist-info/RECORD"
 
 def test_faults_of_the_archive_and_its_members_are_problems() -> None:
     broken = member("demo/a.py", faults=("its CRC-32 is wrong", "it is encrypted"))
-    package = wheel(members=[broken], archive_faults=("4 bytes follow the end of the archive",))
+    package = wheel(members=[broken], archive_faults=("it lacks its last block",))
     assert list(unreadable_member(package)) == [
-        Problem(sentence="4 bytes follow the end of the archive"),
+        Problem(sentence="it lacks its last block"),
         Problem(path="demo/a.py", sentence="its CRC-32 is wrong"),
         Problem(path="demo/a.py", sentence="it is encrypted"),
     ]
+
+
+def test_what_lets_tools_read_another_archive_is_a_problem() -> None:
+    package = replace(wheel(), ambiguities=("4 bytes follow the end of the archive",))
+    assert list(ambiguous_archive(package)) == [
+        Problem(sentence="4 bytes follow the end of the archive")
+    ]
+
+
+def test_ambiguous_archive_is_quiet_on_one_archive() -> None:
+    assert list(ambiguous_archive(wheel())) == []
 
 
 def test_a_link_out_of_a_folder_on_disk_is_not_inspected() -> None:

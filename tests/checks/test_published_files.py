@@ -270,7 +270,7 @@ def test_files_lost_added_and_resized_since_record_was_written_are_found() -> No
 
 def test_an_archive_that_contradicts_itself_is_found_by_its_directory() -> None:
     package = wheel(members=[member("demo/a.py"), member("demo/a.py"), member("../b.py")])
-    broken = replace(package, archive_faults=("3 bytes follow the end of the archive",))
+    broken = replace(package, ambiguities=("3 bytes follow the end of the archive",))
     assert sentences(broken_published_archive(published(broken))) == [
         "3 bytes follow the end of the archive",
         "2 members have this name",

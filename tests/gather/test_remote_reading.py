@@ -153,7 +153,7 @@ def test_of_a_conda_package_info_is_read_and_its_objects_are_not(tmp_path: Path)
     assert (file.package.name, file.package.version) == ("demo", "2.1")
     assert [each.name for each in file.package.claims.systems] == ["linux-64 with __glibc >=2.17"]
     assert "lib/libdemo.so" in {each.path for each in file.package.members}
-    assert file.package.objects == file.package.archive_faults == ()
+    assert file.package.objects == file.package.archive_faults == file.package.ambiguities == ()
     assert [each.path for each in file.package.unread] == ["lib/libdemo.so"]
     assert file.transferred < path.stat().st_size / 2
 

@@ -47,6 +47,7 @@ class BoxTree:
     """The members of one box."""
 
     faults: tuple[str, ...] = ()
+    ambiguities: tuple[str, ...] = ()
 
     def __init__(self, path: Path) -> None:
         self.path, self.label = path, path.name

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.checks.archive import unreadable_member
+from binary_checks.checks.archive import ambiguous_archive, unreadable_member
 from binary_checks.model import Problem, Wheel
 from binary_checks.packages import open_package
 from fixtures.build_wheel import Entry, build_wheel
 from fixtures.fake_reader import FakeReader
+from fixtures.fuzz.zip_parts import take_apart
 
 LOCAL, CENTRAL = b"PK\3\4", b"PK\1\2"
 VERSION, FLAGS, DISK = {LOCAL: 4, CENTRAL: 6}, {LOCAL: 6, CENTRAL: 8}, 34
@@ -35,7 +36,8 @@ def read(path: Path) -> Wheel:
 
 
 def faults(path: Path) -> str:
-    found = list(unreadable_member(read(path)))
+    wheel = read(path)
+    found = [*ambiguous_archive(wheel), *unreadable_member(wheel)]
     assert all(isinstance(each, Problem) for each in found)
     return "; ".join(each.sentence for each in found if isinstance(each, Problem))
 
@@ -115,6 +117,63 @@ def test_a_data_descriptor(tmp_path: Path) -> None:
     assert "what follows its data is no data descriptor" in faults(path)
 
 
+@pytest.mark.parametrize(
+    ("extra", "descriptor", "fault"),
+    [
+        (b"", "<4sIII", ""),
+        (b"", "<III", ""),
+        (b"", "<4sIQQ", "is no data descriptor"),  # uv reads 16 bytes of it
+        (struct.pack("<HH2Q", 1, 16, 0, 0), "<4sIQQ", ""),
+        (struct.pack("<HH2Q", 1, 16, 0, 0), "<4sIII", "is no data descriptor"),
+        (b"", "", "is no data descriptor"),
+    ],
+)
+def test_the_local_header_says_how_long_a_descriptor_is(
+    tmp_path: Path, extra: bytes, descriptor: str, fault: str
+) -> None:
+    path = build_wheel(tmp_path, members=DESCRIBED)
+    parts = take_apart(path.read_bytes())
+    member = parts.members[0]
+    sums = [member.central[name] for name in ("crc", "packed", "size")]
+    signed = [b"PK\7\x08", *sums] if "s" in descriptor else sums
+    member.following = struct.pack(descriptor, *signed) if descriptor else b""
+    member.local_extra = extra
+    path.write_bytes(parts.write())
+    found = faults(path)
+    assert fault in found if fault else found == ""
+
+
+FULL = 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("numbers", "fault"),
+    [
+        (0, "its ZIP64 field is missing, or has more or fewer numbers than it needs"),
+        (1, ""),
+        (2, "its ZIP64 field is missing, or has more or fewer numbers than it needs"),
+    ],
+)
+def test_a_zip64_field_has_as_many_numbers_as_it_needs(
+    tmp_path: Path, numbers: int, fault: str
+) -> None:
+    path = build_wheel(tmp_path, members={"demo/a.txt": b"text"})
+    parts = take_apart(path.read_bytes())
+    member = parts.members[0]
+    size = member.central["size"]
+    member.central["size"] = FULL
+    field = struct.pack(f"<{numbers}Q", *[size] * numbers)
+    member.extra = struct.pack("<HH", 1, len(field)) + field if numbers else b""
+    path.write_bytes(parts.write())
+    found = faults(path)
+    assert fault in found if fault else found == ""
+
+
+def test_a_folder_without_content(tmp_path: Path) -> None:
+    path = build_wheel(tmp_path, extra_entries=[Entry("demo/x/", b"x")])
+    assert "it is the entry of a folder, and claims 1 bytes" in faults(path)
+
+
 def between(path: Path, hidden: bytes) -> Path:
     """The wheel with bytes between its last member and its directory."""
     content = path.read_bytes()
@@ -129,7 +188,8 @@ def test_bytes_of_no_member(tmp_path: Path) -> None:
     hidden = LOCAL + bytes(26) + b"evil"
     path = between(build_wheel(tmp_path), hidden)
     assert f"{len(hidden)} bytes after its data belong to no member" in faults(path)
-    assert faults(between(build_wheel(tmp_path, name="aligned"), bytes(4))) == ""
+    aligned = between(build_wheel(tmp_path, name="aligned"), bytes(5000))
+    assert "5000 bytes after its data belong to no member" in faults(aligned)
 
 
 def test_data_that_reach_into_the_next_member(tmp_path: Path) -> None:

@@ -20,13 +20,14 @@ from binary_checks.model.record import decode_hash
 def broken_published_archive(file: PublishedFile) -> Iterator[Finding]:
     """The directory of a published archive contradicts itself, or lists what no tool unpacks.
 
-    What unreadable-member, duplicate-member-name and escaping-member-name say of the whole file
-    later is said here of what its directory shows.
+    What ambiguous-archive, unreadable-member, duplicate-member-name and escaping-member-name say of
+    the whole file later is said here of what its directory shows.
 
     Why: tools unpack it differently, or refuse to; the upload was cut off or changed on its way.
     Fix: compare the file with the one that was built; upload it again under a new name.
     Level: an installer refuses the archive, or users get another file than the one that was built.
     """
+    yield from archive.ambiguous_archive(file.package)
     yield from archive.unreadable_member(file.package)
     yield from archive.duplicate_member_name(file.package)
     yield from archive.escaping_member_name(file.package)

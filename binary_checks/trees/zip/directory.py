@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,11 +13,14 @@ from binary_checks.errors import PackageError
 from binary_checks.trees.file_bytes import PackageBytes
 from binary_checks.trees.members import MAXIMUM_ENTRIES, MAXIMUM_SIZE
 from binary_checks.trees.zip.header_faults import (
+    FULL,
     NEWEST_VERSION,
     SPECIAL_FLAGS,
     UTF8,
+    ZIP64_FAULT,
     judge_extra,
     judge_kind,
+    widen,
 )
 
 _MAXIMUM_DIRECTORY = 32 << 20  # bytes; as many entries with names of 120 bytes
@@ -23,7 +28,13 @@ _END = struct.Struct("<4s4H2IH")
 _END64 = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR64 = struct.Struct("<4sIQI")
 _CENTRAL = struct.Struct("<6x3H4x3I4H2x2I")  # without its maker, time, inner attributes
-_FULL = 0xFFFFFFFF  # "look into the ZIP64 field"
+_END_SIGNATURE = b"PK\5\6"
+_WIDE = (0xFFFF, 0xFFFF, 0xFFFF, 0xFFFF, FULL, FULL)
+"""The fields of an end that have it looked up in the ZIP64 end."""
+_UNCOUNTED = 12  # bytes of a ZIP64 end that its length leaves out: signature and length
+_OF_RECORDS = re.compile(rb"[\x01-\x08]")
+"""Bytes of which every signature of a record has one: uv refuses a comment with one of them."""
+_MOST_LISTED = 4
 
 
 class ZipEntry(NamedTuple):
@@ -47,15 +58,15 @@ class ZipEntry(NamedTuple):
 
 
 class Archive(NamedTuple):
-    """Every entry in the order of the central directory, and what is wrong with the whole."""
+    """Every entry in the order of the central directory, and how else the file can be read."""
 
     entries: tuple[ZipEntry, ...]
-    faults: tuple[str, ...]
+    ambiguities: tuple[str, ...]
     directory_offset: int  # where the entries' own bytes end
     boundaries: tuple[int, ...] = ()  # where entries begin, in rising order, and the directory
 
     def limit_of(self, entry: ZipEntry) -> int:
-        """Where an entry has to end: where the next one begins, or the directory."""
+        """Return where an entry has to end: where the next one begins, or the directory."""
         following = bisect_right(self.boundaries, entry.offset)
         return self.boundaries[following] if following < len(self.boundaries) else -1
 
@@ -67,11 +78,13 @@ class _End(NamedTuple):
     size: int
     offset: int
     place: int  # of the first record behind the directory
+    locator: int | None = None  # where the ZIP64 locator says that this record is
+    ambiguities: tuple[str, ...] = ()
 
 
 def read_archive(file: PackageBytes) -> Archive:
     """Read the central directory; PackageError where it cannot be followed."""
-    end, faults = _find_end(file)
+    end = _find_end(file)
     start = end.place - end.size
     shift = start - end.offset  # bytes in front of the archive, as a self-extractor has them
     if start < 0 or shift < 0:
@@ -81,69 +94,112 @@ def read_archive(file: PackageBytes) -> Archive:
             f"{file.path.name}: its central directory claims {end.entries} entries"
             f" in {end.size} bytes; at most {MAXIMUM_ENTRIES} in {_MAXIMUM_DIRECTORY} are read"
         )
-    if shift:
-        faults = (f"{shift} bytes stand before the start of the archive", *faults)
-    entries = tuple(_read_entries(file, end, start, shift))
+    rest = file.read(start, file.size - start)
+    entries = tuple(_read_entries(file, end, rest[: end.size], start, shift))
     if (total := sum(entry.size for entry in entries)) > MAXIMUM_SIZE:
         raise PackageError(
             f"{file.path.name}: its members claim {total} bytes,"
             f" more than {MAXIMUM_SIZE} are not read"
         )
     boundaries = (*sorted(entry.offset for entry in entries), start)
-    if boundaries[0] > shift:
-        faults = (f"{boundaries[0] - shift} bytes stand before its first member", *faults)
-    return Archive(entries, faults, start, boundaries)
+    ambiguities = (
+        *_judge_beginning(boundaries[0], shift),
+        *end.ambiguities,
+        *_judge_locator(end, shift),
+        *_find_other_ends(rest, start),
+    )
+    return Archive(entries, ambiguities, start, boundaries)
 
 
-def _find_end(file: PackageBytes) -> tuple[_End, tuple[str, ...]]:
-    """Find the end-of-central-directory record: the last one that its comment fits behind."""
+def _judge_beginning(first: int, shift: int) -> Iterator[str]:
+    """Report bytes in front of the archive, or of its first member."""
+    if first > shift:
+        yield f"{first - shift} bytes stand before its first member"
+    if shift:
+        yield f"{shift} bytes stand before the start of the archive"
+
+
+def _judge_locator(end: _End, shift: int) -> Iterator[str]:
+    """Report a ZIP64 locator that leads elsewhere: uv follows it, zipfile does not look at it."""
+    if end.locator is not None and end.locator != end.place - shift:
+        yield (
+            f"its ZIP64 locator says that its ZIP64 end is at byte {end.locator:#x},"
+            f" and it is at {end.place:#x}"
+        )
+
+
+def _find_other_ends(rest: bytes, start: int) -> Iterator[str]:
+    """Report a second end record from the directory on: tools search it, each in its own way."""
+    places = [found.start() for found in re.finditer(re.escape(_END_SIGNATURE), rest)]
+    if len(places) > 1:
+        listed = ", ".join(f"{start + place:#x}" for place in places[:_MOST_LISTED])
+        yield f"it has {len(places)} end-of-central-directory records (at bytes {listed})"
+
+
+def _find_end(file: PackageBytes) -> _End:
+    """Find the end-of-central-directory record that zipfile finds, and so pip: the last one."""
     base = max(0, file.size - _END.size - 0xFFFF)
     tail = file.read(base, file.size - base)
-    place = len(tail)
-    while (place := tail.rfind(b"PK\5\6", 0, place)) >= 0:
-        rest = len(tail) - place - _END.size
-        if rest >= 0:
-            _, disk, first_disk, here, count, size, offset, comment = _END.unpack_from(tail, place)
-            if comment <= rest:
-                break
-    else:
+    place = tail.rfind(_END_SIGNATURE, 0, max(0, len(tail) - _END.size) + len(_END_SIGNATURE))
+    if place < 0 or len(tail) < _END.size:
         reason = "truncated" if file.read(0, 4) == b"PK\3\4" else "not a zip archive"
         raise PackageError(f"{file.path.name}: {reason}: it has no end-of-central-directory record")
-    faults = (f"{rest - comment} bytes follow the end of the archive",) if comment < rest else ()
-    if here != count:
-        faults = (f"its end counts {here} members in this file and {count} in all", *faults)
-    end64 = _find_end64(file, base + place)
-    if end64 is not None and not _agree(end64, (count, size, offset)):
-        faults = ("its end and its ZIP64 end disagree on where the directory is", *faults)
-    end = end64 or _End(count, size, offset, base + place)
-    if end64 is None and (disk or first_disk):
-        raise PackageError(f"{file.path.name}: part of an archive that spans several files")
-    return end, faults
+    _, *fields, length = _END.unpack_from(tail, place)
+    ambiguities = tuple(_judge_comment(tail[place + _END.size :], length))
+    end = _find_end64(file, base + place, fields)
+    if end is None:
+        disk, first_disk, here, count, size, offset = fields
+        if disk or first_disk:
+            raise PackageError(f"{file.path.name}: part of an archive that spans several files")
+        if here != count:
+            counts = f"its end counts {here} members in this file and {count} in all"
+            ambiguities = (counts, *ambiguities)
+        end = _End(count, size, offset, base + place)
+    return end._replace(ambiguities=(*end.ambiguities, *ambiguities))
 
 
-def _agree(end: _End, common: tuple[int, int, int]) -> bool:
-    """Whether the common record has what the ZIP64 one has, or refers to that."""
-    wide = (end.entries, end.size, end.offset)
-    full = (0xFFFF, _FULL, _FULL)
-    return all(it in {that, most} for it, that, most in zip(common, wide, full, strict=True))
+def _judge_comment(following: bytes, length: int) -> Iterator[str]:
+    """Report a comment that has something of another archive, or another length than it claims."""
+    if found := _OF_RECORDS.search(following[:length]):
+        yield f"its comment holds the byte {found[0][0]:#04x}, as the records of an archive do"
+    if length > len(following):
+        there = f"{len(following)} bytes follow its end"
+        yield f"{there}, which claims a comment of {length}: zipfile reads it, and uv does not"
+    elif length < len(following):
+        yield f"{len(following) - length} bytes follow the end of the archive"
 
 
-def _find_end64(file: PackageBytes, place: int) -> _End | None:
-    """Read the ZIP64 record when its locator stands before the common one."""
-    locator = file.read(max(0, place - _LOCATOR64.size), _LOCATOR64.size)
-    if len(locator) < _LOCATOR64.size or not locator.startswith(b"PK\6\7"):
+def _find_end64(file: PackageBytes, place: int, common: list[int]) -> _End | None:
+    """Read the ZIP64 record when its locator stands before the common one, ``common``."""
+    place -= _LOCATOR64.size
+    locator = file.read(max(0, place), _LOCATOR64.size)
+    if place < 0 or not locator.startswith(b"PK\6\7"):
         return None
     # Bytes in front of the archive would shift the place it names, but not this one.
-    place -= _LOCATOR64.size + _END64.size
+    place -= _END64.size
     record = file.read(max(0, place), _END64.size)
-    if len(record) < _END64.size or not record.startswith(b"PK\6\6"):
-        raise PackageError(f"{file.path.name}: its ZIP64 end-of-central-directory record is broken")
-    *_, count, size, offset = _END64.unpack(record)
-    return _End(count, size, offset, place)
+    if place < 0 or not record.startswith(b"PK\6\6"):
+        raise PackageError(
+            f"{file.path.name}: its ZIP64 end-of-central-directory record is broken:"
+            " it does not stand directly before its locator"
+        )
+    _, length, _, _, *wide = _END64.unpack(record)
+    _, first_of_all, stated, files = _LOCATOR64.unpack(locator)
+    disk, first_disk, here, count, size, offset = wide
+    ambiguities: list[str] = []
+    if any(it not in {that, most} for it, that, most in zip(common, wide, _WIDE, strict=True)):
+        ambiguities.append("its end and its ZIP64 end disagree on where the directory is")
+    if length != _END64.size - _UNCOUNTED:
+        claimed = f"its ZIP64 end claims {length + _UNCOUNTED} bytes, and takes {_END64.size}"
+        ambiguities.append(claimed)
+    if disk or first_disk or first_of_all or files > 1 or here != count:
+        ambiguities.append("its ZIP64 end says that the archive spans several files")
+    return _End(count, size, offset, place, stated, tuple(ambiguities))
 
 
-def _read_entries(file: PackageBytes, end: _End, start: int, shift: int) -> Iterator[ZipEntry]:
-    directory = file.read(start, end.size)
+def _read_entries(
+    file: PackageBytes, end: _End, directory: bytes, start: int, shift: int
+) -> Iterator[ZipEntry]:
     at = 0
     for number in range(end.entries):
         if directory[at : at + 4] != b"PK\1\2" or at + _CENTRAL.size > len(directory):
@@ -175,17 +231,14 @@ def _make_entry(fields: tuple[int, ...], raw_name: bytes, extra: bytes, shift: i
         )
         if disk:
             faults = (*faults, f"it lies in part {disk + 1} of an archive that spans several files")
-    if _FULL in (packed, size, offset):
-        wide = find_zip64(extra)
-        wanted = [value == _FULL for value in (size, packed, offset)]
-        if wide is None or len(wide) < sum(wanted):
-            faults = (*faults, "its ZIP64 field is missing or short in the central directory")
+    if extra or FULL in (packed, size, offset):
+        widened = widen(extra, (size, packed, offset))
+        if widened is None:
+            faults = (*faults, f"{ZIP64_FAULT} in the central directory")
         else:
-            values = iter(wide)
-            size, packed, offset = (
-                next(values) if replaced else value
-                for replaced, value in zip(wanted, (size, packed, offset), strict=True)
-            )
+            size, packed, offset = widened
+    if (size or crc) and name.endswith("/"):
+        faults = (*faults, f"it is the entry of a folder, and claims {size} bytes")
     default = 0o40755 if name.endswith("/") else 0o100644
     mode = attributes >> 16 or default
     return ZipEntry(name, raw_name, flags, method, crc, packed, size, mode, offset + shift, faults)
@@ -193,25 +246,22 @@ def _make_entry(fields: tuple[int, ...], raw_name: bytes, extra: bytes, shift: i
 
 def decode_name(raw_name: bytes, flags: int) -> tuple[str, tuple[str, ...]]:
     """Read a member's name, which is UTF-8 where bit 11 of the flags says so, else CP437."""
-    faults = ("its name holds a NUL byte",) if b"\0" in raw_name else ()
     if raw_name.isascii():
-        return raw_name.decode("ascii"), faults
+        name = raw_name.decode("ascii")
+        return name, () if name.isprintable() else tuple(_judge_characters(name))
     if not flags & UTF8:
         spelled = "its name is neither ASCII nor marked as UTF-8: tools read it differently"
-        return raw_name.decode("cp437"), (*faults, spelled)
+        return raw_name.decode("cp437"), (spelled,)
     try:
-        return raw_name.decode(), faults
+        name = raw_name.decode()
     except UnicodeDecodeError:
-        return raw_name.decode(errors="backslashreplace"), (*faults, "its name is not valid UTF-8")
+        return raw_name.decode(errors="backslashreplace"), ("its name is not valid UTF-8",)
+    return name, tuple(_judge_characters(name))
 
 
-def find_zip64(extra: bytes) -> tuple[int, ...] | None:
-    """Find the 64-bit numbers of the ZIP64 field (0x0001), None where there is no such field."""
-    at = 0
-    while at + 4 <= len(extra):
-        kind, length = struct.unpack_from("<HH", extra, at)
-        if kind == 1:
-            field = extra[at + 4 : at + 4 + length]
-            return struct.unpack_from(f"<{len(field) // 8}Q", field)
-        at += 4 + length
-    return None
+def _judge_characters(name: str) -> Iterator[str]:
+    """Report a character that cannot be seen: uv refuses it, and zipfile ends the name at a NUL."""
+    if "\0" in name:
+        yield "its name holds a NUL byte"
+    elif found := next((each for each in name if unicodedata.category(each)[0] == "C"), ""):
+        yield f"its name holds the invisible character U+{ord(found):04X}, which uv refuses"

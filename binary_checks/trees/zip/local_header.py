@@ -6,20 +6,24 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from binary_checks.trees.file_bytes import PackageBytes
-from binary_checks.trees.zip.directory import Archive, ZipEntry, decode_name, find_zip64
+from binary_checks.trees.zip.directory import Archive, ZipEntry, decode_name
 from binary_checks.trees.zip.header_faults import (
     DESCRIPTOR,
+    FULL,
+    LONGEST_DESCRIPTOR,
     NEWEST_VERSION,
+    UTF8,
+    ZIP64_FAULT,
+    find_zip64,
     judge_extra,
     judge_kind,
     measure_descriptor,
+    widen,
 )
 
 _LOCAL = struct.Struct("<4s5H3I2H")
 _LENGTHS = struct.Struct("<2H")  # its last two fields
-_FULL = 0xFFFFFFFF
 _ENCRYPTED = 1
-_MOST_BETWEEN = 4096  # bytes that are looked at behind a member's data
 STORED, DEFLATED = 0, 8
 # RFC 1951: a match of 258 bytes takes two bits at least, so 1032 is the end of it.
 _MAXIMUM_RATIO = 1032
@@ -59,14 +63,17 @@ def locate(
     ends = (limit < 0 and start + packed <= file.size) or start + packed == limit
     if same and ends and _is_plain(entry) and version <= NEWEST_VERSION and not extra_length:
         return start, ()
+    extra = rest[name_length:]
     faults = (
         *_compare_names(entry, rest[:name_length], flags),
-        *(_judge_local(entry, version, flags, rest[name_length:])),
+        *(_judge_local(entry, version, flags, extra)),
         *_compare_methods(entry, method, flags),
-        *_compare_sums(entry, sums, rest[name_length:], bool(flags & DESCRIPTOR)),
+        *_compare_sums(entry, sums, extra, bool(flags & DESCRIPTOR)),
     )
-    if limit >= 0 and start + entry.compressed_size <= file.size:
-        faults = (*faults, *_judge_end(file, entry, start + entry.compressed_size, limit))
+    end = start + entry.compressed_size
+    if limit >= 0 and end <= file.size:
+        wide = find_zip64(extra) is not None
+        faults = (*faults, *_judge_end(file, entry, end, limit, wide=wide))
     refusals = tuple(_refuse(entry))
     if start + entry.compressed_size > file.size:
         refusals = (*refusals, "its data reach beyond the end of the file")
@@ -77,7 +84,7 @@ def _is_plain(entry: ZipEntry) -> bool:
     """Whether nothing is special about it, as about nearly all of thousands."""
     _, _, flags, method, _, packed, size, *_ = entry
     common = method == DEFLATED and not flags & (_ENCRYPTED | DESCRIPTOR)
-    return common and packed < _FULL and size < _FULL and size <= packed * _MAXIMUM_RATIO
+    return common and packed < FULL and size < FULL and size <= packed * _MAXIMUM_RATIO
 
 
 def _judge_local(entry: ZipEntry, version: int, flags: int, extra: bytes) -> Iterator[str]:
@@ -87,22 +94,29 @@ def _judge_local(entry: ZipEntry, version: int, flags: int, extra: bytes) -> Ite
     yield from judge_extra(extra, entry.raw_name, where)
     if (flags ^ entry.flags) & DESCRIPTOR:
         yield "its local header and the central directory disagree on a data descriptor"
+    if (flags ^ entry.flags) & UTF8 and not entry.raw_name.isascii():
+        yield "its local header and the central directory disagree on whether its name is UTF-8"
 
 
-def _judge_end(file: PackageBytes, entry: ZipEntry, end: int, limit: int) -> Iterator[str]:
-    """The next member has to begin where one ends, with no bytes between that nobody names."""
+def _judge_end(
+    file: PackageBytes, entry: ZipEntry, end: int, limit: int, *, wide: bool
+) -> Iterator[str]:
+    """Report bytes between a member and the next one, zeros too: uv, as it downloads, refuses them.
+
+    ``wide`` says that the local header has a ZIP64 field.
+    """
     if end > limit:
         yield f"its bytes reach {end - limit} into what follows it"
         return
-    between = file.read(end, min(limit - end, _MOST_BETWEEN))
-    if entry.flags & DESCRIPTOR and between:
+    if entry.flags & DESCRIPTOR:
         sums = (entry.crc, entry.compressed_size, entry.size)
-        length = measure_descriptor(between, sums)
+        following = file.read(end, min(limit - end, LONGEST_DESCRIPTOR))
+        length = measure_descriptor(following, sums, wide=wide)
         if length is None:
             yield "what follows its data is no data descriptor with its CRC-32 and sizes"
             return
-        between = between[length:]
-    if between.strip(b"\0"):  # with zeros some tools align what follows
+        end += length
+    if end < limit:
         yield f"{limit - end} bytes after its data belong to no member"
 
 
@@ -125,21 +139,23 @@ def _compare_sums(
     entry: ZipEntry, sums: tuple[int, int, int], extra: bytes, descriptor: bool
 ) -> Iterator[str]:
     crc, packed, size = sums
-    if _FULL in {packed, size}:
-        # Both sizes must be in a local ZIP64 field, unlike in the central directory's.
-        wide = find_zip64(extra)
-        if wide is None or len(wide) < 2:
-            yield "its ZIP64 field is missing or short in its local header"
+    # A local ZIP64 field may repeat both sizes where the header has them.
+    if find_zip64(extra) != struct.pack("<2Q", size, packed):
+        widened = widen(extra, (size, packed))
+        if widened is None:
+            yield f"{ZIP64_FAULT} in its local header"
             return
-        size, packed = wide[:2]
-    if descriptor and not any((crc, packed, size)):
-        return  # they follow the data
+        size, packed = widened
+    if descriptor:  # where they are 0, they follow the data
+        crc = crc or entry.crc
+        if not (packed or size):
+            packed, size = entry.compressed_size, entry.size
     for what, local, central in (
         ("CRC-32", crc, entry.crc),
         ("compressed size", packed, entry.compressed_size),
         ("size", size, entry.size),
     ):
-        if local != central and not (descriptor and local == 0):
+        if local != central:
             yield f"its local header says {what} {local}, the central directory {central}"
 
 

@@ -40,6 +40,8 @@ def open_tree(path: Path) -> ZipTree:
 class ZipTree:
     """The members of a zip archive, inflated in any order on several threads."""
 
+    faults: tuple[str, ...] = ()
+
     def __init__(self, file: PackageBytes, files: ExitStack) -> None:
         self.path = file.path
         self._file = file
@@ -64,9 +66,9 @@ class ZipTree:
         return self._file.size
 
     @property
-    def faults(self) -> tuple[str, ...]:
-        """What is wrong with the archive as a whole."""
-        return self._archive.faults
+    def ambiguities(self) -> tuple[str, ...]:
+        """What lets other tools read the file as another archive."""
+        return self._archive.ambiguities
 
     def entries(self) -> tuple[ZipEntry, ...]:
         """Every member, in the order of the central directory."""
