@@ -7,6 +7,7 @@ import struct
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from binary_checks.errors import PackageError
@@ -130,10 +131,10 @@ def _judge_locator(end: _End, shift: int) -> Iterator[str]:
 
 def _find_other_ends(rest: bytes, start: int) -> Iterator[str]:
     """Report a second end record from the directory on: tools search it, each in its own way."""
-    places = [found.start() for found in re.finditer(re.escape(_END_SIGNATURE), rest)]
-    if len(places) > 1:
-        listed = ", ".join(f"{start + place:#x}" for place in places[:_MOST_LISTED])
-        yield f"it has {len(places)} end-of-central-directory records (at bytes {listed})"
+    if (count := rest.count(_END_SIGNATURE)) > 1:
+        found = islice(re.finditer(re.escape(_END_SIGNATURE), rest), _MOST_LISTED)
+        places = ", ".join(f"{start + each.start():#x}" for each in found)
+        yield f"it has {count} end-of-central-directory records (at bytes {places})"
 
 
 def _find_end(file: PackageBytes) -> _End:
