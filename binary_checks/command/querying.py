@@ -7,14 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from binary_checks.command import SubcommandParser, guard, suggest
-from binary_checks.command.query_answers import write_csv, write_json, write_markdown, write_table
+from binary_checks.command import SubcommandParser, suggest
+from binary_checks.command.asking_apart import answer_apart, named
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.store import open_store
-from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.shipped_queries import ShippedQuery, shipped_queries
-from binary_checks.fleet.tables.table_questions import ask
-from binary_checks.fleet.tables.views import open_tables
 from binary_checks.lines import one_line
 from binary_checks.regular_files import read_named
 
@@ -24,19 +20,15 @@ _LARGEST = 1 << 20  # bytes, or characters, of SQL
 
 def run(arguments: Sequence[str]) -> int:
     """Answer, or without a question list those that are shipped; returns the exit status."""
-    return guard(lambda: _query(arguments))
+    return named(lambda: _query(arguments))
 
 
 def _query(arguments: Sequence[str]) -> int:
-    try:
-        options = _read_options(arguments)
-        if options.question:
-            _answer(options)
-        else:
-            for line in _list_queries(shipped_queries().values()):
-                print(one_line(line))
-    except ProfileError as error:
-        raise ProfileError(f"query: {str(error).removeprefix('query: ')}") from None
+    options = _read_options(arguments)
+    if options.question:
+        return _answer(options)
+    for line in _list_queries(shipped_queries().values()):
+        print(one_line(line))
     return 0
 
 
@@ -49,33 +41,34 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--nights", metavar="N", type=int, help="of cells and checks the last N nights alone")
     add("--project", metavar="NAME", default="", help="what is of this project's cells alone")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument(
-        "--json", dest="write", action="store_const", const=write_json, help="as a document"
-    )
-    form.add_argument("--csv", dest="write", action="store_const", const=write_csv, help="all rows")
-    form.add_argument(
-        "--markdown", dest="write", action="store_const", const=write_markdown, help="for a chat"
-    )
-    parser.set_defaults(write=write_table)
+    for name, meaning in (
+        ("json", "as a document"),
+        ("csv", "all rows"),
+        ("markdown", "for a chat"),
+    ):
+        form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=meaning)
+    parser.set_defaults(form="table")
     options = parser.parse_intermixed_args(arguments)
     if options.nights is not None and options.nights < 1:
         raise ProfileError(f"--nights {options.nights}: give 1 or more")
     return options
 
 
-def _answer(options: argparse.Namespace) -> None:
+def _answer(options: argparse.Namespace) -> int:
     sql, parameters = _choose(options.question, _read_parameters(options.parameters))
-    ours = options.question in shipped_queries()
     if not options.store:
         raise ProfileError("give the store: --store URL")
-    store = open_store(options.store)
-    last = closed_nights(store)[-options.nights :] or None if options.nights else None
-    with open_tables(store, nights=last, project=options.project, apart=not ours) as connection:
-        if options.project and connection.execute("FROM cells LIMIT 1").fetchone() is None:
-            raise ProfileError(f"--project {options.project!r:.80}: no cell of it in {store.url}")
-        with ask(connection, sql, parameters, ours=ours) as answer:
-            for line in options.write(answer):
-                sys.stdout.write(line)
+    return answer_apart(
+        {
+            "sql": sql,
+            "given": dict(parameters),
+            "ours": options.question in shipped_queries(),
+            "store": options.store,
+            "nights": options.nights,
+            "project": options.project,
+            "form": options.form,
+        }
+    )
 
 
 def _choose(question: str, given: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:

@@ -7,15 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Timer
 from typing import Any
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.tables.parquet_files import Connection, quote_text
 from binary_checks.fleet.tables.shipped_queries import NIGHT
 
-LONGEST = 60.0
-"""Seconds after which an answer is given up."""
 _AT_ONCE = 1_000  # rows
 _WRITES = re.compile(
     "COPY|INSERT|DELETE|UPDATE|MERGE_INTO|EXPORT|ATTACH|EXECUTE|LOGGING|PROFILING|CHECKPOINT"
@@ -42,19 +39,15 @@ def ask(
     given: Mapping[str, str],
     *,
     ours: bool = False,
-    seconds: float = LONGEST,
 ) -> Iterator[QueryAnswer]:
     """Answer one SELECT with these parameters; ``$night`` is the last night where it is not given.
 
     SQL that is not ``ours`` is planned first, to see that it does nothing but read.
     Raises ProfileError, one line, for SQL that is not one SELECT or has a mistake, and for an
-    answer that takes too much memory or time; StoreError for a table that cannot be read.
+    answer that takes too much memory; StoreError for a table that cannot be read.
     """
     import duckdb
 
-    timer = Timer(seconds, connection.interrupt)
-    timer.daemon = True
-    timer.start()
     try:
         statement = _demand_select(connection, sql)
         parameters = _choose_parameters(connection, statement.named_parameters, given)
@@ -63,14 +56,10 @@ def ask(
         connection.execute(statement, parameters or None)
         columns = _distinguish([each[0] for each in connection.description or ()])
         yield QueryAnswer(columns=columns, rows=_fetch(connection))
-    except duckdb.InterruptException:
-        raise ProfileError(f"SQL: no answer within {seconds:g} seconds") from None
     except duckdb.Error as error:
         raise _explain(connection, error) from None
     except (OverflowError, RecursionError) as error:  # DuckDB's intervals reach further
         raise ProfileError(f"SQL: no answer that Python can hold: {error}") from None
-    finally:
-        timer.cancel()
 
 
 def _demand_select(connection: Connection, sql: str) -> Any:

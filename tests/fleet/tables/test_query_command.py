@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -205,9 +204,13 @@ def test_what_json_cannot_say_is_a_text(nights: Nights, capsys: pytest.CaptureFi
 
 
 def test_a_python_without_duckdb_says_what_to_install(
-    nights: Nights, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    nights: Nights,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "duckdb", None)
+    (tmp_path / "duckdb.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert query("grid", nights=nights) == 6
     assert "pip install 'binary-checks[fleet]'" in capsys.readouterr().err
 

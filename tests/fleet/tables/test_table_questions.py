@@ -36,7 +36,7 @@ def connection(store: Store) -> Iterator[Any]:
 
 
 def rows(connection: Any, sql: str, **given: str) -> list[tuple[Any, ...]]:
-    with ask(connection, sql, given, seconds=5) as answer:
+    with ask(connection, sql, given) as answer:
         return list(answer.rows)
 
 
@@ -125,19 +125,9 @@ def test_the_users_own_secrets_of_duckdb_are_not_read(connection: Any) -> None:
     assert rows(connection, "SELECT * FROM duckdb_secrets()") == []
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT list(range) FROM range(1_000_000_000)",
-        "SELECT count(*) FROM range(100_000_000_000) a, range(1_000_000) b WHERE a.range < b.range",
-    ],
-)
-def test_an_answer_without_end_is_given_up(connection: Any, sql: str) -> None:
-    with (
-        pytest.raises(ProfileError, match=r"no answer within|Out of Memory"),
-        ask(connection, sql, {}, seconds=0.3) as answer,
-    ):
-        list(answer.rows)
+def test_an_answer_that_takes_too_much_memory_is_given_up(connection: Any) -> None:
+    with pytest.raises(ProfileError, match="Out of Memory"):
+        rows(connection, "SELECT list(range) FROM range(1_000_000_000)")
     assert rows(connection, "SELECT count(*) FROM cells") == [(9,)]
 
 

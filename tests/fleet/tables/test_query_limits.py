@@ -1,0 +1,97 @@
+"""The limits of the process that answers a question."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("duckdb", reason="the extra fleet is not installed")
+
+from binary_checks.command import asking_apart, main
+from fixtures.fleet.nights import Nights, make_nights
+
+ENDLESS = (
+    "SELECT count(*) FROM range(100_000_000_000) a, range(1_000_000) b WHERE a.range < b.range"
+)
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    return make_nights(tmp_path_factory.mktemp("nights") / "store", 2, 2)
+
+
+def query(nights: Nights, sql: str) -> int:
+    return main(["query", sql, "--csv", "--store", str(nights.folder)])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse no memory")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT repeat('x', 3_000_000_000)",
+        "SELECT repeat('x', 30_000_000) FROM range(100)",
+        "SELECT string_agg(range::VARCHAR, ',') FROM range(1_000_000_000)",
+        "SELECT list_sort(range(60_000_000))",
+        "SELECT unnest(range(20_000_000)), repeat('x', 100_000_000)",
+    ],
+)
+def test_an_answer_that_takes_too_much_memory_is_one_line(
+    nights: Nights, capsys: pytest.CaptureFixture[str], sql: str
+) -> None:
+    before = peak_of_children()
+    assert query(nights, sql) == 4
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("binary-checks: query: SQL: ")
+    assert shown.err.count("\n") == 1
+    assert peak_of_children() <= max(before, 800 << 20)
+
+
+def peak_of_children() -> int:
+    """The bytes that the largest of this process's children had, of those that have ended."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+
+def test_an_answer_without_end_is_given_up(
+    nights: Nights, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking_apart, "LONGEST", 0.3)
+    assert query(nights, ENDLESS) == 4
+    assert capsys.readouterr() == (
+        "",
+        "binary-checks: query: SQL: no answer within 0.3 seconds\n",
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a system without signals")
+def test_a_process_that_others_end_is_a_fault_of_the_host(
+    nights: Nights, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    monkeypatch.setattr(asking_apart, "_PROGRAM", (sys.executable, "-c", ended))
+    assert query(nights, "SELECT 1") == 6
+    assert capsys.readouterr().err == (
+        "binary-checks: query: the process that answers was ended by SIGKILL\n"
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where /proc shows processes")
+def test_the_process_ends_with_the_one_that_asks(nights: Nights) -> None:
+    command = [sys.executable, "-m", "binary_checks", "query", ENDLESS, "--store"]
+    asking = subprocess.Popen([*command, str(nights.folder)])
+    children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
+    while not (answering := children.read_text().split()):
+        assert asking.poll() is None
+    answerer = os.pidfd_open(int(answering[0]))
+    asking.kill()
+    asking.wait()
+    ended, _, _ = select.select([answerer], [], [], 60)  # readable once the process has ended
+    os.close(answerer)
+    assert ended
