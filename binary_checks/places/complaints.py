@@ -8,35 +8,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename
 
 from binary_checks.errors import GatherError, Unavailable
+from binary_checks.places.installer_faults import find_fault
 from binary_checks.places.scripts.held_pip import REFUSED
 
-_OURS = re.compile(
-    r"error sending request|dns error|name resolution|connection (?:refused|reset|broken|aborted)"
-    r"|NewConnectionError|ConnectTimeout|ReadTimeout|timed out|SSLError|certificate|ProxyError"
-    r"|HTTP status (?:client|server) error|HTTP error|failed to (?:fetch|download)"
-    r"|no space left|permission denied|read-only file system|cannot allocate memory"
-    r"|failed to build|failed to read `--find-links`"
-    r"|lack of valid authentication credentials|returned a 403 Forbidden",
-    re.IGNORECASE,
-)
-_CAUSES = {
-    name: re.compile(said, re.IGNORECASE)
-    for name, said in {
-        "the disk is full": r"no space left|disk quota",
-        "the disk cannot be written to": r"permission denied|read-only file system",
-        "the index is not trusted": r"SSLError|certificate",
-        "the index wants credentials": r"valid authentication credentials|returned a 403 Forbidden",
-        "the index answers with an error": r"HTTP status (?:client|server) error|HTTP error",
-        "the index cannot be reached": r"error sending request|dns error|name resolution"
-        r"|connection (?:refused|reset|broken|aborted)|NewConnectionError|ConnectTimeout"
-        r"|ReadTimeout|timed out|ProxyError|failed to (?:fetch|download)",
-    }.items()
-}
-"""What broke, told from the package."""
-_UNNAMED = "installation broke"
-_CHAIN = re.compile(r"\s*(?:Caused by|cause): ")
-# How uv says that the file of a requirement is no archive; of the package given it says no version.
-_CUT_OFF = re.compile(r"(?P<what>\S+==\S+) has an invalid package format")
 _NOT_GIVEN = re.compile(
     r"was not found in the provided package locations|there (?:is|are) no versions? of"
     r"|could not find a version that satisfies|no matching distribution|no solution found",
@@ -73,31 +47,19 @@ def blame(output: str, *, index: bool, log: str = "") -> str:
 
     ``index`` says whether the installer had one to ask; ``log`` is what pip wrote for itself.
     """
-    line = _say_in_one_line(output)
+    line, said = _say_in_one_line(output), output
     # uv breaks its lines at the width of a terminal, wherever that falls.
     output = f"{output}\n{' '.join(_DRAWING.sub(' ', output).split())}"
     if found := _BY_URL.search(output):
         held = found["held"] or line
         raise Unavailable(f"a package requires another by URL, {_FOLLOWS}: {held}")
+    if (fault := find_fault(said, log)) and not _NOT_BUILT.search(output):
+        raise GatherError(fault)
     if _NOT_BUILT.search(output) or _has_source(output, log):
         raise Unavailable(f"a requirement has no wheel for this interpreter, {_BUILDS}: {line}")
-    if _OURS.search(output):
-        raise GatherError(f"{_name_cause(output)}: {_shorten_chain(line)}")
-    if index and (cut := _CUT_OFF.search(output)):
-        raise GatherError(f"the index sent a broken file, or half of one: {cut['what']}: {line}")
     if (not index or _NO_INDEX.search(output)) and _NOT_GIVEN.search(output):
         raise Unavailable(f"a requirement is not among the wheels given: {line}")
     return line
-
-
-def _name_cause(output: str) -> str:
-    return next((name for name, said in _CAUSES.items() if said.search(output)), _UNNAMED)
-
-
-def _shorten_chain(line: str) -> str:
-    """The first and the last of a chain of causes, as uv tells them."""
-    first, *causes = _CHAIN.split(line.removeprefix("error: "))
-    return f"{first} ({causes[-1]})" if causes else first
 
 
 def _has_source(output: str, log: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, NoWheelError
 from binary_checks.places.foreign_tags import ForeignPython
+from binary_checks.places.installer_faults import find_fault, read_log
 from binary_checks.places.pip_command import (
     PIP,
     choose_folder,
@@ -18,11 +19,6 @@ from binary_checks.places.pip_command import (
 from binary_checks.places.processes import Ended, run_process
 
 _LONGEST = 3600.0  # seconds; torch's requirements are more than 2 GB
-_NOT_REACHED = re.compile(
-    r"NewConnectionError|ConnectTimeout|ReadTimeout|timed out|SSLError|ProxyError|"
-    r"HTTP error|connection broken|name resolution|No space left",
-    re.IGNORECASE,
-)
 _BROKE = "ERROR: Exception:\nTraceback"
 _ASKED = re.compile(r"ERROR: (?:Could not find a version that satisfies the requirement )(\S+)")
 
@@ -44,19 +40,26 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
         raise GatherError(f"requirements: {folder}: {error.strerror}") from None
     options = ("--disable-pip-version-check", "--no-input", "--quiet", "--no-deps")
     with tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as place:
+        log = Path(place, "log")
         ended = run_process(
             (
                 *(*PIP, "download", *options, "--only-binary", ":all:"),
                 *(*python.options(), "--dest", str(folder), "--", *requirements),
             ),
             cwd=choose_folder(Path(place)),
-            env={**make_installer_environment(Path(place)), "GIT_ALLOW_PROTOCOL": "none"},
+            env={
+                **make_installer_environment(Path(place)),
+                "GIT_ALLOW_PROTOCOL": "none",
+                "PIP_LOG": str(log),
+            },
             timeout=_LONGEST,
         )
-    if ended.status is None:
-        raise GatherError(f"requirements: the download took longer than {_LONGEST:g} s")
-    if ended.status == 0:
-        return ""
+        if ended.status == 0:
+            return ""
+        if ended.status is None:
+            raise GatherError(f"requirements: the download took longer than {_LONGEST:g} s")
+        if fault := find_fault(ended.stderr, read_log(log)):
+            raise GatherError(fault)
     if _BROKE in ended.stderr:
         return ended.stderr.strip().rpartition("\n")[2]
     raise _explain(ended, python)
@@ -65,8 +68,6 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
 def _explain(ended: Ended, python: ForeignPython) -> GatherError:
     errors = [line for line in ended.stderr.splitlines() if line.startswith("ERROR: ")]
     said = errors[0].removeprefix("ERROR: ") if errors else "pip failed without a message"
-    if _NOT_REACHED.search(ended.stderr):
-        return GatherError(f"requirements: the index was not reached: {said}")
     if asked := _ASKED.match(errors[0] if errors else ""):
         lacking = f"wheel of {asked[1]} for {python.abi} on {python.platforms[0]} or newer"
         advice = "give one with --binary-with"

@@ -20,8 +20,9 @@ from binary_checks.places.index_settings import (
     translate_for_uv,
     translate_variables_for_uv,
 )
+from binary_checks.places.installer_faults import read_log
 from binary_checks.places.pip_command import PIP, choose_folder, make_installer_environment
-from binary_checks.places.processes import run_process
+from binary_checks.places.processes import name_crash, run_process
 from binary_checks.withheld import user_environment
 
 
@@ -33,7 +34,7 @@ class Installer:
     command: tuple[str, ...]  # up to and including "install"
     no_index: tuple[str, ...]  # options that shut out all of the user's sources
     has_index: bool = True  # whether the user's own settings leave it one
-    logging: tuple[str, ...] = ()  # the option for a file in which it says what it leaves out
+    log_variable: str = ""  # names the file to which it writes what it asked and left out
     sources: tuple[str, ...] = ()  # options for the user's sources, where it does not read them
     relative: bool = False  # whether settings that it reads may be relative to the user's folder
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +87,7 @@ def _make_pip(pip: tuple[str, ...], version: str, *, builds: bool) -> Installer:
         command=(*pip, "install", *options, *wheels_only),
         no_index=("--no-index",),
         has_index=not is_true(read_pip_settings().get("no-index", "")),
-        logging=("--log",),
+        log_variable="PIP_LOG",  # pips that install what a build needs read it, too
         relative=True,
         without_sources={"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
     )
@@ -136,9 +137,10 @@ def install(
     variables = {**installer.variables, **({} if index else installer.without_sources)}
     with tempfile.TemporaryDirectory(dir=cwd.parent, ignore_cleanup_errors=True) as private:
         log = Path(private, "log")
-        logging = (*installer.logging, str(log)) if installer.logging else ()
+        if installer.log_variable:
+            variables[installer.log_variable] = str(log)
         ended = run_process(
-            (*installer.command, *logging, *sources, *requirements),
+            (*installer.command, *sources, *requirements),
             cwd=choose_folder(cwd) if installer.relative else cwd,
             env={**make_installer_environment(Path(private)), **variables},
             timeout=timeout,
@@ -147,5 +149,7 @@ def install(
             return ""
         if ended.status is None:
             raise GatherError(f"installation took longer than {timeout:g} s")
-        said = log.read_text("utf-8", "replace") if log.exists() else ""
+        if crash := name_crash(ended.status):
+            raise GatherError(f"installation broke: {installer.name} was ended by {crash}")
+        said = read_log(log)
     return blame(ended.stderr or ended.stdout, index=index and installer.has_index, log=said)

@@ -59,16 +59,30 @@ def test_an_index_that_is_not_reached_is_not_the_packages_fault(output: str) -> 
     ("said", "cause"),
     [
         (
-            "error: Failed to fetch: http://x/a/ cause: HTTP status server error (500) for url",
+            "error: Failed to fetch: http://x/a/\n"
+            "  cause: HTTP status server error (500) for url (http://x/a/)",
             "the index answers with an error: Failed to fetch: http://x/a/ (HTTP status ",
         ),
         (
-            "error: Failed to fetch: http://x/a/ cause: client error cause: Connection refused",
-            "the index cannot be reached: Failed to fetch: http://x/a/ (Connection refused)",
+            "  \u00d7 Failed to fetch: `http://x/a/`\n  \u251c\u2500\u25b6 client error (Connect)\n"
+            "  \u2570\u2500\u25b6 Connection refused (os\n      error 111)",
+            "the index cannot be reached: Failed to fetch: `http://x/a/` (Connection refused (os ",
         ),
-        ("error: failed to copy a.so cause: No space left on device", "the disk is full: "),
-        ("ERROR: [Errno 28] No space left on device", "the disk is full: "),
-        ("error: failed to create b: Read-only file system", "the disk cannot be written to: "),
+        (
+            "error: Failed to extract archive\n  Caused by: failed to write to file `a.so`: "
+            "No space left on device (os error 28)",
+            "the disk is full: Failed to extract archive (failed to write to file `a.so`: No ",
+        ),
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left",
+            "the disk is full: [Errno 28] No space left",
+        ),
+        (
+            "ERROR: Exception:\nTraceback (most recent call last):\n  File ...\n"
+            "PermissionError: [Errno 13] Permission denied: '/x'",
+            "the disk cannot be written to: PermissionError: [Errno 13] ",
+        ),
+        ("error: failed to create b: no (os error 30)", "the disk cannot be written to: "),
         ("error: invalid peer certificate: Expired", "the index is not trusted: "),
         ("error: failed to build x", "installation broke: failed to build x"),
     ],
@@ -133,17 +147,60 @@ def test_an_index_that_wants_credentials_is_not_the_packages_fault(hint: str) ->
         blame(said, index=True)
 
 
-def test_a_requirement_that_was_cut_off_is_not_the_packages_fault() -> None:
-    said = "Because needed==1.0 has an invalid package format and only needed==1.0 is available"
-    with pytest.raises(GatherError, match=r"the index sent a broken file, or half of one: needed"):
-        blame(f"error: No solution found\n  Caused by: {said}", index=True)
-    own = "error: No solution found\n  Caused by: Because demo has an invalid package format"
-    assert "demo has an invalid package format" in blame(own, index=True)
+@pytest.mark.parametrize(
+    "said",
+    [
+        UV_NO_SOLUTION.replace("absent", "certificate"),
+        UV_NO_SOLUTION.replace("absent", "sslerror"),
+        PIP_NONE.replace("absent", "certificate-timed-out"),
+        PIP_CONFLICT.replace("demo", "failed-to-fetch==1.0+permission.denied"),
+        "ERROR: Could not install packages due to an OSError: [Errno 36] File name too long: 'x'",
+        "error: Failed to extract archive\n  cause: failed to create `x`: long (os error 36)",
+        "error: Failed to read `demo @ file:///demo.whl`\n  cause: Failed to read from zip file",
+        "ERROR: Wheel 'demo' located at /dist/demo-1.0-py3-none-any.whl is invalid.",
+    ],
+)
+def test_what_a_package_is_called_or_has_is_no_fault_of_an_index(said: str) -> None:
+    log = "2026-11-21T03:12:45,101 Could not fetch URL http://x/: 404 Client Error: No - skipping"
+    assert blame(said, index=True, log=log)
 
 
-def test_a_full_disk_is_not_the_packages_fault() -> None:
-    with pytest.raises(GatherError, match="No space left"):
-        blame("error: failed to copy\n  Caused by: No space left on device", index=True)
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        (
+            "Could not fetch URL http://x/simple/a/: HTTPConnectionPool(host='x', port=80): Max "
+            "retries exceeded with url: /simple/a/ (Caused by ResponseError('too many 503 error "
+            "responses')) - skipping",
+            "the index answers with an error: http://x/simple/a/: ResponseError('too many 503 err",
+        ),
+        (
+            "Could not fetch URL http://x/a/: 403 Client Error: No for url: http://x/a/ - skipping",
+            "the index wants credentials: http://x/a/: 403 Client Error: No",
+        ),
+        (
+            "WARNING: Skipping page http://x/a/ because the GET request got Content-Type: "
+            "text/css. The only supported Content-Types are text/html",
+            "the index cannot be reached: http://x/a/: sends text/css instead of a list of files",
+        ),
+    ],
+)
+def test_the_log_of_pip_states_what_the_index_answered(line: str, cause: str) -> None:
+    with pytest.raises(GatherError, match=f"^{re.escape(cause)}"):
+        blame(PIP_NONE, index=True, log=f"2026-11-21T03:12:45,101 {line}\n")
+
+
+def test_what_a_build_prints_is_no_answer_of_an_index() -> None:
+    """pip indents it in its log."""
+    said = "  Could not fetch URL http://x/a/: 503 Server Error - skipping"
+    assert blame(PIP_NONE, index=True, log=f"2026-11-21T03:12:45,101 {said}\n")
+
+
+def test_a_project_that_pytorchs_index_lacks_is_lacking() -> None:
+    """It answers 403, as uv knows of it too."""
+    page = "https://download.pytorch.org/whl/cpu/absent/"
+    said = f"Could not fetch URL {page}: 403 Client Error: Forbidden for url: {page} - skipping"
+    assert blame(PIP_NONE, index=True, log=f"2026-11-21T03:12:45,101 {said}\n")
 
 
 def test_a_silent_failure_still_has_a_line() -> None:
