@@ -57,6 +57,14 @@ class NotInstalled(Unavailable):
         self.extra = extra
 
 
+class HostUnfit(Unavailable):
+    """This host lacks, or has broken, what a look takes; the host's fault.
+
+    Only the host's own evidence raises it, as an answer of its driver to a process in which no code
+    of the package runs. A required family then ends with "try again", and not with a problem.
+    """
+
+
 class CheckError(BinaryChecksError):
     """A check broke, or says what no check can say; the fault of whoever wrote it."""
 

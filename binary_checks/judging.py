@@ -17,6 +17,7 @@ from binary_checks.errors import (
     BinaryChecksError,
     CheckError,
     GatherError,
+    HostUnfit,
     NotApplicable,
     PackageError,
     TooLarge,
@@ -238,6 +239,7 @@ def ended(check: Check[Any], package_file_name: str, error: BinaryChecksError) -
     reason = str(error)
     if isinstance(error, PackageError):
         reason = f"unreadable package: {say_once(package_file_name, error)}"
+    gap = NotInspected(sentence=reason, by_host=True)
     return Verdict(
         check=check.id,
         family=check.family,
@@ -245,6 +247,7 @@ def ended(check: Check[Any], package_file_name: str, error: BinaryChecksError) -
         outcome=next((end for kind, end in _ENDS if isinstance(error, kind)), Outcome.BROKEN),
         reason=one_line(reason),
         inspected=0,
+        not_inspected=(gap,) if isinstance(error, HostUnfit) else (),
     )
 
 
@@ -359,8 +362,8 @@ def _ask(
                 raise CheckError(f"the check yields {finding!r:.80}, which is no finding")
             yield _complete(finding, path)
     except Unavailable as error:  # of one object the symbols may not be known
-        too_large = isinstance(error, TooLarge)
-        yield NotInspected(path=_encodable(path), sentence=str(error), too_large=too_large)
+        why = {"too_large": isinstance(error, TooLarge), "by_host": isinstance(error, HostUnfit)}
+        yield NotInspected(path=_encodable(path), sentence=str(error), **why)
     except BinaryChecksError:
         raise
     except (Exception, SystemExit) as error:

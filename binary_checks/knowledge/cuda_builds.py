@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.accelerators import claim_accelerators
+from binary_checks.knowledge.configuration_names import claim_by_name
 from binary_checks.knowledge.nvidia_names import (
     cuda_of_label,
     cuda_of_name,
@@ -64,6 +65,16 @@ def demand_trace_of_gpu(package: Package) -> None:
         or any(map(_FRAMEWORKS.match, requirements))
     ):
         raise NotApplicable(f"it is a build for the CPU: {claims[0].evidence}")
+
+
+def list_promised(package: Package) -> tuple[str, ...]:
+    """List the versions of CUDA that its name and label promise, else those that its bytes need."""
+    named = (each.claim for each in claim_by_name(package) if each.aspect == "accelerator")
+    for claims in (named, claim_accelerators(package)):
+        values = (each.value.partition(" ") for each in claims)
+        if found := tuple(version for kind, _, version in values if kind == "cuda" and version):
+            return found
+    return ()
 
 
 def _claims(package: Package) -> Iterator[bool]:

@@ -49,12 +49,14 @@ class Problem:
 class NotInspected:
     """One place where a check could not look, and why: never a pass.
 
-    What is ``too_large`` for us to look at is a problem.
+    What is ``too_large`` for us to look at is a problem. A required family fails for any other
+    place, but for one where this host is to blame.
     """
 
     path: str = ""
     sentence: str
     too_large: bool = False
+    by_host: bool = False  # whether the host's own evidence says that it is the host's fault
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

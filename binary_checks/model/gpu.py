@@ -40,6 +40,9 @@ class GpuHost:
     cuda: str = ""  # the newest CUDA that the driver serves, "13.0"
     devices: tuple[GpuDevice, ...] = ()
     problem: str = ""  # why no device can be used, the end of a sentence; "" when one can
+    # What is wrong although devices can be used, a sentence: some work may fail for it.
+    doubt: str = ""
+    memory_errors: int = 0  # that no ECC corrected, in all devices since the driver was loaded
 
     @property
     def usable(self) -> tuple[GpuDevice, ...]:

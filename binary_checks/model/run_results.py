@@ -72,6 +72,11 @@ class CheckResult:
         return self.outcome is Outcome.NOT_INSPECTED or bool(self.not_inspected)
 
     @property
+    def is_gap_of_host(self) -> bool:
+        """Whether something could not be inspected, and this host is to blame for all of that."""
+        return bool(self.not_inspected) and all(each.by_host for each in self.not_inspected)
+
+    @property
     def shown_check(self) -> str:
         """What its problems are shown under: of an unreadable package that, and no check."""
         return UNREADABLE if self.reason == UNREADABLE else self.check

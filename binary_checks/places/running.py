@@ -72,8 +72,10 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
         apart = (program,) if more else ()
         files = replace(files, visible=(folder, *apart, *files.visible))
         limits = _make_limits(python, sandbox, conditions, home.parent, files)
-        # Without site nothing runs but the interpreter, which needs nobody that looks after it.
-        argv, watch = sandbox.start(command, limits) if conditions.site else (command, None)
+        # Without site nothing runs but the interpreter, which needs nobody that looks after it;
+        # but devices are asked for where work on them is to run.
+        confined = conditions.site or conditions.gpu
+        argv, watch = sandbox.start(command, limits) if confined else (command, None)
         try:
             ended = run_process(
                 argv,

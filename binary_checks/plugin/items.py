@@ -14,6 +14,7 @@ from binary_checks.declaring import Check
 from binary_checks.errors import (
     CheckError,
     GatherError,
+    HostUnfit,
     NotApplicable,
     PackageError,
     Unavailable,
@@ -234,6 +235,8 @@ class CheckItem(PackageItem):
             self.case = prepare(self.check, self.facts)
         except NotApplicable as error:
             self._skip(Outcome.NOT_APPLICABLE, str(error))
+        except HostUnfit as error:
+            self._not_inspected(str(error), ended(self.check, self.file_name, error))
         except Unavailable as error:
             self._not_inspected(str(error))
         except PackageError as error:
@@ -282,15 +285,22 @@ class CheckItem(PackageItem):
     def _gap(self, verdict: Verdict) -> str:
         assert self.case is not None
         unread = len(self.case.unread)
+        own = tuple(each for each in verdict.not_inspected if not each.by_host)
         counted = (
             f" ({verdict.inspected} of {verdict.inspected + unread} objects read)" if unread else ""
         )
-        return gap(verdict.not_inspected) + counted
+        return gap(own or verdict.not_inspected) + counted
 
     def _not_inspected(self, reason: str, verdict: Verdict | None = None) -> None:
-        """Skip; or, where the family is required, remember the failure for runtest to raise."""
+        """Skip; or, where the family is required, remember the failure for runtest to raise.
+
+        Raises GatherError where the family is required and the host alone is to blame.
+        """
         if self.check.family not in self.state.ledger.required:
             self._skip(Outcome.NOT_INSPECTED, reason, verdict)
+        if verdict is not None and verdict.is_gap_of_host:
+            self.note(Outcome.ERROR, self.check.family, reason=reason, verdict=verdict)
+            raise GatherError(reason)
         sentence = f"not inspected, but {self.check.family} is required: {reason}"
         known = verdict or _nothing_seen(self.check, self.file_name)
         problem = Problem(sentence=sentence, cause=f"{NOT_SEEN}{reason}")

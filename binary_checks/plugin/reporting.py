@@ -138,7 +138,7 @@ def pytest_runtest_makereport(
         entry = replace(item.entry, seconds=round(item.seconds, 6))
         noted = Noted(node=item.package_node, entry=entry, package=_identify_anew(item))
         setattr(report, NOTED, noted.to_text())
-    if call.excinfo and isinstance(call.excinfo.value, CheckError):
+    if call.excinfo and isinstance(call.excinfo.value, (CheckError, GatherError)):
         report.when = "setup"  # so that pytest calls it an error: the package has not failed
     return report
 
@@ -318,14 +318,16 @@ def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost:
     if state.misnamed:
         return int(_MISUSED)
     outcomes = state.ledger.outcomes()
-    unfit = any(not each.excused for each in state.ledger.complaints())
+    excused = {each.excused for each in state.ledger.complaints()}
+    unfit = False in excused
     doubt = bool(_doubt(state))
     failed = Outcome.FAILED in outcomes and not doubt
     if failed or (unfit and not _stopped(session, exitstatus)):
         return int(pytest.ExitCode.TESTS_FAILED)
     if Outcome.BROKEN in outcomes:
         return int(pytest.ExitCode.INTERNAL_ERROR)
-    return TRY_AGAIN if doubt or Outcome.ERROR in outcomes or lost else exitstatus
+    broke = doubt or Outcome.ERROR in outcomes or lost or True in excused
+    return TRY_AGAIN if broke else exitstatus
 
 
 def _stopped(session: pytest.Session, exitstatus: int) -> bool:

@@ -46,7 +46,7 @@ def _count(paths: set[str]) -> str:
 
 
 def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
-    """The faults of one package, errors first, else in the order of the checks.
+    """The faults of one package: errors first, problems before gaps, else in the order of checks.
 
     Only unaccepted problems of these very results count, so that nothing is folded under a line
     that is not shown: that of a check which was deselected, or of a problem that was accepted.
@@ -65,7 +65,7 @@ def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
         elif leaders[cause] is each:
             others = tuple(other for other in by_cause[cause] if other is not each)
             faults.append(Fault(shown=each, folded=others))
-    return tuple(sorted(faults, key=lambda fault: fault.level is not Level.ERROR))
+    return tuple(sorted(faults, key=_place))
 
 
 def fault_line(package_file_name: str, fault: Fault) -> str:
@@ -80,6 +80,11 @@ def _all_groups(results: Iterable[CheckResult]) -> Iterator[CheckedGroup]:
     for result in results:
         for group in group_problems((*result.problems, *result.warnings)):
             yield CheckedGroup(check=result.shown_check, group=group)
+
+
+def _place(fault: Fault) -> tuple[bool, bool]:
+    """What a required check could not see comes last: it is often for a problem of another."""
+    return fault.level is not Level.ERROR, fault.shown.group.first.is_gap
 
 
 def _rank(each: CheckedGroup) -> tuple[bool, bool]:

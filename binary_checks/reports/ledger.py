@@ -18,7 +18,7 @@ class Complaint:
     """One thing that must not stay green although no check failed."""
 
     line: str
-    excused: bool  # by something that broke there and is reported by itself
+    excused: bool  # by something that broke there, this host among it, and is to be tried again
 
 
 class Ledger:
@@ -104,7 +104,8 @@ def _nothing_verified(package: PackageIdentity, entries: list[Entry]) -> Iterato
 
 
 def _broke(entries: Iterable[Entry]) -> bool:
-    return any(entry.outcome in (Outcome.ERROR, Outcome.BROKEN) for entry in entries)
+    broken = (Outcome.ERROR, Outcome.BROKEN)
+    return any(entry.outcome in broken or entry.is_gap_of_host for entry in entries)
 
 
 def _most_common(reasons: Iterable[str]) -> str:

@@ -30,7 +30,7 @@ from binary_checks.probes.gpu_host.reader import choose_variables, describe_host
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PYTHON, demand_sandbox, read_wheel
-from tests.probes.test_gpu_host import make_driver
+from fixtures.gpu.driver import make_driver
 
 pytestmark = [
     pytest.mark.slow,
@@ -201,7 +201,7 @@ def test_probes_for_a_gpu_find_this_hosts_driver_there(tmp_path: Path, image: st
     with open_image(f"{image}-python") as place:
         assert describe_host(place, Conditions(gpu=True)).library == ""
     with open_image(f"{image}-python") as place:
-        variables = choose_variables(make_driver(tmp_path, "return 0;"), place)
+        variables = choose_variables(make_driver(tmp_path), place)
         assert variables == {"LD_LIBRARY_PATH": "/mnt/driver"}
         host = describe_host(place, Conditions(variables=variables, gpu=True))
     assert (host.library, len(host.devices)) == ("/mnt/driver/libcuda.so.1", 2)

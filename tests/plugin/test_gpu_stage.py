@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from fixtures.build_wheel import build_wheel
-from fixtures.gpu.answers import SOUND, THOROUGH
+from fixtures.gpu.answers import HOST, SOUND, THOROUGH
 from fixtures.installation import find_site, install_by_hand
-from tests.plugin.conftest import Run
+from tests.plugin.conftest import TRY_AGAIN, Run
 
 ROOT = Path(__file__).parents[2]
-STAGE = ("-m", "gpu", "--binary-require", "gpu", "-rs", "-p", "stand_in", "--binary-sandbox", "off")
+WORK = ("-m", "gpu", "-rs", "-p", "stand_in", "--binary-sandbox", "off")
+STAGE = (*WORK, "--binary-require", "gpu")
 PLUGIN = """
 import json, os, sys
 sys.path.insert(0, {root!r})
@@ -145,36 +146,64 @@ def test_a_wrong_answer_fails_it_and_a_gap_too(
 
 @pytest.mark.parametrize("profile", ["torch"], indirect=True)
 @pytest.mark.parametrize(
-    ("visible", "wrong", "reason"),
+    "case",
     [
         (
             "",
             [(["gpu_host", "devices"], []), (["gpu_host", "status"], 100)],
             "CUDA_VISIBLE_DEVICES='' leaves none of the host's GPUs to be used",
+            TRY_AGAIN,
         ),
         (
             "0",
             [(["gpu_host", "cuda"], 12080)],
             "the NVIDIA driver 580.95.05 serves CUDA 12.8, and the package runs CUDA 13.2: "
             "update it",
+            TRY_AGAIN,
         ),
         (
             "0",
             [(["questions", "torch.version.cuda"], None)],
             "torch.version.cuda is None: the build is not for CUDA",
+            pytest.ExitCode.TESTS_FAILED,
         ),
     ],
 )
+@pytest.mark.parametrize("required", [True, False])
 def test_a_host_or_a_build_that_cannot_is_never_a_pass(
-    run: Run, given: list[str], visible: str, wrong: list[object], reason: str
+    run: Run, given: list[str], case: tuple[str, list[object], str, int], required: bool
 ) -> None:
+    visible, wrong, reason, status = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUDA_VISIBLE_DEVICES", visible)
         patch.setenv("WRONG", json.dumps(wrong))
-        result = run(*given, *STAGE, static=False)
+        result = run(*given, *(STAGE if required else WORK), static=False)
+    assert result.ret == status
+    assert not {"passed", "failed"} & result.parseoutcomes().keys()
+    word = "--binary-require gpu: nothing ran" if required else "*: nothing was verified"
+    result.stdout.fnmatch_lines([f"{word} ({reason})".replace("[", "?")])
+
+
+@pytest.mark.parametrize("profile", ["torch"], indirect=True)
+def test_one_device_of_several_that_is_broken_is_the_hosts_fault(
+    run: Run, given: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fine = HOST["devices"][0]
+    wrong: list[object] = [(["gpu_host", "devices"], [fine, {**fine, "status": 214}])]
+    monkeypatch.setenv("WRONG", json.dumps(wrong))
+    result = run(*given, *STAGE, static=False)
+    assert result.ret == TRY_AGAIN
+    assert result.parseoutcomes()["errors"] == 1
+    result.stdout.fnmatch_lines(
+        ["error: device 1 (NVIDIA H200) is there and cannot be used: its context gives *(214)*"]
+    )
+    wrong.append((["svd"], {"state": "finished", "unavailable": "no LAPACK here"}))
+    monkeypatch.setenv("WRONG", json.dumps(wrong))
+    result = run(*given, *STAGE, static=False)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "passed" not in result.parseoutcomes()
-    result.stdout.fnmatch_lines([f"--binary-require gpu: nothing ran ({reason})".replace("[", "?")])
+    result.stdout.fnmatch_lines(
+        ["gpu-work-fails: installed:torch: not inspected, but gpu is required: svd: no LAPACK here"]
+    )
 
 
 @pytest.mark.parametrize("profile", ["torch"], indirect=True)

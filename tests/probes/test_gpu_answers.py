@@ -220,14 +220,14 @@ def test_a_host_that_cannot_is_never_a_pass(
 ) -> None:
     lines = tell(profile, change(SOUND[profile], ("gpu_host", *path), value))
     assert len(lines) == len(CHECKS)
-    assert all(line.startswith(f"Unavailable: {said}") for line in lines), lines
+    assert all(line.startswith(f"HostUnfit: {said}") for line in lines), lines
 
 
 @pytest.mark.parametrize(
     ("question", "value", "said"),
     [
         ("torch.version.cuda", None, "NotApplicable: torch.version.cuda is None: the build is not"),
-        ("torch.version.cuda", "14.0", "Unavailable: the NVIDIA driver 580.95.05 serves CUDA 13.0"),
+        ("torch.version.cuda", "14.0", "HostUnfit: the NVIDIA driver 580.95.05 serves CUDA 13.0"),
         (
             "torch.cuda.get_arch_list()",
             ["sm_80", "sm_100"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -35,6 +34,7 @@ from binary_checks.probes.gpu_host.reader import (
 from binary_checks.probes.gpu_torch.reader import use_gpu
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON, demand_sandbox, open_offline
+from fixtures.gpu.driver import make_driver
 
 LINUX = sys.platform == "linux"
 compiled = pytest.mark.skipif(
@@ -53,40 +53,6 @@ def describe_host(variables: Mapping[str, str], timeout: float = 60) -> GpuHost:
         return reader.describe_host(place, Conditions(variables=variables))
 
 
-# What a driver answers, as far as the probe asks; cuInit is put in.
-DRIVER = """
-#include <string.h>
-#include <stdlib.h>
-#include <unistd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-int cuInit(unsigned flags) { %s }
-int cuGetErrorName(int status, const char **name) { *name = "CUDA_ERROR_OF_TEST"; return 0; }
-int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
-int cuDeviceGetCount(int *count) { *count = 2; return 0; }
-int cuDeviceGet(int *device, int index) { *device = index; return 0; }
-int cuDeviceGetName(char *name, int size, int device) { strcpy(name, "NVIDIA H200"); return 0; }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)139 << 30; return 0; }
-int cuDeviceGetAttribute(int *value, int which, int device)
-{ *value = which == 75 ? 9 : 0; return 0; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { %s }
-int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
-"""
-
-
-def make_driver(folder: Path, start: str, context: str = "return 0;") -> dict[str, str]:
-    """Compile a driver with these bodies of cuInit and of what makes a device's context.
-
-    Returns the variables that lead to it.
-    """
-    source = folder / "driver.c"
-    source.write_text(DRIVER % (start, context))
-    target = folder / "libcuda.so.1"
-    subprocess.run(("cc", "-shared", "-fPIC", "-w", "-o", target, source), check=True)
-    return {"LD_LIBRARY_PATH": str(folder)}
-
-
 @bare
 def test_a_host_without_a_driver_says_so() -> None:
     host = describe_host(HIDDEN)
@@ -95,7 +61,7 @@ def test_a_host_without_a_driver_says_so() -> None:
 
 @compiled
 def test_a_driver_that_starts_tells_its_version_and_devices(tmp_path: Path) -> None:
-    host = describe_host(make_driver(tmp_path, "return 0;"))
+    host = describe_host(make_driver(tmp_path))
     device = GpuDevice(name="NVIDIA H200", capability="9.0", memory=139 << 30)
     assert (host.cuda, host.devices, host.problem) == ("13.0", (device, device), "")
     assert host.library == str(tmp_path / "libcuda.so.1")
@@ -118,7 +84,7 @@ def test_a_driver_that_starts_tells_its_version_and_devices(tmp_path: Path) -> N
 def test_a_driver_that_does_not_start_is_no_driver(
     tmp_path: Path, start: str, problem: str
 ) -> None:
-    host = describe_host(make_driver(tmp_path, start), timeout=2 if "for" in start else 60)
+    host = describe_host(make_driver(tmp_path, init=start), timeout=2 if "for" in start else 60)
     assert (host.problem, host.devices) == (problem, ())
 
 
@@ -140,7 +106,7 @@ def test_a_device_that_gives_no_context_leaves_the_others(
     tmp_path: Path, context: str, problem: str
 ) -> None:
     hangs = "sleep" in context
-    host = describe_host(make_driver(tmp_path, "return 0;", context), timeout=2 if hangs else 60)
+    host = describe_host(make_driver(tmp_path, context=context), timeout=2 if hangs else 60)
     assert (host.problem, len(host.usable)) == ("", 1)
     assert [each.problem for each in host.devices] == ["", problem]
 
@@ -170,7 +136,7 @@ def test_after_two_devices_that_hang_no_other_is_waited_for(
 
 @compiled
 def test_a_host_whose_devices_all_give_no_context_is_told_with_each(tmp_path: Path) -> None:
-    host = describe_host(make_driver(tmp_path, "return 0;", "return device ? 214 : 46;"))
+    host = describe_host(make_driver(tmp_path, context="return device ? 214 : 46;"))
     assert host.problem == (
         "device 0 (NVIDIA H200) is there and cannot be used: "
         "its context gives CUDA_ERROR_OF_TEST (46); "
@@ -220,7 +186,7 @@ def test_a_driver_of_an_older_major_version_is_too_old(
 @compiled
 @bare
 def test_hidden_gpus_are_told_from_none(tmp_path: Path) -> None:
-    variables = {**make_driver(tmp_path, "return 100;"), "CUDA_VISIBLE_DEVICES": ""}
+    variables = {**make_driver(tmp_path, init="return 100;"), "CUDA_VISIBLE_DEVICES": ""}
     problem = "CUDA_VISIBLE_DEVICES='' leaves none of the host's GPUs to be used"
     assert describe_host(variables).problem == problem
 
@@ -280,7 +246,7 @@ def test_a_confined_process_reaches_the_daemon_of_mps(tmp_path: Path, route: str
         daemon.bind(f"{pipes}/control")
         daemon.listen()
         environ = {"CUDA_MPS_PIPE_DIRECTORY": pipes}
-        driver = make_driver(tmp_path, MPS_CLIENT % memory.name)
+        driver = make_driver(tmp_path, init=MPS_CLIENT % memory.name)
         conditions = Conditions(variables={**driver, **environ}, gpu=True)
         shared = replace(conditions, services=find_services(environ))
         assert reader.describe_host(place, shared).problem == ""
@@ -295,7 +261,7 @@ def test_a_driver_that_maps_as_much_as_its_devices_have_is_not_bounded(tmp_path:
         "return mmap(0, 64L << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS "
         "| MAP_NORESERVE, -1, 0) == MAP_FAILED ? 2 : 0;"
     )
-    assert describe_host(make_driver(tmp_path, maps)).problem == ""
+    assert describe_host(make_driver(tmp_path, init=maps)).problem == ""
 
 
 def test_an_answer_without_sense_is_no_driver_either() -> None:
@@ -325,7 +291,7 @@ def test_of_the_users_environment_only_what_leads_to_devices_is_kept(tmp_path: P
 def test_a_driver_is_hidden_from_all_that_opens_it_by_its_name(tmp_path: Path) -> None:
     driver = tmp_path / "driver"
     driver.mkdir()
-    there = make_driver(driver, "return 0;")
+    there = make_driver(driver)
     assert len(describe_host(there).devices) == 2
     opens = "import ctypes\nctypes.CDLL('libcuda.so.1')"
     with empty_place() as place:

@@ -12,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
+from binary_checks.errors import (
+    GatherError,
+    HostUnfit,
+    NotApplicable,
+    ProfileError,
+    Unavailable,
+)
 from binary_checks.model import Ending, LibraryVersions, Measurement
 from binary_checks.model.places import ProbeAnswer
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest
@@ -23,12 +29,8 @@ from binary_checks.probes.gpu_torch.reader import use_gpu
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, open_offline
 from fixtures.values import pe_file, wheel
+from tests.probes.gpu_answers import HOST, StandIn, listed
 
-HOST = """{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 0, "cuda": 13000,
-"driver": "580.95.05", "devices": [{"name": "NVIDIA H200", "capability": "9.0", "memory": 1}]}"""
-LIBRARIES = """{"stage": "", "state": "finished", "versions":
-{"cudnn": {"compiled": "9.10.2", "loaded": "9.10.2", "installed": "9.10.2.21"}}}"""
-FINISHED = '{"stage": "", "state": "finished"}'
 MODULE = "value = 6\ndef work(): return value * 7\n"
 
 
@@ -39,44 +41,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPlac
         build_wheel(folder, name="fake", tags=PURE, members={"fake.py": MODULE})
     ) as opened:
         yield opened
-
-
-class StandIn:
-    """Answers in the place of the probes, with JSON by script and step."""
-
-    def __init__(self, **answers: str | ProbeAnswer) -> None:
-        self.answers = {"gpu_host": HOST, "nvidia_libraries": LIBRARIES, **answers}
-        self.asked: list[str] = []
-
-    def run(self, python: Path, script: str, request: Any, **limits: Any) -> ProbeAnswer:
-        if "steps" in request:
-            return self.take(request["steps"])
-        name = "list" if request.get("list") else script
-        self.asked.append(name)
-        answer = self.answers.get(name, FINISHED)
-        return answer if isinstance(answer, ProbeAnswer) else ProbeAnswer(answer=json.loads(answer))
-
-    def take(self, steps: list[str]) -> ProbeAnswer:
-        """Answer for one process that takes steps, until one fails."""
-        self.asked.append("+".join(steps))
-        results: dict[str, Any] = {}
-        for name in steps:
-            answer = self.answers.get(name, FINISHED)
-            if isinstance(answer, ProbeAnswer):
-                return replace(answer, answer={"stage": name, "results": results})
-            results[name] = json.loads(answer)
-            if results[name].get("state") == "raised":
-                break
-        return ProbeAnswer(answer={"stage": "", "state": "finished", "results": results})
-
-
-def listed(*names: str, alone: tuple[str, ...] = (), thorough: tuple[str, ...] = ()) -> str:
-    """What the script lists."""
-    rows = [
-        {"name": name, "bound": 20, "alone": name in alone, "thorough": name in thorough}
-        for name in names
-    ]
-    return json.dumps({"steps": rows})
 
 
 @pytest.fixture
@@ -132,11 +96,15 @@ def test_one_process_takes_the_steps_after_the_host_was_asked(
 @pytest.mark.parametrize(
     ("script", "step", "asked"),
     [
-        ("ask_module", "the question for its build", ["gpu_host", "ask_module", "list"]),
+        (
+            "ask_module",
+            "the question for its build",
+            ["gpu_host", "ask_module", "list", "gpu_host"],
+        ),
         (
             "nvidia_libraries",
             "versions",
-            ["gpu_host", "ask_module", "nvidia_libraries", "list"],
+            ["gpu_host", "ask_module", "nvidia_libraries", "list", "gpu_host"],
         ),
     ],
 )
@@ -193,9 +161,33 @@ def test_a_step_that_fails_reaches_no_other(environment: FilledPlace, stand_in: 
     assert svd.detail.startswith("60 s")
     assert [step.outcome for step in others] == [Ending.OK, Ending.OK]
     assert report.untried == (("compilation", "no C compiler"),)
-    assert probes.asked[-3:] == [
-        "rnn+svd+compilation+memory", "svd+compilation+memory", "compilation+memory",
+    assert probes.asked[-4:] == [
+        "rnn+svd+compilation+memory", "svd+compilation+memory", "compilation+memory", "gpu_host",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "first_kernel",
+    [
+        '{"state": "raised", "detail": "RuntimeError: CUDA error: unknown error"}',
+        ProbeAnswer(outcome=Ending.HUNG, detail="90 s"),
+        ProbeAnswer(answer={"stage": "x"}, outcome=Ending.CRASHED, detail="SIGABRT"),
+    ],
+)
+def test_after_a_failure_the_driver_is_asked_again_without_the_package(
+    environment: FilledPlace, stand_in: Any, first_kernel: str | ProbeAnswer
+) -> None:
+    answers = {"list": listed("first_kernel"), "first_kernel": first_kernel}
+    probes = stand_in(**answers)
+    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    assert report.steps[0].outcome is not Ending.OK  # the device is well: it is the package
+    assert probes.sites == [False, False]
+    lost = '{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 999}'
+    probes = stand_in(**answers, then="lost", lost=lost)
+    said = r"cuInit gives error 999 \(999\) \(first_kernel failed before\)"
+    with pytest.raises(HostUnfit, match=said):
+        use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    assert probes.sites == [False, False]
 
 
 def test_a_driver_that_does_not_start_has_nothing_done(
@@ -354,7 +346,7 @@ def test_after_the_first_kernel_hangs_nothing_more_is_tried(
     ]
     reason = "it was not tried: first_kernel hangs"
     assert report.untried == (("svd", reason), ("rnn", reason), ("own", reason))
-    assert probes.asked[-1] == "first_kernel+svd+rnn"
+    assert probes.asked[-2:] == ["first_kernel+svd+rnn", "gpu_host"]
 
 
 def test_after_two_steps_hang_nothing_more_is_tried(
@@ -375,4 +367,4 @@ def test_a_step_that_is_alone_has_a_process_of_its_own(
         svd='{"state": "raised", "detail": "RuntimeError: x"}',
     )
     use_gpu(environment, environment.wheel, torch_work(), BUILD)
-    assert probes.asked[-3:] == ["svd+rnn", "rnn", "device_assertion"]
+    assert probes.asked[-4:] == ["svd+rnn", "rnn", "device_assertion", "gpu_host"]

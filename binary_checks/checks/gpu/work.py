@@ -58,7 +58,7 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
         elif step.outcome is not Ending.OK:
             yield f"{step.name} on the GPU {describe_end(step)}"
     for sentence in describe_unusable(report.host.devices):
-        yield NotInspected(sentence=sentence)
+        yield NotInspected(sentence=sentence, by_host=True)
     yield from list_untried(report)
     for name, reason in report.inapplicable:
         yield Note(sentence=f"not applicable: {name}: {reason}")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from binary_checks.command import UNREADABLE, SubcommandParser, complain
+from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
 from binary_checks.documents.decoding import OddityError
 from binary_checks.errors import ProfileError
@@ -42,8 +42,12 @@ def run(arguments: Sequence[str]) -> int:
         count, first = len(found.strangers), found.strangers[0]
         more = f" and {count - 1:,} more" if count > 1 else ""
         print(one_line(f"left out: {first}{more}: {store.url} does not keep their files"))
+    for line in found.undecided:
+        print(cut(one_line(f"not attested, try again: {line}")))
     if found.refusals:
         return UNREADABLE
+    if found.undecided and not found.verdicts:
+        return TRY_AGAIN
     if not found.verdicts:
         complain("artifact attest: none of the verdicts is about a file that the store keeps")
         return UNREADABLE

@@ -11,13 +11,15 @@ from pathlib import Path
 from binary_checks.documents.decoding import OddityError
 from binary_checks.documents.result_reader import decode_results, read_results
 from binary_checks.errors import ProfileError, RecordError
+from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact
 from binary_checks.fleet.artifacts.statements import read_statement, read_time, write_statement
-from binary_checks.fleet.artifacts.verdict import PackageVerdict, make_verdict
+from binary_checks.fleet.artifacts.verdict import GOOD_OUTCOMES, PackageVerdict, make_verdict
 from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan
-from binary_checks.model import Run
+from binary_checks.model import Outcome, PackageResult, Run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +29,7 @@ class FoundVerdicts:
     verdicts: tuple[PackageVerdict, ...] = ()
     refusals: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()  # cells of a night whose files the store does not keep
+    undecided: tuple[str, ...] = ()  # a line for each run that broke for no fault of its package
 
 
 def take_results(store: Store, paths: Iterable[Path], ended: str) -> FoundVerdicts:
@@ -36,12 +39,15 @@ def take_results(store: Store, paths: Iterable[Path], ended: str) -> FoundVerdic
     """
     verdicts: list[PackageVerdict] = []
     refusals: list[str] = []
+    undecided: list[str] = []
     for path in paths:
         try:
-            found = [*_take_run(read_results(path, str(path)), str(path), ended)]
+            run = read_results(path, str(path))
+            found = [*_take_run(run, str(path), ended)]
         except ProfileError as error:
             refusals.append(str(error))
             continue
+        undecided += _list_undecided(run, str(path))
         for verdict in found:
             artifact = find_artifact(store, verdict.sha256)
             if artifact is None:
@@ -49,11 +55,16 @@ def take_results(store: Store, paths: Iterable[Path], ended: str) -> FoundVerdic
                 refusals.append(f"{path}: {verdict.file_name}: {said}")
             else:
                 verdicts.append(replace(verdict, file_name=artifact.file_name))
-    return FoundVerdicts(verdicts=tuple(verdicts), refusals=tuple(refusals))
+    return FoundVerdicts(
+        verdicts=tuple(verdicts), refusals=tuple(refusals), undecided=tuple(undecided)
+    )
 
 
 def take_night(store: Store, night: str) -> FoundVerdicts:
-    """The verdicts of all attempts of a night at packages that the store keeps."""
+    """The verdicts of all attempts of a night at packages that the store keeps.
+
+    An attempt that the network or the host ended, or that was lost, gives none.
+    """
     plan = demand_plan(store, night)
     attempts = NightAttempts(store, night)
     digests = sorted({each.sha256 for each in plan.cells} - {""})
@@ -61,25 +72,53 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
     verdicts: list[PackageVerdict] = []
     refusals: list[str] = []
     strangers: list[str] = []
+    undecided: list[str] = []
     for planned in plan.cells:
         artifact = kept.get(planned.sha256)
         if artifact is None:
             strangers += [planned.cell.id] if planned.sha256 else []
             continue
+        broken: dict[str, str] = {}  # by stage: why its last attempts say nothing of the package
         for attempt in attempts.read(planned.cell.id, refusals):
+            if attempt.state in (CellState.INFRA, CellState.LOST):
+                said = f"{attempt.state.value}: {attempt.reason or attempt.evidence}"
+                broken[attempt.stage] = f"{attempt.cell}.{attempt.stage}{attempt.number}: {said}"
+                continue
+            broken.pop(attempt.stage, "")
             try:
                 found = _take_attempt(store, attempt, planned.sha256, planned.cell.place)
             except ProfileError as error:
                 refusals.append(str(error))
             else:
                 verdicts += (replace(each, file_name=artifact.file_name) for each in found)
+        undecided += broken.values()
     return FoundVerdicts(
-        verdicts=tuple(verdicts), refusals=tuple(refusals), strangers=tuple(strangers)
+        verdicts=tuple(verdicts),
+        refusals=tuple(refusals),
+        strangers=tuple(strangers),
+        undecided=tuple(undecided),
     )
 
 
+def _list_undecided(run: Run, named: str) -> Iterator[str]:
+    for package in run.packages:
+        if not package.parts and _is_undecided(run, package):
+            errors = (e.reason for e in package.entries if e.outcome is Outcome.ERROR)
+            why = next(filter(None, (*errors, *run.complaints, package.stopped)), "")
+            yield f"{named}: {package.file_name}: {why}"
+
+
+def _is_undecided(run: Run, package: PackageResult) -> bool:
+    """Whether the network or the host broke, so that the run says nothing of the package."""
+    broke = run.exit_code == TRY_AGAIN and package.verdict not in GOOD_OUTCOMES
+    return broke or package.verdict is Outcome.ERROR
+
+
 def _take_run(run: Run, named: str, ended: str) -> Iterator[PackageVerdict]:
-    """Raises ProfileError for packages without a hash, one that is listed twice, and no time."""
+    """The verdicts on all packages but those of which the run says nothing.
+
+    Raises ProfileError for packages without a hash, one that is listed twice, and no time.
+    """
     if not (run.ended or ended):
         lacking = "it does not say when it ended: an older binary-checks wrote it; give --ended"
         raise ProfileError(f"{named}: {lacking}")
@@ -95,7 +134,8 @@ def _take_run(run: Run, named: str, ended: str) -> Iterator[PackageVerdict]:
             raise ProfileError(f"{named}: {package.file_name}: no sha256: {what}")
         if counted[package.sha256] > 1:
             raise ProfileError(f"{named}: {package.sha256}: two verdicts on the same bytes")
-        yield _demand_usual(make_verdict(run, package, ended=ended), named)
+        if not _is_undecided(run, package):
+            yield _demand_usual(make_verdict(run, package, ended=ended), named)
 
 
 def _take_attempt(store: Store, attempt: Attempt, sha256: str, place: str) -> list[PackageVerdict]:

@@ -149,11 +149,14 @@ def _name_checks(entries: Iterable[Entry], *outcomes: Outcome) -> tuple[str, ...
     )
 
 
-def _list_problems(entries: Iterable[Entry]) -> Iterator[str]:
+def _list_problems(entries: Sequence[Entry]) -> Iterator[str]:
+    """The lines of its problems; what the network or the host broke is said only without one."""
+    failed = any(entry.problems for entry in entries)
+    broken = (Outcome.BROKEN,) if failed else (Outcome.BROKEN, Outcome.ERROR)
     for entry in entries:
         where = f" [{entry.place}]" if entry.place else ""
         for problem in entry.problems:
             parts = (entry.shown_check, problem.path, problem.sentence)
             yield cut(one_line(": ".join(filter(None, parts)) + where))
-        if entry.outcome in (Outcome.BROKEN, Outcome.ERROR):
+        if entry.outcome in broken:
             yield cut(one_line(f"{entry.check}: {entry.reason}{where}"))

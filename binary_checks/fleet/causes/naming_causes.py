@@ -129,7 +129,8 @@ def _name_by_result(result: Mapping[str, Any], causes: Causes, reason: str) -> C
         return found
     if result.get("exit_code") in _INCONCLUSIVE and not reasons.get("error"):
         return None
-    return _unknown([*said, ""][0], again=bool(reasons.get("error")))
+    again = bool(reasons.get("error")) or result.get("exit_code") == _TRY_AGAIN
+    return _unknown([*said, ""][0], again=again)
 
 
 def _name_failed(package: Mapping[str, Any], entry: Mapping[str, Any]) -> Cause:

@@ -21,6 +21,12 @@ HIDDEN = {_VISIBLE: ""}
 _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 _PASSED_ON = (_VISIBLE, "CUDA_DEVICE_ORDER", _PIPES, "CUDA_MPS_LOG_DIRECTORY", "CC")
 _TIMEOUT = 60.0  # seconds for the driver's own start: ten on hosts with many devices
+_ENOUGH = 4 << 30  # bytes of a device's memory; the steps take 1 GiB, and libraries as much
+_MISMATCH = 18  # NVML_ERROR_LIB_RM_VERSION_MISMATCH
+_DOUBT = (
+    "the NVIDIA driver's libraries and its kernel module are of different versions "
+    "(NVML_ERROR_LIB_RM_VERSION_MISMATCH): restart the host"
+)
 _MOST_DEAD = 16  # devices that end the process
 _MOST_HUNG = 2  # devices, each of which takes as long as that
 _CONTEXT = re.compile(r"the context of device (\d{1,4})")
@@ -101,13 +107,37 @@ def read_host(
         problem = _describe_refusal(answer, variables)
     if not problem and all(each.problem for each in devices):
         problem = "; ".join(describe_unusable(devices))
+    mismatch = answer.get("management") == _MISMATCH
+    errors = answer.get("memory_errors")
     return GpuHost(
         library=_text(answer, "library"),
         driver=_text(answer, "driver"),
         cuda=spell_cuda(version) if isinstance(version, int) else "",
         devices=devices,
         problem=problem,
+        doubt=_DOUBT if mismatch else "",
+        memory_errors=errors if isinstance(errors, int) else 0,
     )
+
+
+def find_blame(before: GpuHost, after: GpuHost) -> str:
+    """Say why the host is to blame for work that failed between two looks at it; "" if it is not.
+
+    A driver keeps processes apart: when those of a package have ended, a new process finds every
+    device as the first one did, unless something is wrong with the device or the driver. A driver
+    of the package's own, which the second look may find, says nothing of the host.
+    """
+    if after.library and before.library != after.library:
+        return ""
+    if after.problem:
+        return after.problem
+    if problems := [*describe_unusable(after.devices)]:
+        return "; ".join(problems)
+    if len(after.devices) < len(before.usable):
+        return f"the NVIDIA driver finds {len(after.devices)} of {len(before.usable)} GPUs"
+    if (errors := after.memory_errors - before.memory_errors) > 0:
+        return f"the NVIDIA driver counts {errors} uncorrectable ECC errors"
+    return after.doubt
 
 
 def spell_cuda(version: int) -> str:
@@ -158,10 +188,26 @@ def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -
 
 
 def _describe_context(row: Mapping[str, Any]) -> str:
-    status = row.get("status")
-    if not status:
+    """Say why work on a device cannot be judged; "" where it can."""
+    if status := row.get("status"):
+        what = _text(row, "refused") or "context"
+        return f"its {what} gives {_text(row, 'status_name') or f'error {status}'} ({status})"
+    if row.get("spoiled"):
+        return "its memory returns other bytes than were written"
+    return _describe_hold(row)
+
+
+def _describe_hold(row: Mapping[str, Any]) -> str:
+    """Say that other processes hold a device's memory; a device that has none of its own is free.
+
+    Where a GPU shares the memory of the host, its driver counts the caches of the system as used.
+    """
+    total, free = row.get("memory"), row.get("free")
+    if not (isinstance(total, int) and isinstance(free, int)) or row.get("integrated"):
         return ""
-    return f"its context gives {_text(row, 'status_name') or f'error {status}'} ({status})"
+    if free >= min(_ENOUGH, total // 2):
+        return ""
+    return f"other processes hold {(total - free) / 2**30:.1f} of its {total / 2**30:.1f} GiB"
 
 
 def find_old_driver(host: GpuHost, runtime: str) -> str:

@@ -9,7 +9,10 @@ TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker
 if TYPE_CHECKING:
     from typing import Any
 
-CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
+INTEGRATED, CAPABILITY_MAJOR, CAPABILITY_MINOR = 18, 75, 76  # CUdevice_attribute
+UNCORRECTED, VOLATILE = 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t: since the driver began
+BLOCK = 1 << 20  # bytes
+WRITTEN = 0x5A
 ABSENT = (
     "cannot open shared object file: No such file",
     "Could not find module",
@@ -126,11 +129,39 @@ def try_context(cuda: Any, index: int) -> dict[str, Any]:
     try:
         cuda.cuDeviceGet(ctypes.byref(device), index)
         status = cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        found: dict[str, Any] = {}
         if status == 0:
+            status, found = try_memory(cuda, device, context)
             cuda.cuDevicePrimaryCtxRelease_v2(device)
     except AttributeError:  # drivers before CUDA 11
         return {}
-    return {"status": status, "status_name": name_status(cuda, status)}
+    return dict(found, status=status, status_name=name_status(cuda, status))
+
+
+def try_memory(cuda: Any, device: Any, context: Any) -> tuple[int, dict[str, Any]]:
+    """Ask how much memory is free, and have the device fill and return a block of it.
+
+    The driver does that work by itself. Returns the status of the first call that was refused.
+    """
+    found: dict[str, Any] = {}
+    free, total, integrated = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_int()
+    block, content = ctypes.c_uint64(), ctypes.create_string_buffer(BLOCK)
+    try:
+        status = cuda.cuCtxSetCurrent(context)
+        cuda.cuDeviceGetAttribute(ctypes.byref(integrated), INTEGRATED, device)
+        if status == 0 and cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0:
+            found.update(free=free.value, integrated=integrated.value)
+        status = status or cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(BLOCK))
+        if status != 0:
+            return status, dict(found, refused="memory")
+        status = cuda.cuMemsetD8_v2(block, ctypes.c_ubyte(WRITTEN), ctypes.c_size_t(BLOCK))
+        status = status or cuda.cuMemcpyDtoH_v2(content, block, ctypes.c_size_t(BLOCK))
+        cuda.cuMemFree_v2(block)
+    except AttributeError:  # as above
+        return 0, found
+    if status == 0 and content.raw != bytes([WRITTEN]) * BLOCK:
+        found["spoiled"] = True
+    return status, dict(found, refused="work") if status else found
 
 
 def ask_management(name: str, answer: dict[str, Any]) -> None:
@@ -139,7 +170,8 @@ def ask_management(name: str, answer: dict[str, Any]) -> None:
     if library is None:
         return
     try:
-        if library.nvmlInit_v2() != 0:
+        answer["management"] = library.nvmlInit_v2()
+        if answer["management"] != 0:
             return
         text = ctypes.create_string_buffer(96)
         if library.nvmlSystemGetDriverVersion(text, len(text)) == 0:
@@ -147,8 +179,19 @@ def ask_management(name: str, answer: dict[str, Any]) -> None:
         count = ctypes.c_uint()
         if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0:
             answer["present"] = count.value
+        answer["memory_errors"] = sum(count_errors(library, each) for each in range(count.value))
     except AttributeError:
         return
+
+
+def count_errors(library: Any, index: int) -> int:
+    """Count the errors in a device's memory that nothing corrected; 0 where it does not count."""
+    device, errors = ctypes.c_void_p(), ctypes.c_uint64()
+    if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) != 0:
+        return 0
+    ask = library.nvmlDeviceGetTotalEccErrors
+    status = ask(device, UNCORRECTED, VOLATILE, ctypes.byref(errors))
+    return errors.value if status == 0 else 0
 
 
 if __name__ == "__main__":

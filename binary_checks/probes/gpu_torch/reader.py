@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.knowledge.cuda_builds import demand_gpu_build, demand_trace_of_gpu
+from binary_checks.errors import HostUnfit, NotApplicable, Unavailable
+from binary_checks.knowledge.cuda_builds import (
+    demand_gpu_build,
+    demand_trace_of_gpu,
+    list_promised,
+)
 from binary_checks.knowledge.gpu_figures import BUILD, VERSIONS
 from binary_checks.model import Ending, GpuHost, GpuReport, LibraryVersions, Measurement, Package
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
@@ -21,6 +25,7 @@ from binary_checks.probes.gpu_host.reader import (
     choose_devices,
     choose_variables,
     describe_host,
+    find_blame,
     find_old_driver,
     find_services,
 )
@@ -41,7 +46,8 @@ _NOTHING = ProbeAnswer()
 def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
     """Describe the host, and under what its GPUs are used.
 
-    Raises Unavailable, with the reason, where none can be used.
+    The driver is asked by a process in which no code of any package runs. Raises HostUnfit, with
+    the reason, where no device can be used.
     """
     variables = choose_variables(os.environ, place)
     conditions = Conditions(
@@ -51,9 +57,9 @@ def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
         gpu=True,
         services=find_services(os.environ),
     )
-    host = describe_host(place, conditions)
+    host = describe_host(place, replace(conditions, site=False))
     if host.problem:
-        raise Unavailable(host.problem)
+        raise HostUnfit(host.problem)
     return replace(conditions, variables=choose_devices(variables, host)), host
 
 
@@ -61,9 +67,10 @@ def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
 def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest) -> GpuReport:
     """Do all of the work, and ask of the build.
 
-    Raises Unavailable when no GPU can be used, the package could not be installed, or the driver
-    is too old for it, and NotApplicable where the profile names no module or the package is for
-    the CPU, by its name, its bytes or what it says itself.
+    Raises HostUnfit when no GPU can be used, the driver is too old for the package, or work failed
+    and the host is to blame, Unavailable when the package could not be installed, and NotApplicable
+    where the profile names no module or the package is for the CPU, by its name, its bytes or what
+    it says itself.
 
     With requirements of its own a thorough run gets a place of its own; where that cannot be had,
     what does not need them is done all the same.
@@ -73,24 +80,43 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     demand_gpu_build(package)
     try:
         conditions, host = demand_gpu(place)  # before anything is installed for nothing
-    except Unavailable:
+    except HostUnfit:
         demand_trace_of_gpu(package)  # where there is a GPU the package itself is asked
         raise
     place.demand(package)
     bench = _Bench(place=place, conditions=conditions)
     if not (work.thorough and work.requires):
-        return _use(bench, host, work, build)
+        return _use(bench, host, package, work, build)
     with place.apart(work.requires) as own:
         try:
             own.demand(package)
         except Unavailable as error:
-            report = _use(bench, host, work, build)
+            report = _use(bench, host, package, work, build)
             lacking = (", ".join(work.requires), f"not beside the package: {error}")
             return replace(report, untried=(*report.untried, lacking))
-        return _use(replace(bench, place=own), host, work, build)
+        return _use(replace(bench, place=own), host, package, work, build)
 
 
-def _use(bench: _Bench, host: GpuHost, work: GpuRequest, build: CudaRequest) -> GpuReport:
+def demand_driver(host: GpuHost, runtime: str, promised: Sequence[str]) -> None:
+    """Raise HostUnfit where the driver is too old for the CUDA of the package.
+
+    ``runtime`` is what the package runs, "" where it is not known, ``promised`` what its name or
+    bytes state. One that runs a newer CUDA than it promises is to blame itself: Unavailable.
+    """
+    served = [each for each in promised if not find_old_driver(host, each)]
+    problem = find_old_driver(host, runtime or next(iter(promised), ""))
+    if problem and runtime and served:
+        raise Unavailable(
+            f"the package promises CUDA {served[0]} and runs CUDA {runtime}, which the NVIDIA "
+            f"driver (CUDA {host.cuda}) does not serve"
+        )
+    if problem:
+        raise HostUnfit(problem)
+
+
+def _use(
+    bench: _Bench, host: GpuHost, package: Package, work: GpuRequest, build: CudaRequest
+) -> GpuReport:
     place = bench.place
     asked = bench.ask(work.module, (build.version, work.architectures))
     answers = _read_values(asked)
@@ -103,13 +129,14 @@ def _use(bench: _Bench, host: GpuHost, work: GpuRequest, build: CudaRequest) -> 
         versions, libraries = ask_versions(place, work.module, build.compiled, bench.conditions)
         begun = (VERSIONS, libraries)
     runtime = str(answers.get(build.version) or _find_runtime(versions))
-    if problem := find_old_driver(host, runtime):
-        raise Unavailable(problem)
+    demand_driver(host, runtime, list_promised(package))
     hangs = begun[1].outcome is Ending.HUNG
     ends = dict(bench.run_all(work, f"it was not tried: {begun[0]} hangs" if hangs else ""))
     results = {name: end for name, end in ends.items() if not isinstance(end, str)}
     rows = [(name, result.answer) for name, result in results.items()]
     steps = [read_step(name, result, place) for name, result in (*results.items(), begun)]
+    if failed := [each.name for each in steps if each.outcome is not Ending.OK]:
+        bench.demand_healthy(host, failed)
     return GpuReport(
         python=place.target.name,
         host=host,
@@ -140,6 +167,12 @@ class _Bench:
         """Evaluate each expression, where there is one."""
         asked = tuple(filter(None, questions))
         return self.run("ask_module", {"module": module, "questions": asked}) if asked else _NOTHING
+
+    def demand_healthy(self, before: GpuHost, failed: Sequence[str]) -> None:
+        """Ask the driver again. Raises HostUnfit where the failures of these steps are its own."""
+        after = describe_host(self.place, replace(self.conditions, site=False))
+        if problem := find_blame(before, after):
+            raise HostUnfit(f"{problem} ({', '.join(failed)} failed before)")
 
     def run_all(self, work: GpuRequest, stopped: str) -> Iterator[tuple[str, ProbeAnswer | str]]:
         """Take the shipped steps, and then the profile's own, each in a process of its own.

@@ -23,7 +23,7 @@ from binary_checks.fleet.records import write_attempt, write_plan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import plan_name, result_name, verdict_prefix
-from binary_checks.model import Entry, Outcome
+from binary_checks.model import Entry, NotInspected, Outcome
 from tests.fleet.artifacts.made_artifacts import make_artifact
 from tests.fleet.artifacts.made_verdicts import ENDED, entry, make_key, make_run, write_run
 from tests.fleet.artifacts.release_desk import GATE, GOOD, Desk
@@ -102,13 +102,82 @@ def test_files_that_the_store_does_not_keep_are_left_out(desk: Desk) -> None:
     assert out.splitlines()[-1].startswith("left out: demo-1: ")
 
 
-def test_an_attempt_without_a_result_says_nothing(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ((), {"state": CellState.LOST, "result": None}),
+        ((entry("linkage", Outcome.FAILED),), {"state": CellState.LOST}),  # it was killed then
+        # Its problems may be known ones.
+        ((entry("linkage", Outcome.FAILED),), {"state": CellState.INFRA}),
+        (
+            (entry("gpu", Outcome.ERROR, reason="no NVIDIA driver on this host"),),
+            {"state": CellState.INFRA, "run": {"exit_code": 6}},
+        ),
+    ],
+)
+def test_an_attempt_that_was_lost_or_that_the_host_ended_is_in_no_verdict(
+    desk: Desk, found: tuple[Entry, ...], said: dict[str, Any]
+) -> None:
     artifact = desk.push("1.0")
     plan(desk.store, artifact)
-    attempt(desk, artifact, state=CellState.LOST, result=None)
-    status, _, err = desk.do("attest", "--night", NIGHT)
-    assert status == 1
-    assert "none of the verdicts is about a file that the store keeps" in err
+    attempt(desk, artifact, *found, reason="it broke", **said)
+    status, out, err = desk.do("attest", "--night", NIGHT)
+    assert (status, err, verdicts(desk, artifact)) == (6, "", [])
+    word = said["state"].value
+    assert out == f"not attested, try again: demo-0.cpu1: {word}: it broke\n"
+
+
+DRIVER = "no NVIDIA driver on this host"
+BLIND = NotInspected(sentence=DRIVER, by_host=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "said", "why"),
+    [
+        ((*GOOD, entry("gpu", Outcome.ERROR, reason=DRIVER)), {}, DRIVER),
+        (
+            (entry("gpu", Outcome.NOT_INSPECTED, reason=DRIVER, not_inspected=(BLIND,)),),
+            {"complaints": (f"nothing was verified ({DRIVER})",)},
+            f"nothing was verified ({DRIVER})",
+        ),
+        (
+            (entry("linkage", Outcome.FAILED),),
+            {"complaints": ("known list unavailable: k.toml",)},
+            "known list unavailable: k.toml",
+        ),
+    ],
+)
+def test_a_result_that_the_host_or_the_network_decided_is_not_attested(
+    desk: Desk, found: tuple[Entry, ...], said: dict[str, Any], why: str
+) -> None:
+    artifact = desk.push("1.0")
+    made = make_run(*found, sha256=artifact.sha256, exit_code=6, **said)
+    path = write_run(desk.folder / "r.json", made)
+    status, out, err = desk.do("attest", path)
+    assert (status, err, verdicts(desk, artifact)) == (6, "", [])
+    assert out == f"not attested, try again: {path}: demo-1.0.whl: {why}\n"
+
+
+def test_what_the_host_broke_is_no_problem_of_a_package_that_has_others(desk: Desk) -> None:
+    artifact = desk.push("1.0")
+    found = (entry("linkage", Outcome.FAILED), entry("gpu", Outcome.ERROR, reason=DRIVER))
+    made = make_run(*found, sha256=artifact.sha256)
+    assert desk.attest(write_run(desk.folder / "r.json", made)) == 0
+    (verdict,) = verdicts(desk, artifact)
+    assert verdict.failed == ("linkage/linkage-check",)
+    assert len(verdict.problems) == 1
+    assert DRIVER not in verdict.problems[0]
+
+
+def test_after_an_attempt_that_broke_the_next_one_counts_and_nothing_more_is_said(
+    desk: Desk,
+) -> None:
+    artifact = desk.push("1.0")
+    plan(desk.store, artifact)
+    attempt(desk, artifact, state=CellState.INFRA, result=None, reason="it broke")
+    attempt(desk, artifact, *GOOD, number=2)
+    status, out, _ = desk.do("attest", "--night", NIGHT)
+    assert (status, out.count("\n"), len(verdicts(desk, artifact))) == (0, 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import shutil
 import signal
+import sys
 import threading
 import time
+from ctypes.util import find_library
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from binary_checks.errors import StoreError
-from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.attempts import GPU, Attempt
+from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import (
     AttemptTask,
@@ -22,9 +27,13 @@ from binary_checks.fleet.nights.attempting import (
     find_attempt,
     run_attempt,
 )
+from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name, log_name, result_name
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE
+from fixtures.gpu.driver import make_driver
 from tests.fleet.nights.night_cells import NIGHT, STAND_IN, plan_cell, plan_night, runs_of
 
 
@@ -41,6 +50,41 @@ def make_task(store: Store, folder: Path, *does: str, timeout: float = 60.0) -> 
 
 def names(store: Store) -> list[str]:
     return [each.name for each in store.names(f"night={NIGHT}/")]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not shutil.which("cc") or bool(find_library("cuda")),
+    reason="needs a C compiler, and a host without a driver",
+)
+@pytest.mark.parametrize(
+    "case",
+    [
+        (None, "pass", CellState.INFRA, "gpu-unusable"),
+        ({"init": "return 802;"}, "pass", CellState.INFRA, "gpu-unusable"),
+        ({"version": "12000"}, "pass", CellState.INFRA, "driver-too-old"),
+        ({}, "raise RuntimeError('no kernel image')", CellState.FAILED, "gpu-work-fails"),
+    ],
+)
+def test_a_gpu_host_that_is_broken_is_infrastructure_and_tried_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]
+) -> None:
+    """The command, its probes and the loader are real; what answers as the driver is not."""
+    driver, code, state, cause = case
+    led = {} if driver is None else make_driver(tmp_path, **driver)
+    monkeypatch.setenv("LD_LIBRARY_PATH", led.get("LD_LIBRARY_PATH", ""))
+    profile = tmp_path / "gpu.toml"
+    profile.write_text(
+        f'[probes.cuda]\nversion = "demo.cuda"\n[probes.gpu]\nmodule = "demo"\n'
+        f'snippets = {{ work = "{code}" }}\n'
+    )
+    package = build_wheel(tmp_path, members={"demo/__init__.py": "cuda = '13.0'\n"}, tags=PURE)
+    cell = Cell(id="demo", project="demo", gpu=True, options=("--binary-profile", str(profile)))
+    sha256 = hashlib.sha256(package.read_bytes()).hexdigest()
+    planned = PlannedCell(cell=cell, file_name=package.name, url=package.as_uri(), sha256=sha256)
+    task = AttemptTask(store=store.url, plan=plan_night(), planned=planned, stage=GPU, pauses=())
+    attempt = run_attempt(task)
+    assert (attempt.state, attempt.cause, attempt.again) == (state, cause, True)
+    assert attempt.exit_status == (6 if state is CellState.INFRA else 1)
 
 
 @pytest.mark.parametrize(

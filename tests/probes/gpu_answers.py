@@ -1,0 +1,58 @@
+"""Answers in the place of the probes of a GPU stage, as JSON by script and step."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from binary_checks.model.places import ProbeAnswer
+
+HOST = """{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 0, "cuda": 13000,
+"driver": "580.95.05", "devices": [{"name": "NVIDIA H200", "capability": "9.0", "memory": 1}]}"""
+LIBRARIES = """{"stage": "", "state": "finished", "versions":
+{"cudnn": {"compiled": "9.10.2", "loaded": "9.10.2", "installed": "9.10.2.21"}}}"""
+FINISHED = '{"stage": "", "state": "finished"}'
+
+
+class StandIn:
+    """Answers in the place of the probes, with JSON by script and step."""
+
+    def __init__(self, **answers: str | ProbeAnswer) -> None:
+        self.answers = {"gpu_host": HOST, "nvidia_libraries": LIBRARIES, **answers}
+        self.sites: list[bool] = []  # whether code of packages ran at the start of the host's probe
+        self.asked: list[str] = []
+
+    def run(self, python: Path, script: str, request: Any, **limits: Any) -> ProbeAnswer:
+        if "steps" in request:
+            return self.take(request["steps"])
+        name = "list" if request.get("list") else script
+        self.asked.append(name)
+        if name == "gpu_host":
+            self.sites.append(limits["conditions"].site)
+            name = name if len(self.sites) == 1 else self.answers.get("then", name)
+        answer = self.answers.get(name, FINISHED)
+        return answer if isinstance(answer, ProbeAnswer) else ProbeAnswer(answer=json.loads(answer))
+
+    def take(self, steps: list[str]) -> ProbeAnswer:
+        """Answer for one process that takes steps, until one fails."""
+        self.asked.append("+".join(steps))
+        results: dict[str, Any] = {}
+        for name in steps:
+            answer = self.answers.get(name, FINISHED)
+            if isinstance(answer, ProbeAnswer):
+                return replace(answer, answer={"stage": name, "results": results})
+            results[name] = json.loads(answer)
+            if results[name].get("state") == "raised":
+                break
+        return ProbeAnswer(answer={"stage": "", "state": "finished", "results": results})
+
+
+def listed(*names: str, alone: tuple[str, ...] = (), thorough: tuple[str, ...] = ()) -> str:
+    """What the script lists."""
+    rows = [
+        {"name": name, "bound": 20, "alone": name in alone, "thorough": name in thorough}
+        for name in names
+    ]
+    return json.dumps({"steps": rows})
