@@ -38,6 +38,21 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
     raise NotRegularError
 
 
+def demand_parent(path: Path, shown: str | Path, where: str) -> None:
+    """Raise ProfileError where the folder is not there in which a file is to be written.
+
+    To make it in silence would hide a mistyped path. The line begins with ``where`` and names the
+    file as the user did.
+    """
+    try:
+        if path.parent.is_dir():
+            return
+    except (OSError, ValueError):  # it may not be looked at, or has a NUL in it
+        pass
+    folder = Path(shown).parent
+    raise ProfileError(f"{where}: {shown}: there is no folder {folder}: make it first")
+
+
 def read_named(path: Path, most: int, where: str) -> bytes:
     """All of a file that the user names, be it behind a link or a pipe.
 

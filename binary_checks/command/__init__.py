@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import io
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
@@ -39,6 +42,7 @@ UNREADABLE, INTERRUPTED = exit_codes.PROBLEMS, exit_codes.INTERRUPTED
 MISUSED, TRY_AGAIN = exit_codes.MISUSED, exit_codes.TRY_AGAIN
 _LIFELINE = "BINARY_CHECKS_LIFELINE"
 """A night's attempts have it."""
+_OF_DISKS = frozenset({errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.EIO)})
 _LONGEST = 4096
 """Characters of an argument: PATH_MAX of Linux."""
 
@@ -54,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from binary_checks.fleet.nights.lifelines import hold_lifeline
 
             hold_lifeline(lifeline)
+        signal.signal(signal.SIGTERM, _interrupt)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()
     _leave_out_the_folder()
@@ -64,11 +69,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _run(arguments, alone=alone)
         sys.stdout.flush()
         return status
-    except (OSError, KeyboardInterrupt) as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it breaks at exit
-        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-            complain(f"{error}")  # a full disk behind stdout
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        complain(f"interrupted: {error}" if str(error) else "interrupted")
+    except BrokenPipeError:  # as in `| head`: whoever reads has what it wants
+        pass
+    except OSError as error:
+        return lose_output(error)
+    _discard_output()
+    return INTERRUPTED
+
+
+def _interrupt(number: int, _: object) -> NoReturn:
+    """End the command in order, as Ctrl-C does.
+
+    Else a cancelled job leaves environments, and imports that never end, behind: pytest ends in
+    order where it is interrupted, and takes no notice of any other signal.
+    """
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def lose_output(error: OSError) -> int:
+    """Say why what is printed is lost, and print nothing more; returns the exit status of that."""
+    complain(_explain(error))
+    _discard_output()
+    return TRY_AGAIN
+
+
+def _explain(error: Exception) -> str:
+    """Say what a full disk, or one that broke, leaves open: Python names no file that was open."""
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_DISKS:
+        return f"standard output or a temporary file cannot be written: {error.strerror}"
+    return str(error)
+
+
+def _discard_output() -> None:
+    """Have what is still to be written go nowhere: else it breaks again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _prepare_streams() -> None:
@@ -157,7 +193,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 def complain(text: str) -> None:
     """Say in one line why the command ends."""
-    print(cut(one_line(f"binary-checks: {text}")), file=sys.stderr)
+    with contextlib.suppress(OSError):  # a full disk behind stderr: the exit status says it, too
+        print(cut(one_line(f"binary-checks: {text}")), file=sys.stderr)
 
 
 def status_of(error: Exception) -> int:
@@ -178,7 +215,7 @@ def guard(act: Callable[[], int], *further: type[OSError]) -> int:
     except BrokenPipeError:
         raise
     except caught as error:
-        complain(str(error))
+        complain(_explain(error))
         return status_of(error)
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -45,8 +46,14 @@ def answer_apart(asked: Mapping[str, Any]) -> int:
     Raises ProfileError for a question that takes too long, GatherError where the process was ended
     by a signal, and what writing raises.
     """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # it may be killed
+        return _answer_in(folder, asked)
+
+
+def _answer_in(folder: str, asked: Mapping[str, Any]) -> int:
     process = subprocess.Popen(
         _PROGRAM,
+        env={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

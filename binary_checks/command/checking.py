@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
 import sys
 from collections.abc import Generator, Sequence
 from importlib import resources
@@ -14,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from binary_checks.command import suggest
+from binary_checks.command import lose_output, suggest
 from binary_checks.command.helping import OPTIONS
+from binary_checks.exit_codes import EMPTY, FIT
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.sandboxing import StartsAnew
 from binary_checks.plugin.screen import SCREEN
@@ -30,7 +29,7 @@ _XDIST = (
 def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     """Run pytest in this process on nothing but the given arguments.
 
-    ``alone`` in it, it may start anew. Raises OSError where what it prints is lost.
+    ``alone`` in it, it may start anew. Raises BrokenPipeError where nobody reads what it prints.
     """
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
@@ -43,16 +42,15 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     if any(argument.startswith(_XDIST) for argument in arguments):
         own += ["-p", "xdist.plugin"]
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
-    with contextlib.suppress(ValueError):  # in a thread nobody can
-        # Else a cancelled job leaves environments, and imports that never end, behind: pytest
-        # ends in order where it is interrupted, and takes no notice of any other signal.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     output = _Output()
     plugins = [_RefusesInOneLine(), output, *([StartsAnew()] if alone else [])]
     status = int(pytest.main([*own, *place, *arguments], plugins=plugins))
-    if output.lost is not None:
+    if output.lost is None:
+        return status
+    if isinstance(output.lost, BrokenPipeError):
         raise output.lost
-    return status
+    lost = lose_output(output.lost)
+    return lost if status in (FIT, EMPTY) else status
 
 
 class _Output:

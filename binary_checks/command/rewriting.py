@@ -15,7 +15,7 @@ from binary_checks.documents.facts_reader import restore
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import ProfileError
 from binary_checks.model import Run
-from binary_checks.reports.writing import Destination, demand_no_folder, find_report, write_to
+from binary_checks.reports.writing import Destination, demand_place, find_report, write_to
 
 _PURPOSE = "Make another report of a run from its result document, as the run itself wrote it."
 
@@ -58,11 +58,12 @@ def _rewrite(options: argparse.Namespace) -> int:
         raise ProfileError(f"report: a result document has no {report.name}")
     if options.facts and not report.uses_facts:
         raise ProfileError(f"report: --facts: {report.name} shows no facts")
+    if options.output is not None:
+        path = Path(options.output)
+        demand_place("report: --output", options.output, path)
     found = read_results(Path(options.document), options.document)
     found = replace(found, facts=dict(_find_facts(map(Path, options.facts), found)))
     if options.output is not None:
-        path = Path(options.output)
-        demand_no_folder("--output", options.output, path)
         write_to(Destination(option="--output", report=report, path=path), found)
         return 0
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -13,17 +13,25 @@ from typing import Any
 import pytest
 
 from binary_checks import withheld
+from binary_checks.errors import ProfileError
 from binary_checks.plugin import quiet
+from binary_checks.plugin.failures import misused
 from binary_checks.plugin.sandboxing import WITHHELD
 from binary_checks.plugin.session import SESSION
 from binary_checks.plugin.sharing import NOT_SHARED, is_worth_sharing
+from binary_checks.reports.writing import demand_place
 
 NOTHING = "name a package, for example dist/*.whl"
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own
 def pytest_configure(config: pytest.Config) -> None:
-    """Print little, unless more is asked for."""
+    """Print little, unless more is asked for, and refuse a report that pytest makes folders for."""
+    if written := config.getoption("xmlpath", None):
+        try:
+            demand_place("--junit-xml", written, config.invocation_params.dir / written)
+        except ProfileError as error:
+            raise misused(str(error)) from None
     quiet.leave_out_pytests_own(config)
 
 

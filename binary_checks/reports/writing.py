@@ -14,6 +14,7 @@ from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Run
+from binary_checks.regular_files import demand_parent
 from binary_checks.reports import Report, known_list
 
 
@@ -54,24 +55,24 @@ def read_destination(option: str, argument: str, folder: Path) -> Destination:
         raise ProfileError(f"{option} {argument}: {error}") from None
     path = folder / file
     many = report.of_facts and (file.endswith(("/", "\\")) or path.is_dir())
-    if not many:
-        demand_no_folder(option, file, path)
+    demand_place(option, file, path, folder=many)
     return Destination(option=f"{option} {argument}", report=report, path=path, folder=many)
 
 
-def demand_no_folder(option: str, written: str, path: Path) -> None:
-    """Raise ProfileError where a report is to be written over a folder: else it is lost at last."""
-    try:
-        if path.is_dir():
-            raise ProfileError(f"{option}: {written}: a folder; name a file in it")
-    except ValueError:  # a path with a NUL, which writing it says in better words
-        return
+def demand_place(option: str, written: str, path: Path, *, folder: bool = False) -> None:
+    """Raise ProfileError where a report cannot be written: else it is lost at the end of the run.
+
+    A file may not have the name of a folder, and the folder that it is to lie in must be there.
+    """
+    demand_parent(path, written, option)
+    if not folder and path.is_dir():
+        raise ProfileError(f"{option}: {written}: a folder; name a file in it")
 
 
 def add_to_known(option: str, file: str, folder: Path) -> Destination:
     """The list of known problems in that file, what is in it left as it is. Raises ProfileError."""
     path = folder / file
-    demand_no_folder(option, file, path)
+    demand_place(option, file, path)
     kept = path.stat().st_size if path.is_file() else 0
     report: Report = known_list.ADDED if kept else known_list
     return Destination(option=f"{option} {file}", report=report, path=path, kept=kept)
@@ -105,6 +106,8 @@ def _try(destination: Destination, run: Run) -> Iterator[str]:
 
 def write_to(destination: Destination, run: Run) -> None:
     """Write one report. Raises GatherError where that cannot be done."""
+    if destination.folder:
+        _make(destination.path)
     for path, part in _split(destination, run):
         _write(destination.report, path, part, destination.kept)
 
@@ -124,9 +127,15 @@ def _split(destination: Destination, run: Run) -> Iterator[tuple[Path, Run]]:
         )
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise GatherError(f"{folder}: cannot be made: {error.strerror}") from None
+
+
 def _write(report: Report, path: Path, run: Run, kept: int) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with (
             path.open("a" if kept else "w", encoding="utf-8", newline="\n") as file,
             _left_whole(path, kept),

@@ -30,6 +30,16 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
         ),
         (["--binary-profile", ""], "profile '': neither a shipped profile nor a .toml file"),
         (["--binary-profile", "gone.toml"], "profile gone.toml: No such file"),
+        (
+            ["--binary-sarif", "gone/x.sarif"],
+            "--binary-sarif: gone/x.sarif: there is no folder gone: make it first",
+        ),
+        (["--binary-report", "json:gone/x.json"], "--binary-report: gone/x.json: there is no"),
+        (["--binary-report", "facts:gone/facts/"], "--binary-report: gone/facts/: there is no"),
+        (
+            ["--write-known", "gone/known.toml"],
+            "--write-known: gone/known.toml: there is no folder",
+        ),
     ],
 )
 def test_an_option_that_cannot_be_followed_is_a_usage_error(
@@ -73,10 +83,10 @@ def test_half_a_character_travels_between_processes(pytester: pytest.Pytester, r
         f"{IMPORTS}def mine(wheel: Wheel):\n    'Mine.'\n    yield '\\ud800'\n"
     )
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
-    result = run(NAME, "-k", "mine", "-n", "2", "--binary-sarif", "new/report.sarif")
+    result = run(NAME, "-k", "mine", "-n", "2", "--binary-sarif", "report.sarif")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert f"mine: {NAME}: \\ud800" in result.outlines
-    assert "\\\\ud800" in (pytester.path / "new/report.sarif").read_text("utf-8")
+    assert "\\\\ud800" in (pytester.path / "report.sarif").read_text("utf-8")
 
 
 def test_a_package_given_beside_that_is_broken_is_not_the_judged_ones_fault(
@@ -107,12 +117,12 @@ def test_a_program_that_is_no_python_is_an_error_of_one_line(
     assert line in result.outlines
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="a device that is always full")
 def test_sarif_that_cannot_be_written_is_one_line_and_never_green(
     pytester: pytest.Pytester, run: Run
 ) -> None:
     healthy(pytester.path)
-    (pytester.path / "file").write_text("")
-    result = run(NAME, "--binary-sarif", "file/problems.sarif")
+    result = run(NAME, "--binary-sarif", "/dev/full")
     assert result.ret == TRY_AGAIN
     result.stdout.fnmatch_lines(["--binary-sarif: * cannot be written: *"])
     assert "Traceback" not in result.stdout.str() + result.stderr.str()

@@ -86,6 +86,7 @@ def test_a_mistyped_subcommand_suggests_the_nearest_one(
         (["-m", "linkge"], "-m linkge: linkge: no such family; did you mean linkage?"),
         (["-m", "not linkage and ap"], "-m not linkage and ap: ap: no such family; there are "),
         (["-k", "missng-library"], "-k no check is called 'missng-library'; did you mean missing-"),
+        (["--junit-xml=gone/x.xml"], "--junit-xml: gone/x.xml: there is no folder gone: make it"),
         (["--binary-require=linkge"], "--binary-require linkge: no such family; did you mean"),
         ([f"{NAME}::missing-libary"], "no check is called 'missing-libary'; did you mean missing"),
     ],

@@ -73,12 +73,25 @@ def test_what_is_no_format_and_file_is_refused(argument: str, reason: str) -> No
     assert reason in str(error.value)
 
 
-def test_a_file_may_hold_colons_and_folders_are_made(tmp_path: Path) -> None:
-    found = read_destination("--binary-report", "markdown:a/b:c.md", tmp_path)
-    assert found.path == tmp_path / "a" / "b:c.md"
+def test_a_file_may_hold_colons(tmp_path: Path) -> None:
+    found = read_destination("--binary-report", "markdown:b:c.md", tmp_path)
+    assert found.path == tmp_path / "b:c.md"
     if os.name != "nt":
         write_all([found], assemble)
         assert found.path.read_text().startswith("# binary_checks")
+
+
+@pytest.mark.parametrize("written", ["a/b/x.json", "file/x.json", "a/b/"])
+def test_a_folder_that_is_not_there_is_not_made_in_silence(tmp_path: Path, written: str) -> None:
+    (tmp_path / "file").touch()
+    name = "facts" if written.endswith("/") else "json"
+    with pytest.raises(ProfileError) as error:
+        read_destination("--binary-report", f"{name}:{written}", tmp_path)
+    folder = Path(written).parent
+    assert str(error.value) == (
+        f"--binary-report: {written}: there is no folder {folder}: make it first"
+    )
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -18,7 +18,7 @@ from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.lines import one_line
-from binary_checks.regular_files import NotRegularError, open_regular
+from binary_checks.regular_files import NotRegularError, demand_parent, open_regular
 
 _STAGING = ".new-"
 _FORGOTTEN = 3600.0  # seconds after which what a killed run was making is removed
@@ -34,7 +34,7 @@ def write_site(folder: Path, files: Iterable[tuple[str, bytes | Path]], maker: s
     changed, for a folder that holds something else than ``maker`` made.
     """
     ours = claim(folder, maker)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     if not ours:
         _note(folder, maker, [])
     staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
@@ -55,7 +55,11 @@ def write_site(folder: Path, files: Iterable[tuple[str, bytes | Path]], maker: s
 
 
 def claim(folder: Path, maker: str = "hud") -> frozenset[str]:
-    """Names of the files that are ours there. Raises ProfileError where the folder is not ours."""
+    """Return the names of the files that are ours there.
+
+    Raises ProfileError where the folder is not ours, or is to be made in one that is not there.
+    """
+    demand_parent(folder, folder, maker)
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ProfileError(f"{maker}: {folder}: not a folder")
     try:

@@ -38,6 +38,12 @@ def test_folders_that_become_empty_are_removed(tmp_path: Path) -> None:
     assert not (tmp_path / "cells").exists()
 
 
+def test_the_folder_that_a_site_is_made_in_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"there is no folder .*: make it first"):
+        write_site(tmp_path / "gone" / "site", [("index.html", b"")])
+    assert names(tmp_path) == []
+
+
 def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years")
     with pytest.raises(ProfileError, match=r"holds 'thesis.tex' already"):

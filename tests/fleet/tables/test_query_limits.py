@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,15 +60,20 @@ def peak_of_children() -> int:
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
-def test_an_answer_without_end_is_given_up(
-    nights: Nights, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_an_answer_without_end_is_given_up_and_leaves_nothing_behind(
+    nights: Nights,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(asking_apart, "LONGEST", 0.3)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert query(nights, ENDLESS) == 4
     assert capsys.readouterr() == (
         "",
         "binary-checks: query: SQL: no answer within 0.3 seconds\n",
     )
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a system without signals")
@@ -95,3 +101,36 @@ def test_the_process_ends_with_the_one_that_asks(nights: Nights) -> None:
     ended, _, _ = select.select([answerer], [], [], 60)  # readable once the process has ended
     os.close(answerer)
     assert ended
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_a_command_that_is_asked_to_end_says_so_in_one_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "mine.sql")
+    with (
+        subprocess.Popen(
+            [sys.executable, "-m", "binary_checks", "query", "mine.sql", "--store", "nights"],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as asking,
+        (tmp_path / "mine.sql").open("wb"),
+    ):  # once it waits for the question
+        asking.send_signal(signal.SIGTERM)
+        _, said = asking.communicate(timeout=60)
+    assert (asking.returncode, said) == (2, "binary-checks: interrupted: SIGTERM\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_an_answer_that_cannot_be_printed_is_one_line(nights: Nights) -> None:
+    command = [sys.executable, "-m", "binary_checks", "query", "grid", "--store"]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*command, str(nights.folder)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 6
+    assert ended.stderr.startswith("binary-checks: standard output or a temporary file cannot be")
+    assert ended.stderr.count("\n") == 1
