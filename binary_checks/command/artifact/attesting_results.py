@@ -10,7 +10,9 @@ from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, compl
 from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
 from binary_checks.documents.decoding import OddityError
 from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.artifact import AXES
 from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results
+from binary_checks.fleet.artifacts.axis_claims import read_by_hand
 from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
 from binary_checks.fleet.artifacts.statements import read_time
 from binary_checks.fleet.nights.night_dates import choose_night
@@ -27,6 +29,8 @@ def run(arguments: Sequence[str]) -> int:
     options = _options().parse_args(arguments)
     if bool(options.results) == (options.night is not None):
         raise ProfileError("artifact attest: give result documents, or --night DATE")
+    if options.set and options.night is not None:
+        raise ProfileError("artifact attest: --set: the cells of a night have their own axes")
     _demand_time(options.ended)
     keys = read_signing_keys(options)
     store = open_store(options.store)
@@ -57,7 +61,8 @@ def run(arguments: Sequence[str]) -> int:
 def _find(store: Store, options: argparse.Namespace) -> FoundVerdicts:
     if options.night is not None:
         return take_night(store, choose_night(store, options.night))
-    return take_results(store, [Path(each) for each in options.results], options.ended)
+    by_hand = read_by_hand(options.set, (*AXES, "project", "version"))
+    return take_results(store, [Path(each) for each in options.results], options.ended, by_hand)
 
 
 def _demand_time(text: str) -> None:
@@ -83,6 +88,13 @@ def _options() -> argparse.ArgumentParser:
         metavar="TIME",
         default="",
         help="when the run ended, for results that do not say so",
+    )
+    add(
+        "--set",
+        metavar="AXIS=VALUE",
+        action="append",
+        default=[],
+        help="state this of the files of RESULT, as `artifact push --set` did (repeatable)",
     )
     add_signing_options(parser, "each verdict")
     return parser

@@ -21,6 +21,7 @@ from binary_checks.fleet.artifacts.choosing_members import (
     MemberWish,
     choose_members,
     find_with_gpu,
+    list_gpu_fields,
 )
 from binary_checks.fleet.artifacts.gates import Gate
 from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
@@ -54,7 +55,12 @@ def run(arguments: Sequence[str]) -> int:
     wish = MemberWish(names=options.names, where=options.where, digests=options.sha256)
     chosen = choose_members(store, options.source, wish, broken)
     occasion = Occasion(
-        gate=gate, source=options.source, now=now, by=options.by or name_actor(), keys=keys
+        gate=gate,
+        source=options.source,
+        now=now,
+        by=options.by or name_actor(),
+        keys=keys,
+        fields=list_gpu_fields(matrix.cells) if matrix else frozenset(),
     )
     members = {each.sha256 for each in list_members(store, options.to)}
     with_gpu = find_with_gpu(matrix.cells, chosen) if matrix else frozenset[str]()

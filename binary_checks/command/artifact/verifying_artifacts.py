@@ -11,7 +11,9 @@ from pathlib import Path
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.policy_file import read_policy
+from binary_checks.fleet.artifacts.verified_promotions import Verifier
 from binary_checks.fleet.artifacts.verifying import VerifyScope, read_scope, verify
+from binary_checks.fleet.cells.cells_file import read_cells
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import cut, one_line
 from binary_checks.reports.html.figures import spell_size
@@ -27,6 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     options = _options().parse_args(arguments)
     today = datetime.now(timezone.utc).date()
     policy = read_policy(Path(options.policy), today) if options.policy else None
+    cells = read_cells(Path(options.cells)).cells if options.cells else ()
     store = open_store(options.store)
     try:
         scope = read_scope(store, [*dict.fromkeys(options.channel)])
@@ -34,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
         print(cut(one_line(f"{error}")))
         print("1 fault; nothing else was verified")
         return UNREADABLE
-    scope = replace(scope, policy=policy)
+    scope = replace(scope, by=Verifier(policy=policy, cells=cells))
     wrong = unknown = 0
     for each in verify(scope):
         wrong, unknown = wrong + each.looked, unknown + (not each.looked)
@@ -58,14 +61,15 @@ def _tell(scope: VerifyScope) -> str:
     if scope.whole and scope.unfinished:
         line += f"; {len(scope.unfinished):,} that a push did not finish, which are ignored"
     promoted = any("/promotions/" in name for name in scope.names)
-    if scope.policy is None:
+    policy = scope.by.policy
+    if policy is None:
         own = (
             "; promotions checked by their own records only (--policy FILE: by keys that you trust)"
         )
         line += own if promoted else ""
     else:
-        gated = ", ".join(sorted(scope.policy.gates.keys() & scope.channels.keys())) or "none"
-        line += f"; gates of {scope.policy.source}: {gated}"
+        gated = ", ".join(sorted(policy.gates.keys() & scope.channels.keys())) or "none"
+        line += f"; gates of {policy.source}: {gated}"
     return one_line(line)
 
 
@@ -84,5 +88,10 @@ def _options() -> argparse.ArgumentParser:
         "--policy",
         metavar="FILE",
         help="trust the keys and gates of this policy, not those that the store recorded",
+    )
+    add(
+        "--cells",
+        metavar="FILE",
+        help="the matrix: files with a GPU stage need its verdict, whatever their records say",
     )
     return parser

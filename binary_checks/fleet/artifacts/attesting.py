@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from binary_checks.documents.decoding import OddityError
 from binary_checks.documents.result_reader import decode_results, read_results
-from binary_checks.errors import ProfileError, RecordError
+from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.exit_codes import TRY_AGAIN
+from binary_checks.fleet.artifacts.artifact import AXES, Artifact
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact
+from binary_checks.fleet.artifacts.stated_fields import state_fields
 from binary_checks.fleet.artifacts.statements import read_statement, read_time, write_statement
 from binary_checks.fleet.artifacts.verdict import GOOD_OUTCOMES, PackageVerdict, make_verdict
 from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan
@@ -32,10 +36,13 @@ class FoundVerdicts:
     undecided: tuple[str, ...] = ()  # a line for each run that broke for no fault of its package
 
 
-def take_results(store: Store, paths: Iterable[Path], ended: str) -> FoundVerdicts:
+def take_results(
+    store: Store, paths: Iterable[Path], ended: str, by_hand: Mapping[str, str] | None = None
+) -> FoundVerdicts:
     """The verdicts of result documents; ``ended`` is for those that do not say when, or "".
 
-    A document that cannot be read, or has anything that contradicts the rest, gives none at all.
+    ``by_hand`` are fields of artifact.json that the verdicts state of all files. A document that
+    cannot be read, or has anything that contradicts the rest, gives none at all.
     """
     verdicts: list[PackageVerdict] = []
     refusals: list[str] = []
@@ -43,8 +50,8 @@ def take_results(store: Store, paths: Iterable[Path], ended: str) -> FoundVerdic
     for path in paths:
         try:
             run = read_results(path, str(path))
-            found = [*_take_run(run, str(path), ended)]
-        except ProfileError as error:
+            found = [*_take_run(run, str(path), ended, by_hand)]
+        except (ProfileError, ArtifactRefusedError) as error:
             refusals.append(str(error))
             continue
         undecided += _list_undecided(run, str(path))
@@ -53,8 +60,10 @@ def take_results(store: Store, paths: Iterable[Path], ended: str) -> FoundVerdic
             if artifact is None:
                 said = f"{store.url} does not keep these bytes ({verdict.sha256}): push them first"
                 refusals.append(f"{path}: {verdict.file_name}: {said}")
+            elif renamed := _find_other_name(store, verdict, artifact):
+                refusals.append(f"{path}: {renamed}")
             else:
-                verdicts.append(replace(verdict, file_name=artifact.file_name))
+                verdicts.append(verdict)
     return FoundVerdicts(
         verdicts=tuple(verdicts), refusals=tuple(refusals), undecided=tuple(undecided)
     )
@@ -86,11 +95,9 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
                 continue
             broken.pop(attempt.stage, "")
             try:
-                found = _take_attempt(store, attempt, planned.sha256, planned.cell.place)
-            except ProfileError as error:
+                verdicts += _take_attempt(store, attempt, planned, artifact)
+            except (ProfileError, ArtifactRefusedError) as error:
                 refusals.append(str(error))
-            else:
-                verdicts += (replace(each, file_name=artifact.file_name) for each in found)
         undecided += broken.values()
     return FoundVerdicts(
         verdicts=tuple(verdicts),
@@ -114,7 +121,22 @@ def _is_undecided(run: Run, package: PackageResult) -> bool:
     return broke or package.verdict is Outcome.ERROR
 
 
-def _take_run(run: Run, named: str, ended: str) -> Iterator[PackageVerdict]:
+def _find_other_name(store: Store, verdict: PackageVerdict, artifact: Artifact) -> str:
+    """A line where the store keeps those bytes under another name than they were judged under.
+
+    A name states tags and variants: nobody signs another than the one that was judged.
+    """
+    if verdict.file_name == artifact.file_name:
+        return ""
+    return (
+        f"{verdict.file_name}: {store.url} keeps these bytes as {artifact.file_name}: judge them "
+        "under that name"
+    )
+
+
+def _take_run(
+    run: Run, named: str, ended: str, by_hand: Mapping[str, str] | None = None
+) -> Iterator[PackageVerdict]:
     """The verdicts on all packages but those of which the run says nothing.
 
     Raises ProfileError for packages without a hash, one that is listed twice, and no time.
@@ -135,24 +157,46 @@ def _take_run(run: Run, named: str, ended: str) -> Iterator[PackageVerdict]:
         if counted[package.sha256] > 1:
             raise ProfileError(f"{named}: {package.sha256}: two verdicts on the same bytes")
         if not _is_undecided(run, package):
-            yield _demand_usual(make_verdict(run, package, ended=ended), named)
+            verdict = make_verdict(run, package, ended=ended)
+            stated = state_fields(package, by_hand)
+            yield _demand_usual(replace(verdict, stated=stated), named)
 
 
-def _take_attempt(store: Store, attempt: Attempt, sha256: str, place: str) -> list[PackageVerdict]:
+def _take_attempt(
+    store: Store, attempt: Attempt, planned: PlannedCell, artifact: Artifact
+) -> list[PackageVerdict]:
+    sha256 = planned.sha256
     if attempt.result is None or attempt.sha256 != sha256:
         return []
     named = f"{store.url}: night {attempt.night}: {attempt.cell}.{attempt.stage}{attempt.number}"
     run = decode_results(attempt.result, named)
-    if place and not run.places:
-        run = replace(run, places=(place,))  # of a version that did not write where
+    if planned.cell.place and not run.places:
+        run = replace(run, places=(planned.cell.place,))  # of a version that did not write where
     began = _read_start(attempt, named)
     ended = (began + timedelta(seconds=attempt.seconds)).isoformat(timespec="seconds")
-    found = [*_take_run(run, named, ended)]
+    found = [*_take_run(run, named, ended, _confirm(planned.cell, artifact, run))]
+    if not found:  # the host or the network broke
+        return []
     if [each.sha256 for each in found] != [sha256]:
         raise ProfileError(f"{named}: its result is of other bytes than those planned: {sha256}")
+    if renamed := _find_other_name(store, found[0], artifact):
+        raise ProfileError(f"{named}: {renamed}")
     return [
         replace(each, night=attempt.night, cell=attempt.cell, stage=attempt.stage) for each in found
     ]
+
+
+def _confirm(cell: Cell, artifact: Artifact, run: Run) -> dict[str, str]:
+    """Return the axes that were set by hand when the file was pushed, as its planned cell has them.
+
+    A cell alone states nothing: a file without any variant may stand for the cell of one.
+    """
+    known = {each.name: each.value for package in run.packages for each in state_fields(package)}
+    return {
+        axis: value
+        for axis in AXES
+        if (value := getattr(cell, axis)) == getattr(artifact, axis) != known.get(axis, "") == ""
+    }
 
 
 def _read_start(attempt: Attempt, named: str) -> datetime:

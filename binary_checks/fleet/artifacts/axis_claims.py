@@ -68,14 +68,14 @@ class AxisValue(NamedTuple):
     evidence: str
 
 
-def read_by_hand(texts: Sequence[str]) -> dict[str, str]:
+def read_by_hand(texts: Sequence[str], names: Sequence[str] = AXES) -> dict[str, str]:
     """What ``variant=cu130`` sets. Raises ProfileError for what is no value of an axis."""
     found: dict[str, str] = {}
     for text in texts:
         axis, equals, value = text.partition("=")
         where = f"--set {text:.80}"
-        if not equals or axis not in AXES:
-            raise ProfileError(f"{where}: not AXIS=VALUE, AXIS of {', '.join(AXES)}")
+        if not equals or axis not in names:
+            raise ProfileError(f"{where}: not AXIS=VALUE, AXIS of {', '.join(names)}")
         if axis in found and found[axis] != value:
             raise ProfileError(f"{where}: and {axis}={found[axis]}: it has one value")
         found[axis] = demand_value(axis, value, where)
@@ -188,10 +188,11 @@ def _spell(axis: str, value: str) -> str:
     """In the words of cells: "cu126" for "cuda 12.6", "pypy3.10" for "pypy 3.10"."""
     if axis != "variant":
         return value.replace(" ", "").replace(",", ", ")
-    return ", ".join(map(_spell_accelerator, value.split(", ")))
+    return ", ".join(map(spell_variant, value.split(", ")))
 
 
-def _spell_accelerator(value: str) -> str:
+def spell_variant(value: str) -> str:
+    """Spell an accelerator in the words of cells: "cu126" for "cuda 12.6"."""
     family, _, version = value.partition(" ")
     return f"cu{version.replace('.', '')}" if version and family == "cuda" else f"{family}{version}"
 

@@ -94,6 +94,13 @@ def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> froze
     )
 
 
+def list_gpu_fields(cells: Iterable[Cell]) -> frozenset[str]:
+    """The fields of a file by which `find_with_gpu` finds it."""
+    wanted = [cell for cell in cells if cell.gpu]
+    axes = {axis for cell in wanted for axis in AXES if getattr(cell, axis)}
+    return frozenset({"kind", "project", *axes} if wanted else ())
+
+
 def _stands_for(cell: Cell, artifact: Artifact) -> bool:
     if cell.kind != artifact.kind or canonicalize_name(cell.project) != canonicalize_name(
         artifact.project

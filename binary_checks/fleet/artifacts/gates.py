@@ -38,13 +38,17 @@ class GateRule:
     max_age: float | None = None
     gpu: bool | None = None  # the family gpu, whatever the other families are
 
+    @property
+    def globs(self) -> tuple[tuple[str, str], ...]:
+        """What it is about, by field."""
+        return read_condition(self.when, "when", dict.fromkeys(FIELDS, str)).globs
+
     def meets(self, artifact: Artifact) -> bool:
         """Whether it speaks of that file: of what it is itself, not of all that it would serve.
 
         So a rule that asks less of Windows asks no less of a wheel for any system.
         """
-        globs = read_condition(self.when, "when", dict.fromkeys(FIELDS, str)).globs
-        return all(_is_so(artifact, field, glob) for field, glob in globs)
+        return all(_is_so(artifact, field, glob) for field, glob in self.globs)
 
 
 def _is_so(artifact: Artifact, field: str, glob: str) -> bool:
@@ -89,6 +93,12 @@ class Gate:
     promoters: tuple[PublicKey, ...] = ()  # one of whom must sign a promotion
     rules: tuple[GateRule, ...] = ()
     waivers: tuple[GateWaiver, ...] = ()
+
+    @property
+    def read_fields(self) -> frozenset[str]:
+        """The fields of artifact.json that its rules read."""
+        parts = (each.globs for each in self.rules)
+        return frozenset(name for globs in parts for name, _ in globs)
 
     @property
     def digest(self) -> str:

@@ -88,6 +88,27 @@ def _places_of(gate: Gate, family: str) -> Sequence[str]:
     return gate.places if gate.places and family in PLACED_FAMILIES else ("",)
 
 
+def choose_believed(
+    gate: Gate, artifact: Artifact, kept: Iterable[KeptVerdict], now: datetime
+) -> list[KeptVerdict]:
+    """Return the verdicts whose statements about the file a gate believes, whatever they judged."""
+    return [each for each in kept if not any(_find_doubts(gate, artifact, each, now))]
+
+
+def _find_doubts(
+    gate: Gate, artifact: Artifact, kept: KeptVerdict, now: datetime
+) -> Iterator[tuple[str, str]]:
+    """Yield why a gate believes nothing that a verdict states, and what to do about that."""
+    verdict = kept.verdict
+    if verdict.file_name != artifact.file_name:  # somebody renamed it in the store
+        yield f"it is on {cut(one_line(verdict.file_name), 120)}, of the same bytes", _AGAIN
+    if read_time(verdict.ended) > now + AHEAD:
+        yield "it is from the future; the clock of that host, or of this one, is wrong", _AGAIN
+    if len(kept.signers) < gate.threshold:
+        found = _count(len(kept.signers), "trusted signature")
+        yield f"{found}, and {gate.threshold} wanted", _SIGN
+
+
 _AGAIN = "judge it again"
 _SIGN = "sign it with a key that the policy lists: `artifact attest --key FILE`"
 
@@ -125,13 +146,7 @@ class _Case:
     def _objections(self, kept: KeptVerdict) -> Iterator[tuple[str, str]]:
         """Why it does not count, and what to do about that."""
         gate, verdict = self._gate, kept.verdict
-        if verdict.file_name != self._artifact.file_name:  # somebody renamed it in the store
-            yield f"it is on {cut(one_line(verdict.file_name), 120)}, of the same bytes", _AGAIN
-        if read_time(verdict.ended) > self._now + AHEAD:
-            yield "it is from the future; the clock of that host, or of this one, is wrong", _AGAIN
-        if len(kept.signers) < gate.threshold:
-            found = _count(len(kept.signers), "trusted signature")
-            yield f"{found}, and {gate.threshold} wanted", _SIGN
+        yield from _find_doubts(gate, self._artifact, kept, self._now)
         if gate.profile and gate.profile not in (verdict.profile, verdict.profile_sha256):
             yield f"it used the profile {verdict.profile}, and not {gate.profile}", _AGAIN
         wanted = gate.known_problems_sha256

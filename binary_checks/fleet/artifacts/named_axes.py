@@ -12,11 +12,13 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.axis_claims import ANY, may_be, spell_pythons
+from binary_checks.fleet.artifacts.axis_claims import ANY, may_be, spell_pythons, spell_variant
+from binary_checks.knowledge.configuration_names import claim_by_file_name
 from binary_checks.knowledge.tag_claims import read_claims
 from binary_checks.model.claims import SystemClaim
 
 _KINDS = {".whl": "wheel", ".conda": "conda"}
+_CPU = "cpu"
 _LIBCS = {"glibc": ("linux",), "musl": ("musllinux",), "": ("linux", "musllinux")}
 
 
@@ -55,6 +57,10 @@ def _read_name(name: str) -> Iterator[tuple[str, list[str]]]:
     python = spell_pythons(claims.pythons)
     if python != ANY:
         yield "python", _split(python)
+    stated = claim_by_file_name(name)
+    labels = [each.claim.value for each in stated if each.aspect == "accelerator"]
+    if labels and _CPU not in labels:  # a build for the CPU may need a library of an accelerator
+        yield "variant", [spell_variant(each) for each in labels]
 
 
 def _list_systems(claim: SystemClaim) -> tuple[str, ...]:

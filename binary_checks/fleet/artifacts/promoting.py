@@ -15,10 +15,11 @@ from binary_checks.errors import ArtifactRefusedError, RecordError, StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channel_members import demand_free, join_channel
 from binary_checks.fleet.artifacts.gates import Gate, narrow, write_gate
-from binary_checks.fleet.artifacts.gating import GateDecision, GateRefusal, decide
+from binary_checks.fleet.artifacts.gating import GateDecision, GateRefusal, choose_believed, decide
 from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, list_verdicts
 from binary_checks.fleet.artifacts.named_axes import find_lie
 from binary_checks.fleet.artifacts.promotions import Promotion, write_promotion
+from binary_checks.fleet.artifacts.proven_fields import find_unproven
 from binary_checks.fleet.artifacts.signatures import SigningKey, write_envelope
 from binary_checks.fleet.artifacts.withdrawals import list_withdrawn
 from binary_checks.fleet.store import Store, ask_at_once
@@ -47,6 +48,7 @@ class Occasion:
     now: datetime
     by: str = ""
     keys: Sequence[SigningKey] = ()
+    fields: frozenset[str] = frozenset()  # of artifact.json, which the matrix's GPU stages read
 
 
 def weigh(
@@ -80,11 +82,15 @@ def _weigh(
     faults: list[str] = []
     gate = narrow(occasion.gate, artifact, has_gpu_cell=has_gpu_cell)
     try:
-        kept = list_verdicts(store, artifact.sha256, gate.keys, faults)
-        decision = decide(gate, artifact, kept, occasion.now)
         demand_free(store, occasion.gate.channel, artifact)
         if lie := find_lie(artifact):
             raise RecordError(f"{store.url}: {artifact_name(artifact.sha256)}: {lie}")
+        kept = list_verdicts(store, artifact.sha256, gate.keys, faults)
+        decision = decide(gate, artifact, kept, occasion.now)
+        believed = choose_believed(gate, artifact, kept, occasion.now)
+        names = gate.read_fields | occasion.fields
+        if decision.passes and (found := find_unproven(store, artifact, believed, names)):
+            decision = GateDecision(refusals=(found,))
     except ArtifactRefusedError as error:
         decision = GateDecision(refusals=(GateRefusal(what="", why=str(error), advice=_IMMUTABLE),))
     except RecordError as error:

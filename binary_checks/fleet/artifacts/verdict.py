@@ -31,6 +31,15 @@ class FamilyVerdict:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StatedField:
+    """What a verdict states of its file besides how it was judged: a field of artifact.json."""
+
+    name: str  # variant, system, project, …
+    value: str = ""  # "" where the run found that nothing states one
+    by_hand: bool = False  # whether the person or the job that attested it set the value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PackageVerdict:
     """A run's word on one file, and all that a policy asks of it."""
 
@@ -55,6 +64,7 @@ class PackageVerdict:
     stopped: str = ""  # why not all of its checks came to their end
     selected: str = ""  # by what only some checks of a family were chosen
     versions: Mapping[str, str] = field(default_factory=dict)
+    stated: tuple[StatedField, ...] = ()  # which build the file is; () in older verdicts
     night: str = ""  # of an attempt in a night: 2026-11-20
     cell: str = ""
     stage: str = ""

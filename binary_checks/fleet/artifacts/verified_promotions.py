@@ -10,26 +10,28 @@ a policy the store is held against itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channel_members import ChannelMember
+from binary_checks.fleet.artifacts.choosing_members import find_with_gpu, list_gpu_fields
 from binary_checks.fleet.artifacts.gates import Gate, narrow, read_gate
-from binary_checks.fleet.artifacts.gating import AHEAD, decide
+from binary_checks.fleet.artifacts.gating import AHEAD, choose_believed, decide
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact
 from binary_checks.fleet.artifacts.kept_verdicts import demand_digest_of, list_verdicts
 from binary_checks.fleet.artifacts.named_axes import find_lie
 from binary_checks.fleet.artifacts.policy_file import GatePolicy
 from binary_checks.fleet.artifacts.promotions import Promotion, read_promotion
+from binary_checks.fleet.artifacts.proven_fields import find_unproven
 from binary_checks.fleet.artifacts.signatures import (
-    PublicKey,
     SignedStatement,
     find_signers,
     read_envelope,
 )
 from binary_checks.fleet.artifacts.statements import LARGEST_STATEMENT, read_time
+from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import policy_name, promotion_prefix
 from binary_checks.lines import cut, one_line
@@ -37,15 +39,27 @@ from binary_checks.lines import cut, one_line
 _MOST_RECORDS = 20  # of one file in one channel, which are held against its gate
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verifier:
+    """What the person who verifies brings along; nothing of it: the store's own word counts."""
+
+    policy: GatePolicy | None = None
+    cells: tuple[Cell, ...] = ()  # of a matrix, which say what has a GPU stage
+
+    def find_gate(self, channel: str) -> Gate | None:
+        """The gate of a channel, if the policy has one."""
+        return self.policy.gates.get(channel) if self.policy else None
+
+
 def verify_promotions(
-    store: Store, channel: str, members: Iterable[ChannelMember], policy: GatePolicy | None = None
+    store: Store, channel: str, members: Iterable[ChannelMember], by: Verifier
 ) -> Iterator[str]:
     """A line for each member that no gate let in, or that its gate would not let in.
 
     A channel that the policy does not name, and into which nothing was ever promoted, has no gate.
     """
-    own = policy.gates.get(channel) if policy else None
-    verifier = _Verifier(store, channel, own, policy.keys if policy and own else None)
+    own = by.find_gate(channel)
+    verifier = _ChannelVerifier(store, channel, by)
     by_name = {each.stored.name: each for each in members}
     found = [*ask_at_once(lambda name: verifier.verify(by_name[name]), by_name)]
     if own is None and all(not recorded for recorded, _ in found):
@@ -67,13 +81,13 @@ def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatemen
     return signed, record
 
 
-class _Verifier:
-    """One channel, and the gate and keys of whoever verifies it; None: they brought none."""
+class _ChannelVerifier:
+    """One channel, with the verifier's own gate and keys; None where there are none."""
 
-    def __init__(
-        self, store: Store, channel: str, own: Gate | None, trusted: tuple[PublicKey, ...] | None
-    ) -> None:
-        self._store, self._channel, self._own, self._trusted = store, channel, own, trusted
+    def __init__(self, store: Store, channel: str, by: Verifier) -> None:
+        self._store, self._channel, self._own = store, channel, by.find_gate(channel)
+        self._trusted = by.policy.keys if by.policy and self._own else None
+        self._cells, self._gpu_fields = by.cells, list_gpu_fields(by.cells)
         self._now = datetime.now(timezone.utc)
 
     def verify(self, member: ChannelMember) -> tuple[bool, str]:
@@ -148,7 +162,8 @@ class _Verifier:
         if self._trusted is not None:
             publics = {key.public for key in self._trusted}
             gate = replace(gate, keys=tuple(key for key in gate.keys if key.public in publics))
-        gate = narrow(gate, artifact, has_gpu_cell=record.gpu_cell)
+        has_gpu_cell = record.gpu_cell or bool(find_with_gpu(self._cells, [artifact]))
+        gate = narrow(gate, artifact, has_gpu_cell=has_gpu_cell)
         faults: list[str] = []
         promoted = read_time(record.at)
         kept = list_verdicts(self._store, artifact.sha256, gate.keys, faults)
@@ -156,6 +171,10 @@ class _Verifier:
         if recorded:
             named = [each for each in kept if not {*record.verdicts}.isdisjoint(each.digests)]
             decisions.insert(0, decide(gate, artifact, named, promoted))
+        believed = choose_believed(gate, artifact, kept, self._now)
+        names = gate.read_fields | self._gpu_fields
+        if unproven := find_unproven(self._store, artifact, believed, names):
+            raise RecordError(f"{said}: {unproven.spell()}")
         for decision in decisions:
             if not decision.passes:
                 why = next(iter(faults), "") or decision.refusals[0].spell()

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
@@ -23,9 +23,12 @@ from binary_checks.fleet.artifacts.channel_members import list_channels
 from binary_checks.fleet.artifacts.derived_index import DerivedIndex
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
 from binary_checks.fleet.artifacts.kept_verdicts import open_verdict
-from binary_checks.fleet.artifacts.policy_file import GatePolicy
 from binary_checks.fleet.artifacts.verified_bytes import hash_object, verify_artifact
-from binary_checks.fleet.artifacts.verified_promotions import open_promotion, verify_promotions
+from binary_checks.fleet.artifacts.verified_promotions import (
+    Verifier,
+    open_promotion,
+    verify_promotions,
+)
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.safe_names import is_safe_part
 from binary_checks.fleet.store.store_names import (
@@ -67,7 +70,7 @@ class VerifyScope:
     whole: bool  # all channels, and what is in none
     indexed: frozenset[str] = frozenset()  # channels that have an index
     faults: tuple[Remark, ...] = ()  # met while this was read
-    policy: GatePolicy | None = None  # of whoever verifies: the keys that they trust
+    by: Verifier = field(default_factory=Verifier)  # the person who verifies
 
     @property
     def size(self) -> int:
@@ -81,7 +84,7 @@ class VerifyScope:
         return frozenset(each for each in digests if artifact_name(each) not in self.names)
 
 
-Verifier = Callable[[VerifyScope], Iterator[Remark]]
+VerifyStep = Callable[[VerifyScope], Iterator[Remark]]
 
 
 def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
@@ -213,7 +216,7 @@ def _list_own(artifact: Artifact) -> Iterator[str]:
 def verify_gates(scope: VerifyScope) -> Iterator[Remark]:
     """Every member of a channel with a gate was let in by it, by verdicts that still hold."""
     for channel, view in scope.channels.items():
-        for text in verify_promotions(scope.store, channel, view.members, scope.policy):
+        for text in verify_promotions(scope.store, channel, view.members, scope.by):
             yield Remark(about=channel, text=text)
 
 
@@ -235,7 +238,7 @@ def verify_statements(scope: VerifyScope) -> Iterator[Remark]:
             yield Remark(about=about, text=str(error), looked=False)
 
 
-VERIFIERS: tuple[Verifier, ...] = (
+VERIFIERS: tuple[VerifyStep, ...] = (
     verify_files,
     verify_indexes,
     verify_leftovers,

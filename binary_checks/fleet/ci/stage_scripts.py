@@ -36,20 +36,23 @@ test ! -e results/cpu/facts.json || set -- "$@" --binary-facts results/cpu/facts
 {_SPLIT}binary-checks "$@" --binary-report json:results/gpu/result.json $CELL_GPU_OPTIONS
 """
 _STORE = '--store "$BINARY_CHECKS_STORE"'
+_SET = 'test -z "${CELL_VARIANT:-}" || set -- "$@" --set "variant=$CELL_VARIANT"'
 _PUSH = f"""\
 set -- dist/*
 test -e "$1" || {{ echo "the build left nothing in dist/" >&2; exit 1; }}
-test -z "${{CELL_VARIANT:-}}" || set -- "$@" --set "variant=$CELL_VARIANT"
+{_SET}
 binary-checks artifact push "$@" {_STORE} --channel "$BUILT_CHANNEL"
 """
 _ATTEST = f"""\
 set -- results/*/result.json
 test -e "$1" || {{ echo "no stage left a result" >&2; exit 1; }}
+{_SET}
 binary-checks artifact attest "$@" {_STORE}
 """
 _SIGN = f"""\
 set -- results/*/result.json
 test -e "$1" || {{ echo "no stage left a result" >&2; exit 1; }}
+{_SET}
 umask 077
 key=$(mktemp)
 trap 'rm -f "$key"' EXIT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,16 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from binary_checks.documents.result_writer import write_results
+from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.verdict import PackageVerdict, make_verdict
+from binary_checks.knowledge.stated_values import READERS
 from binary_checks.model import Entry, Outcome, Problem, Run
+from binary_checks.model.binary_configuration import (
+    Aspect,
+    BinaryConfiguration,
+    ClaimSource,
+    ConfigurationClaim,
+)
 from fixtures.runs import PROFILE, package_result
 
 SHA = "ab" * 32
@@ -31,9 +40,16 @@ def entry(family: str, outcome: Outcome = Outcome.PASSED, **said: Any) -> Entry:
     return Entry(**{"check": f"{family}-check", "family": family, "outcome": outcome, **said})
 
 
-def make_run(*entries: Entry, sha256: str = SHA, **said: Any) -> Run:
-    """A run on one package that found this."""
-    package = package_result("dist/demo-1.0.whl", *entries, sha256=sha256, name="demo")
+def make_run(
+    *entries: Entry,
+    sha256: str = SHA,
+    file_name: str = "demo-1.0.whl",
+    known: Mapping[str, Any] | None = None,
+    **said: Any,
+) -> Run:
+    """A run on one package that found this, and of which this is known."""
+    about = {"sha256": sha256, "name": "demo", **(known or {})}
+    package = package_result(f"dist/{file_name}", *entries, **about)
     failed = any(each.outcome is Outcome.FAILED for each in entries)
     usual = {"exit_code": int(failed), "profile": PROFILE, "ended": ENDED, "places": ("venv",)}
     return Run(**{**usual, "packages": (package,), **said})
@@ -43,6 +59,29 @@ def make(*entries: Entry, **said: Any) -> PackageVerdict:
     """The verdict of such a run."""
     run = make_run(*entries, **said)
     return make_verdict(run, run.packages[0], ended="")
+
+
+def configure(artifact: Artifact) -> BinaryConfiguration:
+    """What a run that reads such a file finds it to be, by its bytes and by its name."""
+    values = {
+        "system": artifact.system,
+        "architecture": artifact.architecture,
+        "python": artifact.python,
+        "accelerator": READERS["accelerator"](artifact.variant) or artifact.variant,
+    }
+    return BinaryConfiguration(
+        **{
+            name: Aspect(
+                value=value,
+                claims=tuple(
+                    ConfigurationClaim(value=value, source=source, evidence="demo/a.so")
+                    for source in (ClaimSource.BYTES, ClaimSource.NAME)
+                ),
+            )
+            for name, value in values.items()
+            if value
+        }
+    )
 
 
 def write_run(path: Path, run: Run) -> Path:

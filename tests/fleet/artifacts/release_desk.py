@@ -15,7 +15,7 @@ from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
 from binary_checks.fleet.store import Store
 from binary_checks.model import Entry, Outcome
 from tests.fleet.artifacts.made_artifacts import make_artifact
-from tests.fleet.artifacts.made_verdicts import entry, make_run, write_run
+from tests.fleet.artifacts.made_verdicts import configure, entry, make_run, write_run
 
 GATE = '[channels.release]\nfrom = ["test"]\nfamilies = ["linkage"]\n'
 GOOD, BAD = (entry("linkage"),), (entry("linkage", Outcome.FAILED),)
@@ -39,7 +39,10 @@ class Desk:
         return artifact
 
     def result(self, artifact: Artifact, *entries: Entry, **said: Any) -> Path:
-        made = make_run(*entries, sha256=artifact.sha256, **said)
+        known = {"version": artifact.version, "configuration": configure(artifact)}
+        about = {"sha256": artifact.sha256, "file_name": artifact.file_name, "known": known}
+        said = {**about, **said}
+        made = make_run(*entries, **said)
         return write_run(self.folder / f"{artifact.sha256}.json", made)
 
     def do(self, *arguments: object) -> tuple[int, str, str]:

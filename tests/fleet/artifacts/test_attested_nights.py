@@ -24,6 +24,7 @@ from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import plan_name, result_name, verdict_prefix
 from binary_checks.model import Entry, NotInspected, Outcome
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from tests.fleet.artifacts.made_artifacts import make_artifact
 from tests.fleet.artifacts.made_verdicts import ENDED, entry, make_key, make_run, write_run
 from tests.fleet.artifacts.release_desk import GATE, GOOD, Desk
@@ -31,10 +32,10 @@ from tests.fleet.artifacts.release_desk import GATE, GOOD, Desk
 NIGHT = "2026-11-20"
 
 
-def plan(store: Store, *artifacts: Artifact, place: str = "") -> None:
+def plan(store: Store, *artifacts: Artifact, place: str = "", variant: str = "") -> None:
     cells = tuple(
         PlannedCell(
-            cell=Cell(id=f"demo-{number}", project="demo", place=place, gpu=True),
+            cell=Cell(id=f"demo-{number}", project="demo", place=place, gpu=True, variant=variant),
             sha256=each.sha256,
             file_name=each.file_name,
         )
@@ -50,16 +51,16 @@ def attempt(
 ) -> Attempt:
     """Keep an attempt at the first cell, whose result found this."""
     digest = sha256 or artifact.sha256
-    made = make_run(*entries, sha256=digest, **said.pop("run", {}))
+    about = {"sha256": digest, "file_name": artifact.file_name, **said.pop("run", {})}
+    made = make_run(*entries, **about)
     document = json.loads(write_run(desk.folder / "r.json", made).read_text())
     del document["checks"]
     usual = {"stage": CPU, "number": 1, "state": CellState.PASSED, "seconds": 90.5}
     usual |= {"started": f"{NIGHT}T03:00:00+00:00", "exit_status": 0}
     found = Attempt(
         night=NIGHT,
-        cell="demo-0",
         sha256=artifact.sha256,
-        **{**usual, "result": document, **said},
+        **{"cell": "demo-0", **usual, "result": document, **said},
     )
     name = result_name(NIGHT, found.cell, found.stage, found.number)
     desk.store.create(name, write_attempt(found))
@@ -91,6 +92,23 @@ def test_a_result_of_an_older_version_ended_when_its_attempt_did(desk: Desk) -> 
     (verdict,) = verdicts(desk, artifact)
     assert verdict.ended == f"{NIGHT}T03:01:30+00:00"
     assert verdict.places == ("image:oldest",)
+
+
+@pytest.mark.parametrize(("variant", "stated"), [("cu130", "cu130"), ("cu126", ""), ("", "")])
+def test_a_variant_that_was_set_by_hand_is_stated_if_the_planned_cell_has_it(
+    desk: Desk, variant: str, stated: str
+) -> None:
+    """A cell alone states nothing: a file without any variant may stand for the cell of one."""
+    by_hand, without = desk.push("1.0", variant="cu130"), desk.push("1.1")
+    plan(desk.store, by_hand, without, variant=variant)
+    found = {"configuration": BinaryConfiguration()}
+    for number, each in enumerate((by_hand, without)):
+        attempt(desk, each, *GOOD, cell=f"demo-{number}", run={"known": found})
+    assert desk.attest("--night", NIGHT) == 0
+    for artifact, value in ((by_hand, stated), (without, "")):
+        (verdict,) = verdicts(desk, artifact)
+        known = {each.name: (each.value, each.by_hand) for each in verdict.stated}
+        assert known["variant"] == (value, bool(value))
 
 
 def test_files_that_the_store_does_not_keep_are_left_out(desk: Desk) -> None:
@@ -161,7 +179,7 @@ def test_a_result_that_the_host_or_the_network_decided_is_not_attested(
 def test_what_the_host_broke_is_no_problem_of_a_package_that_has_others(desk: Desk) -> None:
     artifact = desk.push("1.0")
     found = (entry("linkage", Outcome.FAILED), entry("gpu", Outcome.ERROR, reason=DRIVER))
-    made = make_run(*found, sha256=artifact.sha256)
+    made = make_run(*found, sha256=artifact.sha256, file_name=artifact.file_name)
     assert desk.attest(write_run(desk.folder / "r.json", made)) == 0
     (verdict,) = verdicts(desk, artifact)
     assert verdict.failed == ("linkage/linkage-check",)

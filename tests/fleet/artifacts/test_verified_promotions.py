@@ -22,7 +22,7 @@ from binary_checks.fleet.artifacts.signatures import (
     write_envelope,
 )
 from binary_checks.fleet.artifacts.verdict_labels import label_artifacts, label_verdicts
-from binary_checks.fleet.artifacts.verified_promotions import verify_promotions
+from binary_checks.fleet.artifacts.verified_promotions import Verifier, verify_promotions
 from binary_checks.fleet.artifacts.withdrawals import list_withdrawn
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import (
@@ -249,7 +249,7 @@ def test_a_copy_of_the_store_elsewhere_verifies_alike(desk: Desk) -> None:
     own = read_policy(desk.folder / "own.toml", datetime.now(timezone.utc).date())
     members = list_members(elsewhere, "release")
     assert members
-    assert list(verify_promotions(elsewhere, "release", members, own)) == []
+    assert list(verify_promotions(elsewhere, "release", members, Verifier(policy=own))) == []
 
 
 def test_a_promotion_is_read_as_it_was_written(desk: Desk) -> None:
