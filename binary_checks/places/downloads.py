@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,12 +12,13 @@ from binary_checks.errors import GatherError, NoWheelError
 from binary_checks.places.foreign_tags import ForeignPython
 from binary_checks.places.installer_faults import find_fault, read_log
 from binary_checks.places.pip_command import (
-    PIP,
+    HELD_PIP,
     choose_folder,
     has_pip,
     make_installer_environment,
 )
 from binary_checks.places.processes import Ended, run_process
+from binary_checks.withheld import DEAF
 
 _LONGEST = 3600.0  # seconds; torch's requirements are more than 2 GB
 _BROKE = "ERROR: Exception:\nTraceback"
@@ -43,8 +45,9 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
         log = Path(place, "log")
         ended = run_process(
             (
-                *(*PIP, "download", *options, "--only-binary", ":all:"),
-                *(*python.options(), "--dest", str(folder), "--", *requirements),
+                *(sys.executable, DEAF, HELD_PIP, "", "download", *options),
+                *("--only-binary", ":all:", *python.options(), "--dest", str(folder)),
+                *("--", *requirements),
             ),
             cwd=choose_folder(Path(place)),
             env={

@@ -83,7 +83,7 @@ _BEGINNINGS = {
 _REASONS = {
     _LOCKED: re.compile(r"(?:^|failed: )40[137] "),
     _ERROR: re.compile(r"(?:^|failed: |too many )[345]\d\d "),
-    _UNTRUSTED: re.compile(r"SSL|certificate"),
+    _UNTRUSTED: re.compile(r"SSL|certificate|check_hostname"),
     _CUT: re.compile(r"JSONDecodeError"),
 }
 _LONGEST = 600  # characters

@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 
 from binary_checks.errors import GatherError
@@ -21,7 +20,12 @@ from binary_checks.places.index_settings import (
     translate_variables_for_uv,
 )
 from binary_checks.places.installer_faults import read_log
-from binary_checks.places.pip_command import PIP, choose_folder, make_installer_environment
+from binary_checks.places.pip_command import (
+    HELD_PIP,
+    PIP,
+    choose_folder,
+    make_installer_environment,
+)
 from binary_checks.places.processes import name_crash, run_process
 from binary_checks.withheld import user_environment
 
@@ -64,7 +68,7 @@ def _find_pips(
 ) -> Iterator[tuple[str, ...]]:
     """Say how ours is called, then the interpreter's own; it is made when it is asked for."""
     start = (str(python), "-I")
-    held = (*start, str(resources.files("binary_checks.places.scripts") / "held_pip.py"))
+    held = (*start, HELD_PIP)
     spec = importlib.util.find_spec("pip")
     if spec is not None and spec.origin is not None:
         yield (*PIP, "--python", str(python)) if builds else (*held, _folder_of(spec.origin))

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 
 from binary_checks.withheld import DEAF, user_environment
@@ -14,6 +15,9 @@ from binary_checks.withheld import DEAF, user_environment
 _LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
 PIP = (sys.executable, DEAF, "-m", "pip")
 """The pip beside us, deaf to a module of that name in the current folder."""
+
+HELD_PIP = str(resources.files("binary_checks.places.scripts") / "held_pip.py")
+"""The script that runs pip and keeps it from what none of its options do."""
 
 
 def has_pip() -> bool:

@@ -19,34 +19,33 @@ from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
 from binary_checks.model.required_wheels import RequiredWheels
 from binary_checks.places import installers
+from binary_checks.places.installer_faults import find_fault
 from binary_checks.places.installers import find_installer, find_uv, install
 from binary_checks.sources import Surroundings, parse
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
-from fixtures.index_answers import FAULTS, PACKAGE, PURE, serve_answer
+from fixtures.index_answers import CAUSES, FAULTS, PACKAGE, PURE, serve_answer
+from fixtures.installer_outputs import Output, read_outputs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and limits as POSIX has them")
 
-CAUSES = {
-    **{f"page-{status}": "answers with an error" for status in (429, 500, 502, 503)},
-    **{f"page-{status}": "wants credentials" for status in (401, 403)},
-    "tls": "is not trusted",
-    "dns": "cannot be reached",
-    "refused": "cannot be reached",
-    "file-404": "answers with an error",
-    "proxy-407": "wants credentials",
-}
-"""How those are named, whoever finds them."""
 OWN = {"file-half-without-hash", "without-tls"}
 """What somebody who asks for the package itself has to mend: the file on the index, a setting."""
 OFTEN = {"page-503", "page-401", "refused", "lacks-project"}
 """What every run of the tests tries; the others are slow together."""
 
 
-def rows(*names: str) -> list[object]:
+RETRIED = {"page-429", "page-500", "page-503", "page-stall", "file-cut", "refused"}
+"""What installers ask for again, and report in other words then."""
+
+
+def rows(*answers: str, retries: str = "") -> list[object]:
+    often = OFTEN if retries != "1" else set()
     return [
-        pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow, id=name)
-        for name in names
+        pytest.param(
+            *filter(None, (name, retries)), marks=() if name in often else pytest.mark.slow
+        )
+        for name in sorted(answers)
     ]
 
 
@@ -117,14 +116,27 @@ def write_demo(folder: Path, tags: tuple[str, ...] = PURE) -> Path:
     return build_wheel(folder, tags=tags, members=members, requires=["needed>=1"])
 
 
-def demand_cause(name: str, raised: pytest.ExceptionInfo[GatherError]) -> None:
-    said = str(raised.value)
-    assert CAUSES.get(name, "") in said
+def demand_cause(name: str, said: str) -> None:
+    assert CAUSES.get(name, "the index ") in said
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("retries", ["0", pytest.param("1", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", rows(*FAULTS))
+def name_output(output: Output) -> str:
+    return f"{output.answer}-{output.versions[0]}"
+
+
+@pytest.mark.parametrize("output", read_outputs(), ids=name_output)
+def test_the_words_of_each_version_of_pip_and_uv_are_known(output: Output) -> None:
+    fault = find_fault(output.said, output.log)
+    if output.answer in PACKAGE:
+        assert fault == ""
+    else:
+        demand_cause(output.answer, fault)
+
+
+@pytest.mark.parametrize(
+    ("name", "retries"), [*rows(*FAULTS, retries="0"), *rows(*RETRIED, retries="1")]
+)
 def test_a_fault_of_the_index_is_no_fault_of_what_requires_from_it(
     name: str,
     retries: str,
@@ -137,7 +149,7 @@ def test_a_fault_of_the_index_is_no_fault_of_what_requires_from_it(
     answer(name)
     with pytest.raises(GatherError, match=r"^the index ") as raised:
         run_installer()
-    demand_cause(name, raised)
+    demand_cause(name, str(raised.value))
 
 
 @pytest.mark.parametrize("name", rows(*PACKAGE))
@@ -174,8 +186,9 @@ def fetch_required(folder: Path) -> RequiredWheels:
     return Facts(source, Settings(python=Path(sys.executable)), shelf).get(RequiredWheels)
 
 
-@pytest.mark.parametrize("retries", ["0", pytest.param("1", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", rows(*FAULTS))
+@pytest.mark.parametrize(
+    ("name", "retries"), [*rows(*FAULTS, retries="0"), *rows(*RETRIED, retries="1")]
+)
 def test_a_fault_of_the_index_is_no_lack_of_wheels(
     name: str, retries: str, answer: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +196,7 @@ def test_a_fault_of_the_index_is_no_lack_of_wheels(
     answer(name)
     with pytest.raises(GatherError) as raised:
         fetch_required(tmp_path)
-    demand_cause(name, raised)
+    demand_cause(name, str(raised.value))
 
 
 @pytest.mark.parametrize("name", rows(*PACKAGE))

@@ -51,6 +51,22 @@ def hold_pip() -> None:
         leave("this pip cannot be kept from following requirements by URL")
 
 
+def demand_whole_answers() -> None:
+    """Have urllib3 refuse a body that is shorter than announced: its version 1 takes what came.
+
+    Half a page of an index is a page on which releases are missing, or all of them.
+    """
+    from pip._vendor.urllib3.response import HTTPResponse
+
+    begin: Any = HTTPResponse.__init__
+
+    def begin_whole(self: Any, *arguments: Any, **named: Any) -> None:
+        named.setdefault("enforce_content_length", True)
+        begin(self, *arguments, **named)
+
+    setattr(HTTPResponse, "__init__", begin_whole)  # noqa: B010 - mypy knows no method's other value
+
+
 def leave(reason: str) -> None:
     """Say why and end, before pip does anything more."""
     sys.stderr.write(f"\n{REFUSED}{reason}\n")
@@ -63,5 +79,6 @@ if __name__ == "__main__":
     if folder:
         sys.meta_path.insert(0, PipFinder(folder))
     hold_pip()
+    demand_whole_answers()
     sys.argv = ["pip", *arguments]
     runpy.run_module("pip", run_name="__main__", alter_sys=True)
