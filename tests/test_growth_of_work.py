@@ -34,6 +34,14 @@ def steps_of(name: str, size: int, folder: Path) -> int:
 @pytest.mark.parametrize(
     ("name", "size"),
     [
+        ("DT_NEEDED x DT_RUNPATH", 100),
+        ("DT_NEEDED x DT_RPATH, musl", 100),
+        ("LC_LOAD_DYLIB x LC_RPATH", 100),
+        ("LC_LOAD_DYLIB x absolute LC_RPATH", 100),
+        ("DLLs x directories", 60),
+        ("diamonds of re-exports", 12),
+        ("one install name", 60),
+        ("dependencies of conda", 100),
         ("ring of needs", 50),
     ],
 )

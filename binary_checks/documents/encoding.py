@@ -52,7 +52,8 @@ def _encoder(kind: Any) -> Callable[[Any], Any]:
 
 @cache
 def _record_encoder(kind: Any, left_out: frozenset[str]) -> Callable[[Any], dict[str, Any]]:
-    parts = [(part.name, part.default) for part in fields(kind) if part.name not in left_out]
+    stated = [part for part in fields(kind) if part.init]
+    parts = [(part.name, part.default) for part in stated if part.name not in left_out]
 
     def encode_record(fact: Any) -> dict[str, Any]:
         row = {}

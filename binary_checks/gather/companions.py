@@ -56,6 +56,7 @@ class Shelf:
         self._opened: dict[Path, Package] = {}
         self._required: dict[Path, tuple[Package, ...] | NoWheelError] = {}
         self._linked: dict[Path, tuple[Package, ...] | Unavailable | GatherError] = {}
+        self.limit_factor = limit_factor  # of how much is read, and followed, of each package
         self._reader = objects.Raised(limit_factor)
 
     def others(self, than: Path) -> tuple[Package, ...]:

@@ -152,7 +152,9 @@ def _simulate(
     """
     company = shelf.accompany(installed or source, package, target)
     others, requirements = company.packages, company.requirements
-    simulate = partial(loaders.simulate, package, target, others, requirements)
+    simulate = partial(
+        loaders.simulate, package, target, others, requirements, limit_factor=shelf.limit_factor
+    )
     linkage = simulate()
     if not (roots := find_roots_in_doubt(linkage)):
         return linkage

@@ -60,7 +60,11 @@ def is_for_others(path: str, package: Package) -> bool:
     """
     layout, directory = package.layout, path.rpartition("/")[0]
     outside = bool(layout.site_packages) and directory == layout.libraries
-    return outside and layout.climbs and not any(map(is_extension, package.objects))
+    return outside and layout.climbs and not package.derive(_has_modules)
+
+
+def _has_modules(package: Package) -> bool:
+    return any(map(is_extension, package.objects))
 
 
 def _was_grafted(edge: Edge) -> bool:
@@ -77,8 +81,21 @@ def _find_framework(edge: Edge, linkage: Linkage) -> str:
     """The framework that a missing library is of, or that has loaded it when the object is."""
     if edge.elsewhere:
         return ""
-    beside = linkage.edges_of(edge.path, edge.architecture) if _CUDA.match(edge.needed) else ()
-    missing = [each.needed for each in beside if each.resolved is None]
-    names = [name.rpartition("/")[2] for name in (edge.needed, *missing)]
-    found = next((each for each, its in _FRAMEWORKS.items() if any(map(its.match, names))), "")
+    found = _match(edge.needed)
+    if not found and _CUDA.match(edge.needed):
+        found = linkage.derive(_find_frameworks).get((edge.path, edge.architecture), "")
     return "" if found and any(map(_CORES[found].match, linkage.names)) else found
+
+
+def _match(needed: str) -> str:
+    name = needed.rpartition("/")[2]
+    return next((each for each, its in _FRAMEWORKS.items() if its.match(name)), "")
+
+
+def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:
+    """By path and architecture of objects, the framework of which one lacks a library."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for edge in linkage.edges:
+        if edge.resolved is None and (framework := _match(edge.needed)):
+            found.setdefault((edge.path, edge.architecture), set()).add(framework)
+    return {key: next(each for each in _FRAMEWORKS if each in its) for key, its in found.items()}

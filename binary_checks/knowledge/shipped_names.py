@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.knowledge.nvidia_names import is_cuda_library
@@ -58,7 +58,7 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
     libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13, torch_cpu.dll and
     libc10.so of torch, glew32.dll of kivy-deps-glew. A word that several have tells of none.
     """
-    requirements, name = tuple(requirements), needed.rpartition("/")[2]
+    requirements, name = _list(requirements), needed.rpartition("/")[2]
     if is_grafted_name(name):
         return ()
     if known := find_known_shippers(needed, requirements):
@@ -66,12 +66,12 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
     word, stem = first_word(name), find_stem(name)
     if word == _DRIVERS_OWN:
         return ()
-    if whole := [each for each in requirements if is_named_as(each, stem)]:
-        return tuple(whole)
+    if whole := requirements.named_as(stem):
+        return whole
     if not word and re.fullmatch(r"[a-z]\d", stem):
         word = stem  # libz3 of z3-solver: two letters tell of nothing, a number beside one does
     for spelled in dict.fromkeys((word, _without_number(word), f"lib{word}" if word else "")):
-        named = [each for each in requirements if _is_called_after(each, spelled)]
+        named = list(requirements.by_word.get(spelled, ())) if spelled else []
         if len(named) > 1:
             named = [each for each in named if each == spelled]
         if len(named) == 1:
@@ -81,26 +81,26 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
 
 def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
     """Those of the requirements whose wheels are known to have a library of that name."""
-    requirements, name = tuple(requirements), needed.rpartition("/")[2]
+    requirements, name = _list(requirements), needed.rpartition("/")[2]
     if is_grafted_name(name):
         return ()
-    known = tuple(each for each in requirements if _has(each, name.removeprefix("lib")))
-    return known or _of_cuda(name, requirements)
+    plain = name.removeprefix("lib")
+    has = (each for each, patterns in requirements.known if any(p.match(plain) for p in patterns))
+    return tuple(has) or _of_cuda(name, requirements)
 
 
-def _of_cuda(name: str, requirements: Iterable[str]) -> tuple[str, ...]:
+def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:
     """Of those that bring CUDA all may have a library of it; torch requires them in its turn.
 
     cuda-pathfinder has none, but finds and loads what others have.
     """
     if not is_cuda_library(name):
         return ()
-    requirements, word = tuple(requirements), first_word(name)
+    word = first_word(name)
     if word == _DRIVERS_OWN:
         return ()
-    theirs = tuple(each for each in requirements if _OF_NVIDIA.fullmatch(each))
-    named = tuple(each for each in theirs if word in each.split("-"))
-    return named or theirs or tuple(each for each in requirements if each == "torch")
+    named = tuple(filter(_OF_NVIDIA.fullmatch, requirements.by_word.get(word, ())))
+    return named or requirements.of_nvidia or requirements.torch
 
 
 def fills_prefix(requirement: str) -> bool:
@@ -110,11 +110,22 @@ def fills_prefix(requirement: str) -> bool:
 
 def may_have(requirement: str, needed: str) -> bool:
     """Whether nothing speaks against its having a library of that name."""
-    if needed.lower() in _OF_DRIVERS or _OF_SYSTEMS.fullmatch(needed.rpartition("/")[2]):
+    if not may_be_required(needed):
         return False
     if _OF_NVIDIA.fullmatch(requirement):
-        return first_word(needed.rpartition("/")[2]).startswith(("cu", "nv", "npp", "nccl"))
+        return is_nvidias(needed)
     return requirement not in _NOTHING_ELSE
+
+
+def may_be_required(needed: str) -> bool:
+    """Whether any requirement may have a library of that name, rather than a driver or a system."""
+    name = needed.rpartition("/")[2]
+    return needed.lower() not in _OF_DRIVERS and _OF_SYSTEMS.fullmatch(name) is None
+
+
+def is_nvidias(needed: str) -> bool:
+    """Whether a library is called as those of NVIDIA's wheels are."""
+    return first_word(needed).startswith(("cu", "nv", "npp", "nccl"))
 
 
 def first_word(name: str) -> str:
@@ -132,7 +143,11 @@ def find_stem(name: str) -> str:
 
 def is_named_as(requirement: str, stem: str) -> bool:
     """Whether a distribution is that library's own, by name: libcudf-cu12 is libcudf.so's."""
-    return bool(stem) and re.sub(r"^lib|-cu1\d$", "", requirement) in (stem, f"lib{stem}")
+    return bool(stem) and _strip_name(requirement) in (stem, f"lib{stem}")
+
+
+def _strip_name(requirement: str) -> str:
+    return re.sub(r"^lib|-cu1\d$", "", requirement)
 
 
 def find_qt_sibling(distribution: str, needed: str) -> str:
@@ -159,14 +174,36 @@ def are_of_one_name(one: str, other: str) -> bool:
     return len(first) >= _SHORTEST and first not in _NOT_A_NAME and first == other.partition("-")[0]
 
 
-def _has(requirement: str, name: str) -> bool:
-    return any(
-        re.fullmatch(pattern, requirement) and re.match(names, name) for pattern, names in _NAMES
-    )
+class RequiredNames:
+    """The names of requirements, by what is asked of them for each of thousands of libraries."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        self.known: list[tuple[str, list[re.Pattern[str]]]] = []
+        """Those of which libraries are known, with what these are called."""
+        self.by_word: dict[str, list[str]] = {}
+        self._by_stem: dict[str, list[str]] = {}
+        for name in self.names:
+            theirs = [re.compile(its) for whose, its in _NAMES if re.fullmatch(whose, name)]
+            if theirs:
+                self.known.append((name, theirs))
+            for word in dict.fromkeys(name.split("-")):
+                self.by_word.setdefault(word, []).append(name)
+            self._by_stem.setdefault(_strip_name(name), []).append(name)
+        self.of_nvidia = tuple(filter(_OF_NVIDIA.fullmatch, self.names))
+        self.torch = tuple(name for name in self.names if name == "torch")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def named_as(self, stem: str) -> tuple[str, ...]:
+        """Those that are a library's own, by its name."""
+        spelled = (stem, f"lib{stem}") if stem else ()
+        return tuple(name for each in spelled for name in self._by_stem.get(each, ()))
 
 
-def _is_called_after(requirement: str, word: str) -> bool:
-    return bool(word) and word in requirement.split("-")
+def _list(requirements: Iterable[str]) -> RequiredNames:
+    return requirements if isinstance(requirements, RequiredNames) else RequiredNames(requirements)
 
 
 def _without_number(word: str) -> str:

@@ -37,23 +37,27 @@ __all__ = ["simulate"]
 _First = Mapping[str, tuple[FirstLoad, ...]]
 
 
-def simulate(
+def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
     package: Package,
     target: TargetSystem,
     others: tuple[Package, ...] = (),
     requirements: tuple[str, ...] = (),
     first_loads: _First | None = None,
+    *,
+    limit_factor: int = 1,
 ) -> Linkage:
     """Load every root of the package into a process of its own, and look everything up.
 
     ``others`` are packages installed beside it; ``requirements`` those that the package
     claims, as it spells them; of ``others`` those are left out whose version it excludes.
     ``first_loads`` says, by the path of an object of the package, what Python code has loaded
-    before it.
+    before it. Raises TooLarge where following search paths takes too many steps, which
+    ``limit_factor`` multiplies.
     """
     beside = sort_out(requirements, others, target)
     installed = tuple(relocate(each, package.layout) for each in beside.packages)
-    simulation = _SIMULATIONS[target.system](package, installed, target, first_loads or {})
+    simulate_system = _SIMULATIONS[target.system]
+    simulation = simulate_system(package, installed, target, first_loads or {}, limit_factor)
     missing = beside.missing
     layout, loadings = simulation.layout, simulation.loadings
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
@@ -102,7 +106,11 @@ class _Simulation:
 
 
 def _simulate_linux(
-    package: Package, others: tuple[Package, ...], target: TargetSystem, first: _First
+    package: Package,
+    others: tuple[Package, ...],
+    target: TargetSystem,
+    first: _First,
+    factor: int,
 ) -> _Simulation:
     from binary_checks.loaders import glibc, musl
     from binary_checks.loaders.elf import ElfLoader
@@ -110,7 +118,8 @@ def _simulate_linux(
     from binary_checks.loaders.symbol_lookup import look_up
     from binary_checks.loaders.version_nodes import find_missing_versions
 
-    loader = ElfLoader(package, others, target, musl if target.libc == "musl" else glibc)
+    rules = musl if target.libc == "musl" else glibc
+    loader = ElfLoader(package, others, target, rules, factor)
     loadings = _load(loader, target, first)
     images = (*loadings[0].roots, *loadings[0].orphans)
     found = look_up(images, loader)
@@ -128,19 +137,27 @@ def _simulate_linux(
 
 
 def _simulate_macos(
-    package: Package, others: tuple[Package, ...], target: TargetSystem, first: _First
+    package: Package,
+    others: tuple[Package, ...],
+    target: TargetSystem,
+    first: _First,
+    factor: int,
 ) -> _Simulation:
     from binary_checks.loaders.dyld import Dyld
 
-    return _simulate_bindings(Format.MACHO, Dyld(package, others, target), first)
+    return _simulate_bindings(Format.MACHO, Dyld(package, others, target, factor), first)
 
 
 def _simulate_windows(
-    package: Package, others: tuple[Package, ...], target: TargetSystem, first: _First
+    package: Package,
+    others: tuple[Package, ...],
+    target: TargetSystem,
+    first: _First,
+    factor: int,
 ) -> _Simulation:
     from binary_checks.loaders.windows import WindowsLoader
 
-    return _simulate_bindings(Format.PE, WindowsLoader(package, others, target), first)
+    return _simulate_bindings(Format.PE, WindowsLoader(package, others, target, factor), first)
 
 
 def _simulate_bindings(container: Format, loader: Loader[Any], first: _First) -> _Simulation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Generic, NamedTuple
@@ -134,8 +134,10 @@ class _Process(Generic[ObjectT]):
 
     def _ask_for(self, label: str, names: frozenset[str]) -> _Left:
         item = self._objects.get(label) or self.loader.layout.labelled(label)
-        if item is not None:
-            return self._ask_object(item, names)
+        return self._ask_outside(label, names) if item is None else self._ask_object(item, names)
+
+    def _ask_outside(self, label: str, names: frozenset[str]) -> _Left:
+        """Ask a library of the system or of Python."""
         origin, _, name = label.partition(":")
         python = self._python
         if origin == "python" and python is not None:
@@ -144,24 +146,26 @@ class _Process(Generic[ObjectT]):
         known = self.exports.of_system(name) if origin == "system" else None
         return _Left(names, known=False) if known is None else _Left(names - known)
 
-    def _ask_object(
-        self, item: ObjectT, names: frozenset[str], above: frozenset[str] = _NONE
-    ) -> _Left:
-        """Ask an object, and then the libraries that it re-exports."""
-        left = _Left(self.exports.lacking(item, names, self.loader.begin(self.image.root)))
-        for need in item.needed if left.names else ():
-            edge = self._edge(item, need.name)
-            if not need.reexported or edge is None or edge.resolved in above:
-                continue
-            label = edge.resolved or ""
-            other = self._objects.get(label)
-            rest = (
-                self._ask_object(other, left.names, above | {label})
-                if other
-                else self._ask_for(label, left.names)
-            )
-            left = _Left(rest.names, left.known and rest.known)
-        return left
+    def _ask_object(self, item: ObjectT, names: frozenset[str]) -> _Left:
+        """Ask an object, then the libraries that it re-exports, and theirs, each of them once."""
+        begun, left, known = self.loader.begin(self.image.root), names, True
+        queue, asked = deque([item]), {self.loader.layout.label_of(item)}
+        while queue and left:
+            item = queue.popleft()
+            left = self.exports.lacking(item, left, begun)
+            for need in item.needed if left else ():
+                edge = self._edge(item, need.name) if need.reexported else None
+                if edge is None or edge.resolved in asked:
+                    continue
+                label = edge.resolved or ""
+                asked.add(label)
+                other = self._objects.get(label) or self.loader.layout.labelled(label)
+                if other is not None:
+                    queue.append(other)
+                else:
+                    left, is_known = self._ask_outside(label, left)
+                    known = known and is_known
+        return _Left(left, known)
 
     def _look_everywhere(self, library: ObjectT) -> Iterator[UnresolvedSymbol]:
         """Look symbols up in all that is loaded: flat names, and C++'s that are to be one."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from binary_checks.errors import TooLarge
 from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.knowledge.reached_objects import is_for_others
 from binary_checks.knowledge.shipped_names import (
+    RequiredNames,
     are_of_one_name,
     fills_prefix,
     find_known_shippers,
@@ -19,7 +22,8 @@ from binary_checks.knowledge.shipped_names import (
     find_shippers,
     find_stem,
     first_word,
-    is_named_as,
+    is_nvidias,
+    may_be_required,
     may_have,
 )
 from binary_checks.loaders.required_packages import find_required
@@ -36,6 +40,7 @@ _NOBODYS = frozenset({"bin", "lib", "lib64"})
 and flask, looks for libEGL.so.1 in site-packages/lib."""
 _NOT_HERE = "not here, and no system promises it: name the package, or the folder, that also has it"
 _HOSTS = "the program that loads the file may define them"
+_MOST_PAIRS = 4_000_000  # of needs and requirements; the largest packages have some ten thousand
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")  # not by what is loaded already
 
 
@@ -76,7 +81,8 @@ def find_lent(
     labels = {end.split(":")[1] for end in ends if end and end.startswith("wheel:")}
     users = (package for name, package in given.items() if package.name in labels)
     texts = tuple(text for package in users for text in package.claims.requirements)
-    missing = sorted(find_required(texts, given, target).keys() - given.keys()) if texts else []
+    required = find_required(texts, given, target).keys() - given.keys() if texts else ()
+    missing = RequiredNames(sorted(required))
     return tuple(
         edge
         if _is_settled(edge) or edge.elsewhere or edge.may_come_with
@@ -138,6 +144,28 @@ def _is_of_cxx(name: str, target: TargetSystem) -> bool:
     return found is not None and name in found.symbols
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Searched:
+    """What is known of the folders that a library was looked for in."""
+
+    folders: tuple[str, ...]
+    mended: bool  # a repair tool made one of them, for this package
+    mended_lost: bool  # and the package lacks that one
+    lost: bool  # the package lacks one that is its own
+    words: frozenset[str]  # what the names of its own libraries there begin with
+
+
+class _Question(NamedTuple):
+    """On what the answer depends for a need of which the name alone does not tell."""
+
+    searched: _Searched
+    prefix: tuple[str, ...]  # the environment's ``lib``, where that is searched too
+    only_theirs: bool  # only the requirements that a folder is called after
+    user: tuple[str, str] | None  # the object, where what its other needs tell counts
+    of_own: bool  # the package has libraries that are called alike
+    nvidias: bool  # the library is called as those of NVIDIA's wheels are
+
+
 class _Bringers:
     """What the requirements' names, and the folders that they may fill, tell of a library."""
 
@@ -149,15 +177,22 @@ class _Bringers:
         target: TargetSystem,
         edges: tuple[Edge, ...],
     ) -> None:
-        self._package, self._missing = package, missing
+        self._package, self._missing = package, RequiredNames(missing)
         self._requirements, self._target = requirements, target
         self._name = canonicalize_name(package.name)
         self._inside = package.layout.inside
+        open_ones = [edge for edge in edges if edge.resolved is None]
+        if len(open_ones) * len(missing) > _MOST_PAIRS:
+            raise TooLarge(
+                f"{len(open_ones)} needs that nothing meets, and {len(missing)} requirements that "
+                f"were not given: no more than {_MOST_PAIRS} pairs of both are compared"
+            )
         self._named: dict[tuple[str, str], dict[str, None]] = {}
-        for edge in edges:
-            if edge.resolved is None:
-                named = self._named.setdefault((edge.path, edge.architecture), {})
-                named.update(dict.fromkeys(find_shippers(edge.needed, missing)))
+        for edge in open_ones:
+            named = self._named.setdefault((edge.path, edge.architecture), {})
+            named.update(dict.fromkeys(find_shippers(edge.needed, self._missing)))
+        self._searched: dict[tuple[str, ...], _Searched] = {}
+        self._found: dict[_Question, tuple[str, ...]] = {}
 
     def of(self, edge: Edge) -> tuple[str, ...]:
         """Those that may have it: whom its name tells of, else who fills a folder searched."""
@@ -165,28 +200,55 @@ class _Bringers:
         known = () if by_place else find_known_shippers(edge.needed, self._missing)
         if known:
             return known
-        grafted, of_own = is_grafted_name(edge.needed), self._is_of_own_family(edge)
-        mended = [each for each in edge.searched if self._is_own_graft(each)]
-        if mended and (grafted or any(map(self._is_lost, mended))):
+        searched = self._look_at(edge.searched)
+        grafted = is_grafted_name(edge.needed)
+        of_own = first_word(edge.needed) in searched.words
+        if searched.mended and (grafted or searched.mended_lost):
             return ()
         # openvino_tokenizers, with a library of its own name, requires openvino: libopenvino.so.2.
-        stem = find_stem(edge.needed)
-        whole = of_own and any(is_named_as(each, stem) for each in self._missing)
-        by_name = not (grafted or by_place or any(map(self._is_lost, edge.searched)))
-        by_name = by_name and (whole or not of_own)
+        whole = of_own and bool(self._missing.named_as(find_stem(edge.needed)))
+        by_name = not (grafted or by_place or searched.lost) and (whole or not of_own)
         if by_name and (named := find_shippers(edge.needed, self._missing)):
             return named
-        found: dict[str, None] = {}
-        for directory in dict.fromkeys((*edge.searched, *self._prefix_of(edge))):
-            found.update(dict.fromkeys(self._fillers(directory, only_theirs=grafted)))
-        if by_name:
-            # What needs libcasadi.so.3.7 of casadi may have libipopt.so.3 of it too.
-            found.update(self._named.get((edge.path, edge.architecture), {}))
-        return tuple(
-            each
-            for each in sorted(found)
-            if may_have(each, edge.needed) and (not of_own or are_of_one_name(each, self._name))
+        if not may_be_required(edge.needed):
+            return ()
+        question = _Question(
+            searched=searched,
+            prefix=self._prefix_of(edge),
+            only_theirs=grafted,
+            user=(edge.path, edge.architecture) if by_name else None,
+            of_own=of_own,
+            nvidias=is_nvidias(edge.needed),
         )
+        if question not in self._found:
+            self._found[question] = tuple(self._find(edge.needed, question))
+        return self._found[question]
+
+    def _find(self, needed: str, asked: _Question) -> Iterator[str]:
+        """Those that may fill the folders searched, in the order of their names."""
+        found: dict[str, None] = {}
+        for directory in dict.fromkeys((*asked.searched.folders, *asked.prefix)):
+            found.update(dict.fromkeys(self._fillers(directory, only_theirs=asked.only_theirs)))
+        if asked.user:
+            # What needs libcasadi.so.3.7 of casadi may have libipopt.so.3 of it too.
+            found.update(self._named.get(asked.user, {}))
+        for each in sorted(found):
+            if may_have(each, needed) and (not asked.of_own or are_of_one_name(each, self._name)):
+                yield each
+
+    def _look_at(self, folders: tuple[str, ...]) -> _Searched:
+        """Say what is known of the folders that a library was looked for in."""
+        if folders not in self._searched:
+            mended = [each for each in folders if self._is_own_graft(each)]
+            words = frozenset[str]().union(*(self._words.get(each, ()) for each in folders))
+            self._searched[folders] = _Searched(
+                folders=folders,
+                mended=bool(mended),
+                mended_lost=any(map(self._is_lost, mended)),
+                lost=any(map(self._is_lost, folders)),
+                words=words - {""},
+            )
+        return self._searched[folders]
 
     def _fillers(self, directory: str, *, only_theirs: bool) -> Iterable[str]:
         """The requirements that may put files into a directory.
@@ -202,7 +264,7 @@ class _Bringers:
         if leaves_prefix(directory):
             return ()
         if inside is None and not self._package.layout.climbs:
-            return missing  # in a conda environment all packages fill one ``lib``
+            return missing.names  # in a conda environment all packages fill one ``lib``
         if grafted:
             owner = canonicalize_name(grafted["owner"])
             return [each for each in missing if each == owner]
@@ -215,9 +277,9 @@ class _Bringers:
         if top in _NOBODYS:
             return [each for each in missing if are_of_one_name(each, self._name)]
         theirs = [each for each in missing if each == top or are_of_one_name(each, top)]
-        return theirs if theirs or only_theirs else missing
+        return theirs if theirs or only_theirs else missing.names
 
-    def _prefix_of(self, edge: Edge) -> Iterable[str]:
+    def _prefix_of(self, edge: Edge) -> tuple[str, ...]:
         """The environment's ``lib``, if the object lies there: what loads it searches it too.
 
         libsycl.so of intel-sycl-rt has no search path, and libimf.so of intel-cmplr-lib-rt beside
@@ -256,11 +318,6 @@ class _Bringers:
         paths = filter(None, (self._inside(item.path) for item in items))
         beginnings = (path.split("/") for path in paths if path.count("/") == 1)
         return frozenset(top for top, file in beginnings if file.startswith("__init__."))
-
-    def _is_of_own_family(self, edge: Edge) -> bool:
-        """Whether a library that is called alike lies where it was looked for: libQt6Core.so.6."""
-        word = first_word(edge.needed)
-        return bool(word) and any(word in self._words.get(each, ()) for each in edge.searched)
 
     def _is_own_graft(self, directory: str) -> bool:
         """Whether a repair tool made that folder for libraries that it puts into this package.

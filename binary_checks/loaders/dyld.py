@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cached_property
+from operator import itemgetter
 
 from binary_checks.knowledge.macos_tags import read_version
 from binary_checks.loaders.file_layout import Conventions, FileLayout
 from binary_checks.loaders.loader import Directory, End
+from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
 from binary_checks.model.search_path import expand_load_path, normalise
@@ -37,41 +41,50 @@ class Dyld:
     the manual page, which says Fall 2023, and not by the source.
     """
 
-    def __init__(self, package: Package, others: tuple[Package, ...], target: TargetSystem) -> None:
+    def __init__(
+        self,
+        package: Package,
+        others: tuple[Package, ...],
+        target: TargetSystem,
+        limit_factor: int = 1,
+    ) -> None:
         self.layout = FileLayout(
             package, others, kind=MachOFile, conventions=Conventions(name=leaf_name)
         )
         self.target = target
         self.searches = Searches(self)
+        self._paths = SearchPaths(self.layout, limit_factor)
 
-    def begin(self, root: MachOFile) -> tuple[Directory, ...]:
+    def begin(self, root: MachOFile) -> SearchPath:
         """Where the program lies, which ``@executable_path`` names; for Python no package."""
         programs = root.directory if root.kind is Kind.EXECUTABLE else self.layout.prefix.python
-        return (Directory(directory=programs, rule=Rule.EXECUTABLE_PATH),)
+        return self._paths.make((), programs)
 
-    def hand_down(self, library: MachOFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+    def hand_down(self, library: MachOFile, handed: SearchPath) -> SearchPath:
         """Its own LC_RPATH before those of the images that led to it."""
-        program = handed[-1].directory
-        own = (
-            Directory(
-                directory=expand_load_path(element, library.directory, program),
-                rule=Rule.RPATH,
-                absolute=element if element.startswith("/") else "",
-            )
-            for element in library.rpaths
-        )
-        return (*own, *handed)
 
-    def search(self, library: MachOFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+        def expand(library: MachOFile) -> tuple[Directory, ...]:
+            return tuple(
+                Directory(
+                    directory=expand_load_path(element, library.directory, handed.program),
+                    rule=Rule.RPATH,
+                    absolute=element if element.startswith("/") else "",
+                )
+                for element in library.rpaths
+            )
+
+        return self._paths.extend(library, expand, handed)
+
+    def search(self, library: MachOFile, handed: SearchPath) -> SearchPath:
         """All run paths that were handed down to it, its own among them."""
         del library
         return handed
 
-    def find(self, library: MachOFile, name: str, places: tuple[Directory, ...]) -> End[MachOFile]:
+    def find(self, library: MachOFile, name: str, places: SearchPath) -> End[MachOFile]:
         """What a load command means in an image with those run paths."""
         if name.startswith(_RPATH):
             return self._search(library, name.removeprefix(_RPATH), places)
-        place = expand_load_path(name, library.directory, places[-1].directory)
+        place = expand_load_path(name, library.directory, places.program)
         if place is not None:
             at_program = name.startswith("@executable_path")
             rule = Rule.EXECUTABLE_PATH if at_program else Rule.LOADER_PATH
@@ -102,27 +115,43 @@ class Dyld:
         del name
         return ()
 
-    def _search(
-        self, library: MachOFile, rest: str, handed: tuple[Directory, ...]
-    ) -> End[MachOFile]:
+    def _search(self, library: MachOFile, rest: str, handed: SearchPath) -> End[MachOFile]:
         """Put each run path of the load chain in the place of ``@rpath``."""
-        searched: dict[str, None] = {}
-        for place in handed:
-            if place.rule is not Rule.RPATH:
-                continue
-            if place.absolute:
-                named = f"{place.absolute.rstrip('/')}/{rest}"
-                if named in self.target.libraries:
-                    return End(
-                        resolved=f"system:{named}", rule=Rule.SYSTEM, searched=tuple(searched)
-                    )
-            if place.directory is None or place.directory in searched:
-                continue
-            searched[place.directory] = None
-            found = self._open(library, f"{place.directory}/{rest}", Rule.RPATH, tuple(searched))
+        system = self._find_system(rest, handed)
+        for position, place in handed.having(rest):
+            if system is not None and position >= system[0]:
+                break
+            found = self._open(
+                library, f"{place.directory}/{rest}", Rule.RPATH, handed.searched(position)
+            )
             if found:
                 return found
-        return self._fall_back(library, rest, tuple(searched))
+        if system is not None:
+            before, named = system
+            searched = handed.searched(before - 1) if before else ()
+            return End(resolved=f"system:{named}", rule=Rule.SYSTEM, searched=searched)
+        return self._fall_back(library, rest, handed.directories)
+
+    def _find_system(self, rest: str, handed: SearchPath) -> tuple[int, str] | None:
+        """The first library of the system that an absolute run path leads to.
+
+        Before it, how many of the package's directories come first.
+        """
+        if not handed.absolute:
+            return None
+        named = self._system_by_leaf.get(leaf_name(rest), ())
+        places = (each.removesuffix(f"/{rest}") for each in named if each.endswith(f"/{rest}"))
+        found = [(handed.absolute[each], each) for each in places if each in handed.absolute]
+        before, place = min(found, key=itemgetter(0), default=(0, ""))
+        return (before, f"{place}/{rest}") if found else None
+
+    @cached_property
+    def _system_by_leaf(self) -> Mapping[str, tuple[str, ...]]:
+        """By the last components of their names, the libraries that the system has."""
+        found: dict[str, list[str]] = {}
+        for name in self.target.libraries:
+            found.setdefault(leaf_name(name), []).append(name)
+        return {leaf: tuple(names) for leaf, names in found.items()}
 
     def _fall_back(
         self, library: MachOFile, name: str, searched: tuple[str, ...]

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.loader import Directory, End
+from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
 from binary_checks.loaders.pythons import python_of
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import ElfFile, Interpreter, Package, Rule, TargetSystem
@@ -26,11 +27,11 @@ class LoaderRules(Protocol):
     def CHECKS_VERSIONS(self) -> bool:  # noqa: N802
         """Whether symbol versions count."""
 
-    def hand_down(self, library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
-        """The places that a library's descendants inherit."""
+    def hand_down(self, library: ElfFile) -> tuple[Directory, ...]:
+        """The places that a library adds to those that its descendants inherit."""
 
-    def search(self, library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
-        """The places for the library's own needs."""
+    def search(self, library: ElfFile) -> tuple[Directory, ...] | None:
+        """The places for the library's own needs; None where they are those handed down."""
 
     def names_of(self, library: ElfFile, requested: str) -> frozenset[str]:
         """The needed names that the library satisfies once it is loaded."""
@@ -54,48 +55,48 @@ class ElfLoader:
         others: tuple[Package, ...],
         target: TargetSystem,
         rules: LoaderRules,
+        limit_factor: int = 1,
     ) -> None:
         self.layout = FileLayout(package, others, kind=ElfFile)
         self.target, self.rules = target, rules
         self.searches = Searches(self)
+        self._paths = SearchPaths(self.layout, limit_factor)
 
-    def begin(self, root: ElfFile) -> tuple[Directory, ...]:
+    def begin(self, root: ElfFile) -> SearchPath:
         """Nothing: every search path belongs to an object."""
         del root
-        return ()
+        return self._paths.empty
 
-    def hand_down(self, library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+    def hand_down(self, library: ElfFile, handed: SearchPath) -> SearchPath:
         """What reaches a library's needs."""
-        return self.rules.hand_down(library, handed)
+        return self._paths.extend(library, self.rules.hand_down, handed)
 
-    def search(self, library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+    def search(self, library: ElfFile, handed: SearchPath) -> SearchPath:
         """Its RUNPATH, or the RPATHs handed down to it."""
-        return self.rules.search(library, handed)
+        own = self.rules.search(library)
+        return handed if own is None else self._paths.make(own)
 
-    def find(self, library: ElfFile, name: str, places: tuple[Directory, ...]) -> End[ElfFile]:
+    def find(self, library: ElfFile, name: str, places: SearchPath) -> End[ElfFile]:
         """What a needed name means to a library that looks there."""
         if self.rules.answers_itself(name):
             return End(resolved=f"system:{name}", rule=Rule.SYSTEM)
         if "/" in name:
             return self._open(library, name)
-        searched: dict[str, None] = {}
-        for place in places:
-            if place.directory is None or place.directory in searched:
-                continue
-            searched[place.directory] = None
-            files = self.layout.find(place.directory, name)
+        for position, place in places.having(name):
+            directory = place.directory or ""
+            files = self.layout.find(directory, name)
             fitting = next((f for f in files if f.architecture == library.architecture), None)
-            if fitting or self.layout.is_unread(place.directory, name):
-                path = fitting.path if fitting else f"{place.directory}/{name}".lstrip("/")
+            if fitting or self.layout.is_unread(directory, name):
+                path = fitting.path if fitting else f"{directory}/{name}".lstrip("/")
                 return End(
                     resolved=self.layout.label(path),
                     rule=place.rule,
-                    searched=tuple(searched),
+                    searched=places.searched(position),
                     library=fitting,
                 )
             if files and not self.rules.SKIPS_FOREIGN_FILES:
-                return End(searched=tuple(searched))
-        return self._ask_system(library, name, tuple(searched))
+                return End(searched=places.searched(position))
+        return self._ask_system(library, name, places.directories)
 
     def called(self, name: str) -> str:
         """The needed name as it is."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic
 
-from binary_checks.loaders.loader import Directory, Loader, ObjectT
+from binary_checks.loaders.loader import Loader, ObjectT
+from binary_checks.loaders.path_lookup import SearchPath
 from binary_checks.model import PeFile
 
 
@@ -48,9 +49,7 @@ class Exports(Generic[ObjectT]):
             self._flat[key] = names - library.exports.among(names)
         return self._flat[key]
 
-    def lacking(
-        self, item: ObjectT, names: frozenset[str], handed: tuple[Directory, ...]
-    ) -> frozenset[str]:
+    def lacking(self, item: ObjectT, names: frozenset[str], handed: SearchPath) -> frozenset[str]:
         """Those of the names and numbers that an object does not answer for."""
         left = names - item.exports.among(names)
         if not isinstance(item, PeFile):
@@ -76,19 +75,28 @@ class Exports(Generic[ObjectT]):
             self._forwarders[key] = item.exports.forwarders
         return self._forwarders[key]
 
-    def _leads_on(
-        self, item: ObjectT, name: str, forwarder: str, handed: tuple[Directory, ...]
-    ) -> bool:
-        """Whether ``NTDLL.RtlAllocateHeap`` leads to a library, and a function, that is there."""
-        key = (item.path, item.architecture, name)
-        if key not in self._leads:
-            self._leads[key] = True  # to itself, at last
-            library, _, function = forwarder.rpartition(".")
+    def _leads_on(self, item: ObjectT, name: str, forwarder: str, handed: SearchPath) -> bool:
+        """Whether ``NTDLL.RtlAllocateHeap`` leads to a library, and a function, that is there.
+
+        A library may pass a function on to the next one, thousands of times.
+        """
+        passed: dict[tuple[str, str, str], None] = {}
+        leads = True  # to itself, at last
+        while (key := (item.path, item.architecture, name)) not in passed:
+            if key in self._leads:
+                leads = self._leads[key]
+                break
+            passed[key] = None
+            library, _, name = forwarder.rpartition(".")
             file_name = library if library.lower().endswith(".dll") else f"{library}.dll"
             found = self._loader.find(item, file_name, self._loader.search(item, handed))
             if found.library is None:
                 leads = found.resolved is not None or bool(found.unknown)
-            else:
-                leads = not self.lacking(found.library, frozenset({function}), handed)
-            self._leads[key] = leads
-        return self._leads[key]
+                break
+            item = found.library
+            if name not in self._forwarders_of(item):
+                leads = not self.lacking(item, frozenset({name}), handed)
+                break
+            forwarder = self._forwarders_of(item)[name]
+        self._leads.update(dict.fromkeys(passed, leads))
+        return leads

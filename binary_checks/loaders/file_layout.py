@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from binary_checks.model import Kind, Layout, ObjectFile, Package
@@ -12,6 +14,8 @@ ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
 _MOST_LINKS = 40  # that Linux follows for one path
 _LONGEST_PATH = 4095  # characters that it takes
+_MOST_NAMESAKES = 64  # files of one name, of which the one in a folder is looked for
+_ODD_PARTS = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)")  # "", "." and ".." as parts of a path
 
 
 def _as_it_is(name: str) -> str:
@@ -148,6 +152,36 @@ class FileLayout(Generic[ObjectT]):
         if path not in self._files and self._links:
             path = self._follow(path)
         return self._files.get(path, ())
+
+    def folders_with(self, name: str) -> Collection[str] | None:
+        """The folders that have a file of that name, or one that nothing is known about.
+
+        None where the name does not tell: a folder in it may be a link.
+        """
+        name = self._spell_path(name)
+        beginning, slash, leaf = name.rpartition("/")
+        folders = self._by_leaf.get(leaf, {})
+        if not slash:
+            return folders
+        if self._links or len(folders) > _MOST_NAMESAKES or _ODD_PARTS.search(name):
+            return None
+        below = (f"/{folder}" for folder in folders)
+        ending = f"/{beginning}"
+        return {each.removesuffix(ending)[1:]: None for each in below if each.endswith(ending)}
+
+    def real_folder(self, directory: str) -> str:
+        """Where a folder lies behind links."""
+        directory = self._spell_path(directory)
+        return self._follow(directory) if self._links and directory else directory
+
+    @cached_property
+    def _by_leaf(self) -> Mapping[str, dict[str, None]]:
+        """By the names of files the folders that they lie in."""
+        found: dict[str, dict[str, None]] = {}
+        for path in (*self._files, *self.unread):
+            folder, _, name = path.rpartition("/")
+            found.setdefault(name, {})[folder] = None
+        return found
 
     def is_unread(self, directory: str, name: str) -> bool:
         """Whether a file lies there that nothing is known about."""

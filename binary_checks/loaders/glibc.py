@@ -29,22 +29,25 @@ _BRINGS = {
 }
 
 
-def hand_down(library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+def hand_down(library: ElfFile) -> tuple[Directory, ...]:
     """What the library's search path means for what it loads: RPATH reaches all descendants.
 
     An object that has a RUNPATH contributes none, since ld.so then forgets its RPATH.
     """
     if library.runpath or library.rpath in {(), ("",)}:
-        return handed
-    return places(library.rpath, Rule.RPATH, library) + handed
+        return ()
+    return places(library.rpath, Rule.RPATH, library)
 
 
-def search(library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
-    """The places for what it needs itself; a RUNPATH, even an empty one, ends all RPATHs."""
+def search(library: ElfFile) -> tuple[Directory, ...] | None:
+    """The places for what it needs itself; a RUNPATH, even an empty one, ends all RPATHs.
+
+    None where they are those handed down.
+    """
     if library.runpath:
         empty = library.runpath == ("",)
         return () if empty else places(library.runpath, Rule.RUNPATH, library)
-    return handed
+    return None
 
 
 def names_of(library: ElfFile, requested: str) -> frozenset[str]:

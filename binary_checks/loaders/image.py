@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
-from binary_checks.loaders.loader import Directory, Loader, ObjectT
+from binary_checks.loaders.loader import Loader, ObjectT
+from binary_checks.loaders.path_lookup import SearchPath
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, Kind, Rule
 
@@ -67,7 +68,7 @@ class _Process(Generic[ObjectT]):
         self.objects: dict[str, ObjectT] = {}
         self.unread: list[str] = []
         self.answers: list[Answers] = []
-        self.queue: deque[tuple[ObjectT, tuple[Directory, ...]]] = deque()
+        self.queue: deque[tuple[ObjectT, SearchPath]] = deque()
 
     def run(self) -> Image[ObjectT]:
         if self.root.kind is Kind.SHARED:
@@ -98,14 +99,14 @@ class _Process(Generic[ObjectT]):
         if self.loaded.setdefault(name, label) is label:
             self.bits |= self.loader.searches.bit(name, label)
 
-    def add(self, library: ObjectT, requested: str, handed: tuple[Directory, ...]) -> None:
+    def add(self, library: ObjectT, requested: str, handed: SearchPath) -> None:
         """Map a library; it is searched for its own needs after those mapped before it."""
         self.objects[library.path] = library
         self.queue.append((library, self.loader.hand_down(library, handed)))
         for name in self.loader.answers_to(library, requested):
             self.call(name, self.loader.layout.label(library.path))
 
-    def satisfy(self, library: ObjectT, handed: tuple[Directory, ...]) -> Answers:
+    def satisfy(self, library: ObjectT, handed: SearchPath) -> Answers:
         """Find, and if need be load, what the needs of a library mean."""
         search = self.loader.searches.needs_of(library, handed, self.root.path)
         if search.loaded is not None and not search.loaded & ~self.bits:
@@ -115,9 +116,7 @@ class _Process(Generic[ObjectT]):
         edges = tuple(self.meet(*end, handed) for end in ends)
         return search.answers if all(map(operator.is_, edges, usual)) else Answers(edges)
 
-    def meet(
-        self, edge: Edge, name: str, library: ObjectT | None, handed: tuple[Directory, ...]
-    ) -> Edge:
+    def meet(self, edge: Edge, name: str, library: ObjectT | None, handed: SearchPath) -> Edge:
         """Take what a search found, or what has that name already."""
         loaded = self.loaded.get(name)
         if edge.delayed:
@@ -140,9 +139,7 @@ class _Process(Generic[ObjectT]):
             )
         return edge
 
-    def take(
-        self, edge: Edge, name: str, library: ObjectT | None, handed: tuple[Directory, ...]
-    ) -> None:
+    def take(self, edge: Edge, name: str, library: ObjectT | None, handed: SearchPath) -> None:
         if edge.resolved is None:
             return
         if name:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.model import ElfFile, ObjectFile, Rule, TargetSystem
 from binary_checks.model.search_path import expand
 
 if TYPE_CHECKING:
+    from binary_checks.loaders.path_lookup import SearchPath
     from binary_checks.loaders.searches import Searches
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Directory:
+class Directory(NamedTuple):
     """One directory that a loader looks into."""
 
     directory: str | None  # relative to the prefix; None where no package can have a file
@@ -53,16 +53,16 @@ class Loader(Protocol[ObjectT]):
     def target(self) -> TargetSystem:
         """The system that it is the loader of."""
 
-    def begin(self, root: ObjectT) -> tuple[Directory, ...]:
+    def begin(self, root: ObjectT) -> SearchPath:
         """The places that a process looks into for whatever the loading of the root needs."""
 
-    def hand_down(self, library: ObjectT, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+    def hand_down(self, library: ObjectT, handed: SearchPath) -> SearchPath:
         """The places for a library's needs and its descendants', those for itself being given."""
 
-    def search(self, library: ObjectT, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+    def search(self, library: ObjectT, handed: SearchPath) -> SearchPath:
         """The places in which a library's own needs are looked for."""
 
-    def find(self, library: ObjectT, name: str, places: tuple[Directory, ...]) -> End[ObjectT]:
+    def find(self, library: ObjectT, name: str, places: SearchPath) -> End[ObjectT]:
         """What a needed name means to a library with those places."""
 
     def called(self, name: str) -> str:

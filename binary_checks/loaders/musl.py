@@ -17,20 +17,20 @@ _ITSELF = re.compile(r"lib(?:c|pthread|rt|m|dl|util|xnet)\..*|ld-musl-.*\.so\.1"
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})")
 
 
-def hand_down(library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+def hand_down(library: ElfFile) -> tuple[Directory, ...]:
     """What the library's search path means for what it loads: RPATH and RUNPATH alike reach all."""
     rule = Rule.RUNPATH if library.runpath else Rule.RPATH
     elements = library.runpath or library.rpath
     if any("$" in _ORIGIN.sub("", element) for element in elements):
-        return handed  # musl knows no other token, and drops a path that has one
+        return ()  # musl knows no other token, and drops a path that has one
     # An empty element is nothing to musl, where to glibc it is the current directory.
-    return places(filter(None, elements), rule, library) + handed
+    return places(filter(None, elements), rule, library)
 
 
-def search(library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
-    """The places for what it needs itself, which ``hand_down`` made from its own."""
+def search(library: ElfFile) -> tuple[Directory, ...] | None:
+    """None: what it needs itself is looked for in the places that it hands down."""
     del library
-    return handed
+    return None
 
 
 def names_of(library: ElfFile, requested: str) -> frozenset[str]:

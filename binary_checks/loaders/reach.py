@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from binary_checks.knowledge.shipped_names import find_shippers
+from binary_checks.knowledge.shipped_names import RequiredNames, find_shippers
 from binary_checks.knowledge.vendor_families import tell_plugin
 from binary_checks.model import (
     Bystander,
@@ -116,9 +116,10 @@ def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[
     turn only: none of their five wheels is called cublas.
     """
     every = find_names_in_extras(package.claims.requirements)
-    names = sorted(name for name in every if not name.endswith("-dev"))  # for those who build it
+    builds = "-dev"  # what only those who build it require
+    names = RequiredNames(sorted(name for name in every if not name.endswith(builds)))
     found: dict[str, set[str]] = {}
-    for edge in linkage.edges if names else ():
+    for edge in linkage.edges if names.names else ():
         if edge.resolved is None and not edge.elsewhere and not edge.may_come_with:
             found.setdefault(edge.path, set()).update(find_shippers(edge.needed, names))
     return {path: sorted(shippers) for path, shippers in found.items() if shippers}

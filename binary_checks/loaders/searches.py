@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Generic
 
-from binary_checks.loaders.loader import Directory, End, Loader, ObjectT
+from binary_checks.loaders.loader import End, Loader, ObjectT
+from binary_checks.loaders.path_lookup import SearchPath
 from binary_checks.model import Dependency, Edge
 
 _OUTSIDE = ("system:", "python:")
@@ -68,9 +69,8 @@ class Searches(Generic[ObjectT]):
 
     def __init__(self, loader: Loader[ObjectT]) -> None:
         self._loader = loader
-        self._known: dict[tuple[int, tuple[Directory, ...]], Search[ObjectT]] = {}
+        self._known: dict[tuple[int, int], Search[ObjectT]] = {}
         self._bits: dict[tuple[str, str], int] = {}
-        self._shared: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def bit(self, name: str, label: str) -> int:
         """The bit that says of a process: what has that name in it is that. 0 where it has none."""
@@ -78,21 +78,17 @@ class Searches(Generic[ObjectT]):
             self._bits[name, label] = 1 << len(self._bits) if len(self._bits) < _BITS else 0
         return self._bits[name, label]
 
-    def needs_of(
-        self, library: ObjectT, handed: tuple[Directory, ...], root: str
-    ) -> Search[ObjectT]:
+    def needs_of(self, library: ObjectT, handed: SearchPath, root: str) -> Search[ObjectT]:
         """What a library needs, with the places that were handed down to it.
 
         The edges have the root for which they were found first.
         """
-        key = (id(library), handed)  # to hash an object would be to hash all its symbols
+        key = (id(library), id(handed))  # to hash an object would be to hash all its symbols
         if key not in self._known:
             self._known[key] = self._search(library, handed, root)
         return self._known[key]
 
-    def _search(
-        self, library: ObjectT, handed: tuple[Directory, ...], root: str
-    ) -> Search[ObjectT]:
+    def _search(self, library: ObjectT, handed: SearchPath, root: str) -> Search[ObjectT]:
         loader = self._loader
         places = loader.search(library, handed)
         edges: list[Edge] = []
@@ -123,7 +119,7 @@ class Searches(Generic[ObjectT]):
             resolved=end.resolved,
             rule=end.rule,
             root=root,
-            searched=self._shared.setdefault(end.searched, end.searched),
+            searched=end.searched,
             elsewhere=() if end.resolved else layout.elsewhere(need.name, library),
             weak=need.weak,
             delayed=need.delayed,

@@ -7,10 +7,10 @@ and System32. Neither PATH nor the current directory are searched.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from binary_checks.loaders.file_layout import Conventions, FileLayout
 from binary_checks.loaders.loader import Directory, End
+from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 
@@ -22,7 +22,13 @@ _ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3\.\d+-c\.dll|python3\d*t?\.dll
 class WindowsLoader:
     """Windows's loader over one layout."""
 
-    def __init__(self, package: Package, others: tuple[Package, ...], target: TargetSystem) -> None:
+    def __init__(
+        self,
+        package: Package,
+        others: tuple[Package, ...],
+        target: TargetSystem,
+        limit_factor: int = 1,
+    ) -> None:
         self.layout = FileLayout(
             package,
             others,
@@ -31,6 +37,7 @@ class WindowsLoader:
         )
         self.target = target
         self.searches = Searches(self)
+        self._paths = SearchPaths(self.layout, limit_factor)
         packages = (package, *others)
         self._deciding = tuple(path for each in packages for path in each.loading_code)
         self._opened = {
@@ -38,6 +45,7 @@ class WindowsLoader:
             for each in packages
             for path in each.preloaded
         }
+        self._opened_paths = frozenset(self._opened.values())
         stated = map(package.layout.place, target.dll_directories)
         added = (*stated, *(d for each in packages for d in each.dll_directories))
         self._others = (
@@ -47,27 +55,27 @@ class WindowsLoader:
                 for each in dict.fromkeys(added)
             ),
         )
-        self._begun: dict[tuple[str, Kind], tuple[Directory, ...]] = {}
+        self._begun: dict[tuple[str, Kind], SearchPath] = {}
 
-    def begin(self, root: PeFile) -> tuple[Directory, ...]:
+    def begin(self, root: PeFile) -> SearchPath:
         """The root's directory serves all that is loaded because of it; a program has no others."""
         key = root.directory, root.kind
         if key not in self._begun:
             own = Directory(directory=root.directory, rule=Rule.SIBLING)
             others = () if root.kind is Kind.EXECUTABLE else self._others
-            self._begun[key] = (own, *others)
+            self._begun[key] = self._paths.make((own, *others))
         return self._begun[key]
 
-    def hand_down(self, library: PeFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+    def hand_down(self, library: PeFile, handed: SearchPath) -> SearchPath:
         """The same for every need of one loading; what code opens by its path is one of its own."""
-        return self.begin(library) if library.path in self._opened.values() else handed
+        return self.begin(library) if library.path in self._opened_paths else handed
 
-    def search(self, library: PeFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
+    def search(self, library: PeFile, handed: SearchPath) -> SearchPath:
         """The directories of the process."""
         del library
         return handed
 
-    def find(self, library: PeFile, name: str, places: tuple[Directory, ...]) -> End[PeFile]:
+    def find(self, library: PeFile, name: str, places: SearchPath) -> End[PeFile]:
         """What an import descriptor means in a process with those directories."""
         return self._look_for(library, spell_dll_name(name), places)
 
@@ -95,33 +103,42 @@ class WindowsLoader:
         del name
         return ()
 
-    def _look_for(self, library: PeFile, name: str, handed: tuple[Directory, ...]) -> End[PeFile]:
+    def _look_for(self, library: PeFile, name: str, handed: SearchPath) -> End[PeFile]:
         if _API_SET.fullmatch(name):
             return self._ask_schema(name)
-        searched: dict[str, None] = {}
-        for place in handed:
+        pythons = self._find_python(name, handed)
+        for position, place in handed.having(name):
+            if pythons is not None and position > pythons:
+                break
             directory = place.directory or ""
-            searched.setdefault(directory)
             fitting = self._at(directory, name, library)
             if fitting or self.layout.is_unread(directory, name):
                 path = fitting.path if fitting else f"{directory}/{name}".lstrip("/")
                 return End(
                     resolved=self.layout.label(path),
                     rule=place.rule,
-                    searched=tuple(searched),
+                    searched=handed.searched(position),
                     library=fitting,
                 )
-            if place.rule is Rule.APPLICATION and self._is_pythons(name):
-                return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=tuple(searched))
-        return self._ask_system(library, name, tuple(searched))
+        if pythons is not None:
+            searched = handed.searched(pythons)
+            return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
+        return self._ask_system(library, name, handed)
+
+    def _find_python(self, name: str, handed: SearchPath) -> int | None:
+        """The place in the order where Python's own directory answers for a name; None if none."""
+        own = (each for each in handed.elements[:2] if each.rule is Rule.APPLICATION)
+        if next(own, None) is None or not self._is_pythons(name):
+            return None  # to a program of the package it is no application's directory
+        return handed.position_of(self.layout.prefix.python)
 
     def _is_pythons(self, name: str) -> bool:
         python = self.target.interpreter
         known = python.libraries if python else ()
         return name in known or (not known and re.fullmatch(_ANY_PYTHONS, name) is not None)
 
-    def _ask_system(self, library: PeFile, name: str, searched: Iterable[str]) -> End[PeFile]:
-        own = tuple(directory for directory in searched if directory != self.layout.prefix.python)
+    def _ask_system(self, library: PeFile, name: str, handed: SearchPath) -> End[PeFile]:
+        own = handed.without(self.layout.prefix.python)
         if name in self.target.libraries:
             return End(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=own)
         directory, _, file_name = self._opened.get(name, "").rpartition("/")

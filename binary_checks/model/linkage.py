@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from binary_checks.model.derived import Deriving
 from binary_checks.model.layout import Layout
 from binary_checks.model.objects import Format, ObjectFile
 
@@ -107,7 +108,7 @@ class Bystander:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Linkage:
+class Linkage(Deriving):
     """The simulated loader's whole answer for a package on one target system."""
 
     target: str  # "manylinux_2_28_x86_64, CPython 3.11": against what it was simulated

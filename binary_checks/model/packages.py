@@ -11,6 +11,7 @@ from typing import ClassVar, TypeAlias, TypeVar
 from packaging.tags import Tag
 
 from binary_checks.model.claims import Claims
+from binary_checks.model.derived import Deriving
 from binary_checks.model.layout import Layout
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 
@@ -46,7 +47,7 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Package:
+class Package(Deriving):
     """A built package, read once from start to end."""
 
     noun: ClassVar[str] = "a package"  # how sentences call its kind

@@ -6,8 +6,8 @@ A cause says what has to be mended, not what goes wrong because of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 from binary_checks.model import Edge, Format, Layout, Linkage, Package, UnresolvedSymbol
 from binary_checks.model.search_path import Directories, directories
@@ -57,11 +57,15 @@ def of_lost_file(path: str, known: Known, layout: Layout) -> str:
     return _find_lost((folder,), known, layout) or of_library(name)
 
 
-def _find_lost(folders: Iterable[str], known: Known, layout: Layout) -> str:
-    grafted = (each for each in folders if each.endswith(_GRAFTED))
-    return next(
-        (of_lost_folder(layout.shorten(each)) for each in grafted if each not in known()), ""
-    )
+def _find_lost(folders: tuple[str, ...], known: Known, layout: Layout) -> str:
+    lost = (each for each in _find_grafted(folders) if each not in known())
+    return next((of_lost_folder(layout.shorten(each)) for each in lost), "")
+
+
+@lru_cache(maxsize=1024)
+def _find_grafted(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that repair tools make; thousands of needs may be looked for in the same folders."""
+    return tuple(each for each in folders if each.endswith(_GRAFTED))
 
 
 def of_newer_build(minimum_os: str) -> str:

@@ -54,10 +54,10 @@ def spell_search(edge: Edge, found: Owners, layout: Layout) -> str:
     return "it has no search path"
 
 
-def spell_directories(directories: Iterable[str], layout: Layout) -> str:
-    """List directories of the prefix."""
-    shown = (layout.shorten(directory) or "." for directory in directories)
-    return name_first([f"{shorten(directory)}/" for directory in shown], _MOST)
+def spell_directories(directories: Sequence[str], layout: Layout) -> str:
+    """List directories of the prefix, the first of them by name."""
+    shown = (layout.shorten(directory) or "." for directory in directories[:_MOST])
+    return name_first([f"{shorten(each)}/" for each in shown], _MOST, len(directories))
 
 
 def spell_elements(library: ObjectFile, elements: Iterable[str]) -> str:
@@ -89,7 +89,8 @@ def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: st
     if edge.unknown:
         return NotInspected(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
     if edge.may_come_with:
-        bringers = tuple(dict.fromkeys(name for each in edges for name in each.may_come_with))
+        groups = {id(each.may_come_with): each.may_come_with for each in edges}.values()
+        bringers = tuple(dict.fromkeys(name for names in groups for name in names))
         few = len(bringers) <= _MOST_GUESSES
         whose = f", perhaps {' or '.join(bringers)}," if few else ""
         required = set(linkage.requirements).issuperset(bringers)

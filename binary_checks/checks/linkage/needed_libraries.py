@@ -287,7 +287,11 @@ def _is_stray(edge: Edge, linkage: Linkage, found: Owners) -> bool:
 
 
 def _is_module(path: str, package: Package) -> bool:
-    return any(is_extension(item) for item in package.objects if item.path == path)
+    return path in package.derive(_find_modules)
+
+
+def _find_modules(package: Package) -> frozenset[str]:
+    return frozenset(item.path for item in package.objects if is_extension(item))
 
 
 def _is_by_order(edge: Edge) -> bool:
@@ -308,8 +312,12 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     yield from find_unloaded(linkage, package)
     lucky = [e for e in linkage.edges if _is_by_order(e) or (not e.resolved and e.elsewhere)]
     known = directories(package) if lucky else Directories(())
+    missing: dict[tuple[str, ...], list[str]] = {}
     for cause, edges in _share_causes(lucky, linkage, package):
-        wrong = [directory for directory in edges[0].searched if directory not in known]
+        searched = edges[0].searched
+        if searched not in missing:
+            missing[searched] = [directory for directory in searched if directory not in known]
+        wrong = missing[searched]
         if wrong:
             what = "the library is" if len(edges) == 1 else "the libraries are"
             sentence = (

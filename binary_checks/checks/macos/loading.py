@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -185,14 +186,14 @@ def shared_install_name(library: MachOFile, package: Package) -> Iterator[Findin
     """
     if not library.name or library.kind is not Kind.SHARED:
         return
-    twins = [item for item in package.objects_of(MachOFile) if _are_called_alike(item, library)]
-    if len(twins) < 2 or not _is_needed(library, package):
+    twins = package.derive(_find_twins)[_identify(library)]
+    needed = package.derive(_find_needed_names)
+    if len(twins) < 2 or (library.name, library.architecture) not in needed:
         return
-    contents = {member.path: member.sha256 for member in package.members}
-    for other in twins:
+    contents = package.derive(_find_contents)
+    for other in takewhile(lambda twin: twin.path < library.path, twins):
         linked_once = bool(library.uuid) and other.uuid == library.uuid
-        same = linked_once or contents[other.path] == contents[library.path]
-        if other.path < library.path and not same:
+        if not linked_once and contents[other.path] != contents[library.path]:
             place = package.layout.shorten(other.path)
             yield (
                 f"has the install name {shorten(library.name)} of {place}, another library:"
@@ -201,15 +202,35 @@ def shared_install_name(library: MachOFile, package: Package) -> Iterator[Findin
             return
 
 
-def _are_called_alike(one: MachOFile, other: MachOFile) -> bool:
-    return (one.name, one.architecture, one.kind) == (other.name, other.architecture, other.kind)
+def _find_twins(package: Package) -> dict[tuple[str, str, Kind], list[MachOFile]]:
+    """The libraries of each install name and architecture, in the order of their paths.
+
+    Of several copies of one library, the first: all differ from the same others.
+    """
+    found: dict[tuple[str, str, Kind], list[MachOFile]] = {}
+    contents = package.derive(_find_contents)
+    seen: set[tuple[tuple[str, str, Kind], str]] = set()
+    for item in sorted(package.objects_of(MachOFile), key=lambda item: item.path):
+        key = _identify(item), item.uuid or contents.get(item.path, "")
+        if key not in seen:
+            seen.add(key)
+            found.setdefault(_identify(item), []).append(item)
+    return found
 
 
-def _is_needed(library: MachOFile, package: Package) -> bool:
-    return any(
-        need.name == library.name
+def _identify(library: MachOFile) -> tuple[str, str, Kind]:
+    """By what dyld takes two libraries for one."""
+    return library.name, library.architecture, library.kind
+
+
+def _find_contents(package: Package) -> dict[str, str]:
+    return {member.path: member.sha256 for member in package.members}
+
+
+def _find_needed_names(package: Package) -> frozenset[tuple[str, str]]:
+    return frozenset(
+        (need.name, item.architecture)
         for item in package.objects_of(MachOFile)
-        if item.architecture == library.architecture
         for need in item.needed
     )
 

@@ -54,7 +54,8 @@ def _is_named(path: str, architecture: str) -> bool:
 def _find_slices(library: MachOFile, package: Package) -> tuple[MachOFile, ...]:
     """Every slice of the library's file, by a search: objects are in the order of their paths."""
     start = bisect_left(package.objects, library.path, key=lambda item: item.path)
-    slices = takewhile(lambda item: item.path == library.path, package.objects[start:])
+    following = (package.objects[place] for place in range(start, len(package.objects)))
+    slices = takewhile(lambda item: item.path == library.path, following)
     return tuple(item for item in slices if isinstance(item, MachOFile))
 
 
@@ -63,13 +64,18 @@ def _is_wanted(library: MachOFile, missing: str, package: Package) -> bool:
     name = parse_extension_name(library.path)
     if library.kind is Kind.EXECUTABLE or is_extension(library) or (name and name.tagged):
         return True
-    users = {
-        plain_architecture(item.architecture)
-        for item in package.objects_of(MachOFile)
-        for need in item.needed
-        if need.name.rpartition("/")[2] == library.file_name
-    }
+    users = package.derive(_find_users).get(library.file_name)
     return not users or missing in users
+
+
+def _find_users(package: Package) -> dict[str, set[str]]:
+    """By the names of files that are needed, the architectures of the code that needs them."""
+    found: dict[str, set[str]] = {}
+    for item in package.objects_of(MachOFile):
+        for need in item.needed:
+            users = found.setdefault(need.name.rpartition("/")[2], set())
+            users.add(plain_architecture(item.architecture))
+    return found
 
 
 @check
@@ -100,7 +106,8 @@ def slices_differ(library: MachOFile, package: Package) -> Iterator[Finding]:
 
 
 def _compare_names(one: MachOFile, other: MachOFile, package: Package) -> Iterator[Finding]:
-    if one.name != other.name and _is_needed({one.name, other.name}, package):
+    needed = package.derive(_find_needed)
+    if one.name != other.name and not needed.isdisjoint((one.name, other.name)):
         files = [item.name.rpartition("/")[2] for item in (one, other)]
         names = [item.name or "nothing" for item in (one, other)]
         sentence = "its arm64 code has the install name {}, its x86_64 code {}".format(*names)
@@ -110,8 +117,8 @@ def _compare_names(one: MachOFile, other: MachOFile, package: Package) -> Iterat
         yield Note(sentence="its arm64 and x86_64 code have different search paths (LC_RPATH)")
 
 
-def _is_needed(names: set[str], package: Package) -> bool:
-    return any(need.name in names for item in package.objects_of(MachOFile) for need in item.needed)
+def _find_needed(package: Package) -> frozenset[str]:
+    return frozenset(need.name for item in package.objects_of(MachOFile) for need in item.needed)
 
 
 def _list_own_rpaths(item: MachOFile) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.python_symbols import Owners, find_python_symbols
@@ -209,26 +210,35 @@ def missing_init_function(
     if library.kind is not Kind.SHARED or name is None or not _is_for_import(name):
         return
     function = init_function(name.stem)
-    if library.exports.among((function,)) or library.path in code.named | code.opened:
-        return
-    by_path = tuple(init_function(module.rpartition(".")[2]) for module in code.modules)
-    if library.exports.among(by_path):
-        return
-    if any(_uses(other, library.file_name) for other in package.objects):
+    named = library.path in code.named or library.path in code.opened
+    if library.exports.among((function,)) or named:
         return
     others = sorted(
         item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))
     )
+    if others and not _list_functions(code.modules).isdisjoint(others):
+        return
+    if library.file_name in package.derive(_find_used):
+        return
     if others:
         yield f"exports {others[0]} instead of {function}"
     elif find_python_symbols(library).names:
         yield f"does not export {function}"
 
 
-def _uses(other: ObjectFile, file_name: str) -> bool:
-    opened = other.opened.names if other.opened else ()
-    needed = (need.name.rpartition("/")[2] for need in other.needed)
-    return file_name in {*needed, *opened}
+@lru_cache(maxsize=1)
+def _list_functions(modules: frozenset[str]) -> frozenset[str]:
+    """The init functions of modules that code imports by their paths."""
+    return frozenset(init_function(module.rpartition(".")[2]) for module in modules)
+
+
+def _find_used(package: Package) -> frozenset[str]:
+    """The names of files that objects of the package need, or open."""
+    found: set[str] = set()
+    for item in package.objects:
+        found.update(need.name.rpartition("/")[2] for need in item.needed)
+        found.update(item.opened.names if item.opened else ())
+    return frozenset(found)
 
 
 def _is_for_import(name: ExtensionName) -> bool:

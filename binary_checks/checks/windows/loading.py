@@ -97,8 +97,8 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
     wrong = [name for name in needed if name.lower() not in wanted]
     if not wrong or not wanted:
         return
-    bundled = {item.file_name.lower() for item in package.objects}
-    if are_for_any_python(package.claims.pythons) and _is_for_several(package):
+    bundled = package.derive(_find_bundled)
+    if are_for_any_python(package.claims.pythons) and package.derive(_is_for_several):
         return
     for name in wrong:
         if name.lower() not in bundled:
@@ -106,6 +106,11 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
                 f"needs {name}, but the Pythons it is for have {' and '.join(wanted)}: "
                 "the import fails, or loads a second interpreter"
             )
+
+
+def _find_bundled(package: Package) -> frozenset[str]:
+    """The names of its object files, in small letters."""
+    return frozenset(item.file_name.lower() for item in package.objects)
 
 
 def _is_for_several(package: Package) -> bool:
@@ -306,10 +311,19 @@ def _bundled_runtime(library: PeFile, package: Package) -> Iterator[PeFile]:
     names = {item.name.lower() for item in library.needed}
     names = {name for name in names if is_redistributable(original_name(name))}
     for name in sorted(names):
-        copies = (item for item in package.objects_of(PeFile) if item.file_name.lower() == name)
-        newest = max(copies, key=lambda item: toolset_of(item) or (0, 0), default=None)
+        newest = package.derive(_find_newest_copies).get(name)
         if newest is not None:
             yield newest
+
+
+def _find_newest_copies(package: Package) -> dict[str, PeFile]:
+    """By their names in small letters, the newest of the package's DLLs of that name."""
+    found: dict[str, PeFile] = {}
+    for item in package.objects_of(PeFile):
+        known = found.setdefault(item.file_name.lower(), item)
+        if (toolset_of(item) or (0, 0)) > (toolset_of(known) or (0, 0)):
+            found[item.file_name.lower()] = item
+    return found
 
 
 def _locks_zeroed_mutex(library: PeFile) -> bool:
@@ -320,6 +334,11 @@ def _locks_zeroed_mutex(library: PeFile) -> bool:
 
 def _spell(version: tuple[int, int]) -> str:
     return "{}.{}".format(*version)
+
+
+def _find_folders(package: Package) -> dict[str, str]:
+    """By their names in small letters, where its DLLs lie."""
+    return {item.file_name.lower(): item.directory for item in package.objects_of(PeFile)}
 
 
 @check
@@ -336,7 +355,7 @@ def restricted_library_search(library: PeFile, package: Package) -> Iterator[Fin
     flags = library.dependent_load_flags
     if not flags & _SEARCHES or flags & _OWN_DIRECTORY:
         return
-    bundled = {item.file_name.lower(): item.directory for item in package.objects_of(PeFile)}
+    bundled = package.derive(_find_folders)
     needed = (item.name for item in library.needed if not item.delayed)
     hidden = [name for name in needed if name.lower() in bundled]
     if flags & _USER_DIRECTORIES:
