@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Finding, Level, Package, Problem
+from binary_checks.knowledge.cuda_builds import (
+    opens_accelerator,
+    requires_framework,
+    speaks_of_accelerator,
+)
+from binary_checks.knowledge.module_files import ModuleFiles
+from binary_checks.model import Finding, Level, Note, NotInspected, Package, Problem
 from binary_checks.model.binary_configuration import (
     Aspect,
     BinaryConfiguration,
@@ -14,15 +20,22 @@ from binary_checks.model.binary_configuration import (
     ConfigurationClaim,
     find_disputes,
 )
+from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.requests import ConsumerRequest, CudaRequest, GpuRequest
 from binary_checks.wording.configuration_texts import ASPECT_WORDS, say_claim
 
+_Requests = tuple[CudaRequest, GpuRequest, ConsumerRequest]
 _SAID_ELSEWHERE = frozenset({"python", "system", "architecture", "libtorch_variant", "cxx_abi"})
 """Aspects in which other checks hold the bytes against the name."""
 
 
 @check
 def configuration_contradiction(
-    configuration: BinaryConfiguration, package: Package
+    configuration: BinaryConfiguration,
+    package: Package,
+    cuda: CudaRequest,
+    gpu: GpuRequest,
+    consumer: ConsumerRequest,
 ) -> Iterator[Finding]:
     """Two sources contradict each other about which build of its project a package is.
 
@@ -30,49 +43,125 @@ def configuration_contradiction(
     user gives with ``--binary-configuration``, and under CI the variables that say what is to be
     built (``DESIRED_CUDA``, ``DESIRED_PYTHON``, ``PACKAGE_TYPE``, ``MATRIX_*`` and others, see
     docs/configuration.md). Tags against bytes, and one CUDA version against another, other checks
-    compare.
+    compare. A package that holds nothing of an accelerator contradicts the one that is stated where
+    its label names one, ``--binary-configuration`` is about this package alone, or its profile
+    names the package's module in ``[probes.cuda]`` or ``[probes.gpu]``. For any other package that
+    is judged under the same variable this is a note.
 
     Why: a job that built another configuration than it was told uploads it under the name, or to
     the folder, of the one that users ask for.
     Fix: pass the variables on to the build, build from a clean folder, and derive the name from
     what was built.
-    Level: users install another build than they asked for. Where a label names an accelerator and
-    only no trace of one is found, it is a warning: it may be opened at run time.
+    Level: users install another build than they asked for. Where no object needs a library of the
+    accelerator, but one may open it at run time, or its requirements speak of it, it is a warning.
     """
     compared = False
     for name, aspect in configuration.aspects():
         compared = compared or len({each.source for each in aspect.claims}) > 1
-        yield from _find_contradictions(name, aspect, package)
+        yield from _find_contradictions(name, aspect)
+    for finding in _judge_absence(configuration, package, (cuda, gpu, consumer)):
+        compared = True
+        yield finding
     if not compared:
         raise NotApplicable("no two sources speak of the same aspect of its configuration")
 
 
-def _find_contradictions(name: str, aspect: Aspect, package: Package) -> Iterator[Problem]:
+def _list_accelerators(configuration: BinaryConfiguration) -> list[ConfigurationClaim]:
+    """List who states an accelerator outside of the bytes, where these do not speak of one."""
+    claims = configuration.accelerator.claims
+    if any(each.source is ClaimSource.BYTES and not each.by_absence for each in claims):
+        return []
+    named = any(each.source is ClaimSource.NAME and each.value == "cpu" for each in claims)
+    stated = (each for each in claims if each.source is not ClaimSource.BYTES)
+    return [] if named else [each for each in stated if each.value != "cpu"]
+
+
+def _expects(requests: _Requests, package: Package) -> bool:
+    """Whether the profile has builds of this package for an accelerator.
+
+    It does where it asks a module of the package about one, or builds for some archives alone.
+    """
+    cuda, gpu, consumer = requests
+    if isinstance(package, CppArchive):
+        return any(unit.variants != ("*",) for unit in consumer.units.values())
+    module, modules = cuda.module or gpu.module, ModuleFiles(package)
+    top = module.partition(".")[0]  # the module below it may be what the build lost
+    return bool(top) and (modules.has(module) or (modules.has(top) and not modules.shares(top)))
+
+
+def _judge_absence(
+    configuration: BinaryConfiguration, package: Package, requests: _Requests
+) -> Iterator[Finding]:
+    """Say once that the bytes hold nothing of what others state.
+
+    That a label is wrong cannot be said of a package without native code: it may be a part.
+    """
+    stated = _list_accelerators(configuration)
+    labels = [each for each in stated if each.source is ClaimSource.NAME]
+    if not package.claims.variant:  # a project's name speaks of others' libraries too
+        labels = [each for each in labels if isinstance(package, CppArchive)]
+    others = [each for each in stated if each.source is not ClaimSource.NAME]
+    outright = any(each.outright for each in others)
+    absent = next((each for each in configuration.accelerator.claims if each.by_absence), None)
+    found = [*labels, *others] if absent or others else []
+    if not found:
+        return
+    subject, said = ASPECT_WORDS["accelerator"], " and ".join(map(say_claim, found))
+    expected = _expects(requests, package)
+    strict = expected or outright or bool(labels and absent)
+    lack = absent.evidence if absent else "it has no native code"
+    if absent is None and (package.objects or package.unread or package.malformed):
+        if strict:
+            yield NotInspected(
+                sentence=f"{subject}: {said}, and no object could be read that tells"
+            )
+    elif strict:
+        yield Problem(
+            sentence=f"{subject}: {lack}: cpu, but {said}",
+            level=Level.WARNING if _may_hold(package, expected, outright) else Level.ERROR,
+            cause=_name_cause("accelerator", found[0]),
+        )
+    elif not labels:
+        why = "neither its label nor the profile says that it has builds for one"
+        yield Note(sentence=f"{subject}: {said}, but {lack}, and {why}")
+
+
+def _may_hold(package: Package, expected: bool, outright: bool) -> bool:
+    """Whether it may need an accelerator although no object needs a library of one.
+
+    What is required proves nothing of a package that is known to have builds for an accelerator.
+    """
+    if opens_accelerator(package):
+        return True
+    if expected:
+        return False
+    return speaks_of_accelerator(package) or (not outright and requires_framework(package))
+
+
+def _find_contradictions(name: str, aspect: Aspect) -> Iterator[Problem]:
     """Hold each claim against all that are more trustworthy: it is one problem, however many."""
     against: dict[ConfigurationClaim, list[ConfigurationClaim]] = {}
     for one, other in find_disputes(name, aspect.claims):
-        if not _is_judged_elsewhere(name, one, other, package):
+        if not _is_judged_elsewhere(name, one, other):
             against.setdefault(other, []).append(one)
     for claim, others in against.items():
+        if all(each.by_absence for each in others):
+            continue  # `_judge_absence` weighs it
         said = " and ".join(map(say_claim, others))
-        absent = claim.by_absence or all(each.by_absence for each in others)
         yield Problem(
             sentence=f"{ASPECT_WORDS[name]}: {said}, but {say_claim(claim)}",
-            level=Level.WARNING if absent else Level.ERROR,
             cause=_name_cause(name, claim),
         )
 
 
-def _is_judged_elsewhere(
-    name: str, one: ConfigurationClaim, other: ConfigurationClaim, package: Package
-) -> bool:
+def _is_judged_elsewhere(name: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
     if {one.source, other.source} != {ClaimSource.BYTES, ClaimSource.NAME}:
         return False
     if name != "accelerator":
         return name in _SAID_ELSEWHERE
     named, found = (other, one) if one.source is ClaimSource.BYTES else (one, other)
-    if found.by_absence:  # a project's name speaks of others' libraries too: nvidia-nvml-dev-cu12
-        return not package.claims.variant
+    if found.by_absence:
+        return True
     both_cuda = named.value.startswith("cuda") and found.value.startswith("cuda")
     is_device_code = " holds device code " in f" {found.evidence}"
     return both_cuda or (

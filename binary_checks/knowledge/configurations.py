@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from binary_checks.knowledge.accelerators import claim_accelerators
 from binary_checks.knowledge.configuration_names import claim_by_file_name, claim_by_name
@@ -192,7 +194,9 @@ def _count_old(item: ElfFile) -> int:
 
 
 def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[StatedClaim]:
-    """What is stated of this package: what the user says, and variables that are about it.
+    """Choose what is stated of this package: what the user gives, and variables that are about it.
+
+    What is given is outright where it names the package, or there is no other in the run.
 
     A job may judge a whole matrix under the variables of one of its cells. A variable that fits
     the name of some package of the run is about the packages that it fits; one that fits none and
@@ -200,6 +204,11 @@ def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[State
     """
     others = {name: tuple(claim_by_file_name(name)) for name in stated.file_names}
     for each in stated.claims:
+        if each.files and not fnmatchcase(file_name, each.files):
+            continue
+        if each.claim.source is ClaimSource.GIVEN and (each.files or len(others) < 2):
+            yield replace(each, claim=replace(each.claim, outright=True))
+            continue
         if each.claim.source is not ClaimSource.VARIABLE or len(others) < 2:
             yield each
             continue

@@ -57,14 +57,26 @@ def demand_trace_of_gpu(package: Package) -> None:
     claims = list(claim_accelerators(package))
     if not claims or not all(claim.by_absence for claim in claims):
         return
-    opened = [name for item in package.objects if item.opened for name in item.opened.names]
-    requirements = package.claims.requirements
     if not (
-        any(is_cuda_library(name) or is_driver_library(name) for name in opened)
-        or any(map(_ACCELERATED.search, (package.name, *requirements)))
-        or any(map(_FRAMEWORKS.match, requirements))
+        opens_accelerator(package) or speaks_of_accelerator(package) or requires_framework(package)
     ):
         raise NotApplicable(f"it is a build for the CPU: {claims[0].evidence}")
+
+
+def opens_accelerator(package: Package) -> bool:
+    """Whether an object may open a library of CUDA, or of the driver, at run time."""
+    opened = (name for item in package.objects if item.opened for name in item.opened.names)
+    return any(is_cuda_library(name) or is_driver_library(name) for name in opened)
+
+
+def speaks_of_accelerator(package: Package) -> bool:
+    """Whether its name or a requirement has a word for an accelerator in it."""
+    return any(map(_ACCELERATED.search, (package.name, *package.claims.requirements)))
+
+
+def requires_framework(package: Package) -> bool:
+    """Whether it requires a package that may work on a GPU for it."""
+    return any(map(_FRAMEWORKS.match, package.claims.requirements))
 
 
 def list_promised(package: Package) -> tuple[str, ...]:

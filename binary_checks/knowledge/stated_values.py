@@ -81,23 +81,34 @@ def _choose(known: Mapping[str, str]) -> Callable[[str], str]:
 
 
 def read_given(texts: Iterable[str]) -> Iterator[StatedClaim]:
-    """What a user gives: ``python=3.11,cuda=12.6``. Raises ProfileError, one line.
+    """Read what a user gives: ``python=3.11,cuda=12.6``. Raises ProfileError, one line.
 
-    ``cuda`` and ``rocm`` stand for the accelerator of that version.
+    ``cuda`` and ``rocm`` stand for the accelerator of that version. Behind a glob on file names,
+    ``torch-*:cuda=12.6``, it is about these packages alone.
     """
-    for pair in (each for text in texts for each in text.split(",")):
-        key, equals, value = (part.strip() for part in pair.partition("="))
-        aspect = key.replace("-", "_")
-        spelled = f"{key}{value}" if key in ("cuda", "rocm") else value
-        aspect = "accelerator" if key in ("cuda", "rocm") else aspect
-        if not equals or aspect not in READERS:
-            known = ", ".join((*READERS, "cuda", "rocm"))
-            raise ProfileError(f"{pair}: not auto, variables, off or KEY=VALUE, KEY of {known}")
-        found = READERS[aspect](spelled)
-        if not found:
-            raise ProfileError(f"{pair}: not understood; write it like {EXAMPLES[aspect]}")
-        claim = ConfigurationClaim(value=found, source=ClaimSource.GIVEN, evidence=f"given {pair}")
-        yield StatedClaim(aspect=aspect, claim=claim)
+    for text in texts:
+        files, _, pairs = text.rpartition(":")
+        for pair in pairs.split(","):
+            aspect, value = _read_pair(pair)
+            claim = ConfigurationClaim(
+                value=value, source=ClaimSource.GIVEN, evidence=f"given {pair}"
+            )
+            yield StatedClaim(aspect=aspect, claim=claim, files=files.strip())
+
+
+def _read_pair(pair: str) -> tuple[str, str]:
+    """Read one aspect and its value."""
+    key, equals, value = (part.strip() for part in pair.partition("="))
+    aspect = key.replace("-", "_")
+    spelled = f"{key}{value}" if key in ("cuda", "rocm") else value
+    aspect = "accelerator" if key in ("cuda", "rocm") else aspect
+    if not equals or aspect not in READERS:
+        known = ", ".join((*READERS, "cuda", "rocm"))
+        raise ProfileError(f"{pair}: not auto, variables, off or KEY=VALUE, KEY of {known}")
+    found = READERS[aspect](spelled)
+    if not found:
+        raise ProfileError(f"{pair}: not understood; write it like {EXAMPLES[aspect]}")
+    return aspect, found
 
 
 READERS: Mapping[str, Callable[[str], str]] = {

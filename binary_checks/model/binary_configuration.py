@@ -24,6 +24,7 @@ class ConfigurationClaim:
     source: ClaimSource
     evidence: str  # "DESIRED_CUDA=cu126", "torch/lib/x.so needs libcudart.so.12"
     by_absence: bool = False  # nothing was found that says otherwise: the weakest of all
+    outright: bool = False  # whether the user gives it for this very package
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +69,7 @@ class StatedClaim:
 
     aspect: str  # the name of a field of `BinaryConfiguration`
     claim: ConfigurationClaim
+    files: str = ""  # a glob on the names of the files that it is about; "" for all of a run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

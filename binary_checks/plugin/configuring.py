@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 import pytest
 
@@ -53,6 +54,10 @@ def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> Read
         given = tuple(read_given(pairs))
     except ProfileError as error:
         raise misused(f"--binary-configuration {error}") from None
+    for files in dict.fromkeys(each.files for each in given if each.files):
+        if file_names and not any(fnmatchcase(name, files) for name in file_names):
+            lack = "no package of the run has such a file name"
+            raise misused(f"--binary-configuration {files}: {lack}")
     mode = modes[-1] if modes else _AUTO
     reads = bool(file_names) and (mode == _ALWAYS or (mode == _AUTO and _is_ci()))
     found = read_variables(os.environ) if reads else VariableReading((), ())

@@ -66,7 +66,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="what the packages are said to be, as python=3.11,cuda=12.6; or whether variables "
+        help="what the packages are said to be, as python=3.11,cuda=12.6, or some of them, as "
+        "torch-*:cuda=12.6; or whether variables "
         "like DESIRED_CUDA say so too: under CI (auto), always (variables), never (off) "
         "(repeatable)",
     )

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from binary_checks.checks.configuration import configuration_contradiction
@@ -12,15 +16,29 @@ from binary_checks.model import (
     DeviceCode,
     DeviceKind,
     Finding,
+    Format,
     Level,
+    MalformedObject,
+    Note,
+    NotInspected,
     ObjectFile,
     Problem,
 )
 from binary_checks.model.binary_configuration import StatedConfiguration
-from fixtures.values import elf_file, wheel
+from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.objects import OpenedNames
+from binary_checks.model.requests import (
+    Code,
+    ConsumerRequest,
+    CudaRequest,
+    GpuRequest,
+    TranslationUnit,
+)
+from fixtures.values import elf_file, member, wheel
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64.whl"
 CUBIN = DeviceCode(kind=DeviceKind.SASS, architecture="sm_90", count=1, bytes=8, compressed=0)
+NVIDIA = ("nvidia-cublas-cu12",)
 CUDA = elf_file("demo/_x.so", device_code=(CUBIN,))
 PLAIN = elf_file("demo/_x.so")
 
@@ -30,13 +48,25 @@ def judge(
     *objects: ObjectFile,
     given: tuple[str, ...] = (),
     beside: tuple[str, ...] = (),
+    module: str = "",
+    requires: tuple[str, ...] = (),
     **variables: str,
 ) -> list[Finding]:
-    """``beside`` are the names of the run's other packages."""
-    subject = wheel(name, objects=objects)
+    """``beside`` are the names of the run's other packages, ``module`` is in the profile."""
+    head = (("Metadata-Version", "2.1"), ("Name", name.partition("-")[0]), ("Version", "1.0"))
+    metadata = (*head, *(("Requires-Dist", each) for each in requires))
+    subject = wheel(name, objects=objects, members=(member(),), metadata=metadata)
     claims = (*read_given(given), *read_variables(variables).claims)
     stated = StatedConfiguration(claims=claims, file_names=tuple(sorted((name, *beside))))
-    return list(configuration_contradiction(configure(subject, stated), subject))
+    return list(
+        configuration_contradiction(
+            configure(subject, stated),
+            subject,
+            CudaRequest(module=Code(module)),
+            GpuRequest(),
+            ConsumerRequest(),
+        )
+    )
 
 
 def sentences(findings: list[Finding]) -> list[str]:
@@ -61,11 +91,87 @@ def test_device_code_in_what_is_to_be_a_cpu_build() -> None:
     assert judge(f"demo-1.0-{TAGS}", PLAIN, DESIRED_CUDA="cpu") == []
 
 
-def test_a_cuda_label_without_a_trace_of_it_is_a_warning() -> None:
-    (found,) = judge(f"demo-1.0+cu126-{TAGS}", PLAIN)
+LOST = "the accelerator: no object holds device code or needs a library of an accelerator: cpu, but"
+OPENS = elf_file("demo/_x.so", opened=OpenedNames(names=("libcuda.so.1",)))
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        (f"demo-1.0-{TAGS}", {"module": "demo", "DESIRED_CUDA": "cu126"}),
+        (f"demo-1.0-{TAGS}", {"module": "demo.cuda", "DESIRED_CUDA": "cu126"}),
+        # Its requirements were not lost.
+        (f"demo-1.0-{TAGS}", {"module": "demo", "DESIRED_CUDA": "cu126", "requires": NVIDIA}),
+        (f"demo-1.0-{TAGS}", {"given": ("accelerator=cu126",)}),
+        (f"demo-1.0-{TAGS}", {"given": ("demo-*:cuda=12.6",), "beside": ("other-1.0.zip",)}),
+        (f"demo-1.0-{TAGS}", {"given": ("rocm=6.2",), "requires": ("torch",)}),
+        (f"demo-1.0+cu126-{TAGS}", {}),
+        (f"demo-1.0+cu126-{TAGS}", {"DESIRED_CUDA": "cu126", "GPU_ARCH_TYPE": "cuda"}),
+    ],
+)
+def test_a_build_that_lost_its_accelerator_is_an_error(name: str, how: Any) -> None:
+    (found,) = judge(name, PLAIN, **how)
+    assert isinstance(found, Problem)
+    assert found.level is Level.ERROR
+    assert found.sentence.startswith(LOST)
+
+
+@pytest.mark.parametrize(
+    ("name", "native", "how"),
+    [
+        (f"demo-1.0-{TAGS}", OPENS, {"module": "demo", "DESIRED_CUDA": "cu126"}),
+        (f"demo-1.0-{TAGS}", PLAIN, {"given": ("cuda=12.6",), "requires": NVIDIA}),
+        (f"demo-1.0+cu126-{TAGS}", PLAIN, {"requires": ("torch>=2",)}),
+    ],
+)
+def test_what_may_open_or_have_others_open_an_accelerator_is_a_warning(
+    name: str, native: ObjectFile, how: Any
+) -> None:
+    (found,) = judge(name, native, **how)
     assert isinstance(found, Problem)
     assert found.level is Level.WARNING
-    assert "no object holds device code" in found.sentence
+
+
+@pytest.mark.parametrize("native", [(), (PLAIN,)], ids=["pure", "for the CPU"])
+def test_a_package_without_such_builds_gets_one_note_of_a_jobs_variables(
+    native: tuple[ObjectFile, ...],
+) -> None:
+    said = {"DESIRED_CUDA": "cu126", "MATRIX_DESIRED_CUDA": "cu126"}
+    (found,) = judge(f"other-1.0-{TAGS}", *native, module="torch", **said)
+    assert isinstance(found, Note)
+    assert found.sentence.startswith(
+        "the accelerator: DESIRED_CUDA=cu126 says cuda 12.6 and MATRIX_DESIRED_CUDA=cu126 says"
+    )
+    beside = ("torch-2.0-cp311-cp311-linux_x86_64.whl",)
+    (found,) = judge(f"other-1.0-{TAGS}", *native, given=("cuda=12.6",), beside=beside)
+    assert isinstance(found, Note)
+
+
+def test_a_package_whose_native_code_is_lost_as_a_whole_contradicts_too() -> None:
+    (found,) = judge("demo-1.0-py3-none-any.whl", module="demo", DESIRED_CUDA="cu126")
+    assert sentences([found]) == [
+        "the accelerator: it has no native code: cpu, but DESIRED_CUDA=cu126 says cuda 12.6"
+    ]
+    assert judge("demo-1.0+cu126-py3-none-any.whl", DESIRED_CUDA="cu126") == []
+
+
+def test_objects_that_cannot_be_read_contradict_nothing_and_are_no_pass() -> None:
+    broken = MalformedObject(path="demo/_x.so", format=Format.ELF, reason="cut off", offset=0)
+    subject = replace(wheel(f"demo-1.0-{TAGS}"), malformed=(broken,))
+    stated = StatedConfiguration(claims=tuple(read_given(("cuda=12.6",))))
+    requests = CudaRequest(), GpuRequest(), ConsumerRequest()
+    found = list(configuration_contradiction(configure(subject, stated), subject, *requests))
+    assert [type(each) for each in found] == [NotInspected]
+
+
+def test_an_archive_of_a_profile_with_variants_that_lost_its_accelerator_is_an_error() -> None:
+    archive = CppArchive(path=Path("x.zip"), version="2.0", objects=(elf_file("lib/libx.so"),))
+    stated = StatedConfiguration(claims=read_variables({"DESIRED_CUDA": "cu126"}).claims)
+    for variants, kind in ((("cu*",), Problem), (("*",), Note)):
+        unit = TranslationUnit(source=Code("int main() {}"), variants=variants)
+        requests = CudaRequest(), GpuRequest(), ConsumerRequest(units={"x": unit})
+        (found,) = configuration_contradiction(configure(archive, stated), archive, *requests)
+        assert isinstance(found, kind)
 
 
 def test_a_project_s_name_alone_promises_no_trace() -> None:
@@ -116,7 +222,7 @@ def test_a_variable_that_fits_one_package_of_a_matrix_is_not_about_the_others() 
     mine, other = f"demo-1.0-{TAGS}", "demo-1.0-cp312-cp312-manylinux_2_17_x86_64.whl"
     assert judge(mine, PLAIN, beside=(other,), DESIRED_PYTHON="3.11") == []
     with pytest.raises(NotApplicable):
-        judge("demo-1.0-py3-none-any.whl", beside=(mine,), DESIRED_CUDA="cu126")
+        judge("demo-1.0-py3-none-any.whl", beside=(mine,), DESIRED_PYTHON="3.11")
     assert judge(other, PLAIN, beside=(mine,), DESIRED_PYTHON="3.11") == []
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it, and loads it anew
 from binary_checks.plugin.configuring import ReadConfiguration, read_configuration
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE
 from tests.plugin.conftest import Run, healthy
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -61,3 +63,38 @@ def test_variables_may_be_asked_for_and_left_alone(monkeypatch: pytest.MonkeyPat
 def test_what_is_given_counts_without_them() -> None:
     (claim,) = read("python=3.12").stated.claims
     assert (claim.aspect, claim.claim.value) == ("python", "3.12")
+
+
+def test_a_built_wheel_that_lost_cuda_fails_and_a_pure_one_beside_it_gets_a_note(
+    monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester, run: Run
+) -> None:
+    healthy(pytester.path)
+    pure = build_wheel(pytester.path, name="helper", tags=PURE, members={"helper.py": ""})
+    (pytester.path / "own.toml").write_text('[probes.cuda]\nmodule = "demo"\n')
+    asked = [f"{name}::configuration-contradiction" for name in (NAME, pure.name)]
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("DESIRED_PYTHON", "3.11")
+    monkeypatch.setenv("DESIRED_CUDA", "cu126")
+    result = run("--binary-profile", "own.toml", *asked)
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"configuration-contradiction: {NAME}: the accelerator: no object holds device code or "
+            "needs a library of an accelerator: cpu, but DESIRED_CUDA=cu126 says cuda 12.6",
+            f"note: {pure.name}: the accelerator: DESIRED_CUDA=cu126 says cuda 12.6, but it has no "
+            "native code, and neither its label nor the profile *",
+        ]
+    )
+    result = run(*asked)  # no profile says that demo has builds for CUDA
+    result.assert_outcomes(passed=2)
+    result = run("--binary-configuration", "demo-*:cuda=12.6", *asked)
+    result.assert_outcomes(failed=1, passed=1)
+
+
+def test_a_glob_that_names_no_package_is_refused(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    result = run("--binary-configuration", "torch-*:cuda=12.6", NAME)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.str().startswith(
+        "ERROR: --binary-configuration torch-*: no package of the run has such a file name"
+    )
