@@ -112,7 +112,7 @@ def run_installer(
 
 
 def write_demo(folder: Path, tags: tuple[str, ...] = PURE) -> Path:
-    members = {"demo/__init__.py": "", "demo/data": os.urandom(300_000)}
+    members: dict[str, str | bytes] = {"demo/__init__.py": "", "demo/data": os.urandom(300_000)}
     return build_wheel(folder, tags=tags, members=members, requires=["needed>=1"])
 
 
