@@ -20,6 +20,12 @@ nox.options.download_python = "never"
 ROOT = Path(__file__).parent
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+PINNED = {
+    "build": (),
+    "check": ("pyproject.toml",),
+    "action": ("pyproject.toml", "--extra", "fast", "--extra", "report"),
+}
+"""Files of requirements, and what they have besides their own."""
 NOTHING_SELECTED = 5  # pytest's exit status
 _BOTH_CORES = ("-n", "2", "--dist", "worksteal")  # or one idles while the other ends slow tests
 SHIPPED_WHEEL = "fixtures/samples/wheels/demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
@@ -64,6 +70,19 @@ def docs(session: nox.Session) -> None:
     """Generate lists in docs/; with ``-- --check`` only say whether one is stale."""
     session.install("-e", ".")
     session.run("python", "-m", "fixtures.documentation", *session.posargs)
+
+
+@nox.session
+def pins(session: nox.Session) -> None:
+    """Pin anew, by version and hash, what a release and action.yml install."""
+    session.install("uv")
+    for name, also in PINNED.items():
+        text = f".ci/requirements/{name}"
+        session.run(
+            *("uv", "pip", "compile", f"{text}.in", *also, "--output-file", f"{text}.txt"),
+            *("--quiet", "--upgrade", "--universal", "--python-version", PYTHONS[0]),
+            *("--generate-hashes", "--no-annotate", "--custom-compile-command", "nox -s pins"),
+        )
 
 
 @nox.session

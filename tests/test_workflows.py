@@ -11,13 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from fixtures.samples import FOLDER
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTION = ROOT / "action.yml"
+PINS = ROOT / ".ci" / "requirements"
 HOOKS = ROOT / ".pre-commit-hooks.yaml"
 HEALTHY = FOLDER / "wheels" / "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
 BROKEN = FOLDER / "wheels" / "demo_broken-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -68,10 +76,72 @@ def test_a_release_may_do_no_more_than_each_job_says() -> None:
     assert release["permissions"] == {}
     assert {name: job["permissions"] for name, job in release["jobs"].items()} == {
         "build": {"contents": "read"},
+        "check": {"contents": "read"},
         "attest": {"attestations": "write", "id-token": "write"},
         "publish": {"id-token": "write"},
     }
+    assert release["jobs"]["attest"]["needs"] == ["build", "check"]
     assert release["jobs"]["publish"]["needs"] == ["attest"]
+
+
+def test_a_release_is_built_with_pinned_tools_and_nothing_else_runs_there() -> None:
+    jobs = read(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
+    installing, building = (step["run"] for step in jobs["build"]["steps"] if "run" in step)
+    assert installing == (
+        "python -m pip install --require-hashes --only-binary :all: "
+        "--requirement .ci/requirements/build.txt"
+    )
+    assert building == "python -m build --no-isolation"
+    assert "upload-artifact" in jobs["build"]["steps"][-1]["uses"]
+    for name in ("check", "attest", "publish"):  # what they take is what that job left
+        uses = [step.get("uses", "") for step in jobs[name]["steps"]]
+        assert any("download-artifact" in each for each in uses)
+        assert not any("upload-artifact" in each for each in uses)
+
+
+@pytest.mark.parametrize("name", ["release.yml", "action.yml"])
+def test_what_is_installed_from_an_index_is_pinned_by_its_hash(name: str) -> None:
+    """What is not, is in the checkout or was built from it, and brings nothing along."""
+    path = ACTION if name == "action.yml" else ROOT / ".github" / "workflows" / name
+    lines = [line for line in path.read_text("utf-8").splitlines() if "pip install" in line]
+    assert len(lines) >= 2
+    for line in lines:
+        assert ("--require-hashes" in line) != ("--no-deps" in line), line
+    text = path.read_text("utf-8")
+    for found in re.findall(r"\.ci/requirements/\w+\.txt", text):
+        assert (ROOT / found).is_file()
+
+
+@pytest.mark.parametrize("name", ["build", "check", "action"])
+def test_requirements_are_pinned_and_are_what_this_checkout_requires(name: str) -> None:
+    """Else: `nox -s pins`."""
+    text = (PINS / f"{name}.txt").read_text("utf-8")
+    assert "://" not in text
+    blocks = re.findall(r"^(\S.*)\n((?:    --hash=.*\n)*)", text.replace(" \\\n", "\n"), re.M)
+    pinned = {}
+    for line, hashes in blocks:
+        if not line.startswith("#"):
+            requirement = Requirement(line)
+            assert re.fullmatch(r"(    --hash=sha256:[0-9a-f]{64}\n)+", hashes), line
+            (version,) = requirement.specifier
+            assert version.operator == "=="
+            pinned[requirement.name] = version.version
+    for wanted in list_wanted(name):
+        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
+
+
+def list_wanted(name: str) -> list[Requirement]:
+    """What the file is compiled from."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    lines = (PINS / f"{name}.in").read_text("utf-8").splitlines()
+    found = [line for line in lines if not line.startswith("#")]
+    if name != "build":
+        found += table["project"]["dependencies"]
+    if name == "action":
+        found += table["build-system"]["requires"]
+        for extra in ("fast", "report"):
+            found += table["project"]["optional-dependencies"][extra]
+    return [Requirement(line) for line in found]
 
 
 def test_they_are_what_cells_toml_says() -> None:
