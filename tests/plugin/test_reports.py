@@ -206,7 +206,7 @@ def test_a_report_that_is_none_is_refused_before_anything_runs(
     refused.stderr.fnmatch_lines([f"ERROR: --binary-report {argument}: *"])
 
 
-LOST = ("--binary-report", "sarif:/proc/gone/all.sarif")
+LOST = ("--binary-report", "sarif:/proc/all.sarif")
 """A report in a folder that nobody can make."""
 on_linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="only Linux has that folder")
 
