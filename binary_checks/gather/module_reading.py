@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 
 from binary_checks.errors import BrokenDataError
@@ -21,13 +21,22 @@ from binary_checks.model.python_modules import (
     PythonModules,
     UnparsedSource,
 )
-from binary_checks.python_code.grammar import FaultyError, find_newer, read_names, tabulate
+from binary_checks.python_code.grammar import find_newer, read_names, tabulate
 from binary_checks.python_code.imported_modules import list_always_imported, resolve
-from binary_checks.python_code.parsing import LeftAloneError, parse
+from binary_checks.python_code.parsing import (
+    LONGEST,
+    FaultyError,
+    LeftAloneError,
+    ParsingBudget,
+    parse,
+)
 
-_MOST_BYTES = 256 << 20  # of all sources of a package; torch 2.15 has 53 MB
+_LEAST_COST, _COST = 32_000_000, 160
+"""What parsing may cost: this much, and that for each byte of the package. Of 645 wheels chdb takes
+most, 81 for each byte: its whole wheel is code."""
 _MOST_FOLLOWED = 4 << 20  # bytes of the sources whose imports are followed
 _MOST_STARS = 300  # modules that are read once more, since others take all names of them
+_STAR, _NAME = 64, 4  # what it costs to find a module, and to take a name of it
 _LONGEST_LIST = 1 << 20  # bytes of top_level.txt
 _REFERENCE = re.compile(r"\s*([\w.]{1,250})")
 
@@ -53,6 +62,7 @@ class _ModuleReader:
         self._unparsed: list[UnparsedSource] = []
         self._names: list[ModuleNames] = []
         self._starred: dict[str, ModuleNames | None] = {}
+        self._budget = ParsingBudget(_LEAST_COST + _COST * package.size)
 
     def read(self) -> PythonModules:
         """Read them all."""
@@ -72,28 +82,41 @@ class _ModuleReader:
         )
 
     def _read_all(self) -> Iterator[tuple[str, bytes]]:
-        left, entries = _MOST_BYTES, list[TreeEntry]()
+        entries = list[TreeEntry]()
         paths: dict[int, str] = {}
         for name, path in self._files.sources.items():
             if is_for_tests(name.split(".")):
                 continue  # users import none, and scipy has as many as all others
             entry = self._find(self._members[path])
             if entry is None:
-                self._unparsed.append(UnparsedSource(path=path, reason="it cannot be read"))
-                continue
-            left -= entry.size
-            if left < 0:
-                reason = f"all sources have more than {_MOST_BYTES} bytes; the rest is not parsed"
-                self._unparsed.append(UnparsedSource(path=path, reason=reason))
+                self._leave(path, "it cannot be read")
                 continue
             entries.append(entry)
             paths[id(entry)] = path
-        for entry, pieces in self._tree.contents(entries):
+        for entry, pieces in self._tree.contents(self._admit(entries, paths)):
             try:
                 yield paths[id(entry)], b"".join(pieces)
             except BrokenDataError as error:
-                path = paths[id(entry)]
-                self._unparsed.append(UnparsedSource(path=path, reason=str(error)))
+                self._leave(paths[id(entry)], str(error))
+
+    def _admit(self, entries: Sequence[TreeEntry], paths: Mapping[int, str]) -> list[TreeEntry]:
+        """Pay for the bytes of the entries; return those for which that was enough."""
+        admitted = list[TreeEntry]()
+        for entry in entries:
+            try:
+                self._pay(entry)
+                admitted.append(entry)
+            except LeftAloneError as error:
+                self._leave(paths[id(entry)], str(error))
+        return admitted
+
+    def _pay(self, entry: TreeEntry) -> None:
+        if entry.size > LONGEST:
+            raise LeftAloneError(f"it has {entry.size} bytes; more than {LONGEST} are not parsed")
+        self._budget.pay(entry.size)
+
+    def _leave(self, path: str, reason: str) -> None:
+        self._unparsed.append(UnparsedSource(path=path, reason=reason))
 
     def _find(self, member: Member) -> TreeEntry | None:
         entry = None if member.faults else self._tree.find(member.archive_name)
@@ -101,20 +124,20 @@ class _ModuleReader:
 
     def _judge(self, path: str, content: bytes) -> None:
         try:
-            table = tabulate(content)
+            table = tabulate(content, self._budget)
+            if path in self._referred:
+                self._names.append(self._follow_stars(read_names(path, table, self._budget)))
+            elif path in self._shared:
+                self._names.append(read_names(path, table, self._budget))
+            newer = find_newer(content, self._lowest, self._budget) if self._lowest else None
         except FaultyError as error:
             self._broken.append(
                 BrokenSource(path=path, line=error.line, reason=error.reason, text=error.text)
             )
             return
         except LeftAloneError as error:
-            self._unparsed.append(UnparsedSource(path=path, reason=str(error)))
+            self._leave(path, str(error))
             return
-        if path in self._referred:
-            self._names.append(self._follow_stars(read_names(path, table)))
-        elif path in self._shared:
-            self._names.append(read_names(path, table))
-        newer = find_newer(content, self._lowest) if self._lowest else None
         if newer is not None:
             self._broken.append(
                 BrokenSource(
@@ -123,22 +146,28 @@ class _ModuleReader:
             )
 
     def _follow_stars(self, names: ModuleNames) -> ModuleNames:
-        """The names with those that it takes from other modules of the package."""
+        """Add the names that a module takes from others of the package. Raises LeftAloneError."""
         bound, opaque, left = set(names.bound), names.opaque, list[str]()
         seen, waiting = {names.path}, deque([names])
         while waiting:
             current = waiting.popleft()
             for star in current.stars:
+                self._budget.pay(_STAR + len(star))
                 target = self._find_star(current.path, star)
                 taken = self._read_star(target) if target else None
                 if taken is None:
                     left.append(star)
                 elif taken.path not in seen and len(seen) < _MOST_STARS:
+                    self._budget.pay(_NAME * len(taken.bound))
                     seen.add(taken.path)
                     bound |= taken.bound
                     opaque = opaque or taken.opaque
                     waiting.append(taken)
         return replace(names, bound=frozenset(bound), opaque=opaque, stars=tuple(left))
+
+    def _read(self, entry: TreeEntry) -> bytes:
+        self._pay(entry)
+        return b"".join(self._tree.pieces(entry))
 
     def _find_star(self, path: str, star: str) -> str:
         module = name_module(self._package.layout.inside(path) or "")
@@ -148,11 +177,11 @@ class _ModuleReader:
     def _read_star(self, path: str) -> ModuleNames | None:
         if path not in self._starred and len(self._starred) < _MOST_STARS:
             entry = self._find(self._members[path])
-            try:
-                content = b"".join(self._tree.pieces(entry)) if entry else b""
-                self._starred[path] = read_names(path, tabulate(content)) if entry else None
-            except (FaultyError, LeftAloneError, BrokenDataError):
-                self._starred[path] = None
+            self._starred[path] = None
+            with suppress(FaultyError, LeftAloneError, BrokenDataError):
+                if entry is not None:
+                    table = tabulate(self._read(entry), self._budget)
+                    self._starred[path] = read_names(path, table, self._budget)
         return self._starred.get(path)
 
     def _list_referred_files(self) -> Iterator[str]:
@@ -195,7 +224,7 @@ class _ModuleReader:
     def _list_imports(self, module: str, path: str) -> list[str]:
         entry = self._find(self._members[path])
         try:
-            tree = parse(b"".join(self._tree.pieces(entry)) if entry else b"")
+            tree = parse(self._read(entry) if entry else b"", self._budget)
         except (LeftAloneError, BrokenDataError):
             return []
         is_package = path.endswith("/__init__.py")

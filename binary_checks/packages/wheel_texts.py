@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Mapping
 from email.parser import HeaderParser
 from typing import NamedTuple
@@ -18,6 +17,8 @@ Faults = tuple[str, ...]
 _MIB = 1 << 20
 LONGEST = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
 """The most bytes of each that are read: parsed, a header of five bytes takes two hundred."""
+
+_SHOWN = 40  # characters of a name in a sentence
 
 
 class Texts(NamedTuple):
@@ -98,17 +99,58 @@ def _judge_columns(line: int, columns: list[str]) -> Iterator[str]:
 def read_entry_points(content: bytes) -> tuple[tuple[tuple[str, str, str], ...], Faults]:
     """Read entry_points.txt: groups of ``name = object reference``."""
     text, faults = _decode(content)
-    if not text:
-        return (), faults
-    import configparser  # many wheels have no entry points
-
-    parser = configparser.RawConfigParser(delimiters=("=",), default_section="\0")
-    parser.optionxform = str  # type: ignore[method-assign, assignment]
     try:
-        parser.read_string(text)
-    except configparser.Error as error:
-        reason = re.sub(r"\s+", " ", error.message.replace("'<string>'", "it"))
-        return (), (*faults, f"it cannot be read: {reason}")
-    groups = ((group, parser.items(group)) for group in parser.sections())
-    found = ((group, name, value) for group, items in groups for name, value in items)
-    return tuple(found), faults
+        return tuple(_read_groups(text)), faults
+    except _GroupError as error:
+        return (), (*faults, f"it cannot be read: {error}")
+
+
+class _GroupError(Exception):
+    """A line at which the standard library gives up."""
+
+
+def _read_groups(text: str) -> list[tuple[str, str, str]]:
+    """Read the form of INI that entry_points.txt has (entry points specification, "File format").
+
+    This is configparser with names as they are and ``=`` alone, in linear time: its own expressions
+    are quadratic in a line's blanks, and its list of errors in its lines.
+    """
+    groups: dict[str, dict[str, list[str]]] = {}
+    group = values = None
+    depth = 0  # of the last line that begins something; what is deeper continues it
+    for number, line in enumerate(text.split("\n"), 1):
+        value = line.strip()
+        if value.startswith(("#", ";")):
+            continue
+        indent = len(line) - len(line.lstrip())
+        if values is not None and (not value or indent > depth):
+            values.append(value)
+        elif value:
+            depth = indent
+            header, close, _ = value[1:].rpartition("]")
+            if value[0] == "[" and close and header:
+                if header in groups:
+                    raise _GroupError(
+                        f"line {number}: the group {header[:_SHOWN]!r} is there twice"
+                    )
+                group, values = groups.setdefault(header, {}), None
+                continue
+            values = _begin_value(value, group, number)
+    return [
+        (header, name, "\n".join(lines).rstrip())
+        for header, items in groups.items()
+        for name, lines in items.items()
+    ]
+
+
+def _begin_value(value: str, group: dict[str, list[str]] | None, number: int) -> list[str]:
+    """Take a line with a name; return the list of its lines. Raises _GroupError."""
+    name, equals, reference = value.partition("=")
+    name = name.rstrip()
+    if group is None:
+        raise _GroupError(f"line {number} stands before any [group]")
+    if not equals or not name:
+        raise _GroupError(f"line {number} is neither [group] nor name = reference")
+    if name in group:
+        raise _GroupError(f"line {number}: the name {name[:_SHOWN]!r} is there twice in its group")
+    return group.setdefault(name, [reference.strip()])

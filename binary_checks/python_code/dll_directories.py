@@ -82,7 +82,7 @@ def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found
     """What a file adds and opens; None where it is left alone."""
     try:
         budget.pay(source.size)
-        tree = parse(_read(source))
+        tree = parse(_read(source), budget)
         names, spared = BoundNames(tree, budget), find_spared_calls(tree, budget)
         folder = Folder(source.path, names, places, budget)
         added, opened, firm, early = set[str](), set[str](), set[str](), set[str]()

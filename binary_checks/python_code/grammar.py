@@ -14,13 +14,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from binary_checks.model.python_modules import Minor, ModuleNames
-from binary_checks.python_code.parsing import LeftAloneError, decode
+from binary_checks.python_code.limited_parsing import is_large, try_parsing
+from binary_checks.python_code.parsing import (
+    FaultyError,
+    LeftAloneError,
+    ParsingBudget,
+    admit,
+    decode,
+)
 
-_LONGEST = 16 << 20  # bytes of a source
-_MOST_SIGNS = 700_000  # of a source: with each the parser may take a kilobyte (moto has 620,000)
-_SIGNS = b"\n,;:.()[]{}=+-*/%<>@&|^~"
-_FEW = 256 << 10  # bytes that cannot hold too many
-_LONGEST_LINE = 200  # characters kept of the line that does not compile
+_SYMBOL = 16  # what it costs to ask for one
 _OLDEST = (3, 7)  # of which ``ast.parse`` knows the grammar well enough
 
 _HINTS = (
@@ -41,16 +44,6 @@ _SHARES = re.compile(r"\bextend_path\b|\bdeclare_namespace\b|\b__path__\b")
 _CODE = re.compile(r"^[^\s#]", re.MULTILINE)
 
 
-class FaultyError(Exception):
-    """A file does not compile."""
-
-    def __init__(self, line: int, reason: str, text: str | None = None) -> None:
-        super().__init__(reason)
-        self.line = line
-        self.reason = reason
-        self.text = (text or "").strip()[:_LONGEST_LINE]
-
-
 class SourceTable(NamedTuple):
     """A file that compiles, and its symbols."""
 
@@ -58,20 +51,17 @@ class SourceTable(NamedTuple):
     symbols: symtable.SymbolTable
 
 
-def tabulate(content: bytes) -> SourceTable:
+def tabulate(content: bytes, budget: ParsingBudget) -> SourceTable:
     """Have the parser read a file.
 
     Raises FaultyError where it does not compile on this Python, LeftAloneError where it takes too
     much to find out.
     """
-    if len(content) > _LONGEST:
-        raise LeftAloneError(f"it has {len(content)} bytes; more than {_LONGEST} are not parsed")
-    if len(content) > _FEW:
-        signs = len(content) - len(content.translate(None, _SIGNS))
-        if signs > _MOST_SIGNS:
-            raise LeftAloneError(f"it has {signs} signs; more than {_MOST_SIGNS} are not parsed")
+    size = admit(content, budget)
     try:
         text = decode(content)
+        if is_large(size):
+            try_parsing(text)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return SourceTable(text, symtable.symtable(text, "", "exec"))
@@ -87,25 +77,35 @@ def tabulate(content: bytes) -> SourceTable:
         raise LeftAloneError("it is nested too deeply for the parser") from None
 
 
-def find_newer(content: bytes, lowest: Minor) -> FaultyError | None:
-    """What of a file that compiles here the grammar of an older Python does not have."""
+def find_newer(content: bytes, lowest: Minor, budget: ParsingBudget) -> FaultyError | None:
+    """Find what the grammar of an older Python lacks in a file that compiles on this one.
+
+    Raises LeftAloneError where that takes too much.
+    """
     lowest = max(lowest, _OLDEST)  # what that one lacks, older ones lack too
     if not any(lowest < since and hint.search(content) for since, hint in _HINTS):
         return None
+    size = admit(content, budget)
     try:
+        text = decode(content)
+        if is_large(size):
+            try_parsing(text, minor=lowest[1])
+            return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(decode(content), feature_version=lowest)
+            ast.parse(text, feature_version=lowest)
+    except FaultyError as error:
+        return FaultyError(error.line, error.reason)
     except SyntaxError as error:
         return FaultyError(error.lineno or 0, error.msg or "invalid syntax")
-    except (ValueError, RecursionError, MemoryError, LeftAloneError):
+    except (ValueError, RecursionError, MemoryError):
         return None
     return None
 
 
-def read_names(path: str, table: SourceTable) -> ModuleNames:
-    """What the module binds, wherever at its top level."""
-    bound = frozenset(_list_bound(table.symbols))
+def read_names(path: str, table: SourceTable, budget: ParsingBudget) -> ModuleNames:
+    """Return what the module binds, wherever at its top level. Raises LeftAloneError."""
+    bound = frozenset(_list_bound(table.symbols, budget))
     opaque = _OPAQUE.search(table.text)
     return ModuleNames(
         path=path,
@@ -117,17 +117,23 @@ def read_names(path: str, table: SourceTable) -> ModuleNames:
     )
 
 
-def _list_bound(table: symtable.SymbolTable) -> Iterator[str]:
-    for symbol in table.get_symbols():
+def _list_bound(table: symtable.SymbolTable, budget: ParsingBudget) -> Iterator[str]:
+    for symbol in _list_symbols(table, budget):
         if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
             yield symbol.get_name()
     below = [*table.get_children()]
     while below:
         inner = below.pop()
         below += inner.get_children()
-        for symbol in inner.get_symbols():
+        for symbol in _list_symbols(inner, budget):
             if symbol.is_declared_global() and symbol.is_assigned():
                 yield symbol.get_name()
+
+
+def _list_symbols(table: symtable.SymbolTable, budget: ParsingBudget) -> list[symtable.Symbol]:
+    """The symbols of a scope, for each of which the library goes over all scopes in it."""
+    budget.pay(len(table.get_identifiers()) * (_SYMBOL + len(table.get_children())))
+    return table.get_symbols()
 
 
 def _has_code(text: str) -> bool:

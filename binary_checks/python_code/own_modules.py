@@ -99,7 +99,7 @@ class OwnModules:
         content = self._contents[path]
         self._budget.pay(len(content))
         try:
-            tree = parse(content)
+            tree = parse(content, self._budget)
         except LeftAloneError:
             return None
         names = BoundNames(tree, self._budget)

@@ -39,7 +39,7 @@ class TriedImports:
             self._budget.pay(len(content))
             if len(content) > _LONGEST:
                 raise LeftAloneError
-            imports = list(_list_imports(parse(content), path.split("/")[:-1]))
+            imports = list(_list_imports(parse(content, self._budget), path.split("/")[:-1]))
         except LeftAloneError:
             self._demanded |= named
             return

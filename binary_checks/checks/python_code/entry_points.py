@@ -20,6 +20,7 @@ _REFERENCE = re.compile(
 _SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
 _ALWAYS_LOADED = _SCRIPTS | {"pytest11"}
 """Groups whose entry points users run, or load with any use of the program that looks for them."""
+_DEEPEST = 100  # folders, within which modules lie
 _LONGEST = 120  # characters of a value in a sentence
 
 
@@ -63,7 +64,9 @@ def missing_entry_point(package: Distribution, modules: PythonModules) -> Iterat
             continue  # other groups may have values of their own form
         point = _Point(group, name, match["module"], match["attribute"] or "")
         lack = content.find_lack(point)
-        if lack is not None and lack.doubt:
+        if lack is not None and lack.unread:
+            yield NotInspected(path=path, sentence=f"{point.say()}: {lack.unread}")
+        elif lack is not None and lack.doubt:
             sentence = f"{point.say()}: {lack.what}, unless {lack.doubt}"
             yield NotInspected(path=path, sentence=sentence)
         elif lack is not None:
@@ -74,15 +77,18 @@ def missing_entry_point(package: Distribution, modules: PythonModules) -> Iterat
 class _Lack(NamedTuple):
     what: str
     doubt: str = ""  # what may bring it nevertheless
+    unread: str = ""  # why nobody knows
 
 
 class _Content:
     """The modules of a package, asked for what entry points name."""
 
     def __init__(self, package: Distribution, modules: PythonModules) -> None:
-        self._package = package
         self._files = ModuleFiles(package)
         self._names = {each.path: each for each in modules.names}
+        self._leads_elsewhere = any(each.path.endswith(".pth") for each in package.members)
+        self._requires = bool(package.requires_dist)
+        self._unparsed = {each.path: each.reason for each in modules.unparsed}
 
     def find_lack(self, point: _Point) -> _Lack | None:
         """What of an entry point is not there; None where all is."""
@@ -105,6 +111,8 @@ class _Content:
         if source is None:
             return _Lack(f"{module} is a folder without code, and has no {attribute}")
         found = self._names.get(source)
+        if found is None and source in self._unparsed:
+            return _Lack(attribute, unread=f"{source} is not parsed: {self._unparsed[source]}")
         # What does not compile is reported by another check; each module has some names.
         if found is None or attribute in found.bound or attribute.startswith("__"):
             return None
@@ -116,11 +124,11 @@ class _Content:
     def _find_bringer(self, module: str) -> str:
         """What may have a module that is not in the package: "" for nothing."""
         parts = module.split(".")
-        parents = [".".join(parts[:count]) for count in range(1, len(parts))]
+        parents = [".".join(parts[:count]) for count in range(1, min(len(parts), _DEEPEST))]
         inner = [parent for parent in parents if self._files.has(parent)]
-        if any(member.path.endswith(".pth") for member in self._package.members):
+        if self._leads_elsewhere:
             return "a .pth file leads to it"
-        if (not inner or self._files.shares(inner[-1])) and self._package.requires_dist:
+        if (not inner or self._files.shares(inner[-1])) and self._requires:
             return "a required distribution has it"
         opened = (self._names.get(self._files.sources.get(each, "")) for each in inner)
         if any(each and (each.extends_path or "sys.modules" in each.opaque) for each in opened):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.module_files import ModuleFiles
-from binary_checks.model import Distribution, Finding, Level, Problem
+from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
 from binary_checks.model.python_modules import ModuleNames, PythonModules
 from binary_checks.wording.phrases import name_first
 
@@ -96,9 +96,12 @@ def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Ite
     """
     files = ModuleFiles(package)
     names = {each.path: each for each in modules.names}
+    unparsed = {each.path: each.reason for each in modules.unparsed}
     for shared in sorted(_SHARED):
         path = files.sources.get(shared, "")
         found = names.get(path)
+        if path.endswith("/__init__.py") and found is None and path in unparsed:
+            yield NotInspected(path=path, sentence=unparsed[path])
         if path.endswith("/__init__.py") and found is not None and not found.extends_path:
             yield _report(found, shared)
 
