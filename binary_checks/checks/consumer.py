@@ -116,7 +116,8 @@ def consumer_run_fails(report: ConsumerReport, package: CppArchive) -> Iterator[
     yield from _report_failures(report, Stage.RUN, ("does not run", "do not run"), package)
     for unit in report.units:
         if unit.not_run and unit.builds:
-            yield NotInspected(sentence=f"{unit.name}: linked, and not run: {unit.not_run}")
+            sentence = f"{unit.name}: linked, and not run: {unit.not_run}"
+            yield NotInspected(sentence=sentence, by_host=True)
         for build in unit.builds:
             if build.links and build.last.outcome is Ending.OK:
                 yield from _judge_print(unit, build)

@@ -95,7 +95,7 @@ class ConsumerUnit:
     expected: str | None = None  # what it is to print; None: anything
     refuses: tuple[str, ...] = ()  # globs on mangled names that the other C++ ABI must miss
     other_abi: OtherAbi | None = None  # None: nothing of it was built, or it refuses nothing
-    not_run: str = ""  # why it was linked and not run
+    not_run: str = ""  # why no device of the host can be used to run it, so that it is only linked
     untried: str = ""  # why nothing of it was built
 
 

@@ -236,7 +236,9 @@ def test_a_program_that_prints_something_else_fails() -> None:
 def test_a_program_that_was_only_linked_is_not_inspected() -> None:
     linked = unit(step(Stage.LINK), name="cuda", not_run="no NVIDIA driver on this host")
     assert list(consumer_run_fails(report(linked), ARCHIVE)) == [
-        NotInspected(sentence="cuda: linked, and not run: no NVIDIA driver on this host")
+        NotInspected(
+            sentence="cuda: linked, and not run: no NVIDIA driver on this host", by_host=True
+        )
     ]
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import NotApplicable, PackageError, Unavailable
+from binary_checks.errors import HostUnfit, NotApplicable, PackageError, Unavailable
 from binary_checks.model import ElfFile, Ending, Format, ObjectFile
 from binary_checks.model.consumers import (
     BuildStep,
@@ -240,7 +240,7 @@ class _Bench:
             return self.tools.conditions, ""
         try:
             conditions, _ = self._gpu
-        except Unavailable as error:
+        except HostUnfit as error:
             return self.tools.conditions, str(error)
         variables = {**conditions.variables, **self.tools.conditions.variables}
         return replace(conditions, variables=variables), ""
