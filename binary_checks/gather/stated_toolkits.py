@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from binary_checks.errors import BinaryChecksError, BrokenDataError
 from binary_checks.gather.own_code import find_entry
-from binary_checks.gather.stating_files import LONGEST, compile_patterns, find_pattern
+from binary_checks.gather.stating_files import LONGEST, compile_patterns, find_named, find_pattern
 from binary_checks.knowledge.toolkit_claims import claim_by_label, read_stated
 from binary_checks.model import Layout, Member, Package
 from binary_checks.model.protocols import Source, Tree
@@ -50,11 +50,10 @@ def read_build_files(package: Package, source: Source, request: BuildsRequest) -
 
 
 def _find_wanted(package: Package, patterns: _Patterns) -> Iterator[Member]:
-    for member in package.members:
-        path = package.layout.shorten(member.path)
-        named = any(find_pattern(path, known) for known in patterns.values())
-        if named and not (member.is_directory or member.target):
-            yield member
+    files = (each for each in package.members if not (each.is_directory or each.target))
+    shown = [(package.layout.shorten(member.path), member) for member in files]
+    named = frozenset(find_named((path for path, _ in shown), patterns.values()))
+    yield from (member for path, member in shown if path in named)
 
 
 def _read(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from binary_checks.errors import ProfileError
 
 LONGEST = 1 << 20  # bytes of one of them
+_WILD = frozenset("*?[")
 
 
 def compile_patterns(
@@ -30,6 +31,24 @@ def compile_patterns(
 def find_pattern(name: str, patterns: Mapping[str, re.Pattern[str]]) -> re.Pattern[str] | None:
     """The pattern for a file; a ``*`` of a glob stands for no slash."""
     return next((known for glob, known in patterns.items() if _matches(name, glob)), None)
+
+
+def find_named(
+    paths: Iterable[str], tables: Iterable[Mapping[str, re.Pattern[str]]]
+) -> Iterator[str]:
+    """Yield the paths that any of the tables has a pattern for.
+
+    Of nearly all of them the last part of the path tells that it has none.
+    """
+    globs = tuple(dict.fromkeys(glob for table in tables for glob in table))
+    leaves = {glob.rpartition("/")[2] for glob in globs}
+    wild = [leaf for leaf in leaves if not _WILD.isdisjoint(leaf)]
+    for path in paths:
+        name = path.rpartition("/")[2]
+        if (name in leaves or any(fnmatchcase(name, leaf) for leaf in wild)) and any(
+            _matches(path, glob) for glob in globs
+        ):
+            yield path
 
 
 def _matches(name: str, glob: str) -> bool:

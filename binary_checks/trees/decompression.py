@@ -12,8 +12,8 @@ from binary_checks.errors import BrokenDataError, GatherError
 
 _PIECE = 256 << 10  # bytes of output at a time
 _FRAMES = 100_000  # streams in one file; pbzip2 writes one for every 900,000 bytes
-_HARMLESS = 1 << 30  # bytes
-_RATIO = 1000  # of what is larger; real packages stay below 30
+_HARMLESS = 512 << 20  # bytes; to hash them and look through them takes some five seconds
+_RATIO = 500  # of what is larger; real packages stay below 30
 _WINDOW: Final = 27  # 128 MiB, the most that `zstd --ultra` and conda's tools use
 _MEMORY: Final = (1 << _WINDOW) + (1 << 20)  # bytes, of xz; `xz -9` needs half of that
 _GZIP: Final = 31  # zlib's number for its own window and gzip's headers
@@ -172,7 +172,7 @@ def expand(packed: Iterable[bytes], start: Start) -> Iterator[bytes]:
     """Decompress a file of one or more streams, in pieces.
 
     Raises BrokenDataError where the bytes end too early, are broken, are followed by others, or
-    come to a thousand times as many: what was yielded before is true all the same.
+    come to five hundred times as many: what was yielded before is true all the same.
     """
     stream, frames = start(), 1
     taken = given = 0

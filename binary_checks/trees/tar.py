@@ -208,8 +208,9 @@ class _Header(NamedTuple):
 def _check_sum(block: bytes, place: int) -> None:
     stated = _read_number(block[148:156], place)
     rest = block[:148] + b" " * 8 + block[156:]
+    total = sum(rest)
     # Some old writers summed signed characters, and every reader takes that too.
-    if stated not in {sum(rest), sum(rest) - 256 * sum(byte > 127 for byte in rest)}:
+    if stated != total and stated != total - 256 * sum(byte > 127 for byte in rest):
         raise BrokenDataError(f"there is no tar header at byte {place:#x}")
 
 
