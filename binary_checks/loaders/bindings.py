@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple
 from binary_checks.loaders.exported_symbols import Exports
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.loader import Loader, ObjectT
-from binary_checks.loaders.lookups import Lookups, is_pythons
+from binary_checks.loaders.lookups import Lookups, Unresolved, is_pythons
 from binary_checks.loaders.pythons import python_of
 from binary_checks.model import Edge, UnexploredSymbols, UnresolvedSymbol
 
@@ -26,13 +26,13 @@ def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) 
     counted.
     """
     exports = Exports(loader)
-    unresolved: dict[tuple[str, str, str, str], UnresolvedSymbol] = {}
+    unresolved = Unresolved(loader.layout)
     unexplored: dict[str, UnexploredSymbols] = {}
     granted: dict[tuple[str, str, str], int] = {}
     for image in images:
         process = _Process(image, loader, exports)
-        for item in process.judge_all():
-            unresolved.setdefault((item.path, item.architecture, item.name, item.library), item)
+        for architecture, item in process.judge_all():
+            unresolved.add(item, architecture, asked=item.library)
         granted.update(process.granted)
         for hidden in process.unexplored:
             known = unexplored.get(hidden.path)
@@ -42,7 +42,7 @@ def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) 
     for (_, _, name), count in granted.items():
         totals[name] += count
     return Lookups(
-        unresolved=tuple(unresolved[key] for key in sorted(unresolved)),
+        unresolved=unresolved.list_all(),
         unexplored=tuple(unexplored[key] for key in sorted(unexplored)),
         granted=tuple(sorted(totals.items())),
     )
@@ -73,8 +73,11 @@ class _Process(Generic[ObjectT]):
         answers = self._answers.get(item.path)
         return answers.by_name.get(needed) if answers else None
 
-    def judge_all(self) -> Iterator[UnresolvedSymbol]:
-        """What the package's own objects lack in this process, as far as no other has told."""
+    def judge_all(self) -> Iterator[tuple[str, UnresolvedSymbol]]:
+        """What the package's own objects lack in this process, as far as no other has reported it.
+
+        Each symbol comes with the architecture of its object.
+        """
         for library, answers in zip(self.image.objects, self.image.answers, strict=True):
             if not self.loader.layout.is_own(library):
                 continue
@@ -86,7 +89,8 @@ class _Process(Generic[ObjectT]):
                     asked for asked in asks if self._may_differ(answers.by_name.get(asked))
                 )
             for asked in asks:
-                yield from self._judge(library, asked)
+                lacking = self._judge(library, asked)
+                yield from ((library.architecture, each) for each in lacking)
 
     def _judge(self, library: ObjectT, asked: str) -> Iterator[UnresolvedSymbol]:
         """The symbols that a library asks of another, or of all, and that are not there."""
@@ -224,7 +228,6 @@ class _Process(Generic[ObjectT]):
     ) -> Iterator[UnresolvedSymbol]:
         if not names:
             return
-        elsewhere = self.loader.layout.definers(names, library)
         several = len(self.loader.target.architectures) > 1
         for name in sorted(names):
             yield UnresolvedSymbol(
@@ -232,7 +235,6 @@ class _Process(Generic[ObjectT]):
                 name=name,
                 library=asked,
                 root=self.image.root.path,
-                elsewhere=elsewhere.get(name, ""),
                 architecture=library.architecture if several else "",
                 delayed=edge is not None and edge.delayed,
             )

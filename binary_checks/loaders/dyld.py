@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from binary_checks.knowledge.macos_tags import read_version
 from binary_checks.loaders.file_layout import Conventions, FileLayout
-from binary_checks.loaders.loader import Directory, End
+from binary_checks.loaders.loader import Directory, End, Steps
 from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
@@ -53,7 +53,8 @@ class Dyld:
         )
         self.target = target
         self.searches = Searches(self)
-        self._paths = SearchPaths(self.layout, limit_factor)
+        self.steps = Steps(limit_factor)
+        self._paths = SearchPaths(self.layout, self.steps)
 
     def begin(self, root: MachOFile) -> SearchPath:
         """Where the program lies, which ``@executable_path`` names; for Python no package."""

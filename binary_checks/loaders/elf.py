@@ -6,7 +6,7 @@ import re
 from typing import Protocol
 
 from binary_checks.loaders.file_layout import FileLayout
-from binary_checks.loaders.loader import Directory, End
+from binary_checks.loaders.loader import Directory, End, Steps
 from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
 from binary_checks.loaders.pythons import python_of
 from binary_checks.loaders.searches import Searches
@@ -60,7 +60,8 @@ class ElfLoader:
         self.layout = FileLayout(package, others, kind=ElfFile)
         self.target, self.rules = target, rules
         self.searches = Searches(self)
-        self._paths = SearchPaths(self.layout, limit_factor)
+        self.steps = Steps(limit_factor)
+        self._paths = SearchPaths(self.layout, self.steps)
 
     def begin(self, root: ElfFile) -> SearchPath:
         """Nothing: every search path belongs to an object."""

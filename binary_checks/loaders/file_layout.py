@@ -105,6 +105,8 @@ class FileLayout(Generic[ObjectT]):
         for brought in packages:
             self._link(brought, "" if brought is package else brought.name)
         self.prefix = package.layout
+        self._namesakes: dict[tuple[str, str], dict[str, str]] = {}
+        self._elsewhere: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def _install(self, package: Package, origin: str) -> None:
         unread = ((i.path, i.reason) for each in (package.malformed, package.unread) for i in each)
@@ -193,15 +195,24 @@ class FileLayout(Generic[ObjectT]):
         First those whose file has the name: of libx.so and libx.so.1, both of soname libx.so.1,
         the loader could find the second alone.
         """
-        name = self.spell_name(name)
+        key = self.spell_name(name), needer.architecture
+        if key not in self._namesakes:
+            self._namesakes[key] = dict(self._find_namesakes(*key))
+        if needer.path in self._namesakes[key]:
+            found = self._namesakes[key].items()
+            return tuple(label for path, label in found if path != needer.path)
+        if key not in self._elsewhere:
+            self._elsewhere[key] = tuple(self._namesakes[key].values())
+        return self._elsewhere[key]
+
+    def _find_namesakes(self, name: str, architecture: str) -> Iterator[tuple[str, str]]:
+        """The paths and labels of the objects that go by a name."""
         namesakes = sorted(
             self._by_name.get(name, ()), key=lambda item: self.spell_name(item.file_name) != name
         )
-        return tuple(
-            self.label(item.path)
-            for item in namesakes
-            if self.fits(item, needer.architecture) and item.path != needer.path
-        )
+        for item in namesakes:
+            if self.fits(item, architecture):
+                yield item.path, self.label(item.path)
 
     def has(self, name: str) -> bool:
         """Whether any object goes by that name, wherever it lies."""
@@ -241,17 +252,13 @@ class FileLayout(Generic[ObjectT]):
         """Whether the judged package brings that object."""
         return not self.origins.get(item.path)
 
-    def definer(self, name: str, needer: ObjectT) -> str:
-        """An object of the layout that defines a symbol, "" where there is none."""
-        return self.definers(frozenset({name}), needer).get(name, "")
-
-    def definers(self, names: frozenset[str], needer: ObjectT) -> Mapping[str, str]:
+    def definers(self, names: frozenset[str], architecture: str) -> Mapping[str, str]:
         """The first object of the layout that defines each symbol, where there is one."""
         found: dict[str, str] = {}
         for item in self.libraries if names else ():
             if len(found) == len(names):
                 break
-            if self.fits(item, needer.architecture):
+            if self.fits(item, architecture):
                 defined = item.exports.among(names - found.keys())
                 found.update(dict.fromkeys(defined, self.label(item.path)))
         return found

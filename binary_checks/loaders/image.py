@@ -13,6 +13,8 @@ from binary_checks.loaders.path_lookup import SearchPath
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, Kind, Rule
 
+_STEPS_OF_AN_OBJECT = 4  # what a process has of it is asked for again when symbols are looked up
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image(Generic[ObjectT]):
@@ -75,6 +77,7 @@ class _Process(Generic[ObjectT]):
             self.begin_as_python()
         self.add(self.root, "", self.loader.begin(self.root))
         while self.queue:
+            self.loader.steps.count(_STEPS_OF_AN_OBJECT)
             self.answers.append(self.satisfy(*self.queue.popleft()))
         brought = (other for name in self.system for other in self.loader.brings(name))
         return Image(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from binary_checks.errors import TooLarge
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.model import ElfFile, ObjectFile, Rule, TargetSystem
 from binary_checks.model.search_path import expand
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from binary_checks.loaders.searches import Searches
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
+
+_MOST_STEPS = 4_000_000
+"""What takes some ten seconds; of the largest packages it takes a hundredth of that."""
 
 
 class Directory(NamedTuple):
@@ -40,6 +44,22 @@ class End(Generic[ObjectT]):
     library: ObjectT | None = None
     unknown: str = ""  # why it cannot be said whether the library is there
     partly: str = ""  # which of the promised systems alone have it
+
+
+class Steps:
+    """Counts what is done to load a package's objects: a few hundred bytes may ask for hours."""
+
+    def __init__(self, factor: int = 1) -> None:
+        self._most, self._taken = factor * _MOST_STEPS, 0
+
+    def count(self, steps: int) -> None:
+        """Count so many steps. Raises TooLarge where they are more than are ever taken."""
+        self._taken += steps
+        if self._taken > self._most:
+            raise TooLarge(
+                "to load its objects, each in a process of its own with all that it needs, takes "
+                f"more than {self._most} steps"
+            )
 
 
 class Loader(Protocol[ObjectT]):
@@ -79,6 +99,10 @@ class Loader(Protocol[ObjectT]):
 
     def brings(self, name: str) -> Iterable[str]:
         """What a library of the system has with it wherever it comes from."""
+
+    @property
+    def steps(self) -> Steps:
+        """What was done so far."""
 
     @property
     def searches(self) -> Searches[ObjectT]:

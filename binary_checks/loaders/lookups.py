@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Generic
 
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.image import Image
@@ -18,6 +20,36 @@ class Lookups:
     unresolved: tuple[UnresolvedSymbol, ...]
     unexplored: tuple[UnexploredSymbols, ...]
     granted: tuple[tuple[str, int], ...] = ()  # by library of unknown exports: how many symbols
+
+
+class Unresolved(Generic[ObjectT]):
+    """Collects the symbols that nothing in scope defines, and finds who else defines them.
+
+    Thousands of objects may each lack one: the layout is looked through once for all of them.
+    """
+
+    def __init__(self, layout: FileLayout[ObjectT]) -> None:
+        self._layout = layout
+        self._found: dict[tuple[str, str, str, str], tuple[UnresolvedSymbol, str]] = {}
+
+    def add(self, item: UnresolvedSymbol, architecture: str, *, asked: str = "") -> None:
+        """Add a symbol of an object for that architecture, unless another process lacked it."""
+        key = (item.path, item.architecture, item.name, asked)
+        self._found.setdefault(key, (item, architecture))
+
+    def list_all(self) -> tuple[UnresolvedSymbol, ...]:
+        """List all of them, each with an object that defines it but is not in scope."""
+        names: dict[str, set[str]] = {}
+        for item, architecture in self._found.values():
+            if not item.provider:
+                names.setdefault(architecture, set()).add(item.name)
+        definers = {each: self._layout.definers(frozenset(names[each]), each) for each in names}
+        return tuple(
+            item
+            if item.provider
+            else replace(item, elsewhere=definers[architecture].get(item.name, ""))
+            for _, (item, architecture) in sorted(self._found.items(), key=itemgetter(0))
+        )
 
 
 def find_own_python_symbols(

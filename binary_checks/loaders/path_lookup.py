@@ -11,14 +11,11 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
-from binary_checks.errors import TooLarge
 from binary_checks.loaders.file_layout import FileLayout
-from binary_checks.loaders.loader import Directory, ObjectT
+from binary_checks.loaders.loader import Directory, ObjectT, Steps
 
-_MOST_STEPS = 10_000_000
-"""Directories of all search paths, characters of their names, and those that are asked one by one.
-The largest packages have some hundred thousand."""
-_STEPS_OF_A_LOOK = 4  # what looking into a directory takes, beside what naming it takes
+_STEPS_OF_A_LOOK = 4  # to look into a directory, where to name one takes a step
+_CHARACTERS = 16  # of a directory's name that are spelled in one step
 
 
 class SearchPath:
@@ -95,9 +92,8 @@ class SearchPath:
 class SearchPaths:
     """Makes the search paths of a layout, each once, within bounds."""
 
-    def __init__(self, layout: FileLayout[Any], factor: int = 1) -> None:
-        self.layout = layout
-        self._most, self._steps = factor * _MOST_STEPS, 0
+    def __init__(self, layout: FileLayout[Any], steps: Steps) -> None:
+        self.layout, self.count = layout, steps.count
         self._known: dict[tuple[tuple[Directory, ...], str | None], SearchPath] = {}
         self._handed: dict[tuple[int, int], SearchPath] = {}
         self.empty = self.make(())
@@ -120,16 +116,7 @@ class SearchPaths:
         key = (id(library), id(handed))
         if key not in self._handed:
             added = own(library)
-            self.count(sum(len(each.directory or "") for each in added))
+            self.count(sum(len(each.directory or "") // _CHARACTERS for each in added))
             every = added + handed.elements
             self._handed[key] = self.make(every, handed.program) if added else handed
         return self._handed[key]
-
-    def count(self, steps: int) -> None:
-        """Count what is done. Raises TooLarge where it is more than is ever done for a package."""
-        self._steps += steps
-        if self._steps > self._most:
-            raise TooLarge(
-                f"its search paths, with those that objects hand down to what they load, take more "
-                f"than {self._most} steps to follow"
-            )

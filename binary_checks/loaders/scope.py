@@ -73,6 +73,7 @@ class Scope:
         """
         layer, seen = [library], {self.loader.layout.label(library.path)}
         while layer:
+            self.loader.steps.count(len(layer))
             yield from layer
             labels: list[str] = []
             for item in layer:
@@ -109,6 +110,7 @@ class Scope:
     def remaining(self, names: frozenset[str]) -> frozenset[str]:
         """Those of the names that nothing in the process defines."""
         left = set(self._not_of_python(names - self.system.names(frozenset(self.image.system))))
+        self.loader.steps.count(len(self.image.objects))
         for item in (*self.image.objects, *self.image.everywhere) if left else ():
             left -= item.exports.among(left)
             if not left:
@@ -129,6 +131,7 @@ class Scope:
         That is a definition of that version, or one without any.
         """
         wanted = {version, ""}
+        self.loader.steps.count(len(self.image.objects))
         return any(self.system.has(soname, name, version) for soname in self.image.system) or any(
             symbol.version in wanted
             for item in self.image.objects
@@ -175,13 +178,16 @@ def strong(library: ObjectFile, names: Iterable[str]) -> frozenset[str]:
 
 def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]:
     """Each reference whose library has the name, but in no such version: name, version, label."""
+    asks: dict[str, list[tuple[str, frozenset[str]]]] = {}
+    for (asked, version), names in library.imports.by_version.items():
+        asks.setdefault(asked, []).append((version, names))
     for edge in scope.answers_to(library).edges:
         label = edge.resolved or ""
         if label not in scope.objects and not label.startswith(_SYSTEM):
             continue
-        for (asked, version), names in library.imports.by_version.items():
-            for name in _lacking(names, version, label, scope) if asked == edge.needed else ():
-                if any(_asks(symbol, version, asked) for symbol in library.imports.find(name)):
+        for version, names in asks.get(edge.needed, ()):
+            for name in _lacking(names, version, label, scope):
+                if any(_asks(each, version, edge.needed) for each in library.imports.find(name)):
                     yield name, version, label
 
 

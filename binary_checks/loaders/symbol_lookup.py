@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from binary_checks.loaders.elf import ElfLoader
-from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.image import Image
-from binary_checks.loaders.lookups import Lookups, is_pythons
+from binary_checks.loaders.lookups import Lookups, Unresolved, is_pythons
 from binary_checks.loaders.scope import Scope, SystemSymbols, mismatched, strong
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import ElfFile, Interpreter, UnexploredSymbols, UnresolvedSymbol
@@ -19,7 +18,7 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
     layout, system = loader.layout, SystemSymbols(loader.target)
     images = tuple(images)
     own = _OwnClosures(images)
-    unresolved: dict[tuple[str, str, str], UnresolvedSymbol] = {}
+    unresolved = Unresolved(layout)
     unexplored: dict[str, UnexploredSymbols] = {}
     granted: dict[str, set[tuple[str, str]]] = {}
     for image in images:
@@ -43,13 +42,13 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                     path=library.path, count=len(hidden), reason=reason
                 )
             found = (
-                *_describe(library, left - hidden, scope, layout),
+                *_describe(library, left - hidden, scope),
                 *_describe_mismatched(library, own_left.mismatched, scope),
             )
             for item in found:
-                unresolved.setdefault((item.path, item.name, item.version), item)
+                unresolved.add(item, library.architecture, asked=item.version)
     return Lookups(
-        unresolved=tuple(unresolved[key] for key in sorted(unresolved)),
+        unresolved=unresolved.list_all(),
         unexplored=tuple(unexplored[key] for key in sorted(unexplored)),
         granted=tuple((name, len(granted[name])) for name in sorted(granted) if granted[name]),
     )
@@ -112,9 +111,7 @@ def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], 
     return frozenset(), ""
 
 
-def _describe(
-    library: ElfFile, names: Iterable[str], scope: Scope, layout: FileLayout[ElfFile]
-) -> Iterator[UnresolvedSymbol]:
+def _describe(library: ElfFile, names: Iterable[str], scope: Scope) -> Iterator[UnresolvedSymbol]:
     root = scope.image.root.path
     for name in sorted(names):
         symbol = library.imports.find(name)[0]
@@ -124,7 +121,6 @@ def _describe(
             version=symbol.version,
             library=symbol.library,
             root=root,
-            elsewhere=layout.definer(name, library),
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from binary_checks.loaders.file_layout import Conventions, FileLayout
-from binary_checks.loaders.loader import Directory, End
+from binary_checks.loaders.loader import Directory, End, Steps
 from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
@@ -37,7 +37,8 @@ class WindowsLoader:
         )
         self.target = target
         self.searches = Searches(self)
-        self._paths = SearchPaths(self.layout, limit_factor)
+        self.steps = Steps(limit_factor)
+        self._paths = SearchPaths(self.layout, self.steps)
         packages = (package, *others)
         self._deciding = tuple(path for each in packages for path in each.loading_code)
         self._opened = {

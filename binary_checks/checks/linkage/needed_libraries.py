@@ -171,8 +171,10 @@ def _is_anothers(edge: Edge) -> bool:
 
     torchvision's libcudart.faf08d9a.so.13 goes by libcudart.so.13 too, which torch brings.
     """
+    if not edge.may_come_with:
+        return False
     names = {path.rpartition("/")[2] for path in edge.elsewhere}
-    return bool(edge.may_come_with) and edge.needed.rpartition("/")[2] not in names
+    return edge.needed.rpartition("/")[2] not in names
 
 
 def _is_out_of_reach(edge: Edge, linkage: Linkage, package: Package, found: Owners) -> bool:
