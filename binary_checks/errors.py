@@ -49,6 +49,10 @@ class TooLarge(Unavailable):
     """
 
 
+class NothingNamed(Unavailable):
+    """A run was asked for, and the user named nothing that it could be made with: no channel."""
+
+
 class NotInstalled(Unavailable):
     """What would read it is not installed here; ``extra`` of binary_checks has it."""
 

@@ -10,7 +10,7 @@ from binary_checks.documents.decoding import OddityError, decode_fields, read_js
 from binary_checks.documents.result_writer import NOT_WRITTEN, RESULT_SCHEMA
 from binary_checks.errors import ProfileError
 from binary_checks.exit_codes import EXIT_CODES
-from binary_checks.model import Run, sum_up
+from binary_checks.model import Outcome, PackageResult, Run, conclude
 from binary_checks.regular_files import NotRegularError, open_regular
 
 _LARGEST = 1 << 28  # bytes of a document; 100,000 problems are some 12 MB
@@ -71,8 +71,16 @@ def _decode(document: Any) -> Run:
     if run.exit_code not in EXIT_CODES:
         raise OddityError(f"exit_code: {run.exit_code} is not one of 0 to {EXIT_CODES[-1]}")
     for package in run.packages:
-        verdict = sum_up(entry.outcome for entry in package.entries)
-        if package.verdict is not verdict:
-            found = f"{package.verdict.value!r}, but its entries add up to {verdict.value!r}"
-            raise OddityError(f"packages: {package.file_name!r:.80}: verdict: {found}")
+        _demand_sound(package)
     return run
+
+
+def _demand_sound(package: PackageResult) -> None:
+    """Raise OddityError where the package's verdict is not what all else says of it."""
+    where, outcomes = f"packages: {package.file_name!r:.80}", [e.outcome for e in package.entries]
+    if Outcome.NOT_JUDGED in outcomes:
+        raise OddityError(f"{where}: outcome: {Outcome.NOT_JUDGED.value!r} is none of a check")
+    verdict = conclude(package, outcomes, package.stopped)
+    if package.verdict is not verdict:
+        found = f"{package.verdict.value!r}, but its entries add up to {verdict.value!r}"
+        raise OddityError(f"{where}: verdict: {found}")

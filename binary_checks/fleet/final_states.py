@@ -13,6 +13,7 @@ _WORST_FIRST = (
     CellState.FAILED,
     CellState.LOST,
     CellState.INFRA,
+    CellState.NOT_JUDGED,
     CellState.BLOCKED,
     CellState.FLAKY,
     CellState.KNOWN,

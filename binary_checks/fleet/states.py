@@ -1,4 +1,4 @@
-"""How a cell's night ended: nine words, and the letter of each, for colours alone tell too few."""
+"""How a cell's night ended: ten words, and a letter for each, as colours alone tell too few."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ class CellState(str, Enum):
     KNOWN = "known"  # problems, and all of them accepted
     FAILED = "failed"
     FLAKY = "flaky"  # failed, then passed on the same bytes; counts as neither
+    NOT_JUDGED = "not judged"  # too little is known of it, and another attempt knows no more
     INFRA = "infra"  # the network, the disk or the host broke: tried again
     LOST = "lost"  # no result: out of memory, killed, disk full
     BLOCKED = "blocked"  # a GPU stage without a passing CPU stage of the same bytes
@@ -30,6 +31,7 @@ LETTERS = {
     CellState.KNOWN: "k",
     CellState.FAILED: "X",
     CellState.FLAKY: "~",
+    CellState.NOT_JUDGED: "?",
     CellState.INFRA: "I",
     CellState.LOST: "L",
     CellState.BLOCKED: "B",

@@ -59,6 +59,11 @@ class Examination:
         """
         return self.facts.get(kind)
 
+    @property
+    def unjudged(self) -> str:
+        """Why none of its native code could be judged; "" where some was, or there is none."""
+        return self.facts.unjudged
+
 
 @contextmanager
 def examine(  # noqa: PLR0913 - each is an option of the command, too

@@ -8,12 +8,19 @@ from typing import Any, TypeVar, cast
 
 from binary_checks import objects
 from binary_checks.declaring import Gatherer, find_gatherers
-from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable, Unavailable
+from binary_checks.errors import (
+    BinaryChecksError,
+    CheckError,
+    NotApplicable,
+    NothingNamed,
+    Unavailable,
+)
 from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.run_environment import RunEnvironment
 from binary_checks.gather.settings import ReaderSettings, Settings
-from binary_checks.model import InstallReport, Package, ProbeReport
+from binary_checks.knowledge.unloaded_objects import explain_unjudged
+from binary_checks.model import InstallReport, Linkage, Package, ProbeReport
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import ObjectReader, Progress, Source
 from binary_checks.model.published import PublishedFile
@@ -129,6 +136,23 @@ class Facts:
             return None, 0
         expected = self.settings.profile.objects or 0
         return len(package.objects) + len(package.malformed) + len(package.unread), expected
+
+    @property
+    def unjudged(self) -> str:
+        """Why none of the package's native code could be judged; "" where some of it was, or ran.
+
+        It is known once a check has asked how that code is loaded.
+        """
+        package = self._remembered.get(Package)
+        if not isinstance(package, Package) or any(each.ran_on for each in (self, *self.elsewhere)):
+            return ""
+        return explain_unjudged(package, self._remembered.get(Linkage))
+
+    @property
+    def unrun(self) -> str:
+        """Why the package was not run as asked, for want of something that the user has to name."""
+        every = (fact for each in (self, *self.elsewhere) for fact in each._remembered.values())
+        return next((str(fact) for fact in every if isinstance(fact, NothingNamed)), "")
 
     @property
     def system(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from binary_checks.errors import NotApplicable
+from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
 from binary_checks.model import (
     Format,
     Linkage,
@@ -61,6 +61,23 @@ def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotInspected]:
         absent=f"no {linkage.format} object that is loaded on {platform}",
         formats=(linkage.format,),
     )
+
+
+def explain_unjudged(package: Package, linkage: Linkage | BinaryChecksError | None) -> str:
+    """Say why none of a package's native code could be judged, given what a loader makes of it.
+
+    Return "" where some of it was judged, where there is none, and where nobody asked for a loader.
+    Files that are malformed or too large are no gap here: that they fail is the verdict.
+    """
+    reason = ""
+    if isinstance(linkage, Unavailable):
+        reason = str(linkage)
+    elif isinstance(linkage, Linkage) and not linkage.closures:
+        gaps = (*find_unjudged(linkage), *map(could_not_look, package.unread))
+        first = next((each for each in gaps if not each.too_large), NotInspected(sentence=""))
+        where = f"{package.layout.shorten_label(first.path)}: " if first.path else ""
+        reason = f"{where}{first.sentence}"
+    return reason if package.objects or package.unread else ""
 
 
 def find_unjudged(judged: Linkage | TargetSystem) -> Iterator[NotInspected]:

@@ -82,6 +82,7 @@ from binary_checks.model.run_results import (
     PackageResult,
     ProfileIdentity,
     Run,
+    conclude,
     sum_up,
 )
 from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
@@ -186,5 +187,6 @@ __all__ = [
     "WheelLike",
     "hash_record",
     "is_installers",
+    "conclude",
     "sum_up",
 ]

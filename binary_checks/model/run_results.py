@@ -17,12 +17,17 @@ UNREADABLE = "unreadable-package"
 """What stands in place of a check's id, and is the reason, where a package cannot be read."""
 
 
+NATIVE_FAMILIES = frozenset({"linkage", "symbols"})
+"""The families of checks that judge how native code is loaded."""
+
+
 class Outcome(str, Enum):
-    """How one check ended on one package; of a package the first that occurs in it."""
+    """How one check ended on one package; and in `conclude`'s words, how the package did."""
 
     FAILED = "failed"  # it has problems
     BROKEN = "broken"  # the check itself broke: a bug of whoever wrote it
     ERROR = "error"  # we, the network or the machine broke: try again
+    NOT_JUDGED = "not judged"  # a package, never a check: see `conclude`
     ACCEPTED = "accepted"  # all its problems are known ones
     WARNED = "warned"  # it has problems of the level warning alone
     PASSED = "passed"
@@ -104,6 +109,8 @@ class PackageIdentity:
     record_sha256: str = ""  # of an installed package, in its place
     objects: int | None = None  # object files in it
     expected_objects: int = 0  # how many the profile calls for
+    unjudged: str = ""  # why none of its native code could be judged; "" where some was, or is none
+    unrun: str = ""  # why it was not run as asked, for want of something the user has to name
     configuration: BinaryConfiguration | None = None  # once it was read, for reports
     linked_libraries: LinkedLibraries | None = None  # likewise
     ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"
@@ -117,6 +124,11 @@ class PackageIdentity:
         """Whether its bytes are known by a hash."""
         return bool(self.sha256 or self.record_sha256)
 
+    @property
+    def lacks_objects(self) -> bool:
+        """Whether it has fewer object files than the profile calls for."""
+        return self.objects is not None and self.objects < self.expected_objects
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageResult(PackageIdentity):
@@ -127,8 +139,24 @@ class PackageResult(PackageIdentity):
     entries: tuple[Entry, ...]  # by check
 
 
+_GRAVER = frozenset({Outcome.FAILED, Outcome.BROKEN, Outcome.ERROR})
+
+
+def conclude(package: PackageIdentity, outcomes: Iterable[Outcome], stopped: str = "") -> Outcome:
+    """Return the verdict on a package, the same for every document, exit code and night.
+
+    Without a problem it is `NOT_JUDGED` where no check inspected anything, where none of its native
+    code could be judged, where it was not run as asked, and where its checks were ``stopped``.
+    """
+    found = sum_up(outcomes)
+    if found is Outcome.FAILED or package.lacks_objects:
+        return Outcome.FAILED
+    gap = found is Outcome.NOT_INSPECTED or package.unjudged or package.unrun or stopped
+    return Outcome.NOT_JUDGED if gap and found not in _GRAVER else found
+
+
 def sum_up(outcomes: Iterable[Outcome]) -> Outcome:
-    """The verdict on a package in one word; nothing that was inspected at all is never a pass."""
+    """Return the gravest of some checks' outcomes; where nothing was inspected, that is no pass."""
     found = {*outcomes}
     if found <= {Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED}:
         return Outcome.NOT_INSPECTED

@@ -34,7 +34,7 @@ from binary_checks.judging import (
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Entry, Level, Outcome, Problem
 from binary_checks.model.findings import NOT_SEEN
-from binary_checks.model.run_results import UNREADABLE
+from binary_checks.model.run_results import NATIVE_FAMILIES, UNREADABLE
 from binary_checks.plugin.failures import (
     ProblemsAccepted,
     ProblemsFound,
@@ -144,6 +144,15 @@ class PackageItem(pytest.Item):
     def package_node(self) -> str:
         """What reports call the package."""
         return self.package.examination.node
+
+    def explain_unjudged(self, known: str) -> str:
+        """Return why none of the package's native code could be judged, as is ``known`` or not yet.
+
+        Only a check that judges native code makes it known. Others may ask for a loader, too, but a
+        run of metadata alone promises nothing of native code.
+        """
+        looked = known or self.family in NATIVE_FAMILIES
+        return self.package.examination.unjudged if looked else ""
 
     @property
     def state(self) -> Session:

@@ -150,6 +150,7 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     known = ledger.package(item.package_node)
     roots = item.package.roots or known.roots
     news: dict[str, Any] = {"ran_on": ran_on or known.ran_on, "roots": roots}
+    news |= {"unjudged": item.explain_unjudged(known.unjudged), "unrun": facts.unrun}
     found, expected = facts.object_counts()
     here = found is not None or item.package.examination.source.remote() is None
     if item.state.destinations and not known.is_hashed and here:

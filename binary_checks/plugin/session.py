@@ -40,6 +40,7 @@ from binary_checks.plugin.screen import progress_line
 from binary_checks.plugin.subjects import Named, find_sources, read_arguments
 from binary_checks.profile.found import leave_out_code
 from binary_checks.profile.reading import (
+    ACCEPT,
     Profile,
     demand_thorough,
     find_profile,
@@ -145,7 +146,9 @@ def open_session(config: pytest.Config) -> Session:
         placed=_place(settings, placing),
         shelf=shelf,
         ledger=Ledger(
-            packages=map(_identify, examinations), required=frozenset(option.binary_require)
+            packages=map(_identify, examinations),
+            required=frozenset(option.binary_require),
+            accepts_unjudged=profile.unjudged == ACCEPT,
         ),
         destinations=tuple(_read_destinations(config, names)),
         renamed=renamed,

@@ -31,6 +31,7 @@ from binary_checks.profile.probe_tables import (
 from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
 
 _LARGEST_FACTOR = 1024
+UNJUDGED = FAIL, ACCEPT = "fail", "accept"
 _ROOTS = (".git", ".hg", ".jj", ".svn")
 """What lies in the uppermost folder of a repository: a profile above it is somebody else's."""
 
@@ -44,6 +45,7 @@ class Profile:
     enable: frozenset[str] = frozenset()  # ids of checks that are off by default
     disable: frozenset[str] = frozenset()  # ids of checks that must not run
     objects: int | None = None  # at least so many object files
+    unjudged: str = FAIL  # whether a package passes none of whose native code can be judged
     system_libraries: frozenset[str] = frozenset()  # what users have besides the policy's
     dll_directories: tuple[str, ...] = ()  # where the package's code has Windows look for DLLs
     timeout: float = 300.0  # seconds for one probe process
@@ -164,6 +166,7 @@ def _profile(
         "enable": tuple[str, ...],
         "disable": tuple[str, ...],
         "objects": int,
+        "unjudged": str,
         "system_libraries": tuple[str, ...],
         "dll_directories": tuple[str, ...],
         "timeout": float,
@@ -184,6 +187,10 @@ def _profile(
         )
     if not 1 <= values.get("limit_factor", 1) <= _LARGEST_FACTOR:
         raise ProfileError(f"profile {source}: limit_factor: not from 1 to {_LARGEST_FACTOR}")
+    if (unjudged := values.get("unjudged", FAIL)) not in UNJUDGED:
+        raise ProfileError(
+            f"profile {source}: unjudged: {unjudged!r:.80} is neither {' nor '.join(UNJUDGED)}"
+        )
     base = _load(values["extends"], folder, above) if "extends" in values else Profile()
     return Profile(
         source=source,
@@ -191,6 +198,7 @@ def _profile(
         enable=base.enable | frozenset(values.get("enable", ())),
         disable=base.disable | frozenset(values.get("disable", ())),
         objects=values.get("objects", base.objects),
+        unjudged=values.get("unjudged", base.unjudged),
         system_libraries=base.system_libraries | frozenset(values.get("system_libraries", ())),
         dll_directories=base.dll_directories + values.get("dll_directories", ()),
         timeout=values.get("timeout", base.timeout),

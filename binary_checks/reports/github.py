@@ -14,6 +14,7 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model import CheckText, Level, Outcome, PackageResult, Run
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.faults import Fault, fold
+from binary_checks.reports.verdict_texts import list_unjudged
 
 name = "github"
 of_facts = uses_facts = False
@@ -33,7 +34,10 @@ def write(run: Run, out: TextIO) -> None:
         *_list_broken(run),
         *(_annotate(*each, texts) for each in found if each[1].level is Level.ERROR),
     ]
-    warnings = [_annotate(*each, texts) for each in found if each[1].level is not Level.ERROR]
+    warnings = [
+        *(_command("warning", line, title=_TOOL) for _, line in list_unjudged(run)),
+        *(_annotate(*each, texts) for each in found if each[1].level is not Level.ERROR),
+    ]
     for commands in (errors, warnings):
         out.writelines(islice(commands, MOST_SHOWN))
     if hidden := len(errors[MOST_SHOWN:]) + len(warnings[MOST_SHOWN:]):

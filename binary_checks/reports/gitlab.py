@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from binary_checks.lines import one_line
 from binary_checks.model import Level, Outcome, Run
 from binary_checks.reports.faults import fold
+from binary_checks.reports.verdict_texts import list_unjudged
 
 name = "gitlab"
 of_facts = uses_facts = False
@@ -33,6 +34,8 @@ def write(run: Run, out: TextIO) -> None:
 def _list_rows(run: Run) -> Iterator[dict[str, Any]]:
     for complaint in run.complaints:
         yield _row("complaint", ".", complaint, "blocker")
+    for package, line in list_unjudged(run):
+        yield _row("complaint", package.node, line, "info")
     for package in run.packages:
         for entry in package.entries:
             if entry.outcome in (Outcome.ERROR, Outcome.BROKEN):

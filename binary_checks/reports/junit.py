@@ -8,6 +8,7 @@ from typing import TextIO
 
 from binary_checks.lines import one_line
 from binary_checks.model import Entry, Outcome, PackageResult, Problem, Run
+from binary_checks.reports.verdict_texts import explain_gap
 from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
 
 name = "junit"
@@ -56,6 +57,9 @@ def _suite(package: PackageResult) -> Iterator[str]:
         time=f"{sum(entry.seconds for entry in package.entries):.3f}",
     )
     yield f"<testsuite{counts}>"
+    if package.verdict is Outcome.NOT_JUDGED:
+        told = _attributes(name="verdict", value=f"{package.verdict.value}: {explain_gap(package)}")
+        yield f"<properties><property{told}></property></properties>"
     for entry in package.entries:
         time = f"{entry.seconds:.3f}"
         yield f"<testcase{_attributes(classname=package.node, name=entry.item, time=time)}>"

@@ -8,8 +8,10 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from binary_checks.lines import one_line
-from binary_checks.model import Entry, Outcome, PackageIdentity, PackageResult, sum_up
+from binary_checks.model import Entry, Outcome, PackageIdentity, PackageResult, conclude
 
+ACCEPTING = 'to let it pass, say unjudged = "accept" in the profile'
+"""What a user may do about a package none of whose native code can be judged."""
 _KNOWN = tuple(field.name for field in fields(PackageIdentity))
 
 
@@ -18,7 +20,7 @@ class Complaint:
     """One thing that must not stay green although no check failed."""
 
     line: str
-    excused: bool  # by something that broke there, this host among it, and is to be tried again
+    excused: bool = False  # by something that broke there, this host among it: try again
 
 
 class Ledger:
@@ -29,8 +31,10 @@ class Ledger:
         *,
         packages: Iterable[PackageIdentity] = (),
         required: frozenset[str] = frozenset(),
+        accepts_unjudged: bool = False,
     ) -> None:
         self.required = required  # families given to --binary-require
+        self._accepts_unjudged = accepts_unjudged  # whether the profile lets unjudged code pass
         self._packages = {package.node: package for package in packages}  # named by the user
         self._entries: dict[str, list[Entry]] = {node: [] for node in self._packages}
 
@@ -63,7 +67,7 @@ class Ledger:
         entries = self._entries[node]
         return PackageResult(
             **{name: getattr(self._packages[node], name) for name in _KNOWN},
-            verdict=sum_up(entry.outcome for entry in entries),
+            verdict=conclude(self._packages[node], (entry.outcome for entry in entries), stopped),
             stopped=stopped,
             entries=tuple(sorted(entries, key=lambda entry: (entry.item, entry.family))),
         )
@@ -72,7 +76,8 @@ class Ledger:
         """One for each package, and each required family, of which nothing was verified."""
         for node, entries in self._entries.items():
             if entries or not self._is_judged_together(node):
-                yield from _nothing_verified(self._packages[node], entries)
+                accepts = self._accepts_unjudged
+                yield from _find_unverified(self._packages[node], entries, accepts=accepts)
         for family in sorted(self.required):
             every = (entry for entries in self._entries.values() for entry in entries)
             ours = [entry for entry in every if entry.family == family]
@@ -89,18 +94,30 @@ class Ledger:
         return any(self._entries[name] for name in together)
 
 
-def _nothing_verified(package: PackageIdentity, entries: list[Entry]) -> Iterator[Complaint]:
+def _find_unverified(
+    package: PackageIdentity, entries: list[Entry], *, accepts: bool
+) -> Iterator[Complaint]:
+    """Say why a package must not pass although no check failed; ``accepts`` as the profile does."""
     name, found = one_line(package.file_name), package.objects
-    if not any(entry.inspected or entry.outcome is Outcome.FAILED for entry in entries):
-        reason = _most_common(entry.reason for entry in entries) or "no check of it was selected"
-        line = f"{name}: nothing was verified ({reason})"
-        yield Complaint(line=line, excused=_broke(entries))
-    elif found is not None and found < package.expected_objects:
+    if any(entry.outcome is Outcome.FAILED for entry in entries) and not package.lacks_objects:
+        return
+    verified = any(entry.inspected or entry.outcome is Outcome.FAILED for entry in entries)
+    if verified and package.lacks_objects:
         line = (
             f"{name}: nothing was verified ({found} object files, expected at least "
             f"{package.expected_objects}; say objects = {found} in the profile if that is right)"
         )
-        yield Complaint(line=line, excused=False)
+        yield Complaint(line=line)
+    elif package.unjudged:
+        why = f"none of its native code could be judged: {package.unjudged}"
+        line = f"{name}: {Outcome.NOT_JUDGED.value}: {why}; {ACCEPTING}"
+        yield from () if accepts else (Complaint(line=line),)
+    elif package.unrun:
+        yield Complaint(line=f"{name}: {Outcome.NOT_JUDGED.value}: {package.unrun}")
+    elif not verified:
+        reason = _most_common(entry.reason for entry in entries) or "no check of it was selected"
+        line = f"{name}: nothing was verified ({reason})"
+        yield Complaint(line=line, excused=_broke(entries))
 
 
 def _broke(entries: Iterable[Entry]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText, Entry, Outcome, PackageIdentity, Run
+from binary_checks.reports.verdict_texts import list_unjudged
 from binary_checks.wording.problem_lines import (
     ProblemGroup,
     finding_line,
@@ -34,6 +35,7 @@ def _pieces(run: Run) -> Iterator[str]:
     driver = {"name": "binary_checks", "version": version, "rules": [*map(_rule, run.checks)]}
     notifications = (
         *(_notification("error", line) for line in troubles),
+        *(_notification("warning", line) for _, line in list_unjudged(run)),
         *(each for package, entry in run.entries() for each in _notifications(package, entry)),
     )
     yield f'{{\n"$schema": {_dump(SCHEMA)},\n"version": "2.1.0",\n"runs": [\n{{\n'

@@ -24,6 +24,7 @@ from binary_checks.profile.known import is_follow_up
 from binary_checks.reports.explanation import remedy
 from binary_checks.reports.family_table import gap
 from binary_checks.reports.faults import Fault, fault_line, fold, shell_path
+from binary_checks.reports.ledger import ACCEPTING
 from binary_checks.reports.page_layout import PageLayout, elide
 from binary_checks.reports.verdict_texts import (
     Fitness,
@@ -263,6 +264,8 @@ class RunText:
         for line in run.complaints:
             if verdict_of.get(line.partition(": ")[0]) is not Fitness.NOT_JUDGED:
                 yield from (layout.paint(part, "red") for part in layout.wrap(line, 0, _INDENT))
+        if any(line.endswith(ACCEPTING) for line in run.complaints):
+            yield from layout.wrap(ACCEPTING, 0, _INDENT)
         if self._hidden:
             again = "the same command with --binary-report json:result.json writes all"
             yield from layout.wrap(f"{self._hidden:,} not shown; {again}", 0)

@@ -8,15 +8,12 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from binary_checks.lines import one_line
-from binary_checks.model import CheckText, Entry, Level, Outcome, PackageResult
+from binary_checks.model import CheckText, Entry, Level, Outcome, PackageResult, Run
 from binary_checks.reports.faults import fold
 
 _BROKE = (Outcome.ERROR, Outcome.BROKEN)
 _JUDGED = (Outcome.FAILED, Outcome.ACCEPTED, Outcome.WARNED, Outcome.PASSED)
 _NOT_RUN = "not run"
-_ESSENTIAL = "missing-library"
-"""What says whether anything of the package loads: where it could not look at all, as at a wheel
-for iOS, nobody knows whether the package is fit."""
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")
 
 
@@ -29,41 +26,31 @@ class Fitness(str, Enum):
 
 
 def assess(package: PackageResult) -> Fitness:
-    """The verdict: without a problem it is only fit where everything asked for could be judged."""
+    """Return the package's verdict as people read it: what broke leaves it as little judged."""
     if package.verdict is Outcome.FAILED:
         return Fitness.UNFIT
-    lacking = package.stopped or _lacks_objects(package) or bool(_explain_blindness(package))
-    if lacking or package.verdict in (*_BROKE, Outcome.NOT_INSPECTED):
-        return Fitness.NOT_JUDGED
-    return Fitness.FIT
-
-
-def _explain_blindness(package: PackageResult) -> str:
-    """Why no loader was simulated for it; "" where one was, or none is needed."""
-    reasons = (
-        entry.reason
-        for entry in package.entries
-        if entry.check == _ESSENTIAL
-        and entry.outcome is Outcome.NOT_INSPECTED
-        and not entry.inspected
-    )
-    return next(reasons, "")
-
-
-def _lacks_objects(package: PackageResult) -> bool:
-    return package.objects is not None and package.objects < package.expected_objects
+    unjudged = package.verdict in (*_BROKE, Outcome.NOT_JUDGED)
+    return Fitness.NOT_JUDGED if unjudged else Fitness.FIT
 
 
 def spell_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
     """The verdict, then what it is based on: ("fit", "54 checks, 19 objects, not run")."""
     fitness, counts, basis = assess(package), _count_problems(package), _spell_basis(package)
     if fitness is Fitness.UNFIT:
-        return (fitness.value, *counts, basis)
+        return (f"{fitness.value}{_explain_lack(package)}", *counts, basis)
     if fitness is Fitness.NOT_JUDGED:
         return (f"{fitness.value}: {explain_gap(package)}", *counts, basis)
     if find_unrun(package, checks):
         return (f"{fitness.value}, but not run", *counts, basis.removesuffix(f", {_NOT_RUN}"))
     return (" with ".join((fitness.value, *counts)), basis)
+
+
+def _explain_lack(package: PackageResult) -> str:
+    """Say that the package has too few object files; "" where it has enough."""
+    if not package.lacks_objects:
+        return ""
+    found = count(package.objects or 0, "object file")
+    return f": {found}, expected at least {package.expected_objects:,}"
 
 
 def _count_problems(package: PackageResult) -> tuple[str, ...]:
@@ -103,12 +90,18 @@ def explain_gap(package: PackageResult) -> str:
             return _most_common(reasons)
     if package.stopped:
         return one_line(package.stopped)
-    if _lacks_objects(package) and package.verdict is not Outcome.NOT_INSPECTED:
-        expected = f"expected at least {package.expected_objects}"
-        return f"{count(package.objects or 0, 'object file')}, {expected}"
-    if reason := _explain_blindness(package):
+    if reason := package.unjudged or package.unrun:
         return reason
     return _most_common(entry.reason for entry in package.entries) or "no check of it was selected"
+
+
+def list_unjudged(run: Run) -> Iterator[tuple[PackageResult, str]]:
+    """Each package that was not judged, with a line that says why, where no complaint does."""
+    for package in run.packages:
+        name = one_line(package.file_name)
+        complained = any(line.startswith(f"{name}: ") for line in run.complaints)
+        if package.verdict is Outcome.NOT_JUDGED and not complained:
+            yield package, f"{name}: {package.verdict.value}: {explain_gap(package)}"
 
 
 def find_unrun(package: PackageResult, checks: Iterable[CheckText]) -> str:

@@ -6,7 +6,13 @@ from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import TargetSystem
 from binary_checks.model.claims import ANY_SYSTEM, Claims
 
-_NOT_SIMULATED = {"ios": "iOS", "android": "Android", "wasi": "WASI", "emscripten": "Emscripten"}
+_NOT_SIMULATED = {
+    "ios": "iOS",
+    "android": "Android",
+    "wasi": "WASI",
+    "emscripten": "Emscripten",
+    "freebsd": "FreeBSD",
+}
 _ON_MACOS = frozenset({"x86_64", "aarch64"})
 _ON_WINDOWS = frozenset({"x86_64", "i686", "aarch64"})
 

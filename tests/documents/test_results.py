@@ -129,7 +129,7 @@ def test_an_entry_takes_a_line_and_says_what_a_report_needs() -> None:
 
 def test_a_package_has_its_verdict_in_one_word() -> None:
     verdicts = [package["verdict"] for package in json.loads(written(RUN))["packages"]]
-    assert verdicts == ["failed", "not inspected"]
+    assert verdicts == ["failed", "not judged"]
 
 
 def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
@@ -162,6 +162,10 @@ def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
             '"green" is not one of',
         ),
         (written(RUN).replace('"verdict": "failed"', '"verdict": "passed"'), "add up to 'failed'"),
+        (
+            written(RUN).replace('"outcome": "failed"', '"outcome": "not judged"'),
+            "'not judged' is none of a check",
+        ),
         (written(RUN).replace('"seconds": 0.25', '"seconds": NaN'), "NaN is not a number"),
         (written(RUN).replace('"seconds": 0.25', '"seconds": 1e999'), "is not a number"),
     ],
@@ -194,7 +198,7 @@ PROBLEMS = st.builds(Problem, path=TEXTS, sentence=TEXTS, level=st.sampled_from(
             check=TEXTS,
             family=TEXTS,
             level=st.sampled_from(Level),
-            outcome=st.sampled_from(Outcome),
+            outcome=st.sampled_from(sorted({*Outcome} - {Outcome.NOT_JUDGED})),
             problems=st.lists(PROBLEMS, max_size=3).map(tuple),
             accepted=st.lists(st.builds(Accepted, problem=PROBLEMS, reason=TEXTS)).map(tuple),
             seconds=st.floats(0, 1e6),

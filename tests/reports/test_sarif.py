@@ -82,7 +82,7 @@ def test_an_accepted_problem_is_suppressed_with_its_reason() -> None:
 
 
 def test_what_was_not_verified_is_a_notification() -> None:
-    (invocation,) = report(complaints=("demo: nothing was verified",))["invocations"]
+    (invocation,) = report(complaints=("demo 1.0.whl: nothing was verified",))["invocations"]
     assert not invocation["executionSuccessful"]
     (notification,) = invocation["toolExecutionNotifications"]
     assert "nothing was verified" in notification["message"]["text"]

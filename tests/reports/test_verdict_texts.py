@@ -73,7 +73,7 @@ def package(*entries: Entry, **known: Any) -> PackageResult:
         ),
         (
             package(entry(), objects=0, expected_objects=1),
-            ("not judged: 0 object files, expected at least 1", "1 check, not run"),
+            ("unfit: 0 object files, expected at least 1", "1 check, not run"),
         ),
         (package(), ("not judged: no check of it was selected", "0 checks, 19 objects, not run")),
     ],
@@ -109,9 +109,7 @@ def test_a_run_is_counted_by_its_verdicts() -> None:
 
 
 def test_a_package_for_a_system_whose_loader_is_unknown_is_not_judged() -> None:
-    about = {"check": "missing-library", "inspected": 0, "reason": "iOS's loader is not simulated"}
-    blind = package(entry(), entry(Outcome.NOT_INSPECTED, **about))
+    blind = package(entry(), unjudged="the loader of iOS is not simulated")
     assert assess(blind) is Fitness.NOT_JUDGED
-    assert spell_verdict(blind, ())[0] == "not judged: iOS's loader is not simulated"
-    partly = entry(Outcome.NOT_INSPECTED, check="missing-library", inspected=1)
-    assert assess(package(entry(), partly)) is Fitness.FIT
+    assert spell_verdict(blind, ())[0] == "not judged: the loader of iOS is not simulated"
+    assert assess(package(entry(), entry(Outcome.NOT_INSPECTED, inspected=1))) is Fitness.FIT

@@ -21,6 +21,7 @@ from binary_checks.exit_codes import PROBLEMS
 from binary_checks.fleet.attempts import CPU, GPU
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.cells.choosing import OneOff, choose_cells
+from binary_checks.fleet.final_states import CellEnd
 from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
 from binary_checks.fleet.nights.engines import Engine, open_engine
@@ -40,7 +41,7 @@ _STATUSES = (
     "exit code: 0 all passed, 1 some failed, 2 interrupted, 4 usage, 6 some could not be judged: "
     "run it again"
 )
-_FINISHED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY})
+_FINISHED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY, CellState.NOT_JUDGED})
 """States that leave nothing to run; unlike for a morning's `WELL`, a GPU stage that waits does."""
 
 
@@ -280,10 +281,16 @@ def _tell(outcome: NightOutcome, store: Store, night: str) -> None:
         print(f"next: binary-checks nightly collect {given}")
 
 
+def _is_refused(end: CellEnd) -> bool:
+    """Whether it was not judged, and its profile does not accept that."""
+    statuses = (attempt.exit_status for attempt in end.last.values())
+    return end.state is CellState.NOT_JUDGED and any(statuses)
+
+
 def _find_status(outcome: NightOutcome) -> int:
     states = {end.state for end in outcome.ends.values()}
     if outcome.interrupted:
         return INTERRUPTED
-    if CellState.FAILED in states:
+    if CellState.FAILED in states or any(map(_is_refused, outcome.ends.values())):
         return PROBLEMS
     return 0 if states <= _FINISHED and not outcome.stopped else TRY_AGAIN

@@ -185,7 +185,8 @@ class _Case:
             limit = f"{self._gate.max_age:g} days"
             self._refuse(where, f"the verdict of {told} is older than {limit}", _AGAIN)
         if verdict.word not in self._gate.accept and not self._waives_all(verdict):
-            self._refuse("", f"{verdict.word} ({told}): {verdict.told()}", "mend it, or waive it")
+            advice = "no gate lets that pass" if verdict.unjudged else "mend it, or waive it"
+            self._refuse("", f"{verdict.word} ({told}): {verdict.told()}", advice)
         ungapped = [check for check in said.gapped if not self._waives(check)]
         wanted = said.gap and ungapped and place not in self._gate.gaps
         if wanted and not self._waives(said.family):

@@ -106,7 +106,8 @@ def _demand_sound(verdict: PackageVerdict) -> None:
     for name in ("sha256", "profile_sha256", "known_problems_sha256"):
         demand_digest(name, getattr(verdict, name))
     read_time(verdict.ended)
-    if (verdict.outcome is Outcome.FAILED) != bool(verdict.failed):
+    lacking = verdict.outcome is Outcome.FAILED and verdict.faults  # too few object files
+    if (verdict.outcome is Outcome.FAILED) != bool(verdict.failed or lacking):
         raise OddityError(f"outcome: {verdict.outcome.value}, which its checks contradict")
 
 

@@ -61,6 +61,7 @@ class PackageVerdict:
     undecided: tuple[str, ...] = ()  # not inspected, or broken
     problems: tuple[str, ...] = ()  # lines as reports have them; the first twenty
     faults: tuple[str, ...] = ()  # complaints: why it is no pass although no check failed
+    unjudged: str = ""  # why none of its native code could be judged
     stopped: str = ""  # why not all of its checks came to their end
     selected: str = ""  # by what only some checks of a family were chosen
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -71,11 +72,16 @@ class PackageVerdict:
 
     @property
     def is_decisive(self) -> bool:
-        """Whether it says something of the package, and not of the host or the network."""
+        """Whether it says something of the package, and not of the host or the network.
+
+        That nothing can judge the package's native code is said of the package: an older pass of
+        the same bytes, by somebody who did not see that, counts no more.
+        """
         if self.outcome is Outcome.FAILED:
             return True
         whole = not self.stopped and not self.selected and self.exit_code not in _VOID
-        return self.outcome in GOOD_OUTCOMES and whole
+        unjudged = self.outcome is Outcome.NOT_JUDGED and bool(self.unjudged)
+        return whole and (self.outcome in GOOD_OUTCOMES or unjudged)
 
     @property
     def word(self) -> str:
@@ -87,7 +93,8 @@ class PackageVerdict:
     def told(self) -> str:
         """Why it is no pass, in one line; "" where nothing says so."""
         partly = f"only some checks were selected ({self.selected})" if self.selected else ""
-        return next(filter(None, (*self.problems, *self.faults, self.stopped, partly)), "")
+        reasons = (*self.problems, self.unjudged, *self.faults, self.stopped, partly)
+        return next(filter(None, reasons), "")
 
 
 def _list_faults(run: Run, package: PackageResult) -> Iterator[str]:
@@ -121,6 +128,7 @@ def make_verdict(run: Run, package: PackageResult, *, ended: str) -> PackageVerd
         ),
         problems=tuple(_list_problems(package.entries))[:_MOST_LINES],
         faults=tuple(_list_faults(run, package))[:_MOST_LINES],
+        unjudged=cut(one_line(package.unjudged)),
         stopped=one_line(package.stopped),
         selected=cut(one_line(run.selected)),
         versions=dict(run.versions),

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from binary_checks.fleet.artifacts.kept_verdicts import list_verdicts
 from binary_checks.fleet.artifacts.statements import read_time
-from binary_checks.fleet.artifacts.verdict import PackageVerdict
+from binary_checks.fleet.artifacts.verdict import GOOD_OUTCOMES, PackageVerdict
 from binary_checks.fleet.store import Store, ask_at_once
 
 LABELS = UNTESTED, FAILING, PASSED = "untested", "failing", "passed"
@@ -38,7 +38,9 @@ def label_verdicts(verdicts: Iterable[PackageVerdict]) -> str:
                 newest[about] = each
     if not newest:
         return UNTESTED
-    return FAILING if any(each.word == _FAILED for each in newest.values()) else PASSED
+    if any(each.word == _FAILED for each in newest.values()):
+        return FAILING
+    return PASSED if all(each.outcome in GOOD_OUTCOMES for each in newest.values()) else UNTESTED
 
 
 def _rank(verdict: PackageVerdict) -> tuple[datetime, bool]:

@@ -23,7 +23,7 @@ from binary_checks.fleet.causes.cause_rules import (
 from binary_checks.fleet.causes.leading import find_leaders
 from binary_checks.fleet.causes.line_patterns import LONGEST_LINE
 from binary_checks.lines import cut, one_line
-from binary_checks.model.run_results import UNREADABLE
+from binary_checks.model.run_results import UNREADABLE, Outcome
 from binary_checks.regular_files import open_regular
 
 MOST_LINES = 2_000
@@ -91,7 +91,7 @@ def name_cause(
     causes = causes or shipped_causes()
     told = None
     if isinstance(result, Mapping) and result.get("exit_code", -1) == ended.exit_status:
-        told = _name_by_result(result, causes, reason)
+        told = _name_unjudged(result) or _name_by_result(result, causes, reason)
     return told or _name_by_end(ended) or _name_by_log(log_tail, ended, causes)
 
 
@@ -131,6 +131,15 @@ def _name_by_result(result: Mapping[str, Any], causes: Causes, reason: str) -> C
         return None
     again = bool(reasons.get("error")) or result.get("exit_code") == _TRY_AGAIN
     return _unknown([*said, ""][0], again=again)
+
+
+def _name_unjudged(result: Mapping[str, Any]) -> Cause | None:
+    """None where the package was judged, or another attempt may judge it."""
+    for package in _rows(result, "packages"):
+        reason = package.get("unjudged") or package.get("unrun")
+        if reason and package.get("verdict") == Outcome.NOT_JUDGED.value:
+            return Cause(name="not-judged", kind=TOOL, evidence=_show(str(reason)))
+    return None
 
 
 def _name_failed(package: Mapping[str, Any], entry: Mapping[str, Any]) -> Cause:

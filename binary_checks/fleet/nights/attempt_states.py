@@ -86,16 +86,19 @@ def _with_result(run: Run, sha256: str) -> Decided:
     if sha256 and package.sha256 and package.sha256 != sha256:
         return _INFRA, f"other bytes than planned: SHA-256 {package.sha256}, and not {sha256}"
     if run.exit_code == FIT:
-        return _demand_pass(package, sha256)
+        return _demand_pass(run, package, sha256)
     if run.exit_code == INTERRUPTED:
         return _LOST, "interrupted"
-    return _FAILED, "" if _shows_problem(package) else _find_failure(run, package)
+    state = CellState.NOT_JUDGED if package.verdict is Outcome.NOT_JUDGED else _FAILED
+    return state, "" if _shows_problem(package) else _find_failure(run, package)
 
 
-def _demand_pass(package: PackageResult, sha256: str) -> Decided:
+def _demand_pass(run: Run, package: PackageResult, sha256: str) -> Decided:
     """An exit code of 0 must have a verdict beside it, on the planned bytes."""
     if sha256 and not package.sha256:
         return _LOST, "its result does not say which bytes were judged"
+    if package.verdict is Outcome.NOT_JUDGED:
+        return CellState.NOT_JUDGED, _find_failure(run, package)
     if package.verdict not in (Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED):
         return _LOST, f"its result says {package.verdict.value}, and yet exit code 0"
     known = any(entry.accepted for entry in package.entries)
@@ -113,8 +116,8 @@ def _find_error(run: Run, package: PackageResult) -> str:
 
 
 def _find_failure(run: Run, package: PackageResult) -> str:
-    """Why a run without problems failed: a check that broke, a family that could not inspect."""
+    """Why a run without problems is no pass: a check broke, or something could not be judged."""
     broken = (e for e in package.entries if e.outcome is Outcome.BROKEN)
     told = [f"{entry.check}: {entry.reason}" for entry in broken]
-    told += [*run.complaints, package.stopped]
+    told += [package.unjudged, package.unrun, *run.complaints, package.stopped]
     return _because(next(filter(None, told), "") or f"verdict {package.verdict.value}", "")

@@ -292,7 +292,8 @@ def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, causes: Causes |
     cause = Cause()
     if state not in GOOD:
         cause = name_cause(document, log, _as_process_end(end), causes, reason=reason)
-    if state is CellState.FAILED and reason and cause.kind == INFRA:
+    undecided = state in (CellState.FAILED, CellState.NOT_JUDGED) and reason
+    if undecided and cause.kind == INFRA:
         state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's
     if state is CellState.FAILED and task.plan.known_complaint:
         # Its problems may be known ones: never green, and no failure before somebody can say so.

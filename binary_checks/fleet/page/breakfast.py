@@ -23,6 +23,7 @@ _OTHERS = (
     (CellState.STALE, "Too old"),
     (CellState.LOST, "No result"),
     (CellState.INFRA, "Infra"),
+    (CellState.NOT_JUDGED, "Not judged"),
     (CellState.BLOCKED, "GPU waits"),
 )
 

@@ -33,14 +33,15 @@ from binary_checks.reports.verdict_texts import count
 _AT_ONCE = 4  # cells of a breakage that are named before any is unfolded
 _LINKED = 2_000  # letters that are links; of more, only those that differ from the night before
 _ORDER = {state: rank for rank, state in enumerate(
-    (CellState.FAILED, CellState.LOST, CellState.INFRA, CellState.MISSING, CellState.STALE,
-     CellState.FLAKY, CellState.BLOCKED, CellState.KNOWN, CellState.PASSED)
+    (CellState.FAILED, CellState.LOST, CellState.INFRA, CellState.NOT_JUDGED, CellState.MISSING,
+     CellState.STALE, CellState.FLAKY, CellState.BLOCKED, CellState.KNOWN, CellState.PASSED)
 )}  # fmt: skip
 _TITLES = {
     CellState.MISSING: "Nothing is published",
     CellState.STALE: "Too old",
     CellState.LOST: "No result",
-    CellState.INFRA: "Not judged: network, disk or host",
+    CellState.INFRA: "The network, the disk or the host broke",
+    CellState.NOT_JUDGED: "Not judged",
     CellState.FLAKY: "Failed, then passed on the same bytes",
     CellState.BLOCKED: "GPU stage waits for a CPU stage that passes",
 }

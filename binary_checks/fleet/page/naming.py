@@ -20,6 +20,7 @@ TONES: Mapping[CellState, str] = {
     CellState.KNOWN: "known",
     CellState.FAILED: "bad",
     CellState.FLAKY: "mild",
+    CellState.NOT_JUDGED: "mild",
     CellState.INFRA: "mild",
     CellState.LOST: "mild",
     CellState.BLOCKED: "quiet",

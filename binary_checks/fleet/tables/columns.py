@@ -19,7 +19,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "channel": "VARCHAR",
         "place": "VARCHAR",  # where it ran: image:oldest; empty for a fresh environment
         "gpu": "BOOLEAN",  # whether its second stage has ended too
-        "state": "VARCHAR",  # passed, known, failed, flaky, infra, lost, blocked, stale, missing
+        "state": "VARCHAR",  # passed, known, failed, not judged and so on (docs/nightly.md)
         "reason": "VARCHAR",  # of a state that has no problems to show
         "cause": "VARCHAR",  # why it has no verdict, or the check that failed (docs/causes.md)
         "cause_kind": "VARCHAR",  # infra, product, tool, unknown

@@ -20,6 +20,7 @@ LONGEST = 2_000
 """Characters of a text in a table; documents have it whole."""
 _LISTS = ("problems", "warnings", "accepted", "not_inspected")
 _GAP = "not inspected"
+_UNJUDGED = "not judged"  # the verdict on a package
 _MOST = {"USMALLINT": (1 << 16) - 1, "UINTEGER": (1 << 32) - 1}
 _BAD = {"failed", "broken", "error"}
 _SOUND = {"passed", "warned", "accepted"}
@@ -48,6 +49,8 @@ def _find_no_pass(result: Mapping[str, Any], outcomes: set[str]) -> str:
         return f"its result has a check that {'is' if bad[0] == 'broken' else 'has'} {bad[0]}"
     if (status := result.get("exit_code")) != 0:
         return f"its result says exit code {plain(str(status))[:20]}"
+    if any(package.get("verdict") == _UNJUDGED for package in result["packages"]):
+        return f"its result says {_UNJUDGED}"
     return "" if outcomes & _SOUND else "nothing in its result was inspected"
 
 

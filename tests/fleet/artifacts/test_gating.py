@@ -210,6 +210,28 @@ def test_a_complaint_of_the_run_is_no_pass_but_one_of_another_package_is() -> No
     assert gate_says(STATIC, other).passes
 
 
+BLIND = {"unjudged": "the loader of iOS is not simulated"}
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_what_cannot_be_judged_passes_no_gate_and_ends_an_older_pass(status: int) -> None:
+    blind = passing(known=BLIND, exit_code=status, ended=hours(1))
+    assert blind.word == "not judged"
+    expected = (
+        f"not judged ({hours(1)}): the loader of iOS is not simulated; no gate lets that pass"
+    )
+    assert reasons(STATIC, blind) == [expected]
+    assert reasons(STATIC, passing(ended=hours(2)), blind) == [expected]
+    waived = replace(STATIC, waivers=(replace(WAIVER, despite="linkage"),))
+    assert reasons(waived, blind) == [expected]
+
+
+def test_a_run_that_did_not_happen_says_nothing_of_the_package() -> None:
+    unrun = passing(known={"unrun": "name a channel"}, exit_code=1, ended=hours(1))
+    assert "not judged" in reasons(STATIC, unrun)[0]
+    assert gate_says(STATIC, passing(ended=hours(2)), unrun).passes
+
+
 def test_a_waiver_lets_a_failure_through_until_it_expires() -> None:
     gate = replace(STATIC, waivers=(WAIVER,))
     decision = gate_says(gate, failing())

@@ -335,5 +335,9 @@ def test_a_label_is_of_the_newest_verdict_in_each_place() -> None:
     assert label_verdicts([passed, failed]) == "passed"
     assert label_verdicts([passed, replace(failed, places=("image:oldest",))]) == "failing"
     assert label_verdicts([replace(passed, ended=ENDED), failed]) == "failing"
+    blind = make(*GOOD, known={"unjudged": "the loader of iOS is not simulated"})
+    assert label_verdicts([blind]) == "untested"
+    assert label_verdicts([replace(blind, stage="gpu"), passed]) == "untested"
+    assert label_verdicts([replace(blind, stage="gpu"), failed]) == "failing"
     broke = make(entry("linkage", Outcome.ERROR, reason="no network"))
     assert label_verdicts([broke]) == "untested"

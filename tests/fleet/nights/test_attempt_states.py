@@ -49,18 +49,24 @@ def test_a_pass_needs_both_and_the_planned_bytes() -> None:
             CellState.LOST,
             "its result is about 0 packages, and not about one",
         ),
-        (
-            1,
-            make_run(1, Outcome.NOT_INSPECTED),
-            CellState.FAILED,
-            "verdict not inspected",
-        ),
+        (0, make_run(0, Outcome.NOT_JUDGED), CellState.NOT_JUDGED, "verdict not judged"),
+        (1, make_run(1, Outcome.NOT_JUDGED), CellState.NOT_JUDGED, "verdict not judged"),
+        (1, make_run(1, Outcome.FAILED), CellState.FAILED, "verdict failed"),
     ],
 )
 def test_nothing_passes_of_which_they_say_different_things(
     status: int, run: Run, state: CellState, reason: str
 ) -> None:
     assert decide(status, run) == (state, reason)
+
+
+@pytest.mark.parametrize("status", [0, 1])
+@pytest.mark.parametrize("field", ["unjudged", "unrun"])
+def test_what_was_not_judged_neither_passed_nor_failed(status: int, field: str) -> None:
+    run = make_run(status, Outcome.NOT_JUDGED)
+    package = replace(run.packages[0], **{field: "its loader is not simulated"})
+    run = replace(run, packages=(package,), complaints=("a.whl: not judged: …",))
+    assert decide(status, run) == (CellState.NOT_JUDGED, "its loader is not simulated")
 
 
 def test_a_process_that_ran_out_of_time_judged_nothing_whatever_it_wrote() -> None:

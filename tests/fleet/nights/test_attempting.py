@@ -94,6 +94,8 @@ def test_a_gpu_host_that_is_broken_is_infrastructure_and_tried_again(
         ("accepted", CellState.KNOWN, ""),
         ("exit 1", CellState.FAILED, ""),
         ("runtime", CellState.FAILED, ""),
+        ("unjudged 0", CellState.NOT_JUDGED, "the loader of iOS is not simulated"),
+        ("unjudged 1", CellState.NOT_JUDGED, "the loader of iOS is not simulated"),
         ("exit 3", CellState.FAILED, "missing-library: the index did not answer"),
         ("exit 6", CellState.INFRA, "missing-library: the index did not answer"),
         ("exit 2", CellState.LOST, "interrupted"),

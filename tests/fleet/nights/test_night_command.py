@@ -322,3 +322,27 @@ def test_a_wrong_option_is_one_line(
     assert run_night(store, *options) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert complaint in line
+
+
+def test_a_night_knows_what_was_not_judged_and_tries_it_once(
+    store: Store, tmp_path: Path, capsys: Lines
+) -> None:
+    refused = plan_cell(tmp_path, "ios", "unjudged 1", gpu=True)
+    accepted = plan_cell(tmp_path, "android", "unjudged 0")
+    keep_plan(store, refused, accepted, plan_cell(tmp_path, "linux", "exit 0"))
+    assert run_night(store) == 1
+    assert states_of(store) == {
+        "ios": ["not judged"],
+        "android": ["not judged"],
+        "linux": ["passed"],
+    }
+    out = capsys.readouterr().out
+    assert "? ios: not judged: the loader of iOS is not simulated" in out
+    assert "1 passed, 2 not judged" in out
+
+
+def test_a_night_ends_well_where_the_profile_accepts_what_is_not_judged(
+    store: Store, tmp_path: Path
+) -> None:
+    keep_plan(store, plan_cell(tmp_path, "android", "unjudged 0"))
+    assert run_night(store) == 0

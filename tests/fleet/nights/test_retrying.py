@@ -90,3 +90,4 @@ def test_what_broke_is_tried_again_where_its_cause_allows_it(*, by_cause: bool) 
     assert may_end_otherwise(CellState.LOST, None, by_cause=by_cause) is by_cause
     assert may_end_otherwise(CellState.INFRA, None, by_cause=by_cause) is by_cause
     assert not may_end_otherwise(CellState.FAILED, None, by_cause=by_cause)
+    assert not may_end_otherwise(CellState.NOT_JUDGED, None, by_cause=by_cause)

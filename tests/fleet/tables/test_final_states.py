@@ -35,6 +35,8 @@ def attempt(state: str, number: int = 1, stage: str = CPU, **fields: Any) -> Att
         (["failed", "passed"], "flaky"),
         (["failed", "infra", "known"], "flaky"),
         (["failed", "failed"], "failed"),
+        (["infra", "not judged"], "not judged"),
+        (["failed", "not judged"], "failed"),
         ([], "lost"),
     ],
 )
