@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Collection
 
 from binary_checks.model import PeFile
+from binary_checks.model.claims import PythonClaim
 
 _DEBUG = (
     r"ucrtbased\.dll|msvcrtd\.dll|vcruntime\d+(?:_1|_threads)?d\.dll|libomp140d\.\w+\.dll|"
@@ -17,6 +19,8 @@ _REDISTRIBUTABLE = (
     r"(?:concrt|vccorlib|vcamp|vcomp)140\.dll|libomp140\.\w+\.dll|"
     r"(?:msvc[pr]|vcomp|mfcm?)(?:80|90|100|110|120)u?\.dll|mfcm?140u?\.dll"
 )
+_RUNTIMES = (((2, 6), "msvcr71.dll"), ((3, 3), "msvcr90.dll"), ((3, 5), "msvcr100.dll"))
+"""The C runtime of CPythons that are older than a version."""
 _HASH = r"-[0-9a-f]{32}(?=\.dll$)"
 _MICROSOFT = 14
 """The major version of Microsoft's linkers since 2015; MinGW's have 2."""
@@ -40,6 +44,24 @@ def is_redistributable(name: str) -> bool:
 def is_beside_python(name: str) -> bool:
     """Whether it is a DLL of the runtime that CPython has for its own process, and no other's."""
     return name.lower() in {"vcruntime140.dll", "vcruntime140_1.dll"}
+
+
+def comes_with_python(name: str, pythons: Collection[PythonClaim]) -> bool:
+    """Whether it is the C runtime that every claimed CPython was linked with, and installs.
+
+    Before 3.5 that was the runtime of the compiler of that version: extension modules had to have
+    the same one (https://wiki.python.org/moin/WindowsCompilers).
+    """
+    name = name.lower()
+    return bool(pythons) and all(
+        each.implementation == "cpython" and each.version and name == _find_runtime(each.version)
+        for each in pythons
+    )
+
+
+def _find_runtime(python: tuple[int, int]) -> str:
+    found = (name for before, name in _RUNTIMES if python < before)
+    return next(found, "")
 
 
 def may_be_anybodys(name: str) -> bool:

@@ -40,6 +40,16 @@ class PythonClaim:
     free_threaded: bool = False
 
 
+PYTHON_3 = (3, 0)
+
+
+def is_python_2(claim: PythonClaim) -> bool:
+    """Whether a claim is of Python 2 alone: ``cp27-cp27mu``, ``py2-none``."""
+    if claim.version is not None:
+        return claim.version < PYTHON_3
+    return claim.name.partition("-")[0] == "py2"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claims:
     """What a package says of the systems it is for: each entry is a promise of its own."""

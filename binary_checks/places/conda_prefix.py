@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from binary_checks.errors import GatherError, NotApplicable, Unavailable
+from binary_checks.errors import GatherError, NotApplicable, NothingNamed, Unavailable
 from binary_checks.model import InstallReport, Package
 from binary_checks.model.conda_packages import CondaPackage, LinkedPackage
 from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
@@ -21,7 +21,10 @@ from binary_checks.places.left_behind import hash_file
 from binary_checks.places.prefixes import find_python
 from binary_checks.places.visible import find_visible, is_below
 
-_ADVICE = "name a channel with --binary-channel, or give packages with --binary-with"
+_ADVICE = (
+    "name a channel with --binary-channel, give packages with --binary-with, or leave runs out "
+    "(--binary-static)"
+)
 _LIBRARIES = ("lib/", "Library/bin/")
 _VIRTUAL = re.compile(r"\b__[a-z]\w*[^,]*")
 
@@ -86,7 +89,7 @@ class CondaPlace(HostPlace):
             override = "CONDA_OVERRIDE_CUDA and its like state another host"
             raise Unavailable(f"this host does not have {lacking[0].strip()} ({override})")
         if not self.settings.channels:
-            raise Unavailable(f"{said.rstrip('.')}; {_ADVICE}")
+            raise NothingNamed(f"{said.rstrip('.')}; {_ADVICE}")
         return InstallReport(
             python="no Python", installer=f"py-rattler {answer.version}", error=said
         )

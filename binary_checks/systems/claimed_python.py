@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from binary_checks.model import Interpreter
-from binary_checks.model.claims import PythonClaim
+from binary_checks.model.claims import PYTHON_3, PythonClaim, is_python_2
 from binary_checks.systems.interpreters import interpreter, interpreter_versions
 
 
@@ -15,10 +15,12 @@ def interpreter_of(
     """The oldest CPython that is claimed, as far as there is data about it.
 
     ``py3-none`` is bound to no Python: what a library there needs of one is the stable ABI at
-    best, which the newest has whole. What is older than all data counts as the oldest there is:
-    hardly a symbol was added before; the limits of abi3 are judged by their own check.
+    best, which the newest has whole. A Python 3 that is older than all data counts as the oldest
+    there is: hardly a symbol was added before; the limits of abi3 are judged by their own check.
+    Python 2 has another C API, of which there are no data.
     """
     claims = [each for each in pythons if each.implementation in {"cpython", ""}]
+    claims = [each for each in claims if not is_python_2(each)]
     versions = [(i.version, i.free_threaded) for i in claims if i.implementation and i.version]
     generic = len(versions) < len(claims)
     known = interpreter_versions()
@@ -39,7 +41,7 @@ def interpreter_of(
 class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):
     """The CPythons of a system, each read when it is asked for.
 
-    One that is older than all data counts as the oldest there is, as in `interpreter_of`.
+    A Python 3 that is older than all data counts as the oldest there is, as in `interpreter_of`.
     """
 
     def __init__(self, system: str = "linux", architecture: str = "x86_64") -> None:
@@ -47,6 +49,8 @@ class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):
 
     def __getitem__(self, key: tuple[tuple[int, int], bool]) -> Interpreter:
         version, free_threaded = key
+        if version < PYTHON_3:
+            raise KeyError(key)
         found = interpreter(
             max(version, interpreter_versions()[0]),
             free_threaded=free_threaded,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from fixtures.build_conda import OMIT, TarMember, build_conda
 from fixtures.build_elf import ElfSymbol, build_elf
-from tests.plugin.conftest import Run
+from fixtures.conda.channel import host_subdir
+from tests.plugin.conftest import TRY_AGAIN, Run
 
 pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
 
@@ -150,8 +152,33 @@ def test_without_a_channel_what_runs_packages_says_what_to_do(
     result = run(
         path.name, "-rs", "-k", "import-fails", "--binary-require", "runtime", static=False
     )
-    result.stdout.fnmatch_lines(["*name a channel with --binary-channel, or give packages with *"])
+    result.stdout.fnmatch_lines(["*name a channel with --binary-channel, give packages with *"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_run_that_lacked_a_channel_is_no_pass_unless_none_was_asked_for(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    pytest.importorskip("rattler", reason="no py-rattler, which solves and links")
+    path = build_conda(pytester.path, name="unrun", subdir=host_subdir(), depends=["nowhere"])
+    result = run(path.name, "--binary-report", "json:result.json", static=False)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (found,) = json.loads(Path("result.json").read_text(encoding="utf-8"))["packages"]
+    assert found["verdict"] == "not judged"
+    assert "name a channel with --binary-channel" in found["unrun"]
+    result.stdout.fnmatch_lines([f"{path.name}: not judged: *name a channel with *"])
+    assert run(path.name).ret == pytest.ExitCode.OK
+    assert run(path.name, "-m", "contents", static=False).ret == pytest.ExitCode.OK
+
+
+def test_a_channel_that_does_not_answer_is_tried_again(pytester: pytest.Pytester, run: Run) -> None:
+    pytest.importorskip("rattler", reason="no py-rattler, which solves and links")
+    path = build_conda(pytester.path, name="unrun", subdir=host_subdir(), depends=["nowhere"])
+    closed = ("--binary-channel", "http://127.0.0.1:9/channel", "-k", "installation-fails")
+    result = run(path.name, *closed, "--binary-report", "json:result.json", static=False)
+    assert result.ret == TRY_AGAIN
+    (found,) = json.loads(Path("result.json").read_text(encoding="utf-8"))["packages"]
+    assert found["verdict"] == "error"
 
 
 def test_without_zstandard_nothing_passes(

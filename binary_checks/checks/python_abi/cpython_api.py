@@ -21,6 +21,7 @@ from binary_checks.model import (
     PythonClaim,
     TargetSystem,
 )
+from binary_checks.model.claims import is_python_2
 from binary_checks.model.extensions import (
     ExtensionName,
     init_function,
@@ -207,7 +208,12 @@ def missing_init_function(
     Level: users cannot import the module.
     """
     name = parse_extension_name(library.path)
-    if library.kind is not Kind.SHARED or name is None or not _is_for_import(name):
+    if library.kind is not Kind.SHARED or name is None:
+        return
+    if package.claims.pythons and all(map(is_python_2, package.claims.pythons)):
+        yield NotInspected(sentence="it is for Python 2, whose modules have other init functions")
+        return
+    if not _is_for_import(name):
         return
     function = init_function(name.stem)
     named = library.path in code.named or library.path in code.opened

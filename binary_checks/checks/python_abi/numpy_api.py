@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, Level, Note, NumpyBuild, Package, Problem, TargetSystem
+from binary_checks.model.claims import is_python_2
 from binary_checks.model.extensions import parse_extension_name
 from binary_checks.model.requires_dist import applicable
 
@@ -46,22 +47,30 @@ def numpy_version_mismatch(package: Package, target: TargetSystem) -> Iterator[F
         for each in applicable(package.claims.requirements, target)
         if canonicalize_name(each.name) == "numpy"
     ]
+    second = _may_have_second(package, target)
     for path, build in dict.fromkeys(built):
         if required:
-            yield from _judge(path, build, required, target)
+            yield from _judge(path, build, required, second=second)
         elif build.api == 1:
             sentence = "is built with NumPy 1.x, which the package does not require"
             yield Note(path=path, sentence=sentence)
 
 
-def _judge(
-    path: str, build: NumpyBuild, required: Sequence[SpecifierSet], target: TargetSystem
-) -> Iterator[Problem]:
+def _may_have_second(package: Package, target: TargetSystem) -> bool:
+    """Whether there is a NumPy 2 for one of the Pythons that are claimed."""
     python = target.interpreter
+    if python is not None:
+        return python.version >= _OLDEST_WITH_SECOND
+    pythons = package.claims.pythons
+    return not pythons or not all(map(is_python_2, pythons))
+
+
+def _judge(
+    path: str, build: NumpyBuild, required: Sequence[SpecifierSet], *, second: bool
+) -> Iterator[Problem]:
     spelled = ",".join(sorted({str(each) for each in required if str(each)}))
     asked = f"the package requires numpy{spelled[:_LONGEST]}"
     level = Level.ERROR if parse_extension_name(path) else Level.WARNING
-    second = python is None or python.version >= _OLDEST_WITH_SECOND
     if build.api == 1 and second and _allow(required, _SECOND):
         sentence = f"is built with NumPy 1.x, which NumPy 2 refuses, and {asked}"
         yield Problem(path=path, sentence=f"{sentence}: installers choose NumPy 2", level=level)

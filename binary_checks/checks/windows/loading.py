@@ -16,6 +16,7 @@ from binary_checks.knowledge.reached_objects import soften
 from binary_checks.knowledge.shipped_names import may_have
 from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.knowledge.visual_cpp import (
+    comes_with_python,
     is_beside_python,
     is_debug_runtime,
     is_redistributable,
@@ -153,7 +154,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     programs = {item.path for item in libraries if item.kind is Kind.EXECUTABLE}
     yield from _judge_copies(package, linkage, programs)
     for name, users in _needs_of_runtime(libraries).items():
-        if name in present:
+        if name in present or comes_with_python(name, package.claims.pythons):
             continue
         # What Python loads comes first.
         paths = sorted(users, key=lambda path: (_rank(path, linkage), path in programs))

@@ -1,0 +1,97 @@
+"""A package for a Python of which there are no data is judged by its loader and its tag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from binary_checks import examine, judge
+from binary_checks.checks.windows.loading import unbundled_runtime
+from binary_checks.judging import Verdict
+from binary_checks.model import Dependency, Format, Linkage, Outcome
+from binary_checks.model.claims import PythonClaim
+from binary_checks.systems.claimed_python import Interpreters, interpreter_of
+from fixtures.build_elf import ElfSymbol, build_elf
+from fixtures.build_wheel import build_wheel
+from fixtures.values import pe_file, wheel
+
+TAG = "cp27-cp27mu-manylinux1_x86_64"
+OLD = (ElfSymbol("PyString_FromString"), ElfSymbol("Py_InitModule4_64"))
+
+
+def judged(folder: Path, native: bytes, tag: str = TAG) -> Mapping[str, Verdict]:
+    path = build_wheel(
+        folder, members={"demo/__init__.py": "", "demo/_native.so": native}, tags=(tag,)
+    )
+    with examine(path) as examination:
+        found = {verdict.check: verdict for verdict in judge(examination)}
+        assert examination.unjudged == ""
+    return found
+
+
+def extension(*needed: str, imports: tuple[ElfSymbol, ...] = OLD) -> bytes:
+    init = (ElfSymbol("init_native"),)
+    return build_elf(exports=init, imports=imports, needed=(*needed, "libc.so.6"))
+
+
+def test_only_its_c_api_and_init_functions_are_not_inspected(tmp_path: Path) -> None:
+    found = judged(tmp_path, extension())
+    assert [check for check, verdict in found.items() if verdict.problems] == []
+    gaps = {check for check, each in found.items() if each.outcome is Outcome.NOT_INSPECTED}
+    assert gaps == {"undefined-symbol", "missing-init-function"}
+    assert found["missing-library"].outcome is Outcome.PASSED
+
+
+def test_a_library_that_it_lacks_is_an_error_all_the_same(tmp_path: Path) -> None:
+    assert judged(tmp_path, extension("libgone.so.1"))["missing-library"].problems
+
+
+def test_a_symbol_that_is_not_pythons_is_undefined_all_the_same(tmp_path: Path) -> None:
+    native = extension(imports=(*OLD, ElfSymbol("gone")))
+    (problem,) = judged(tmp_path, native)["undefined-symbol"].problems
+    assert "has 1 undefined symbol (gone)" in problem.sentence
+
+
+def test_an_old_python_3_has_the_symbols_of_the_oldest_that_is_known(tmp_path: Path) -> None:
+    native = build_elf(exports=(ElfSymbol("PyInit__native"),), imports=OLD, needed=("libc.so.6",))
+    found = judged(tmp_path, native, "cp35-cp35m-manylinux1_x86_64")
+    assert found["undefined-symbol"].problems
+
+
+@pytest.mark.parametrize(
+    ("claims", "version"),
+    [
+        ([("cpython", (2, 7))], None),
+        ([("cpython", (2, 7)), ("cpython", (3, 10))], (3, 10)),
+        ([("cpython", (3, 5))], (3, 8)),
+    ],
+)
+def test_the_oldest_python_of_which_there_are_data_counts(
+    claims: list[tuple[str, tuple[int, int]]], version: tuple[int, int] | None
+) -> None:
+    found = interpreter_of(
+        PythonClaim(name="", implementation=each, version=number) for each, number in claims
+    )
+    assert (found.version if found else None) == version
+    assert ((2, 7), False) not in Interpreters()
+
+
+@pytest.mark.parametrize(
+    ("python", "runtime", "found"),
+    [
+        ("cp27-cp27m", "MSVCR90.dll", 0),
+        ("cp27-cp27m", "msvcr100.dll", 1),
+        ("cp34-cp34m", "msvcr100.dll", 0),
+        ("cp311-cp311", "msvcr90.dll", 1),
+        ("py3-none", "msvcr90.dll", 1),
+    ],
+)
+def test_an_old_python_brings_the_c_runtime_of_its_compiler(
+    python: str, runtime: str, found: int
+) -> None:
+    module = pe_file("demo/_native.pyd", needed=(Dependency(name=runtime),))
+    package = wheel(f"demo-1.0-{python}-win_amd64.whl", objects=(module,))
+    linkage = Linkage(target="win_amd64", format=Format.PE)
+    assert len(list(unbundled_runtime(package, linkage))) == found
