@@ -141,7 +141,7 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     Fix: look for the build step that adds the file.
     Level: users cannot install the package.
     """
-    names = {member.archive_name for member in package.members}
+    names = {_drop_empty(member.archive_name) for member in package.members}
     # With the lowest character for a slash, what lies below a name comes right behind it.
     ordered = sorted(name.replace("/", "\0") for name in names)
     for name, following in pairwise(ordered):
@@ -160,6 +160,14 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
             part, slash, _ = name.removeprefix(f"{data}/").partition("/")
             if not slash or part not in _SCHEMES:
                 yield Problem(path=name, sentence=f"is in a part of {data} that no installer knows")
+
+
+def _drop_empty(name: str) -> str:
+    """Drop the components of a path that pip and uv drop: empty ones and ``.``."""
+    if "//" not in name and "./" not in name:
+        return name
+    parts = [part for part in name.removesuffix("/").split("/") if part not in {"", "."}]
+    return "/".join([*parts, ""] if name.endswith("/") else parts)
 
 
 @check

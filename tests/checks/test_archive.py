@@ -247,6 +247,7 @@ def test_backslashes_of_record_that_stand_for_slashes_are_one_warning() -> None:
     [
         (("demo/a", "demo/a/b.py"), "demo/a", "is a file, and other members are below it"),
         (("demo/a", "demo/a-b", "demo/a/b"), "demo/a", "is a file, and other members are below it"),
+        (("./demo//a", "demo/a/b"), "demo/a", "is a file, and other members are below it"),
         (("demo-1.0.data/evil/x.py",), "demo-1.0.data/evil/x.py", "is in a part of demo-1.0"),
         (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "is in a part of demo-1.0.data"),
         # uv 0.13 ends with "Unknown wheel data type: other"; pip leaves folders out.

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.fuzz import target_zip
+from fixtures.fuzz import installers
 from fixtures.fuzz.installers import find_uv, install_with_uv, list_tree, read_with_zipfile
-from fixtures.fuzz.target_zip import Target, find_seeds
+from fixtures.fuzz.target_zip import Target, find_seeds, open_target
 
 SEEDS = {seed.name.partition(" ")[0]: seed for seed in find_seeds(None)}
 
 
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
-    monkeypatch.setattr(target_zip, "find_uv", lambda: None)  # a process, for the slow tests
-    target = Target()
+    monkeypatch.setattr(installers, "find_uv", lambda: None)  # a process, for the slow tests
+    target = open_target()
     yield target
     target.close()
 

@@ -15,7 +15,7 @@ from binary_checks.model import Problem, Wheel
 from binary_checks.packages import open_package
 from fixtures.build_wheel import build_wheel
 from fixtures.fake_reader import FakeReader
-from fixtures.fuzz.zip_parts import SIGNATURES, Parts, length_of, pack, take_apart, unpack
+from fixtures.fuzz.zip_parts import LAYOUTS, SIGNATURES, Parts, length_of, pack, take_apart, unpack
 
 NAME = "demo-1.0-py3-none-any.whl"
 ELSEWHERE = {"here": 0xFFFF, "count": 0xFFFF, "directory size": 2**32 - 1, "directory": 2**32 - 1}
@@ -103,14 +103,10 @@ def test_an_end_in_the_last_22_bytes(tmp_path: Path, good: Parts) -> None:
 
 
 def test_an_end_in_the_comment_of_a_member(tmp_path: Path, good: Parts) -> None:
-    good.members[0].comment = pack("end", dict.fromkeys(good_fields(), 0))
-    (ambiguity,) = problems(tmp_path, good.write())
+    good.members[0].comment = pack("end", dict.fromkeys(LAYOUTS["end"], 0))
+    ambiguity, fault = problems(tmp_path, good.write())
     assert ambiguity.startswith("it has 2 end-of-central-directory records (at bytes 0x")
-
-
-def good_fields() -> tuple[str, ...]:
-    fields = ("disk", "first disk", "here", "count", "directory size", "directory")
-    return (*fields, "comment length")
+    assert fault == "its comment holds the byte 0x05, as the records of an archive do"
 
 
 def test_an_end_among_the_bytes_of_the_last_member_is_its_own_business(tmp_path: Path) -> None:

@@ -219,3 +219,31 @@ def test_names_that_tools_read_differently(tmp_path: Path) -> None:
     content = named.read_bytes().replace(b"\x00\x08\x08\x00", b"\x00\x00\x08\x00")
     named.write_bytes(content)
     assert "its name is neither ASCII nor marked as UTF-8" in faults(named)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("demo/tab\tname.py", "its name holds the invisible character U+0009, which uv refuses"),
+        ("demo/soft\N{SOFT HYPHEN}.py", "its name holds the invisible character U+00AD"),
+        ("demo/no\N{NO-BREAK SPACE}break.py", ""),
+        ("", "it has no name"),
+    ],
+)
+def test_characters_of_a_name(tmp_path: Path, name: str, fault: str) -> None:
+    found = faults(build_wheel(tmp_path, extra_entries=[Entry(name, b"x")]))
+    assert fault in found if fault else found == ""
+
+
+def test_local_flags_that_read_the_name_otherwise(tmp_path: Path) -> None:
+    path = build_wheel(tmp_path, members={"demo/\N{GREEK SMALL LETTER PI}.py": b"x"})
+    parts = take_apart(path.read_bytes())
+    parts.members[0].local["flags"] = 0
+    path.write_bytes(parts.write())
+    assert "disagree on whether its name is UTF-8" in faults(path)
+
+
+def test_an_extra_field_that_is_there_twice(tmp_path: Path) -> None:
+    found = faults(with_extra(tmp_path, lambda _: struct.pack("<HHI", 0xCAFE, 4, 0) * 2))
+    assert "it has the extra field 0xcafe twice in the central directory" in found
+    assert "it has the extra field 0xcafe twice in its local header" in found

@@ -146,7 +146,7 @@ def _find_end(file: PackageBytes) -> _End:
         reason = "truncated" if file.read(0, 4) == b"PK\3\4" else "not a zip archive"
         raise PackageError(f"{file.path.name}: {reason}: it has no end-of-central-directory record")
     _, *fields, length = _END.unpack_from(tail, place)
-    ambiguities = tuple(_judge_comment(tail[place + _END.size :], length))
+    ambiguities = tuple(_judge_following(tail[place + _END.size :], length))
     end = _find_end64(file, base + place, fields)
     if end is None:
         disk, first_disk, here, count, size, offset = fields
@@ -159,10 +159,17 @@ def _find_end(file: PackageBytes) -> _End:
     return end._replace(ambiguities=(*end.ambiguities, *ambiguities))
 
 
-def _judge_comment(following: bytes, length: int) -> Iterator[str]:
-    """Report a comment that has something of another archive, or another length than it claims."""
-    if found := _OF_RECORDS.search(following[:length]):
-        yield f"its comment holds the byte {found[0][0]:#04x}, as the records of an archive do"
+def _judge_comment(comment: bytes) -> str:
+    """Report a comment that may have records of another archive in it."""
+    if found := _OF_RECORDS.search(comment):
+        return f"its comment holds the byte {found[0][0]:#04x}, as the records of an archive do"
+    return ""
+
+
+def _judge_following(following: bytes, length: int) -> Iterator[str]:
+    """Report what is wrong with the comment, and what follows it."""
+    if fault := _judge_comment(following[:length]):
+        yield fault
     if length > len(following):
         there = f"{len(following)} bytes follow its end"
         yield f"{there}, which claims a comment of {length}: zipfile reads it, and uv does not"
@@ -212,8 +219,11 @@ def _read_entries(
         name_end = at + _CENTRAL.size + fields[6]
         extra_end = name_end + fields[7]
         raw_name = directory[at + _CENTRAL.size : name_end]
-        yield _make_entry(fields, raw_name, directory[name_end:extra_end], shift)
+        entry = _make_entry(fields, raw_name, directory[name_end:extra_end], shift)
         at = extra_end + fields[8]
+        if fields[8] and (fault := _judge_comment(directory[extra_end:at])):
+            entry = entry._replace(faults=(*entry.faults, fault))
+        yield entry
     if at != len(directory):
         raise PackageError(
             f"{file.path.name}: its central directory has {len(directory)} bytes,"
@@ -249,7 +259,7 @@ def decode_name(raw_name: bytes, flags: int) -> tuple[str, tuple[str, ...]]:
     """Read a member's name, which is UTF-8 where bit 11 of the flags says so, else CP437."""
     if raw_name.isascii():
         name = raw_name.decode("ascii")
-        return name, () if name.isprintable() else tuple(_judge_characters(name))
+        return name, () if name and name.isprintable() else tuple(_judge_characters(name))
     if not flags & UTF8:
         spelled = "its name is neither ASCII nor marked as UTF-8: tools read it differently"
         return raw_name.decode("cp437"), (spelled,)
@@ -262,7 +272,9 @@ def decode_name(raw_name: bytes, flags: int) -> tuple[str, tuple[str, ...]]:
 
 def _judge_characters(name: str) -> Iterator[str]:
     """Report a character that cannot be seen: uv refuses it, and zipfile ends the name at a NUL."""
-    if "\0" in name:
+    if not name:
+        yield "it has no name"
+    elif "\0" in name:
         yield "its name holds a NUL byte"
     elif found := next((each for each in name if unicodedata.category(each)[0] == "C"), ""):
         yield f"its name holds the invisible character U+{ord(found):04X}, which uv refuses"
