@@ -59,5 +59,5 @@ def test_uv_installs_what_pip_installs(tmp_path: Path) -> None:
         pytest.skip("there is no uv")
     path = tmp_path / "demo-1.0-py3-none-any.whl"
     path.write_bytes(SEEDS["stored"].content)
-    assert install_with_uv(uv, path, tmp_path / "uv", sys.executable) == ""
+    assert install_with_uv(uv, [path], tmp_path / "uv", sys.executable) == ""
     assert {"lib/demo/__init__.py", "lib/demo/empty.txt"} <= set(list_tree(tmp_path / "uv"))

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from fixtures.fuzz import installers
-from fixtures.fuzz.target_zip import Target, find_structures, open_structure_target
+from fixtures.fuzz.target_zip import Target, open_structure_target
+from fixtures.fuzz.zip_seeds import find_structures
 from fixtures.fuzz.zip_structure import MAKERS, MIXED, make_structure
 
 SEEDS = {seed.name.partition(" ")[0]: seed for seed in find_structures(None)}
