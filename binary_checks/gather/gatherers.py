@@ -297,10 +297,16 @@ def ask_others(package: Package, source: Source) -> SecondOpinion:
 
 
 @gathers(Place)
-def choose_place(package: Package, settings: Settings, shelf: Shelf) -> Place:
-    """Choose where the package runs; nothing is made or installed yet."""
+def choose_place(package: Package, settings: Settings, shelf: Shelf, source: Source) -> Place:
+    """Choose where the package runs; nothing is made or installed yet.
+
+    What it requires comes from the channel that it is from itself, where the user named no other.
+    """
     from binary_checks import places  # what only runs packages is not loaded to read them
 
+    remote = source.remote()
+    own = remote.provenance if remote is not None else None
+    channels = (own.index,) if own is not None and own.kind == "channel" else ()
     return places.choose_place(
         package,
         places.PlaceSettings(
@@ -310,7 +316,7 @@ def choose_place(package: Package, settings: Settings, shelf: Shelf) -> Place:
             timeout=settings.profile.timeout,
             sandbox=settings.sandbox or places.Sandbox(),
             given=shelf.given,
-            channels=settings.channels,
+            channels=settings.channels or channels,
             builds=settings.builds,
         ),
     )

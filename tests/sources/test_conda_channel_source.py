@@ -11,13 +11,15 @@ import pytest
 
 from binary_checks import examine, objects
 from binary_checks.errors import GatherError, ProfileError
+from binary_checks.model import InstallReport
 from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.sources import Surroundings, cut_check, is_published, parse
 from binary_checks.sources.conda_channel import NamedRecord
 from binary_checks.sources.remote import RemoteSource
 from binary_checks.web.addresses import show
 from fixtures.build_conda import build_conda
-from fixtures.conda.channel import change_repodata, index
+from fixtures.conda.channel import PYTHON, build_python, change_repodata, host_subdir, index
+from fixtures.conda.prefixes import MODULE
 from fixtures.package_index import Conduct, PackageIndex, serve_index
 
 pytest.importorskip("rattler", reason="no py-rattler, which asks channels")
@@ -186,3 +188,16 @@ def test_secrets_in_the_address_of_a_channel_stand_nowhere(tmp_path: Path, secre
     with pytest.raises(ProfileError) as caught:
         parse(f"conda:https://{secret}::", tmp_path).resolve(Surroundings(python=Path("python")))
     assert "secret" not in str(caught.value)
+
+
+def test_what_a_package_of_a_channel_requires_to_run_comes_from_there_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
+    folder, here = tmp_path / "channel", host_subdir()
+    build_python(folder, subdir=here)
+    build_conda(folder / here, members=MODULE, depends=[PYTHON], subdir=here)
+    source = find(f"conda:{index(folder)}::demo", tmp_path, target="")
+    with examine(source, run=True) as examination:
+        assert examination.get(InstallReport).error == ""
+        assert examination.facts.unrun == ""
