@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -33,6 +34,7 @@ from binary_checks.wording.step_texts import (
     find_gil_modules,
     find_stranger,
     find_unfinished,
+    find_untried,
     read_stderr,
     spell_dotted,
 )
@@ -120,6 +122,7 @@ def import_fails(
         else:
             sentence = f"import {step.name} {describe_end(step)}"
             yield judge_refusal(step, sentence, linkage, package)
+    yield from find_untried(report)
     if report.reservation:
         yield Note(sentence=report.reservation)
 
@@ -140,6 +143,7 @@ def import_exits_badly(report: ImportReport) -> Iterator[Finding]:
         if step.finished:
             yield f"import {step.name} succeeds, and the process then {describe_end(step)}"
     yield from find_unfinished(report.steps)
+    yield from find_untried(report)
 
 
 @check
@@ -156,6 +160,7 @@ def import_changes_directory(report: ImportReport) -> Iterator[Finding]:
         if step.directory_changed:
             yield f"import {step.name} leaves the process in {step.directory_changed}"
     yield from find_unfinished(step for step in report.steps if not step.directory_changed)
+    yield from find_untried(report)
 
 
 @check(level=Level.WARNING)
@@ -172,6 +177,7 @@ def loader_complains(report: ImportReport) -> Iterator[Finding]:
     for step in report.steps:
         yield from read_stderr(step)
     yield from find_unfinished(report.steps)
+    yield from find_untried(report)
 
 
 @check
@@ -190,6 +196,7 @@ def shadowed_import(report: ImportReport, package: Package) -> Iterator[Finding]
     for step in report.steps:
         yield from find_stranger(step, hashes)
     yield from find_unfinished(report.steps)
+    yield from find_untried(report)
 
 
 @check(level=Level.WARNING)
@@ -206,7 +213,7 @@ def version_disagrees(report: ImportReport, package: Package) -> Iterator[Findin
     """
     project = canonicalize_name(package.name)
     own = [step for step in report.steps if canonicalize_name(step.name) == project]
-    unfinished = tuple(find_unfinished(own))
+    unfinished = (*find_unfinished(own), *find_untried(report))
     if not unfinished and not any(step.version for step in own):
         raise NotApplicable("no imported module named like the project has a __version__")
     where = "METADATA" if isinstance(package, Distribution) else "the package"
@@ -245,6 +252,7 @@ def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
             culprit = f" for {', '.join(names)}" if names else ""
             yield f"import {step.name} re-enables the GIL{culprit}"
     yield from find_unfinished(step for step in report.steps if not step.gil_enabled)
+    yield from find_untried(report)
 
 
 @check
@@ -281,7 +289,7 @@ def extension_fails_to_load(
         elif step.outcome is not Ending.RAISED or step.name in needed or named:
             path = package.layout.place(step.name)
             yield judge_refusal(step, describe_end(step), linkage, package, path=path)
-        elif failed := next(find_unfinished(imports.steps), None):
+        elif failed := next(chain(find_unfinished(imports.steps), find_untried(imports)), None):
             sentence = f"{describe_end(step)}; unknown whether that counts: {failed.sentence}"
             yield NotInspected(path=step.name, sentence=sentence)
     for path in report.untried:

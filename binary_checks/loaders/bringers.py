@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
@@ -77,7 +78,8 @@ def find_lent(
     """
     if all(map(_is_settled, edges)):
         return edges
-    ends = (end for edge in edges for end in (edge.resolved, *edge.elsewhere))
+    shared = {id(edge.elsewhere): edge.elsewhere for edge in edges}.values()  # by many edges
+    ends = chain((edge.resolved for edge in edges), *shared)
     labels = {end.split(":")[1] for end in ends if end and end.startswith("wheel:")}
     users = (package for name, package in given.items() if package.name in labels)
     texts = tuple(text for package in users for text in package.claims.requirements)

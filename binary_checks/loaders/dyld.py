@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from operator import itemgetter
 
 from binary_checks.knowledge.macos_tags import read_version
 from binary_checks.loaders.file_layout import Conventions, FileLayout
@@ -59,7 +58,7 @@ class Dyld:
     def begin(self, root: MachOFile) -> SearchPath:
         """Where the program lies, which ``@executable_path`` names; for Python no package."""
         programs = root.directory if root.kind is Kind.EXECUTABLE else self.layout.prefix.python
-        return self._paths.make((), programs)
+        return self._paths.make((), program=programs)
 
     def hand_down(self, library: MachOFile, handed: SearchPath) -> SearchPath:
         """Its own LC_RPATH before those of the images that led to it."""
@@ -118,33 +117,19 @@ class Dyld:
 
     def _search(self, library: MachOFile, rest: str, handed: SearchPath) -> End[MachOFile]:
         """Put each run path of the load chain in the place of ``@rpath``."""
-        system = self._find_system(rest, handed)
-        for position, place in handed.having(rest):
-            if system is not None and position >= system[0]:
-                break
-            found = self._open(
-                library, f"{place.directory}/{rest}", Rule.RPATH, handed.searched(position)
-            )
+        systems, ending = self._system_by_leaf.get(leaf_name(rest), ()), f"/{rest}"
+        absolute = {each.removesuffix(ending) for each in systems if each.endswith(ending)}
+        for place in handed.having(rest, absolute=absolute):
+            searched = handed.searched(place)
+            if place.directory is None:
+                named = f"{place.absolute.rstrip('/')}{ending}"
+                if named in self.target.libraries:
+                    return End(resolved=f"system:{named}", rule=Rule.SYSTEM, searched=searched)
+                continue
+            found = self._open(library, f"{place.directory}{ending}", Rule.RPATH, searched)
             if found:
                 return found
-        if system is not None:
-            before, named = system
-            searched = handed.searched(before - 1) if before else ()
-            return End(resolved=f"system:{named}", rule=Rule.SYSTEM, searched=searched)
         return self._fall_back(library, rest, handed.directories)
-
-    def _find_system(self, rest: str, handed: SearchPath) -> tuple[int, str] | None:
-        """The first library of the system that an absolute run path leads to.
-
-        Before it, how many of the package's directories come first.
-        """
-        if not handed.absolute:
-            return None
-        named = self._system_by_leaf.get(leaf_name(rest), ())
-        places = (each.removesuffix(f"/{rest}") for each in named if each.endswith(f"/{rest}"))
-        found = [(handed.absolute[each], each) for each in places if each in handed.absolute]
-        before, place = min(found, key=itemgetter(0), default=(0, ""))
-        return (before, f"{place}/{rest}") if found else None
 
     @cached_property
     def _system_by_leaf(self) -> Mapping[str, tuple[str, ...]]:

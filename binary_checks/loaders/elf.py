@@ -83,7 +83,7 @@ class ElfLoader:
             return End(resolved=f"system:{name}", rule=Rule.SYSTEM)
         if "/" in name:
             return self._open(library, name)
-        for position, place in places.having(name):
+        for place in places.having(name):
             directory = place.directory or ""
             files = self.layout.find(directory, name)
             fitting = next((f for f in files if f.architecture == library.architecture), None)
@@ -92,11 +92,11 @@ class ElfLoader:
                 return End(
                     resolved=self.layout.label(path),
                     rule=place.rule,
-                    searched=places.searched(position),
+                    searched=places.searched(place),
                     library=fitting,
                 )
             if files and not self.rules.SKIPS_FOREIGN_FILES:
-                return End(searched=places.searched(position))
+                return End(searched=places.searched(place))
         return self._ask_system(library, name, places.directories)
 
     def called(self, name: str) -> str:

@@ -108,9 +108,7 @@ class WindowsLoader:
         if _API_SET.fullmatch(name):
             return self._ask_schema(name)
         pythons = self._find_python(name, handed)
-        for position, place in handed.having(name):
-            if pythons is not None and position > pythons:
-                break
+        for place in handed.having(name, also=pythons):
             directory = place.directory or ""
             fitting = self._at(directory, name, library)
             if fitting or self.layout.is_unread(directory, name):
@@ -118,20 +116,21 @@ class WindowsLoader:
                 return End(
                     resolved=self.layout.label(path),
                     rule=place.rule,
-                    searched=handed.searched(position),
+                    searched=handed.searched(place),
                     library=fitting,
                 )
-        if pythons is not None:
-            searched = handed.searched(pythons)
-            return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
+            if directory in pythons:
+                searched = handed.searched(place)
+                return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
         return self._ask_system(library, name, handed)
 
-    def _find_python(self, name: str, handed: SearchPath) -> int | None:
-        """The place in the order where Python's own directory answers for a name; None if none."""
-        own = (each for each in handed.elements[:2] if each.rule is Rule.APPLICATION)
-        if next(own, None) is None or not self._is_pythons(name):
-            return None  # to a program of the package it is no application's directory
-        return handed.position_of(self.layout.prefix.python)
+    def _find_python(self, name: str, handed: SearchPath) -> tuple[str, ...]:
+        """Python's own directory, where it has a DLL of that name.
+
+        To a program of the package it is no application's directory.
+        """
+        is_searched = any(each.rule is Rule.APPLICATION for each in handed.own[:2])
+        return (self.layout.prefix.python,) if is_searched and self._is_pythons(name) else ()
 
     def _is_pythons(self, name: str) -> bool:
         python = self.target.interpreter

@@ -63,6 +63,8 @@ class ImportReport(ProbeReport):
 
     reservation: str = ""  # what a pass there does not prove, as a sentence
     steps: tuple[Step, ...] = ()
+    untried: tuple[str, ...] = ()  # names for which there was no time left
+    limit: str = ""  # which limit that was, the end of a sentence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

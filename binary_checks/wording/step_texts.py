@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from binary_checks.model import Ending, Finding, Note, NotInspected, Step
+from binary_checks.model import Ending, Finding, ImportReport, Note, NotInspected, Step
+from binary_checks.wording.phrases import name_first
 
 # What the loader, the C library or the interpreter itself writes when something is badly wrong.
 # A package's own "cannot open shared object file" is no such text: optional plug-ins say that.
@@ -63,6 +64,13 @@ def find_unfinished(steps: Iterable[Step]) -> Iterator[NotInspected]:
     for step in steps:
         if step.outcome is not Ending.OK and not step.finished:
             yield NotInspected(sentence=f"import {step.name} did not succeed")
+
+
+def find_untried(report: ImportReport) -> Iterator[NotInspected]:
+    """Name the imports that were never begun, in one line."""
+    if report.untried:
+        sentence = f"import of {name_first(report.untried)} was not tried: {report.limit}"
+        yield NotInspected(sentence=sentence)
 
 
 def find_remark(stderr: str) -> str:

@@ -276,9 +276,10 @@ def _level_of(edge: Edge) -> Level:
 
 def _is_for_others(edge: Edge, package: Package) -> bool:
     """Whether both libraries are for other packages, whose modules need both, as daal's are."""
+    if not is_for_others(edge.path, package):
+        return False
     places = edge.elsewhere or (edge.resolved or "",)
-    paths = (edge.path, *(place.rpartition(":")[2] for place in places))
-    return all(is_for_others(path, package) for path in paths)
+    return all(is_for_others(place.rpartition(":")[2], package) for place in places)
 
 
 def _is_stray(edge: Edge, linkage: Linkage, found: Owners) -> bool:

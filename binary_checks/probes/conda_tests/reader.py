@@ -10,6 +10,7 @@ from binary_checks.model.probes import EmbeddedTestReport, SnippetRun
 from binary_checks.model.protocols import Source
 from binary_checks.probes.conda_tests.embedded import FOLDER, LIST, EmbeddedTest, find_tests
 from binary_checks.probes.run_snippet.reader import read_run
+from binary_checks.probes.shared_time import SharedTime
 
 _LONGEST = 1 << 20  # bytes of a file of tests
 _MOST = 200  # files
@@ -27,8 +28,11 @@ def run_embedded_tests(place: Place, package: CondaPackage, source: Source) -> E
     place.demand(package)
     runs: list[SnippetRun] = []
     untried = [(test.name, test.untried) for test in tests if test.untried]
+    left = SharedTime(place.timeout)
     for test in tests:
-        if not test.untried:
+        if not test.untried and left.spent:
+            untried.append((test.name, left.spent))
+        elif not test.untried:
             try:
                 runs.append(_run_apart(place, package, test))
             except Unavailable as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from binary_checks.declaring import gathers
@@ -11,6 +12,7 @@ from binary_checks.errors import GatherError
 from binary_checks.model import Ending, ImportReport, Package, Step
 from binary_checks.model.places import Place, ProbeAnswer
 from binary_checks.probes.importable import find_import_names
+from binary_checks.probes.shared_time import SharedTime
 
 _STATES = {
     "imported": Ending.OK,
@@ -30,11 +32,23 @@ def import_names(place: Place, package: Package) -> ImportReport:
     return import_each(place, names)
 
 
-def import_each(place: Place, names: Iterable[str]) -> ImportReport:
-    """Import these names, each in a fresh process."""
-    steps = (read_step(name, place.run("import_name", {"name": name}), place) for name in names)
+def import_each(
+    place: Place, names: Iterable[str], now: Callable[[], float] = time.monotonic
+) -> ImportReport:
+    """Import these names, each in a fresh process, as long as there is time for all of them."""
+    names, left, steps = tuple(names), SharedTime(place.timeout, now), []
+    for name in names:
+        if left.spent:
+            break
+        steps.append(read_step(name, place.run("import_name", {"name": name}), place))
     target = place.target
-    return ImportReport(python=target.name, reservation=target.reservation, steps=tuple(steps))
+    return ImportReport(
+        python=target.name,
+        reservation=target.reservation,
+        steps=tuple(steps),
+        untried=names[len(steps) :],
+        limit=left.spent if len(steps) < len(names) else "",
+    )
 
 
 def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
