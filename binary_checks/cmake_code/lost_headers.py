@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -21,12 +22,26 @@ _INCLUDE = re.compile(r'include\s*([<"])([^<>"\n]+)[>"]')
 _INCLUDED = re.compile(rb'(?:^|\n)include\s*([<"][^<>"\n]+)')
 _PLATFORMS = frozenset({"sys", "linux", "asm", "mach", "arpa", "net", "netinet", "bits", "gnu"})
 _LONGEST_NAME = 300
+_MARKS = (b"#", b"/*", b'R"')
+_MOST_MARKS = 500_000  # of a header, for each of which some hundred bytes are taken
 _MOST_LOST = 10_000
-_MOST_ENDLESS = 100  # raw strings without an end, each of which takes a search to the end
+_MOST_ENDLESS = 8  # raw strings without an end, each of which takes a search to the end
+
+
+class TooManyMarks(Exception):
+    """A header has more directives, comments and raw strings than are followed."""
 
 
 def condense(content: bytes) -> bytes:
-    """The directives of a header that include others or are conditions, a line each."""
+    """Return the directives of a header that include others or are conditions, a line each.
+
+    Raises TooManyMarks.
+    """
+    if sum(map(content.count, _MARKS)) > _MOST_MARKS:
+        raise TooManyMarks(
+            f"it has more than {_MOST_MARKS} directives, comments and raw strings, which are not "
+            "followed"
+        )
     if b'R"' in content:
         content = _leave_out_raw(content)
     if b"\\\n" in content:
@@ -138,9 +153,7 @@ class _Shipped:
     """The files of an archive, by every end of their paths."""
 
     def __init__(self, paths: frozenset[str], root: str) -> None:
-        self._names: dict[str, list[str]] = {}
-        for path in paths:
-            self._names.setdefault(path.rpartition("/")[2], []).append(path)
+        self._reversed = sorted(f"/{path}"[::-1] for path in paths)
         self._root = root
         self._folders = {path.rpartition("/")[0] for path in paths}
         inside = (path.removeprefix(f"{root}/") for path in paths if path.startswith(f"{root}/"))
@@ -149,9 +162,9 @@ class _Shipped:
     def lacks(self, include: _Include) -> bool:
         """Whether it is nowhere, and no other package would have it."""
         name = posixpath.normpath(include.name)
-        plain = name.lstrip("./")
-        ends = self._names.get(plain.rpartition("/")[2], ())
-        if any(path == plain or path.endswith(f"/{plain}") for path in ends):
+        end = "/" + name.lstrip("./")
+        at = bisect_left(self._reversed, end[::-1])
+        if any(path.startswith(end[::-1]) for path in self._reversed[at : at + 1]):
             return False
         top, slash, _ = name.partition("/")
         if top == "..":

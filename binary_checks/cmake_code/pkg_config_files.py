@@ -1,4 +1,4 @@
-"""Which paths a pkg-config file names: a text in, facts out.
+"""Which paths the pkg-config files of a package name: texts in, facts out.
 
 The format is that of pkg-config(1): variables, and fields whose flags compilers and linkers get.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
-from binary_checks.cmake_code.evaluation import ROOT, locate
-from binary_checks.model.cmake import NamedPath, PathRole
+from binary_checks.cmake_code.evaluation import ROOT, TooMuchCode, locate
+from binary_checks.model.cmake import NamedPath, PathRole, UnreadCode
 
 _LINE = re.compile(r"\s*([\w.]+)\s*(=|:)\s*(.*)")
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
@@ -22,44 +23,60 @@ _FIELDS = {
     "libs": PathRole.LINK,
     "libs.private": PathRole.LINK,
 }
-_MOST_LINES = 10_000
 _LONGEST = 10_000  # characters of a value
+_MOST_EXPANDED = 16 << 20  # characters of all values of a package
+_MOST_PATHS = 20_000
 
 
-def read_pkg_config(path: str, text: str) -> Iterator[NamedPath]:
-    """The absolute paths in it, and those in the prefix; in the order of its lines."""
-    folder = posixpath.join(ROOT, posixpath.dirname(path))
-    values: dict[str, str] = {"pcfiledir": folder}
-    for number, line in enumerate(text.splitlines()[:_MOST_LINES], 1):
-        found = _LINE.fullmatch(line.partition("#")[0].rstrip())
-        if found is None:
-            continue
-        name, sign, written = found[1], found[2], found[3]
-        value = _expand(written, values)
-        if sign == "=":
-            values[name] = value
-            if re.match(r"/|[A-Za-z]:[/\\]", written):
-                yield _name(path, number, PathRole.VARIABLE, name, value)
-        elif (role := _FIELDS.get(name.lower())) is not None:
-            # What counts from a variable is told of where that stands.
-            for flag in _FLAG.finditer(_expand(written, {**_blank(values), "pcfiledir": folder})):
-                yield _name(path, number, role, name, flag[2])
+class PkgConfigFiles:
+    """The paths that the files name, and the files that were not read to their end."""
 
+    def __init__(self) -> None:
+        self.paths: list[NamedPath] = []
+        self.unread: list[UnreadCode] = []
+        self._left = _MOST_EXPANDED
 
-def _blank(values: Mapping[str, str]) -> dict[str, str]:
-    """The variables, of which only those that count from the file itself have their values."""
-    return {name: value if "\ue000" in value else "$" for name, value in values.items()}
+    def read(self, path: str, text: str) -> None:
+        """Take the absolute paths in a file, and those in the prefix, in the order of its lines."""
+        found = self._read_lines(path, text)
+        try:
+            self.paths += islice(found, _MOST_PATHS - len(self.paths))
+            if next(found, None) is not None:
+                raise TooMuchCode(f"the package's pkg-config files name over {_MOST_PATHS} paths")
+        except TooMuchCode as error:
+            self.unread.append(UnreadCode(file=path, reason=str(error), reached=True))
 
+    def _read_lines(self, path: str, text: str) -> Iterator[NamedPath]:
+        folder = posixpath.join(ROOT, posixpath.dirname(path))
+        values = {"pcfiledir": folder}
+        kept = {"pcfiledir": folder}  # what counts from the file itself; others are "$"
+        for number, line in enumerate(text.splitlines(), 1):
+            found = _LINE.fullmatch(line.partition("#")[0].rstrip())
+            if found is None:
+                continue
+            name, sign, written = found[1], found[2], found[3]
+            if sign == "=":
+                value = values[name] = self._expand(written, values)
+                kept[name] = value if "\ue000" in value else "$"
+                if re.match(r"/|[A-Za-z]:[/\\]", written):
+                    yield _name(path, number, PathRole.VARIABLE, name, value)
+            elif (role := _FIELDS.get(name.lower())) is not None:
+                # What counts from a variable is reported where that stands.
+                for flag in _FLAG.finditer(self._expand(written, kept)):
+                    yield _name(path, number, role, name, flag[2])
 
-def _expand(text: str, values: Mapping[str, str]) -> str:
-    text = text[:_LONGEST]
-    parts, length, at = list[str](), 0, 0
-    for found in _REFERENCE.finditer(text):
-        parts += (text[at : found.start()], values.get(found[1], ""))
-        length, at = length + len(parts[-1]), found.end()
-        if length > _LONGEST:
-            break
-    return "".join((*parts, text[at:]))[:_LONGEST]
+    def _expand(self, text: str, values: Mapping[str, str]) -> str:
+        text = text[:_LONGEST]
+        parts, length, at = list[str](), 0, 0
+        for found in _REFERENCE.finditer(text):
+            parts += (text[at : found.start()], values.get(found[1], ""))
+            length, at = length + len(parts[-1]), found.end()
+            if length > _LONGEST:
+                break
+        self._left -= length + len(text)
+        if self._left < 0:
+            raise TooMuchCode(f"the values of pkg-config have over {_MOST_EXPANDED} characters")
+        return "".join((*parts, text[at:]))[:_LONGEST]
 
 
 def _name(file: str, line: int, role: PathRole, subject: str, path: str) -> NamedPath:

@@ -60,6 +60,8 @@ _LONGEST_TEXT = 4096  # bytes of build-version
 _LONGEST_CODE = 4 << 20  # bytes of a file for CMake; their own largest has 200 kB
 _LONGEST_HEADER = 16 << 20  # bytes
 _MOST_KEPT = 256 << 20  # bytes of all that; torch has 4 MB
+_LEAST_READ, _READ = 16 << 20, 64
+"""Bytes that headers and code may have, and more of them for each byte of the archive."""
 _LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
 _DEEPEST_TELLING = 2  # slashes in the names of what only other kinds have
 _CODE = (".cmake", ".pc")
@@ -134,7 +136,7 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
 
 def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> CppArchive:
     """Read an archive from start to end; PackageError where it is another kind of package."""
-    links, condense = _find_links(tree), _Condenser()
+    links, condense = _find_links(tree), _Condenser(_LEAST_READ + _READ * tree.size)
     wanted = Wanted(kept=_Kept(links), condense=condense)
     if tree.label.endswith(_LISTED):
         top = _demand_prefix(tree.label, (each.name for each in tree.entries()))
@@ -146,8 +148,9 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         visited = [_move(each, top) for each in visited]
     named = parse_name(tree.label)
     if condense.full:
+        most = f"{_MOST_KEPT} bytes, or {_READ} for each byte of the archive"
         raise PackageError(
-            f"{tree.label}: its headers and its files for CMake have more than {_MOST_KEPT} bytes"
+            f"{tree.label}: its headers and its files for CMake have more than {most}"
         )
     texts = {each.member.path: each.content for each in visited if each.content is not None}
     found = [item for each in visited for item in each.objects]
@@ -176,7 +179,7 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         build_hash=_read_line(texts.get(_BUILD_HASH)),
         cmake_packages=cmake_packages,
         build_files=_read_build_files(texts, visited, cmake_packages, around),
-        headers=_read_headers(texts, visited),
+        headers=_read_headers(texts, visited, condense.unread),
     )
 
 
@@ -211,17 +214,24 @@ def _is_header(name: str) -> bool:
 class _Condenser:
     """Keeps of headers their directives, and of everything together no more than there is room."""
 
-    def __init__(self) -> None:
-        self._left = _MOST_KEPT
+    def __init__(self, most_read: int) -> None:
+        self._read, self._kept = most_read, _MOST_KEPT
         self.full = False
+        self.unread: dict[str, str] = {}  # headers that are not followed, and why
 
     def __call__(self, name: str, content: bytes) -> bytes:
-        if _is_header(name):
-            from binary_checks.cmake_code.lost_headers import condense  # of few packages
+        self._read -= len(content)
+        self.full = self.full or self._read < 0
+        if _is_header(name) and not self.full:
+            from binary_checks.cmake_code.lost_headers import TooManyMarks, condense
 
-            content = condense(content)
-        self._left -= len(content)
-        self.full = self.full or self._left < 0
+            try:
+                content = condense(content)
+            except TooManyMarks as error:
+                self.unread[name] = str(error)
+                content = b""
+        self._kept -= len(content)
+        self.full = self.full or self._kept < 0
         return b"" if self.full else content
 
 
@@ -319,7 +329,7 @@ def _read_build_files(
     if not written:
         return BuildFiles(unread=tuple(unread))
     from binary_checks.cmake_code.named_paths import read_build_files  # of few packages
-    from binary_checks.cmake_code.pkg_config_files import read_pkg_config
+    from binary_checks.cmake_code.pkg_config_files import PkgConfigFiles
 
     plain = sorted(path for path in written if path.endswith(".pc"))
     code = {path: text for path, text in written.items() if path.endswith(".cmake")}
@@ -327,17 +337,30 @@ def _read_build_files(
     found = read_build_files(
         code, named, [each.path for each in members], top=around.top, system=around.system
     )
-    more = [named for path in plain for named in read_pkg_config(path, written[path])]
-    return replace(found, paths=(*found.paths, *more), unread=(*unread, *found.unread))
+    pkg_config = PkgConfigFiles()
+    for path in plain:
+        pkg_config.read(path, written[path])
+    return replace(
+        found,
+        paths=(*found.paths, *pkg_config.paths),
+        unread=(*unread, *found.unread, *pkg_config.unread),
+    )
 
 
-def _read_headers(texts: Mapping[str, bytes], visited: Sequence[Visited]) -> Headers:
-    """What its headers include that is not there."""
+def _read_headers(
+    texts: Mapping[str, bytes], visited: Sequence[Visited], trapped: Mapping[str, str]
+) -> Headers:
+    """Find what its headers include that is not there."""
     condensed = {path: text for path, text in texts.items() if _is_header(path)}
     unread = [
         f"{each.member.path}: {each.member.faults[-1]}"
         for each in visited
         if _is_header(each.member.path) and each.member.path not in condensed and each.member.faults
+    ]
+    unread += [
+        f"{each.member.path}: {trapped[each.member.archive_name]}"
+        for each in visited
+        if each.member.archive_name in trapped
     ]
     if not condensed:
         return Headers(unread=tuple(unread))

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from binary_checks.cmake_code import named_paths
 from binary_checks.cmake_code.language import Block, CmakeCommand, CmakeSyntaxError, parse
-from binary_checks.cmake_code.lost_headers import condense, find_lost
+from binary_checks.cmake_code.lost_headers import TooManyMarks, condense, find_lost
 from binary_checks.cmake_code.named_paths import read_build_files
-from binary_checks.cmake_code.pkg_config_files import read_pkg_config
+from binary_checks.cmake_code.pkg_config_files import PkgConfigFiles
 from binary_checks.model.cmake import BuildFiles, PathRole
+from fixtures.growth.steps import count_steps
 
 CONFIG = "share/cmake/Demo/DemoConfig.cmake"
 
@@ -173,8 +174,12 @@ def test_flags_for_the_abi_are_no_conditions() -> None:
 
 def test_pkg_config_names_where_it_counts_from() -> None:
     text = "prefix=${pcfiledir}/../..\nCflags: -I${prefix}/include -I/opt/x/include # no\n"
-    named = list(read_pkg_config("lib/pkgconfig/demo.pc", text))
-    assert [(each.line, each.path) for each in named] == [(2, "include"), (2, "/opt/x/include")]
+    files = PkgConfigFiles()
+    files.read("lib/pkgconfig/demo.pc", text)
+    assert [(each.line, each.path) for each in files.paths] == [
+        (2, "include"),
+        (2, "/opt/x/include"),
+    ]
 
 
 def test_a_header_is_condensed_to_its_directives() -> None:
@@ -208,6 +213,12 @@ def test_code_is_read_up_to_a_size_of_all_files_together(monkeypatch: pytest.Mon
     assert unread.reason == "the package has more than 100 characters of it"
 
 
+@pytest.mark.parametrize("text", [b"#if\n", b"/**/", b'R"()"'])
+def test_a_header_of_a_million_marks_is_not_followed(text: bytes) -> None:
+    with pytest.raises(TooManyMarks, match="more than 500000 directives"):
+        condense(text * 1_000_000)
+
+
 def test_raw_strings_without_an_end_are_looked_through_once() -> None:
     assert condense(b'R"(' * 300_000 + b"\n#include <a.h>") == b"include <a.h>"
     many = b"".join(b'R"%x(' % number for number in range(200_000))
@@ -217,4 +228,42 @@ def test_raw_strings_without_an_end_are_looked_through_once() -> None:
 
 def test_a_value_of_pkg_config_has_a_longest_one() -> None:
     text = "a=" + "/x" * 5000 + "\n" + "b=/" + "${a}" * 500_000 + "\n"
-    assert [len(each.path) <= 10_000 for each in read_pkg_config("lib/d.pc", text)] == [True, True]
+    files = PkgConfigFiles()
+    files.read("lib/d.pc", text)
+    assert [len(each.path) <= 10_000 for each in files.paths] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"v=-L${{pcfiledir}}{' -L/a' * 1800}\n" + "Libs: ${v}\n" * 200, "over 20000 paths"),
+        (f"v={'x' * 9000}\n" + "w=${v}\n" * 4000, "over 16777216 characters"),
+    ],
+)
+def test_what_pkg_config_files_name_together_has_a_bound(text: str, reason: str) -> None:
+    files = PkgConfigFiles()
+    files.read("lib/a.pc", text)
+    files.read("lib/b.pc", text)
+    assert len(files.paths) <= 20_000
+    assert [each.file for each in files.unread] == ["lib/a.pc", "lib/b.pc"]
+    assert all(reason in each.reason and each.reached for each in files.unread)
+
+
+@pytest.mark.parametrize("size", [300, 600])
+def test_variables_of_pkg_config_are_not_copied_for_every_field(size: int) -> None:
+    text = "".join(f"v{number}=/x\n" for number in range(size)) + "Libs: -L/a\n" * size
+    assert count_steps(lambda: PkgConfigFiles().read("lib/a.pc", text)) < 200 * size
+
+
+def test_an_include_is_not_compared_with_every_header_of_its_name() -> None:
+    def steps(size: int) -> int:
+        paths = frozenset(f"include/d{number}/x.h" for number in range(size))
+        lines = b"".join(b"include <z%d/x.h>\n" % number for number in range(size))
+        return count_steps(lambda: find_lost({"include/a.h": lines}, paths, "include"))
+
+    assert steps(400) < 2.2 * steps(200)
+
+
+def test_raw_strings_without_an_end_are_searched_a_few_times_alone() -> None:
+    text = b"".join(b'R"%d(' % number for number in range(1000))
+    assert count_steps(lambda: condense(text)) < 200
