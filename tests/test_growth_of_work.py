@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from binary_checks import examine, judge
-from fixtures.growth.judging import find_row, judge_facts
-from fixtures.growth.row import Given
+from binary_checks.declaring import find_checks
+from binary_checks.model import Outcome
+from fixtures.growth.judging import find_row, judge_made
+from fixtures.growth.rows import ROWS
 from fixtures.growth.steps import count_steps
 
 MOST_GROWTH = 2.2
 
 
-def judge_all(made: Path | Given, folder: Path) -> None:
-    """Judge what a row has made, with every check."""
-    verdicts: Iterable[object]
-    if isinstance(made, Path):
-        with examine(made) as examination:
-            verdicts = list(judge(examination))
-    else:
-        verdicts = list(judge_facts(made, folder))
-    assert verdicts
-
-
 def steps_of(name: str, size: int, folder: Path) -> int:
     made = find_row(name).make(folder / f"{size}", size)
-    return count_steps(lambda: judge_all(made, folder))
+    return count_steps(lambda: list(judge_made(made, folder)))
+
+
+def test_each_check_is_called_for_a_row(tmp_path: Path) -> None:
+    called: set[str] = set()
+    for number, row in enumerate(ROWS):
+        folder = tmp_path / f"{number}"
+        verdicts = list(judge_made(row.make(folder / "package", 3), folder))
+        assert not [each for each in verdicts if each.outcome is Outcome.BROKEN], row.name
+        called.update(each.check for each in verdicts if each.inspected)
+    assert [check.id for check in find_checks() if check.id not in called] == []
 
 
 @pytest.mark.parametrize(
