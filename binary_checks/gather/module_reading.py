@@ -31,12 +31,12 @@ from binary_checks.python_code.parsing import (
     parse,
 )
 
-_LEAST_COST, _COST = 32_000_000, 160
+_LEAST_COST, _COST = 32_000_000, 128
 """What parsing may cost: this much, and that for each byte of the package. Of 645 wheels chdb takes
 most, 81 for each byte: its whole wheel is code."""
 _MOST_FOLLOWED = 4 << 20  # bytes of the sources whose imports are followed
 _MOST_STARS = 300  # modules that are read once more, since others take all names of them
-_STAR, _NAME = 64, 4  # what it costs to find a module, and to take a name of it
+_STAR, _NAME = 64, 64  # what it costs to find a module, and to take a name of it
 _LONGEST_LIST = 1 << 20  # bytes of top_level.txt
 _REFERENCE = re.compile(r"\s*([\w.]{1,250})")
 

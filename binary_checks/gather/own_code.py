@@ -75,7 +75,7 @@ def find_tried(package: Package, source: Source, linkage: Linkage) -> frozenset[
     modules = {path: name.module for path, name in names.items() if name is not None}
     if not modules:
         return frozenset()
-    search = TriedImports(frozenset(modules.values()))
+    search = TriedImports(frozenset(modules.values()), package.size)
     try:
         with closing(source.open()) as tree:
             for path, content in _read_sources(package, tree):

@@ -20,7 +20,7 @@ from binary_checks.python_code.parsing import (
 )
 
 _CHILD = Path(__file__).with_name("limited_parsing_child.py")
-_MEMORY = 480 << 20  # bytes, the interpreter's own with them
+_MEMORY = 448 << 20  # bytes, the interpreter's own with them
 _SECONDS = 20  # of the processor; the largest of 645 wheels takes 0.5
 _PATIENCE = 120  # seconds that pass
 

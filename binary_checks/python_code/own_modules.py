@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 
 from binary_checks.python_code.bound_names import BoundNames
 from binary_checks.python_code.folding import Folder
-from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
+from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, measure, parse
 from binary_checks.python_code.possible_texts import UNKNOWN
 from binary_checks.python_code.scopes import PythonScope
 from binary_checks.python_code.windows_paths import Places
 
 _MOST_COST = 25_000_000  # of all files together, as for what adds directories on Windows
+_MOST_PARSED = 40_000_000  # what parsing them may cost; those of torch 2.13 take 26 million
+_MOST_TOKENS = 450_000  # of all trees that are kept; torchvision's have 382,079
 _STATEMENT = 128  # what it costs to execute one
 
 
@@ -49,6 +51,7 @@ class OwnModules:
         ``extensions`` are the paths of its extension modules by their full names.
         """
         self._budget, paths = ParsingBudget(_MOST_COST), tuple(paths)
+        self._parsing, self._tokens = ParsingBudget(_MOST_PARSED), ParsingBudget(_MOST_TOKENS)
         self._places = Places(paths, self._budget)
         self._contents = sources
         self._paths = {_module_name(path): path for path in sources}
@@ -99,7 +102,8 @@ class OwnModules:
         content = self._contents[path]
         self._budget.pay(len(content))
         try:
-            tree = parse(content, self._budget)
+            self._tokens.pay(measure(content).tokens)
+            tree = parse(content, self._parsing)
         except LeftAloneError:
             return None
         names = BoundNames(tree, self._budget)

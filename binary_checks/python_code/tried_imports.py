@@ -11,21 +11,24 @@ from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, par
 _CAUGHT = frozenset({"ImportError", "Exception", "BaseException"})
 """What a failed load raises, or what catches that; ModuleNotFoundError does not."""
 _LONGEST = 512 << 10  # bytes of a source that is parsed
-_MOST_COST = 8 << 20  # bytes of all of them
+_LEAST_COST, _COST = 16_000_000, 16
+"""What all of them may cost: this much, and that for each byte of the package; cupy takes 80
+million."""
+_STEP = 16  # what it costs to look at a node
 
 
 class TriedImports:
     """Looks through sources for the import statements that name some modules."""
 
-    def __init__(self, modules: frozenset[str]) -> None:
-        """``modules`` by their full names, ``demo.core._fast``."""
+    def __init__(self, modules: frozenset[str], size: int = 0) -> None:
+        """``modules`` by their full names, ``demo.core._fast``; ``size``: the package, in bytes."""
         self._modules = modules
         stems = sorted({module.rpartition(".")[2] for module in modules})
         words = b"|".join(re.escape(stem.encode()) for stem in stems)
         self._mentioned = re.compile(rb"\b(?:" + words + rb")\b")
         self._tried: set[str] = set()
         self._demanded: set[str] = set()
-        self._budget = ParsingBudget(_MOST_COST)
+        self._budget = ParsingBudget(_LEAST_COST + _COST * size)
 
     def see(self, path: str, content: bytes) -> None:
         """Look at one source; its path counts from site-packages."""
@@ -39,7 +42,9 @@ class TriedImports:
             self._budget.pay(len(content))
             if len(content) > _LONGEST:
                 raise LeftAloneError
-            imports = list(_list_imports(parse(content, self._budget), path.split("/")[:-1]))
+            tree = parse(content, self._budget)
+            imports = list(_list_imports(tree, path.split("/")[:-1], self._budget))
+            self._budget.pay(len(imports) * len(named))
         except LeftAloneError:
             self._demanded |= named
             return
@@ -52,13 +57,16 @@ class TriedImports:
         return frozenset(self._tried - self._demanded)
 
 
-def _list_imports(tree: ast.AST, package: list[str]) -> Iterator[tuple[str, bool]]:
+def _list_imports(
+    tree: ast.AST, package: list[str], budget: ParsingBudget
+) -> Iterator[tuple[str, bool]]:
     """Every name that is imported, in full, and whether code goes on where that fails.
 
     ``importlib.import_module("demo._fast")`` imports what its text says.
     """
     waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:
+        budget.pay(_STEP)
         item, guarded = waiting.pop()
         if isinstance(item, ast.Import):
             yield from ((alias.name, guarded) for alias in item.names)

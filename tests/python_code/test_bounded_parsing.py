@@ -157,7 +157,7 @@ def test_the_other_process_answers_as_this_one() -> None:
 
 @pytest.mark.skipif("sys.platform != 'linux'")
 def test_the_other_process_ends_at_its_limit_of_memory() -> None:
-    with pytest.raises(LeftAloneError, match="more than 480 MiB"):
+    with pytest.raises(LeftAloneError, match="more than 448 MiB"):
         try_parsing(text_rows.nested_functions(40_000))
 
 
