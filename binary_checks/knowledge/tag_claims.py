@@ -18,12 +18,7 @@ _BY_YEAR = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 """The glibc of manylinux1, manylinux2010 and manylinux2014 (PEP 513, 571, 599)."""
 _LIBCS = {"many": "glibc", "musl": "musl", None: ""}
 _WINDOWS = {"win_amd64": "x86_64", "win32": "i686", "win_arm64": "aarch64"}
-_OTHERS = {
-    **{name: name for name in ("ios", "android", "wasi", "emscripten", "freebsd")},
-    "pyodide": "emscripten",
-    "pyemscripten": "emscripten",  # PEP 783
-}
-"""How the tags of other systems begin, and which system that stands for."""
+_OTHERS = ("ios", "android", "wasi", "emscripten")
 _ENDINGS = {
     **{name: name for name in ("x86_64", "aarch64", "i686", "armv7l", "ppc64le", "ppc64")},
     "s390x": "s390x",
@@ -83,7 +78,7 @@ def read_system(platform: str) -> SystemClaim:
     ending = max((e for e in _ENDINGS if platform.endswith(f"_{e}")), key=len, default="")
     return SystemClaim(
         name=platform,
-        system=next((_OTHERS[name] for name in _OTHERS if platform.startswith(name)), ""),
+        system=next((name for name in _OTHERS if platform.startswith(name)), ""),
         architectures=(_ENDINGS[ending],) if ending else (),
     )
 

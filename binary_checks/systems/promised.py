@@ -11,8 +11,11 @@ _NOT_SIMULATED = {
     "android": "Android",
     "wasi": "WASI",
     "emscripten": "Emscripten",
+    "pyodide": "Emscripten",
+    "pyemscripten": "Emscripten",  # PEP 783
     "freebsd": "FreeBSD",
 }
+"""Systems as people call them, by how claims of them, and their tags, begin."""
 _ON_MACOS = frozenset({"x86_64", "aarch64"})
 _ON_WINDOWS = frozenset({"x86_64", "i686", "aarch64"})
 
@@ -44,11 +47,16 @@ def target_for(
 
         return windows_target(claims, extra_libraries, dll_directories)
     names = ", ".join(each.name for each in claims.systems) or "no system"
-    others = (_NOT_SIMULATED.get(each.system) for each in claims.systems)
+    others = (_NOT_SIMULATED.get(each.system or _name_in(each.name)) for each in claims.systems)
     system = next(filter(None, others), "")
     if system or any(each.system != ANY_SYSTEM for each in claims.systems):
         raise Unavailable(f"the loader of {system or 'that system'} is not simulated ({names})")
     raise NotApplicable(f"no loader for {names}")
+
+
+def _name_in(tag: str) -> str:
+    """Return the name of the system with which a platform tag begins."""
+    return tag.partition("_")[0]
 
 
 def _claims(claims: Claims, system: str, simulated: frozenset[str]) -> bool:
