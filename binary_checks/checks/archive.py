@@ -87,9 +87,10 @@ def duplicate_member_name(package: Package) -> Iterator[Finding]:
         yield Problem(path=name, sentence=f"{count} members have this name")
     first: dict[str, str] = {}
     for member in package.members:
-        other = first.setdefault(member.path, member.archive_name)
+        path = _drop_empty(member.path)
+        other = first.setdefault(path, member.archive_name)
         if other != member.archive_name:
-            sentence = f"installs to {package.layout.shorten(member.path)}, as {other} does"
+            sentence = f"installs to {package.layout.shorten(path)}, as {other} does"
             yield Problem(path=member.archive_name, sentence=sentence)
 
 
@@ -124,6 +125,8 @@ def _judge_name(name: str, parts: list[str]) -> Iterator[Problem]:
         yield Problem(path=name, sentence="its name begins with a drive letter")
     elif ".." in parts:
         yield Problem(path=name, sentence="its name contains ..")
+    elif name[-1:] not in {"", "/"} and {"", "."}.issuperset(parts):
+        yield Problem(path=name, sentence="its name is that of the folder it is unpacked into")
     elif "." in parts or "" in parts:
         sentence = "its name has an empty or . component"
         yield Problem(path=name, sentence=sentence, level=Level.WARNING)

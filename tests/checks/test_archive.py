@@ -72,6 +72,23 @@ def test_two_members_that_install_to_one_place_are_a_problem() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["demo//a.py", "./demo/a.py", "demo/./a.py"])
+def test_names_that_differ_in_what_installers_drop_are_one_place(name: str) -> None:
+    package = wheel(members=[member("demo/a.py", b"1"), member(name, b"2")])
+    assert list(duplicate_member_name(package)) == [
+        Problem(path=name, sentence="installs to demo/a.py, as demo/a.py does")
+    ]
+
+
+def test_a_file_by_the_name_of_its_folder_is_a_problem() -> None:
+    assert list(escaping_member_name(wheel(members=[member(".")]))) == [
+        Problem(path=".", sentence="its name is that of the folder it is unpacked into")
+    ]
+    (warning,) = escaping_member_name(wheel(members=[member("./", mode=0o40755)]))
+    assert isinstance(warning, Problem)
+    assert warning.level is Level.WARNING
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
