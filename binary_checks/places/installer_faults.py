@@ -55,6 +55,8 @@ _POOL = re.compile(
     r"HTTPS?ConnectionPool\(host='(?P<host>.*?)', port=(?P<port>\d+)\): "
     r"(?:Max retries exceeded with url: (?P<path>\S+) \(Caused by (?P<reason>.*)\))?"
 )
+_OF_REQUESTS = re.compile(r"HTTPS?ConnectionPool\(|https?://|[Cc]onnection |IncompleteRead")
+"""What errors of requests speak of; pip also calls it an OSError where a wheel has no RECORD."""
 _AROUND = re.compile(  # what pip, urllib3 and requests write around a reason
     r"<[\w.]+ object at 0x\w+>: | for url: \S+| for url \([^()]*\)|^connection error: "
     r"|Could not install packages due to an OSError: |^THESE PACKAGES .*? tampered with them\. "
@@ -167,7 +169,7 @@ def _split(output: str) -> Iterator[_Statement]:
 def _name_error(text: str) -> str:
     """Name the cause of what is reported as an error; "" where it is the package's fault."""
     _, by_system, reason = text.rpartition("due to an OSError: ")
-    if by_system and not reason.startswith("["):
+    if by_system and not reason.startswith("[") and _OF_REQUESTS.search(reason):
         return _name_reason(reason)  # the errors of requests have no number
     begun = (cause for cause, words in _BEGINNINGS.items() if words.match(text))
     return _name_of_machine(reason) or next(begun, "")
