@@ -14,6 +14,7 @@ import pytest
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.places import installers
 from binary_checks.places.complaints import blame
+from binary_checks.places.installer_faults import find_fault
 from binary_checks.places.installers import (
     find_installer,
     find_uv,
@@ -252,3 +253,7 @@ def test_uv_is_found_on_path_before_the_package(
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setitem(sys.modules, "uv", None)
     assert find_uv() is None
+
+
+def test_a_wheel_without_record_is_no_fault_of_an_index() -> None:
+    assert find_fault("ERROR: Could not install packages due to an OSError: RECORD\n") == ""
