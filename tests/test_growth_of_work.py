@@ -42,6 +42,9 @@ def test_each_check_is_called_for_a_row(tmp_path: Path) -> None:
         ("one install name", 60),
         ("dependencies of conda", 100),
         ("ring of needs", 50),
+        ("chain of forwarders", 40),
+        ("versions of one library", 100),
+        ("objects x undefined symbols", 30),
     ],
 )
 def test_doubling_costs_at_most_twice_the_steps(tmp_path: Path, name: str, size: int) -> None:

@@ -126,10 +126,20 @@ def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[
 
 
 def _read_needs(linkage: Linkage) -> dict[str, set[str]]:
+    """By the path of an object, what it may load.
+
+    Thousands of objects may share the thousands of places where a library lies elsewhere: these
+    are what a group loads, which has a name that no path is.
+    """
     needs: dict[str, set[str]] = {}
     for edge in linkage.edges:
-        found = (edge.resolved, edge.shadowed, *edge.elsewhere)
-        needs.setdefault(edge.path, set()).update(filter(None, found))
+        found = needs.setdefault(edge.path, set())
+        found.update(filter(None, (edge.resolved, edge.shadowed)))
+        if edge.elsewhere:
+            group = f"\0{id(edge.elsewhere)}"
+            found.add(group)
+            if group not in needs:
+                needs[group] = set(edge.elsewhere)
     return needs
 
 
