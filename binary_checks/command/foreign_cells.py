@@ -1,4 +1,4 @@
-"""``binary-checks cells --from``: a matrix that a project keeps elsewhere, as cells."""
+"""``binary-checks cells --from``: the matrix that cibuildwheel builds, as cells."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.axis_values import demand_consistent, demand_value
+from binary_checks.fleet.cells.axis_values import demand_value
 from binary_checks.fleet.cells.cells_file import parse_cells
-from binary_checks.fleet.cells.foreign_matrix import ForeignMatrix, read_text
+from binary_checks.fleet.cells.cibuildwheel_identifiers import read_identifiers
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.lines import cut, one_line
 
-_FORMS = ("cibuildwheel", "pytorch")
+_FORM = "cibuildwheel"
+_LARGEST = 16 << 20  # bytes of a list of identifiers
 
 
 def add_foreign(parser: argparse.ArgumentParser) -> None:
@@ -22,65 +22,56 @@ def add_foreign(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="foreign",
-        metavar="FORM:FILE",
-        help="read another tool's matrix: cibuildwheel:FILE or pytorch:FILE (- is standard input)",
+        metavar=f"{_FORM}:FILE",
+        help=f"read what `{_FORM} --print-build-identifiers` prints (- is standard input)",
     )
     parser.add_argument("--project", metavar="NAME", help="with --from: the project that is built")
-    parser.add_argument(
-        "--system",
-        metavar="SYSTEM-ARCH",
-        default="",
-        help="with --from: for entries that name none, as linux-x86_64",
-    )
 
 
 def demand_foreign(options: argparse.Namespace) -> None:
     """Refuse options that do not go together. Raises ProfileError."""
     if options.foreign and options.file:
         raise ProfileError(f"cells: {options.file} and --from: name one of them")
-    for name in ("toml", "project", "system"):
+    for name in ("toml", "project"):
         if getattr(options, name) and not options.foreign:
             raise ProfileError(f"cells: --{name} goes with --from")
 
 
 def read_foreign(options: argparse.Namespace) -> tuple[str, Matrix]:
-    """The text of a cells.toml that says what is said there, and its matrix. Raises ProfileError.
+    """Return the text of a cells.toml with these cells, and its matrix. Raises ProfileError.
 
-    What is left out is said on standard error, too.
+    Builds that are left out are reported on standard error, too.
     """
-    from binary_checks.fleet.cells.cells_toml import write_toml
-
-    form, _, file = options.foreign.partition(":")
-    if form not in _FORMS or not file:
-        raise ProfileError(
-            f"--from {options.foreign:.80}: not FORM:FILE; forms: {', '.join(_FORMS)}"
-        )
-    matrix = _read_form(form, file, options)
-    for note in matrix.notes:
-        print(cut(one_line(f"warning: {options.foreign}: {note}")), file=sys.stderr)
-    text = write_toml(matrix, options.foreign)
-    return text, parse_cells(text.encode(), Path(options.foreign))
-
-
-def _read_form(form: str, file: str, options: argparse.Namespace) -> ForeignMatrix:
-    named = f"{form}:{file}"
-    text = read_text(file, named)
-    if form == "pytorch":
-        from binary_checks.fleet.cells.pytorch_matrix import read_pytorch
-
-        project = demand_value("project", options.project or "torch", "--project")
-        return read_pytorch(text, named, project, _demand_host(options.system))
-    from binary_checks.fleet.cells.cibuildwheel_identifiers import read_identifiers
-
+    named = options.foreign
+    form, _, file = named.partition(":")
+    if form != _FORM or not file:
+        raise ProfileError(f"--from {named:.80}: not {_FORM}:FILE")
+    text = _read_text(file, named)
     if not options.project:
         raise ProfileError(f"--from {named}: identifiers name no project; add --project NAME")
-    return read_identifiers(text, named, demand_value("project", options.project, "--project"))
+    project = demand_value("project", options.project, "--project")
+    built = read_identifiers(text, named, project)
+    for note in built.notes:
+        print(cut(one_line(f"warning: {named}: {note}")), file=sys.stderr)
+    written = built.write_toml(named)
+    return written, parse_cells(written.encode(), Path(named))
 
 
-def _demand_host(text: str) -> str:
-    if text:
-        system, _, architecture = text.partition("-")
-        demand_value("system", system, "--system")
-        cell = Cell(id="", project="-", system=system, architecture=architecture)
-        demand_consistent(cell, "--system")
-    return text
+def _read_text(file: str, named: str) -> str:
+    """The text of a file, or of standard input for ``-``. Raises ProfileError."""
+    try:
+        if file == "-":
+            content = sys.stdin.buffer.read(_LARGEST + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                content = opened.read(_LARGEST + 1)
+    except OSError as error:
+        raise ProfileError(f"{named}: {error.strerror}") from None
+    except ValueError:
+        raise ProfileError(f"{named}: not the name of a file") from None
+    if len(content) > _LARGEST:
+        raise ProfileError(f"{named}: more than {_LARGEST:,} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ProfileError(f"{named}: byte {error.start} is not UTF-8") from None

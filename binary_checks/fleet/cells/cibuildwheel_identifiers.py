@@ -6,11 +6,11 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.axis_values import demand_consistent
-from binary_checks.fleet.cells.foreign_matrix import ForeignMatrix, describe_left_out, merge_cells
 
 _IDENTIFIER = re.compile(r"([a-z]{2})(\d+)(?:_\d+)?(t?)-([a-z0-9]+)(?:_([a-z0-9_]+))?")
 _SYSTEMS = {"manylinux": "linux", "musllinux": "musllinux", "macosx": "macos"}
@@ -18,9 +18,32 @@ _WINDOWS = {"win32": "x86", "win_amd64": "amd64", "win_arm64": "arm64"}
 _PYTHONS = {"pp": "PyPy", "gp": "GraalPy"}
 _FOREIGN = {"android": "Android", "ios": "iOS", "pyodide": "Pyodide"}
 _UNIVERSAL = {"universal2": ("x86_64", "arm64")}  # one wheel, which both hosts take
+_SHOWN = 3  # examples of what is left out
 
 
-def read_identifiers(text: str, named: str, project: str) -> ForeignMatrix:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuiltCells:
+    """The cells that builds stand for; the file that has them gives them their ids."""
+
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...] = ()  # a line for each reason why builds are left out
+
+    def write_toml(self, source: str) -> str:
+        """Return a cells.toml with one block for each cell."""
+        lines = [f"# The matrix of {source}, as `binary-checks cells --from … --toml` writes it."]
+        lines += [f"# {note}" for note in self.notes]
+        for cell in self.cells:
+            lines += [
+                "",
+                "[[cells]]",
+                f'project = "{cell.project}"',
+                f'system = "{cell.system}-{cell.architecture}"',
+                f'python = "{cell.python}"',
+            ]
+        return "\n".join(lines) + "\n"
+
+
+def read_identifiers(text: str, named: str, project: str) -> BuiltCells:
     """The cells of a project for what ``cibuildwheel --print-build-identifiers`` prints.
 
     Raises ProfileError for what is no identifier. A build whose wheels no cell stands for is left
@@ -41,7 +64,12 @@ def read_identifiers(text: str, named: str, project: str) -> ForeignMatrix:
             cells += _make_cells(identifier, found, project, where)
     if not cells:
         raise ProfileError(f"{named}: no identifier in it that is a cell")
-    return ForeignMatrix(cells=merge_cells(cells), notes=describe_left_out(left))
+    notes = (
+        f"{len(names):,} left out ({', '.join(names[:_SHOWN])}{', …' * (len(names) > _SHOWN)}): "
+        f"{reason}"
+        for reason, names in left.items()
+    )
+    return BuiltCells(cells=tuple(dict.fromkeys(cells)), notes=tuple(notes))
 
 
 def _list_identifiers(text: str, named: str) -> Iterator[tuple[str, str]]:

@@ -1,15 +1,15 @@
 """docs/examples/pytorch: the matrix of torch as PyTorch's own script prints it, in one file.
 
-pytorch_matrix.json.gz is what generate_binary_build_matrix.py of pytorch/test-infra printed at
-61a77570f454 (2026-08-21), for each system and channel, all packages from download.pytorch.org, with
-the keys of an entry that say something of a cell.
+pytorch_cells.json is what generate_binary_build_matrix.py of pytorch/test-infra printed at
+61a77570f454 (2026-08-21), for each system and channel, all packages from download.pytorch.org: its
+entries as ids of cells, with + behind those of a GPU runner, and the
+addresses of their packages.
 """
 
 from __future__ import annotations
 
-import gzip
+import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -19,12 +19,11 @@ import pytest
 from binary_checks.command.ci import run
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cells_file import parse_cells, read_cells
-from binary_checks.fleet.cells.matrix import CellChannel, Matrix
-from binary_checks.fleet.cells.pytorch_matrix import read_pytorch
+from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.tiers import choose_tier
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "pytorch" / "cells.toml"
-PRINTED = gzip.decompress(Path(__file__).with_name("pytorch_matrix.json.gz").read_bytes()).decode()
+PRINTED = json.loads(Path(__file__).with_name("pytorch_cells.json").read_text("utf-8"))
 TODAY = date(2026, 11, 22)
 
 
@@ -37,10 +36,6 @@ def bare(cells: tuple[Cell, ...]) -> set[Cell]:
     }
 
 
-def addresses(channels: Mapping[str, CellChannel]) -> Mapping[str, CellChannel]:
-    return {name: replace(channel, freshness=None) for name, channel in channels.items()}
-
-
 def with_line(line: str, after: str) -> Matrix:
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     (place,) = (number for number, each in enumerate(lines, 1) if each.startswith(after))
@@ -50,10 +45,12 @@ def with_line(line: str, after: str) -> Matrix:
 
 def test_the_example_has_the_cells_that_pytorch_builds_and_no_others() -> None:
     ours = read_cells(EXAMPLE, TODAY)
-    theirs = read_pytorch(PRINTED, "printed", "torch", host="")
-    assert bare(ours.cells) == bare(theirs.cells)
-    assert addresses(ours.channels) == addresses(theirs.channels)
-    assert theirs.notes == ()
+    assert sorted(f"{cell.id}{'+' * cell.gpu}" for cell in ours.cells) == PRINTED["cells"]
+    addresses = {name: each.index or each.url for name, each in ours.channels.items()}
+    assert addresses == PRINTED["channels"]
+    assert {name for name, each in ours.channels.items() if not each.prereleases} == {
+        name for name in addresses if name.startswith("release")
+    }
     assert ours.warnings == ()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import subprocess
 import sys
@@ -15,13 +14,11 @@ from binary_checks.fleet.nights.local_pythons import find_python
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "pytorch" / "cells.toml"
-PRINTED = Path(__file__).with_name("pytorch_matrix.json.gz")
 COMMANDS = (
     ["cells", str(EXAMPLE), "--json"],
     ["cells", str(EXAMPLE)],
     ["cells", str(EXAMPLE), "--tier", "pr", "--json"],
     ["cells", str(EXAMPLE), "--tier", "merge", "--also", "system=macos variant=cu*", "--ids"],
-    ["cells", "--from", "pytorch:matrix.json", "--toml"],
     ["cells", "--from", "cibuildwheel:ids", "--project", "demo", "--toml"],
 )
 SCRIPT = f"from binary_checks.command import main\nfor each in {COMMANDS!r}: assert main(each) == 0"
@@ -29,7 +26,6 @@ SCRIPT = f"from binary_checks.command import main\nfor each in {COMMANDS!r}: ass
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "matrix.json").write_bytes(gzip.decompress(PRINTED.read_bytes()))
     systems = ("manylinux_x86_64", "musllinux_aarch64", "macosx_universal2", "win32", "ios_arm64")
     ids = [f"cp3{minor}-{system}" for minor in range(10, 15) for system in systems]
     (tmp_path / "ids").write_text("\n".join(ids[:-3]), encoding="utf-8")
