@@ -2,7 +2,7 @@
 
 Processes, mounts, network and IPC are its own; the system is read-only, and of the user's files
 there are only those that are named. What it writes goes to memory, and ends with it. bubblewrap
-makes them, or `scripts/namespaces.py`, which reads the same words.
+makes them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ MEMORY = (_TEMPORARY, _SHARED)
 class Limits:
     """What a confined command sees, reaches and may take."""
 
-    program: tuple[str, ...] = ("bwrap",)  # or what reads the same words
+    program: str = "bwrap"
+    own_proc: bool = True  # whether it is given a /proc of its own; else the host's, read-only
     root: Path | None = None  # of another system than the host's
     visible: tuple[Path, ...] = ()  # folders, files and links that are to be read
     bound: tuple[tuple[Path, str], ...] = ()  # such that are to be read under another path
@@ -50,10 +51,12 @@ def confine(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
     It ends as ``argv`` does, with 128 + N for the signal N, and kills everything with it.
     """
     shared = () if limits.network else ("--unshare-net",)
+    # In a container Linux refuses a new /proc where the container's own hides something.
+    proc = ("--proc", "/proc") if limits.own_proc else ("--ro-bind", "/proc", "/proc")
     return (
-        *(*limits.program, "--die-with-parent", "--cap-drop", "ALL"),
+        *(limits.program, "--die-with-parent", "--cap-drop", "ALL"),
         *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", *shared),
-        *("--proc", "/proc", "--dev", "/dev"),
+        *(*proc, "--dev", "/dev"),
         *(_mount_host(limits) if limits.root is None else _mount_root(limits.root)),
         *_mount_devices(limits),
         *_mount_own(limits),

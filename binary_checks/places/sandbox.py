@@ -14,24 +14,31 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.places.budgets import Budget
 from binary_checks.places.confinement import MEMORY, Limits, confine
 from binary_checks.places.processes import Watch
-from binary_checks.places.prohibitions import find_prohibition
 from binary_checks.places.visible import find_visible
 
 MODES = ("auto", "off", "require")
 _PATIENCE = 60.0  # seconds in which a confined interpreter must have started
-# It has a process namespace of its own, and sees no process of the host.
-_PROOF = "import os; print(sum(map(str.isdecimal, os.listdir('/proc'))) < 5 and os.getpid() < 5)"
+# It is one of the first processes of a namespace of its own, and reads no environment of another.
+_PROOF = """
+import os
+def tells(pid):
+    try:
+        with open("/proc/%s/environ" % pid, "rb") as file:
+            return bool(file.read())
+    except OSError:
+        return False
+others = set(filter(str.isdecimal, os.listdir("/proc"))) - {os.readlink("/proc/self")}
+print(os.getpid() < 5 and sum(map(tells, others)) < 4)
+"""
 _SCRIPTS = Path(__file__).parent / "scripts"
-_BUBBLEWRAP, _NAMESPACES = "bubblewrap", "user namespaces"
-ROUTES = (_BUBBLEWRAP, _NAMESPACES)  # what makes a sandbox, the first that holds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sandbox:
     """What keeps a probe from the user's files, processes and network."""
 
-    name: str = ""  # of the route
-    program: tuple[str, ...] = ()  # what is started with the words of bubblewrap; (): there is none
+    program: str = ""  # the path of bubblewrap; "": there is no sandbox
+    own_proc: bool = True  # whether it has a /proc of its own; else it reads the host's
     reason: str = "it was not asked for"  # why there is none
     network: bool = False  # whether probes reach it
     budget: Budget = field(default_factory=Budget)
@@ -40,7 +47,8 @@ class Sandbox:
         """How the header of a report says it."""
         if not self.holds:
             return f"not sandboxed: {self.reason}; a package may do what this user may"
-        return f"sandboxed by {self.name}{' with the network' * self.network}"
+        shared = "" if self.own_proc else ", which shows this host's processes"
+        return f"sandboxed by bubblewrap{' with the network' * self.network}{shared}"
 
     @property
     def holds(self) -> bool:
@@ -58,7 +66,8 @@ class Sandbox:
                 folders=limits.writable,
                 inside=(*(each for each in MEMORY if each not in limits.services), limits.private),
             )
-            return confine(command, replace(limits, program=self.program)), watch
+            held = replace(limits, program=self.program, own_proc=self.own_proc)
+            return confine(command, held), watch
         watch = Watch(budget=self.budget, folders=(limits.private, *limits.writable))
         if os.name == "posix" and sys.executable:
             supervised = (sys.executable, "-I", "-S", str(_SCRIPTS / "supervisor.py"), *command)
@@ -70,44 +79,40 @@ class Sandbox:
         return 128 - status if self.holds and status and 128 < status < 160 else status
 
 
-def choose_sandbox(
-    mode: str, *, network: bool = False, routes: tuple[str, ...] = ROUTES
-) -> Sandbox:
-    """Choose by ``--binary-sandbox``: the first that holds, or none.
+def choose_sandbox(mode: str, *, network: bool = False) -> Sandbox:
+    """Choose by ``--binary-sandbox``: bubblewrap where it holds, or none.
 
     Raises Unavailable when one is required and none holds.
     """
     if mode == "off":
         return Sandbox(reason="--binary-sandbox off", network=network)
-    reasons = [] if sys.platform == "linux" else ["there is none for this system"]
-    for name in routes if not reasons else ():
-        program, lack = _find_program(name)
-        if not (lack := lack or _try(program)):
-            return Sandbox(name=name, program=program, network=network)
-        forbidden = find_prohibition() if name == _NAMESPACES else ""
-        reasons.append(f"no {name}: {lack}{f' ({forbidden})' if forbidden else ''}")
-    reason = "; ".join(reasons)
-    if mode == "require":
-        raise Unavailable(f"no sandbox works here: {reason}")
-    return Sandbox(reason=reason, network=network)
+    found = _find_bubblewrap(network=network)
+    if mode == "require" and not found.holds:
+        raise Unavailable(f"no sandbox works here: {found.reason}")
+    return found
 
 
-def _find_program(name: str) -> tuple[tuple[str, ...], str]:
-    """Find what makes such a sandbox, or say why there is nothing."""
-    if name == _NAMESPACES:
-        python, script = sys.executable, str(_SCRIPTS / "namespaces.py")
-        lack = "" if python else "this Python does not know its path"
-        return (python, "-I", "-S", "-B", script), lack
+def _find_bubblewrap(*, network: bool) -> Sandbox:
+    if sys.platform != "linux":
+        return Sandbox(reason="there is none for this system", network=network)
     program = shutil.which("bwrap")
-    return (program or "",), "" if program else "bwrap is not on PATH; install bubblewrap"
+    if program is None:
+        return Sandbox(reason="bwrap is not on PATH; install bubblewrap", network=network)
+    lacks = []
+    for own_proc in (True, False):
+        lack = _try(program, own_proc=own_proc)
+        if not lack:
+            return Sandbox(program=program, own_proc=own_proc, network=network)
+        lacks.append(lack)
+    return Sandbox(reason=f"no bubblewrap: {lacks[0]}", network=network)
 
 
 @lru_cache
-def _try(program: tuple[str, ...]) -> str:
-    """Start a confined interpreter; "" or why it did not hold, in one line."""
-    python, shown = Path(sys.executable), Path(program[-1]).stem
+def _try(program: str, *, own_proc: bool) -> str:
+    """Start a confined interpreter; return "" or in one line why it did not hold."""
+    python = Path(sys.executable)
     try:
-        limits = Limits(program=program, visible=find_visible(python))
+        limits = Limits(program=program, own_proc=own_proc, visible=find_visible(python))
         done = subprocess.run(
             confine((str(python), "-I", "-S", "-c", _PROOF), limits),
             stdin=subprocess.DEVNULL,
@@ -118,9 +123,9 @@ def _try(program: tuple[str, ...]) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"{shown} started nothing within {_PATIENCE:g} s"
+        return f"bwrap started nothing within {_PATIENCE:g} s"
     except (OSError, GatherError) as error:
         return " ".join(str(error).split())
     if done.returncode == 0 and done.stdout == "True\n":
         return ""
-    return done.stderr.strip().partition("\n")[0] or f"{shown} ended with {done.returncode}"
+    return done.stderr.strip().partition("\n")[0] or f"bwrap ended with {done.returncode}"

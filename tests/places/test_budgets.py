@@ -15,7 +15,6 @@ from binary_checks.model.requests import Code, SnippetRequest
 from binary_checks.places import budgets
 from binary_checks.places.budgets import Budget, choose_memory, spell_bytes, takes_more_disk
 from binary_checks.places.control_groups import open_group
-from binary_checks.places.sandbox import ROUTES
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets
 from fixtures.build_wheel import build_wheel
@@ -66,7 +65,7 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module", params=[*ROUTES, "off"])
+@pytest.fixture(scope="module", params=["auto", "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledPlace]:

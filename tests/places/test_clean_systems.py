@@ -25,7 +25,6 @@ from binary_checks.model.places import Conditions
 from binary_checks.places import PlaceSettings, installers
 from binary_checks.places.image_place import ImagePlace
 from binary_checks.places.images import find_image
-from binary_checks.places.sandbox import ROUTES
 from binary_checks.probes.gpu_host.reader import choose_variables, describe_host
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
@@ -174,10 +173,9 @@ def test_what_it_requires_is_put_beside_it_for_the_images_python(
     assert found["import-fails"] is Outcome.PASSED
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_either_sandbox_confines_it_to_the_image(tmp_path: Path, route: str, image: str) -> None:
+def test_the_sandbox_confines_it_to_the_image(tmp_path: Path, image: str) -> None:
     wheel = read_wheel(compile_wheel(tmp_path))
-    with open_image(f"{image}-python", route) as place:
+    with open_image(f"{image}-python") as place:
         assert place.install(wheel) is None
         (step,) = import_each(place, ("demo",)).steps
         assert (step.outcome, step.origin) == (Ending.OK, "demo.abi3.so")
@@ -188,9 +186,9 @@ def test_either_sandbox_confines_it_to_the_image(tmp_path: Path, route: str, ima
         )
 
 
-def open_image(name: str, route: str = "bubblewrap") -> ImagePlace:
+def open_image(name: str) -> ImagePlace:
     settings = PlaceSettings(
-        name=read_place(f"image:{name}"), python=PYTHON, timeout=60, sandbox=demand_sandbox(route)
+        name=read_place(f"image:{name}"), python=PYTHON, timeout=60, sandbox=demand_sandbox("auto")
     )
     return ImagePlace(settings)
 

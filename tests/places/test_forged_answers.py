@@ -15,7 +15,6 @@ from binary_checks.model.probes import SnippetRun
 from binary_checks.model.requests import Code, CudaRequest, SnippetRequest
 from binary_checks.places.conversation import Conversation
 from binary_checks.places.running import run_probe
-from binary_checks.places.sandbox import ROUTES
 from binary_checks.probes.ask_module.reader import ask_without_gpu
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.load_extensions.reader import load_each
@@ -80,7 +79,7 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module", params=[*ROUTES, "off"])
+@pytest.fixture(scope="module", params=["auto", "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledPlace]:

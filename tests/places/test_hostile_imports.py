@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from binary_checks.model import Ending, Step
-from binary_checks.places.sandbox import ROUTES
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline, within
@@ -77,7 +76,7 @@ while not os.path.exists({folder!r} + "/grandchild"):
 NAMES = tuple(sorted(MODULES))
 
 
-@pytest.fixture(scope="module", params=[*ROUTES, "off"])
+@pytest.fixture(scope="module", params=["auto", "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledPlace]:

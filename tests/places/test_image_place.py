@@ -202,7 +202,7 @@ def test_a_place_that_cannot_be_had_is_looked_for_once(monkeypatch: pytest.Monke
         raise Unavailable("there is no such image")
 
     monkeypatch.setattr(image_place, "find_chosen", find)
-    place = choose_place(wheel(), settings(sandbox=Sandbox(program=("bwrap",))))
+    place = choose_place(wheel(), settings(sandbox=Sandbox(program="bwrap")))
     for _ in range(2):
         with pytest.raises(Unavailable, match="there is no such image"):
             assert place.system
@@ -213,7 +213,7 @@ def test_what_no_python_of_the_image_takes_is_not_imported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     image = replace(BULLSEYE, pythons=(ImagePython(path="/usr/bin/python3.9", version="3.9"),))
-    place = ImagePlace(settings(sandbox=Sandbox(program=("bwrap",))))
+    place = ImagePlace(settings(sandbox=Sandbox(program="bwrap")))
     target = replace(imagine_python((3, 9), image), platform="linux-x86_64")
     monkeypatch.setattr(place, "_ask", lambda _: target)
     for name in ("system", "python"):

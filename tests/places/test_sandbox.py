@@ -20,7 +20,7 @@ from binary_checks.places import confinement, sandbox
 from binary_checks.places.confinement import Limits, confine, find_devices
 from binary_checks.places.existing import find_sources
 from binary_checks.places.interpreter import identify
-from binary_checks.places.sandbox import ROUTES, Sandbox, choose_sandbox
+from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.visible import find_visible
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
@@ -60,14 +60,9 @@ MODULES = {
 }
 
 
-by_each_route = pytest.mark.parametrize("route", ROUTES)
-
-
-@pytest.fixture(scope="module", params=ROUTES)
-def environment(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FilledPlace]:
-    chosen = demand_sandbox(request.param)
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPlace]:
+    chosen = demand_sandbox("auto")
     folder = tmp_path_factory.mktemp("sandbox")
     (folder / "secret").write_text("token")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -123,9 +118,8 @@ def test_no_setting_of_the_system_is_root_s_to_change(environment: FilledPlace) 
     assert (step.outcome, reason in step.detail) == (Ending.RAISED, True), step.detail
 
 
-@by_each_route
-def test_the_network_is_there_for_a_profile_that_asks(tmp_path: Path, route: str) -> None:
-    chosen = demand_sandbox(route, network=True)
+def test_the_network_is_there_for_a_profile_that_asks(tmp_path: Path) -> None:
+    chosen = demand_sandbox("auto", network=True)
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = MODULES["connects"].format(port=server.getsockname()[1])
         wheel = build_wheel(tmp_path, name="net", tags=PURE, members={"net.py": code})
@@ -133,10 +127,9 @@ def test_the_network_is_there_for_a_profile_that_asks(tmp_path: Path, route: str
             assert import_one(opened, "net").outcome is Ending.OK
 
 
-@by_each_route
-def test_a_crash_is_named_by_its_signal(tmp_path: Path, route: str) -> None:
+def test_a_crash_is_named_by_its_signal(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, name="a", tags=PURE, members={"a.py": "import os; os.abort()"})
-    with open_offline(wheel, sandbox=demand_sandbox(route)) as opened:
+    with open_offline(wheel, sandbox=demand_sandbox("auto")) as opened:
         step = import_one(opened, "a")
     assert (step.outcome, step.detail) == (Ending.CRASHED, "SIGABRT at a.py:1 in <module>")
 
@@ -152,9 +145,8 @@ def link(target: Path, path: Path) -> Path:
     return path
 
 
-@by_each_route
 @pytest.mark.parametrize("kind", ["as it is", "venv", "venv of a venv", "links", "linked folder"])
-def test_an_interpreter_starts_wherever_it_lies(tmp_path: Path, kind: str, route: str) -> None:
+def test_an_interpreter_starts_wherever_it_lies(tmp_path: Path, kind: str) -> None:
     """Be it below the user's home, where there is nothing else of it."""
     base = Path(os.path.realpath(sys.executable))
     python = {
@@ -164,15 +156,14 @@ def test_an_interpreter_starts_wherever_it_lies(tmp_path: Path, kind: str, route
         "links": lambda: link(link(base, tmp_path / "bin" / "py"), tmp_path / "python"),
         "linked folder": lambda: link(base.parents[1], tmp_path / "prefix") / "bin" / base.name,
     }[kind]()
-    chosen = demand_sandbox(route)
+    chosen = demand_sandbox("auto")
     outside, inside = (identify(python, timeout=60, sandbox=each) for each in (None, chosen))
     assert inside == outside
 
 
-@by_each_route
 @pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
-def test_every_interpreter_at_hand_starts_and_is_the_same(python: Path, route: str) -> None:
-    chosen = demand_sandbox(route)
+def test_every_interpreter_at_hand_starts_and_is_the_same(python: Path) -> None:
+    chosen = demand_sandbox("auto")
     outside, inside = (identify(python, timeout=60, sandbox=each) for each in (None, chosen))
     assert inside == outside
 
@@ -266,12 +257,12 @@ def test_a_sandbox_that_does_not_hold_is_none_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, reason: str
 ) -> None:
     fake_bwrap(tmp_path, code, monkeypatch)
-    chosen = choose_sandbox("auto", routes=("bubblewrap",))
+    chosen = choose_sandbox("auto")
     assert not chosen.holds
     assert chosen.describe().startswith("not sandboxed: no bubblewrap: ")
     assert reason in chosen.describe()
     with pytest.raises(Unavailable, match="no sandbox works here: "):
-        choose_sandbox("require", routes=("bubblewrap",))
+        choose_sandbox("require")
 
 
 def test_no_other_system_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,15 +279,17 @@ def test_none_is_tried_where_none_is_wanted(
 
 
 def test_a_sandbox_says_what_it_is() -> None:
-    held = Sandbox(name="bubblewrap", program=("/usr/bin/bwrap",))
+    held = Sandbox(program="/usr/bin/bwrap")
     assert held.describe() == "sandboxed by bubblewrap"
     network = replace(held, network=True)
     assert network.describe() == "sandboxed by bubblewrap with the network"
+    shared = replace(held, own_proc=False)
+    assert shared.describe() == "sandboxed by bubblewrap, which shows this host's processes"
 
 
 @pytest.mark.parametrize(("status", "read"), [(0, 0), (1, 1), (139, -11), (134, -6), (255, 255)])
 def test_a_status_of_the_sandbox_is_that_of_the_command(status: int, read: int) -> None:
-    assert Sandbox(program=("bwrap",)).read_status(status) == read
+    assert Sandbox(program="bwrap").read_status(status) == read
     assert Sandbox().read_status(status) == status
 
 

@@ -13,7 +13,6 @@ import pytest
 from binary_checks.model import Ending
 from binary_checks.places.process_tree import kill_below, list_descendants
 from binary_checks.places.processes import run_process
-from binary_checks.places.sandbox import ROUTES
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline, within
@@ -47,7 +46,7 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module", params=[*ROUTES, "off"])
+@pytest.fixture(scope="module", params=["auto", "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledPlace]:

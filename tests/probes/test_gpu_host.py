@@ -18,7 +18,6 @@ from binary_checks.model import Ending, GpuDevice, GpuHost
 from binary_checks.model.places import Conditions, ProbeAnswer
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest
 from binary_checks.places import PlaceSettings
-from binary_checks.places.sandbox import ROUTES
 from binary_checks.places.venv import FreshPlace
 from binary_checks.probes.ask_module.reader import hide_driver
 from binary_checks.probes.gpu_host import reader
@@ -234,9 +233,9 @@ MPS_CLIENT = """
 
 @pytest.mark.slow
 @compiled
-@pytest.mark.parametrize("route", [*ROUTES, "off"])
-def test_a_confined_process_reaches_the_daemon_of_mps(tmp_path: Path, route: str) -> None:
-    sandbox = demand_sandbox(route)
+@pytest.mark.parametrize("mode", ["auto", "off"])
+def test_a_confined_process_reaches_the_daemon_of_mps(tmp_path: Path, mode: str) -> None:
+    sandbox = demand_sandbox(mode)
     with (
         tempfile.TemporaryDirectory() as pipes,  # the path of a socket has 107 bytes at most
         tempfile.NamedTemporaryFile(dir="/dev/shm") as memory,
