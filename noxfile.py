@@ -240,7 +240,7 @@ def wine(session: nox.Session) -> None:
 def images(session: nox.Session) -> None:
     """Build root file systems, and run packages in them; what is missing for that is skipped."""
     session.install("-e", ".[fast,test,uv]", *group("samples"))
-    real = ("tests/places/images", "tests/places/wine", "tests/places/test_clean_systems.py")
+    real = ("tests/places/images", "tests/places/test_clean_systems.py")
     session.run("python", "-m", "pytest", *(session.posargs or (*real, "-m", "slow", "-rs")))
 
 

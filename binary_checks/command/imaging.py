@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,10 +20,8 @@ from binary_checks.places.images.image_cache import (
     verify_cached,
 )
 from binary_checks.places.images.image_entries import spell_host_architecture
-from binary_checks.places.images.root_tree import measure_tree
 
 _PURPOSE = "List the clean systems in which packages run, or build, verify, pin and remove some."
-_WINE = "wine"  # no image of its own: what image:wine keeps
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -70,14 +67,7 @@ def _list(options: argparse.Namespace, cache: Path) -> int:
         print(one_line("  ".join(cells).rstrip()))
     total = sum(found.size for found in built.values())
     print(one_line(f"{len(built)} built, {_spell(total)}, in {cache}"))
-    if (windows := _find_windows(cache)).is_dir():
-        print(one_line(f"and what {_WINE} keeps, {_spell(measure_tree(windows))}, in {windows}"))
     return 0
-
-
-def _find_windows(cache: Path) -> Path:
-    """Where what wine makes is kept."""
-    return cache.with_name(_WINE)
 
 
 def _describe(built: dict[str, CachedRoot]) -> Callable[[ImageEntry], tuple[str, ...]]:
@@ -140,11 +130,7 @@ def _show_verified(found: CachedRoot) -> str:
 
 
 def _remove(options: argparse.Namespace, cache: Path) -> int:
-    names = [name for name in options.names if name != _WINE]
-    if len(names) < len(options.names):
-        shutil.rmtree(_find_windows(cache), ignore_errors=True)
-        print(f"{_WINE}: removed")
-    found = _choose(names, cache) if names else {}
+    found = _choose(options.names, cache)
     return _do(found, lambda name: _show_removed(found[name], cache))
 
 

@@ -16,12 +16,6 @@ from binary_checks.model.probes import Ending, InstallReport
 from binary_checks.model.root_filesystem import RootFilesystem
 
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
-_WINDOWS = {
-    "os_name": "nt",
-    "platform_machine": "AMD64",
-    "platform_system": "Windows",
-    "sys_platform": "win32",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,8 +48,7 @@ class TargetPython:
         """The values of environment markers there, without extras."""
         here = {name: str(value) for name, value in default_environment().items()}
         version = {"python_version": self.version.rpartition(".")[0], "extra": ""}
-        windows = _WINDOWS if self.platform.startswith("win") else {}
-        return {**here, **version, **windows, "python_full_version": self.version}
+        return {**here, **version, "python_full_version": self.version}
 
     @property
     def site_packages(self) -> Path:

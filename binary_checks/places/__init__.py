@@ -10,7 +10,6 @@ from binary_checks.places.prefixes import PrefixPlace, find_python
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.unpacked import UnpackedPlace
 from binary_checks.places.venv import FreshPlace
-from binary_checks.places.wine.wine_place import WinePlace
 
 PLACES: tuple[type[HostPlace], ...] = (
     FreshPlace,
@@ -19,7 +18,6 @@ PLACES: tuple[type[HostPlace], ...] = (
     LinkedPlace,
     PrefixPlace,
     UnpackedPlace,
-    WinePlace,
     ImagePlace,
 )
 """Each says how it is named and which kinds of package it serves; the first that fits has one."""

@@ -180,8 +180,6 @@ def _name_platform(image: RootFilesystem) -> str:
     libc, version = image.libc.partition(" ")[0], image.libc_version
     if libc == "musl":
         return f"{image.architecture}-unknown-linux-musl"
-    if libc == "wine":
-        return f"{image.architecture}-pc-windows-msvc"
     known = [minor for minor in _GLIBC if version and (2, minor) <= version]
     if not known:
         raise Unavailable(f"uv resolves requirements for no system with {image.libc}")

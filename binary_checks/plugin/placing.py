@@ -16,7 +16,6 @@ from binary_checks.errors import ProfileError
 from binary_checks.model.place_names import RELATIVE, PlaceName, read_place, split_digest
 from binary_checks.plugin.failures import misused
 
-_WINE = "wine"  # an image that is no root file system
 _OPTION = "--binary-place"
 
 
@@ -56,7 +55,7 @@ def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
         raise misused(f"{_OPTION} {error}") from None
     _demand_one_meaning(config, names, installed=installed)
     for name in names:
-        if name.kind == "image" and name.argument not in {*RELATIVE, _WINE}:
+        if name.kind == "image" and name.argument not in RELATIVE:
             demand_image(folder, name)
     python = demand_program(folder, given or sys.executable, f"--binary-python {given}")
     placing = Placing(
@@ -116,7 +115,7 @@ def demand_image(folder: Path, name: PlaceName) -> None:
     except ProfileError as error:
         raise misused(f"{_OPTION} {name.label}: {error}") from None
     if known.isdisjoint({wanted, wanted.removesuffix(f"-{spell_host_architecture()}")}):
-        close = get_close_matches(wanted, {*known, *RELATIVE, _WINE}, n=1)
+        close = get_close_matches(wanted, {*known, *RELATIVE}, n=1)
         hint = f"did you mean {close[0]}?" if close else "binary-checks images lists them"
         raise misused(f"{_OPTION} {name.label}: there is no such image; {hint}")
 

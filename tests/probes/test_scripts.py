@@ -26,7 +26,6 @@ SCRIPTS = sorted(
     + [path for path in FOLDER.glob("*/steps/*.py") if path.name != "__init__.py"]
     + [path for path in STARTERS.glob("*.py") if path.name != "__init__.py"]
 )
-LAUNCHERS = {"namespaces", "new_root"}  # they start a probe, by our own interpreter
 SCRIPTS.remove(STARTERS / "held_pip.py")  # it runs pip, in an interpreter that has one
 SCRIPTS.remove(STARTERS / "conda_worker.py")  # and that py-rattler, in our own
 
@@ -53,16 +52,13 @@ def test_a_probe_imports_the_standard_library_alone(path: Path) -> None:
             names.add(str(node.module))
     # The packaging that a request names is loaded from its path, and missed without harm.
     allowed = {"packaging.tags"} if name_script(path) == "identify" else set()
-    allowed |= LAUNCHERS if path.stem in LAUNCHERS else set()
     outside = {
         name for name in names - allowed if name.partition(".")[0] not in sys.stdlib_module_names
     }
     assert outside == set()
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in SCRIPTS if path.stem not in LAUNCHERS], ids=name_script
-)
+@pytest.mark.parametrize("path", SCRIPTS, ids=name_script)
 def test_a_probe_leaves_the_import_of_typing_to_the_package(path: Path) -> None:
     read = "import sys; code = open(sys.argv[1], encoding='utf-8').read()"
     leave = "sys.exit('typing' in sys.modules)"

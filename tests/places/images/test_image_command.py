@@ -66,18 +66,6 @@ def test_an_image_is_built_verified_and_removed(
     assert capsys.readouterr().err == "binary-checks: images: ours: it was not built\n"
 
 
-def test_what_wine_keeps_is_listed_and_removed_too(
-    images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = tmp_path / "kept" / "wine" / "wine-8.0-1" / "user.reg"
-    made.parent.mkdir(parents=True)
-    made.write_bytes(bytes(2_000_000))
-    assert ask("list") == 0
-    assert f"and what wine keeps, 2 MB, in {tmp_path / 'kept' / 'wine'}" in capsys.readouterr().out
-    assert ask("remove", "wine") == 0
-    assert not made.exists()
-
-
 def test_what_was_written_to_fails_verification(
     images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

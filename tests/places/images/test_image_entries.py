@@ -66,12 +66,6 @@ def test_musl_is_its_loader_alone_and_lacks_the_zlib_of_its_policy() -> None:
     assert "musl-python" not in read_entries()
 
 
-def test_a_root_with_a_wine_is_no_system_that_packages_promise_to_run_on() -> None:
-    entry = read_entries()["wine-trixie"]
-    assert (entry.suite, entry.profile, entry.with_python) == ("trixie", "wine", "")
-    assert {"wine64", "dash"} <= {*entry.packages}
-
-
 def test_a_suite_that_moves_names_no_version() -> None:
     entry = read_entries()["sid"]
     assert entry.moves

@@ -1,1 +1,0 @@
-"""Windows packages under wine: what wine cannot load is evidence, and a pass proves nothing."""
