@@ -30,7 +30,8 @@ _NOWHERE = re.compile(
     r'|package configuration file provided by "(?P<package>[^"]+)"'
     r"|Package '(?P<module>[^']+)', required by '[^']+', not found"
     r"|(?i:could not|failed to|unable to|cannot) (?i:find|detect|locate) "
-    r"(?!-|(?:a|an|any|the|file|cmake)\b)['\"]?(?P<other>[\w.+-]+)"
+    r"(?!requested file: \S*/)(?:requested file: )?"
+    r"(?!-|(?:a|an|any|the|file|cmake|requested)\b)['\"]?(?P<other>[\w.+-]+)"
 )
 _OF_PYTHON = re.compile(r"_?Py[A-Z_]")
 _NEWER = re.compile(r"(?:@|version [`'])(?P<version>(?:GLIBC|GLIBCXX|CXXABI|GCC)_[\w.]+)")

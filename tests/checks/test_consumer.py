@@ -205,6 +205,7 @@ def test_a_library_for_extension_modules_is_not_linked_with_a_program() -> None:
         ("Package 'eigen3', required by 'eigenpy', not found", "eigen3"),
         ('Could not find a package configuration file provided by "Eigen3" with', "Eigen3"),
         ("Could NOT find MPI_C (missing: MPI_C_LIB_NAMES)", "MPI_C"),
+        ("include could not find requested file: ECMSetupVersion", "ECMSetupVersion"),
     ],
 )
 def test_a_dependency_that_this_host_lacks_is_not_inspected(message: str, name: str) -> None:
@@ -216,6 +217,13 @@ def test_a_dependency_that_this_host_lacks_is_not_inspected(message: str, name: 
     assert sentences(consumer_configuration_fails(broken, ARCHIVE)) == [
         f"example Demo is not configured: {message}"
     ]
+
+
+def test_an_archive_must_have_the_code_that_its_own_code_includes() -> None:
+    message = "include could not find requested file: lib/cmake/Demo/DemoTargets.cmake"
+    error = step(Stage.CONFIGURE, Ending.EXITED, message=message)
+    found = consumer_configuration_fails(report(unit(configured=error)), BARE)
+    assert sentences(found) == [f"example Demo is not configured: {message}"]
 
 
 def test_a_program_that_ends_badly_fails() -> None:

@@ -43,6 +43,18 @@ Call Stack (most recent call first):
 BARE = (
     "CMake Error: Could not find cmake module file: X.cmake\nCMake Error at a.cmake:2 (y):\n  z\n"
 )
+GENERATING = """\
+-- Configuring done
+CMake Error in CMakeLists.txt:
+  Imported target "Demo::demo" includes non-existent path
+
+    "/project/build/include"
+
+  in its INTERFACE_INCLUDE_DIRECTORIES.  Possible reasons include:
+
+-- Generating done
+CMake Generate step failed.  Build files cannot be regenerated correctly.
+"""
 LOADER = (
     "./consumer: error while loading shared libraries: libx.so: cannot open shared object file\n"
 )
@@ -54,6 +66,11 @@ LOADER = (
         (GCC, "include/demo.h:3:10: fatal error: gone.h: No such file or directory"),
         (LD, "main.cpp:(.text+0x66): undefined reference to `_ZN3c106detail4failERKSs'"),
         (LLD, "ld.lld: error: undefined symbol: _ZN4demo4failERKSs"),
+        (
+            GENERATING,
+            'Imported target "Demo::demo" includes non-existent path "/project/build/include" '
+            "in its INTERFACE_INCLUDE_DIRECTORIES.",
+        ),
         (
             CMAKE,
             'lib/cmake/Demo/DemoTargets.cmake:80: The imported target "Demo::demo" references the '

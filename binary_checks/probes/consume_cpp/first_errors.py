@@ -8,7 +8,7 @@ from collections.abc import Iterator
 _LONGEST = 600  # characters
 _MOST_NAMES = 200
 _CMAKE = re.compile(
-    r"^CMake Error(?: at (?P<place>\S+?:\d+))?(?: \([^)\n]*\))?:[ \t]*", re.MULTILINE
+    r"^CMake Error(?: at (?P<place>\S+?:\d+)| in \S+?)?(?: \([^)\n]*\))?:[ \t]*", re.MULTILINE
 )
 _COMPILER = re.compile(r"^(?:\S[^\n]*: |[^\S\n]*)(?:fatal error|error|internal compiler error): .+")
 _OF_DRIVERS = re.compile(
