@@ -1,4 +1,4 @@
-"""What the files that an archive has for CMake and pkg-config say of other files, and of flags."""
+"""The paths and flags that an archive's files for CMake and pkg-config name literally."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from enum import Enum
 class PathRole(str, Enum):
     """For what a file for build systems names a path."""
 
-    CHECKED = "checked"  # CMake stops where the file is not there (_cmake_import_check_files_for_*)
     LOCATION = "location"  # of a library of a target
     INCLUDE = "include"  # a directory with headers of a target
     LINK = "link"  # what is linked with a target, and where it is searched for
-    CODE = "code"  # more code for CMake
     VARIABLE = "variable"  # a value of a variable, for whoever reads that
 
 
@@ -28,8 +26,6 @@ class NamedPath:
     path: str
     """Relative to the prefix; what lies outside of it as it stands, with a slash or a drive at its
     beginning or ``../``."""
-    reached: tuple[str, ...] = ()  # the packages whose find_package() comes to this line
-    certain: bool = False  # that is so whatever the user's system and settings are
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,16 +39,15 @@ class StatedAbi:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadCode:
-    """One of those files that was not followed to its end, and why."""
+    """One of those files that was not read to its end, and why."""
 
     file: str
     reason: str
-    reached: bool = False  # whether some find_package() comes to it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildFiles:
-    """All that those files say, as far as it can be read without running them."""
+    """The literals in those files, which are read without running them."""
 
     paths: tuple[NamedPath, ...] = ()  # in the order of their files and lines
     abi_flags: tuple[StatedAbi, ...] = ()

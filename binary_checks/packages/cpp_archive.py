@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from binary_checks.errors import GatherError, PackageError
 from binary_checks.model.cmake import BuildFiles, UnreadCode
@@ -156,9 +155,7 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
     found = [item for each in visited for item in each.objects]
     own = (item for item in found if isinstance(item, ObjectFile))
     objects = tuple(sorted(own, key=lambda item: item.path))
-    cmake_packages = tuple(_find_cmake_packages(each.member.path for each in visited))
     claims = read_claims(named, objects, is_folder=tree.label.endswith("/"))
-    around = _Around(top, claims.systems[0].system if len(claims.systems) == 1 else "")
     return CppArchive(
         path=tree.path,
         name=named.name,
@@ -177,8 +174,8 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         stated=named.stated,
         build_version=_read_line(texts.get(_BUILD_VERSION)),
         build_hash=_read_line(texts.get(_BUILD_HASH)),
-        cmake_packages=cmake_packages,
-        build_files=_read_build_files(texts, visited, cmake_packages, around),
+        cmake_packages=tuple(_find_cmake_packages(each.member.path for each in visited)),
+        build_files=_read_build_files(texts, visited, top),
         headers=_read_headers(texts, visited, condense.unread),
     )
 
@@ -223,7 +220,7 @@ class _Condenser:
         self._read -= len(content)
         self.full = self.full or self._read < 0
         if _is_header(name) and not self.full:
-            from binary_checks.cmake_code.lost_headers import TooManyMarks, condense
+            from binary_checks.packages.lost_headers import TooManyMarks, condense
 
             try:
                 content = condense(content)
@@ -301,23 +298,13 @@ def _find_cmake_packages(paths: Iterable[str]) -> Iterator[CmakePackage]:
             yield CmakePackage(name=match[1] or match[2], path=path)
 
 
-class _Around(NamedTuple):
-    """In what the prefix is packed, and the one system that it is for."""
-
-    top: str
-    system: str
-
-
 def _read_build_files(
-    texts: Mapping[str, bytes],
-    visited: Sequence[Visited],
-    packages: Sequence[CmakePackage],
-    around: _Around,
+    texts: Mapping[str, bytes], visited: Sequence[Visited], top: str
 ) -> BuildFiles:
     """What its files for CMake and pkg-config say."""
     members = [each.member for each in visited]
     unread = [
-        UnreadCode(file=each.path, reason=each.faults[-1], reached=True)
+        UnreadCode(file=each.path, reason=each.faults[-1])
         for each in members
         if each.path.endswith(_CODE) and each.path not in texts and each.faults
     ]
@@ -328,23 +315,10 @@ def _read_build_files(
     }
     if not written:
         return BuildFiles(unread=tuple(unread))
-    from binary_checks.cmake_code.named_paths import read_build_files  # of few packages
-    from binary_checks.cmake_code.pkg_config_files import PkgConfigFiles
+    from binary_checks.packages.build_files import read_build_files  # of few packages
 
-    plain = sorted(path for path in written if path.endswith(".pc"))
-    code = {path: text for path, text in written.items() if path.endswith(".cmake")}
-    named = {each.name: each.path for each in reversed(packages)}
-    found = read_build_files(
-        code, named, [each.path for each in members], top=around.top, system=around.system
-    )
-    pkg_config = PkgConfigFiles()
-    for path in plain:
-        pkg_config.read(path, written[path])
-    return replace(
-        found,
-        paths=(*found.paths, *pkg_config.paths),
-        unread=(*unread, *found.unread, *pkg_config.unread),
-    )
+    found = read_build_files(written, [each.path for each in members], top=top)
+    return replace(found, unread=(*unread, *found.unread))
 
 
 def _read_headers(
@@ -364,7 +338,7 @@ def _read_headers(
     ]
     if not condensed:
         return Headers(unread=tuple(unread))
-    from binary_checks.cmake_code.lost_headers import find_lost  # of few packages
+    from binary_checks.packages.lost_headers import find_lost  # of few packages
 
     found = find_lost(condensed, frozenset(each.member.path for each in visited), "include")
     return replace(found, unread=tuple(unread))

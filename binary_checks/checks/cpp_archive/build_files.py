@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -15,26 +15,24 @@ from binary_checks.wording.phrases import name_first
 
 _OF_SYSTEM = ("/System/Library/",)
 """What every macOS has at this place."""
-_FILES = frozenset({PathRole.CHECKED, PathRole.LOCATION, PathRole.INCLUDE})
-_FRAMEWORK = ".sdk/System/Library/Frameworks/"
+_FILES = frozenset({PathRole.LOCATION, PathRole.INCLUDE})
 _NOWHERE = "a path outside of the archive"
 _ENOUGH = 10  # symbols, from which on the ABI is sure
 _MOST_LOST = 50
 
 
-@check
+@check(level=Level.WARNING)
 def missing_target_file(package: CppArchive) -> Iterator[Finding]:
     """A file for CMake names a library or a directory of the archive that is not there.
 
-    That is the location of an imported target, a file that CMake looks for before it goes on, or a
-    directory with headers. The files are read without running CMake, from each ``*Config.cmake``
-    on as ``find_package`` follows them.
+    That is the location of an imported target, or a directory with headers, in a file of targets or
+    of configuration (by its name: ``*Targets*.cmake``, ``*Config.cmake``). Only values under no
+    condition count, and nothing is run: the family ``consumer`` asks CMake itself.
 
     Why: ``find_package`` stops with "The imported target … references the file … but this file
     does not exist", or the link fails.
     Fix: ship the file, or do not install the export that names it.
-    Level: users' projects do not configure. Only a warning where no ``find_package`` of the archive
-    comes to the line, or under a condition that depends on the user's system.
+    Level: whether ``find_package`` of the archive comes to the line is what CMake finds out.
     """
     _demand_files(package)
     yield from _find_unread(package)
@@ -46,23 +44,21 @@ def missing_target_file(package: CppArchive) -> Iterator[Finding]:
         if named.role not in _FILES or _is_outside(path) or path in present or key in seen:
             continue
         seen.add(key)
-        sentence = f"line {named.line} names {path}, which is not there ({_describe(named)})"
-        yield Problem(path=named.file, sentence=f"{sentence}; {_reach(named)}", level=_level(named))
+        sentence = f"line {named.line} names {path}, which is not there ({named.subject})"
+        yield Problem(path=named.file, sentence=sentence)
 
 
-@check
+@check(level=Level.WARNING)
 def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
     """A file for CMake or pkg-config names an absolute path, or one outside of the archive.
 
     Where headers and libraries of a target are, and what variables with such names say. Default
-    places in ``Find*.cmake``, and what a condition chooses for another system, do not count.
+    places in ``Find*.cmake``, and values under a condition, do not count.
 
     Why: that path is the build machine's; at the user's it is not there, or holds another version.
     Fix: let paths count from the file itself (``${CMAKE_CURRENT_LIST_DIR}``, ``${_IMPORT_PREFIX}``,
     pkg-config's ``${pcfiledir}``), and find dependencies by ``find_dependency``.
-    Level: targets do not compile or link. A variable, which not everybody reads, what no
-    ``find_package`` of the archive comes to, pkg-config's files, of which users can set the prefix,
-    and frameworks of another Xcode's SDK, which linkers find in their own, are warnings.
+    Level: not every user comes to the line; the family ``consumer`` has CMake decide.
     """
     _demand_files(package)
     yield from _find_unread(package)
@@ -74,17 +70,10 @@ def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
         if _is_outside(named.path) and not known and not _is_harmless(named, is_windows=is_windows):
             told.add((named.file, named.path))
             groups.setdefault((named.file, named.line, named.subject), []).append(named)
-    for (path, line, _), group in groups.items():
-        first = group[0]
+    for (path, line, subject), group in groups.items():
         names = dict.fromkeys(_NOWHERE if each.path == "../" else each.path for each in group)
-        sentence = f"line {line} names {name_first(list(names))} ({_describe(first)})"
-        by_pkg_config = path.endswith(".pc")
-        frameworks = all(_FRAMEWORK in each.path for each in group)
-        harmful = first.role is not PathRole.VARIABLE and not by_pkg_config and not frameworks
         yield Problem(
-            path=path,
-            sentence=sentence if by_pkg_config else f"{sentence}; {_reach(first)}",
-            level=_level(first) if harmful else Level.WARNING,
+            path=path, sentence=f"line {line} names {name_first(list(names))} ({subject})"
         )
 
 
@@ -93,13 +82,10 @@ def _is_outside(path: str) -> bool:
 
 
 def _is_harmless(named: NamedPath, *, is_windows: bool) -> bool:
-    """What every system has there; what only a condition sets; what pkg-config itself replaces."""
-    by_pkg_config = named.file.endswith(".pc")
+    """What every system has there; what pkg-config itself replaces on Windows."""
     if named.path.startswith(_OF_SYSTEM):
         return True
-    if named.role is not PathRole.VARIABLE:
-        return False
-    return is_windows if by_pkg_config else not named.certain
+    return is_windows and named.role is PathRole.VARIABLE and named.file.endswith(".pc")
 
 
 @check
@@ -189,8 +175,7 @@ def _demand_files(package: CppArchive) -> None:
 
 def _find_unread(package: CppArchive) -> Iterator[NotInspected]:
     for each in package.build_files.unread:
-        if each.reached:
-            yield NotInspected(path=each.file, sentence=f"it cannot be followed: {each.reason}")
+        yield NotInspected(path=each.file, sentence=f"it cannot be read: {each.reason}")
 
 
 def _present(package: CppArchive) -> frozenset[str]:
@@ -202,22 +187,3 @@ def _present(package: CppArchive) -> frozenset[str]:
             paths.add(path)
             path = path.rpartition("/")[0]
     return frozenset(paths)
-
-
-def _describe(named: NamedPath) -> str:
-    return f"a file of {named.subject}" if named.role is PathRole.CHECKED else named.subject
-
-
-def _reach(named: NamedPath) -> str:
-    if not named.reached:
-        return "no find_package() of the archive comes to it"
-    packages = _join(named.reached)
-    return f"find_package({packages}) comes to it{'' if named.certain else ' on some systems'}"
-
-
-def _join(names: Iterable[str]) -> str:
-    return " or ".join(names)
-
-
-def _level(named: NamedPath) -> Level:
-    return Level.ERROR if named.certain else Level.WARNING

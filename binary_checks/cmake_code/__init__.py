@@ -1,1 +1,0 @@
-"""CMake's and pkg-config's files, read without running them."""

@@ -1,0 +1,341 @@
+"""Reads the paths that an archive's files for CMake and pkg-config name literally.
+
+Nothing runs and nothing is followed: the texts go in, and the facts come out. Of CMake's code only
+commands under no condition count, for their values are the same on every system. The C++ consumer
+runs CMake itself. The grammars are those of cmake-language(7) and pkg-config(1).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from binary_checks.model.cmake import BuildFiles, NamedPath, PathRole, StatedAbi, UnreadCode
+
+_MOST_PATHS = 20_000  # of all files for CMake, and of all files for pkg-config
+_MOST_CODE = 4 << 20  # characters of all files for CMake; torch has 0.3 MB
+_LONGEST = 10_000  # characters of a value of pkg-config
+_MOST_EXPANDED = 16 << 20  # characters of all values of pkg-config in a package
+_EXPORT = re.compile(r"(?:targets|exports?|config)[^/]*\.cmake\Z", re.IGNORECASE)
+"""Files that describe targets, by their names: CMake writes or ``find_package`` finds them."""
+_MODULE = re.compile(r"(?:^|/)Find[^/]*\.cmake\Z|/Modules[^/]*/")
+"""Code that searches users' systems for other packages: it may name the usual places."""
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+)
+    | (?P<comment>\#(?!\[=*\[)[^\n]*)
+    | (?P<opening>\#?\[(?P<marks>=*)\[)
+    | "(?P<quoted>[^"\\]*(?:\\.[^"\\]*)*)"
+    | (?P<parenthesis>[()])
+    | (?P<word>(?:[^\s()\#"\\]|\\.)(?:[^\s()\#"\\]|\\.|"[^"\\\n]*(?:\\.[^"\\\n]*)*")*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMAND = re.compile(r"[A-Za-z_]\w*")
+_BLOCKS = frozenset({"if", "foreach", "while", "macro", "function"})
+_ENDS = frozenset(f"end{name}" for name in _BLOCKS)
+_ROLES: Mapping[str, PathRole] = {
+    "IMPORTED_LOCATION": PathRole.LOCATION,
+    "IMPORTED_IMPLIB": PathRole.LOCATION,
+    "IMPORTED_OBJECTS": PathRole.LOCATION,
+    "INTERFACE_INCLUDE_DIRECTORIES": PathRole.INCLUDE,
+    "INTERFACE_SYSTEM_INCLUDE_DIRECTORIES": PathRole.INCLUDE,
+    "INTERFACE_LINK_LIBRARIES": PathRole.LINK,
+    "INTERFACE_LINK_DIRECTORIES": PathRole.LINK,
+    "INTERFACE_LINK_OPTIONS": PathRole.LINK,
+    "IMPORTED_LINK_INTERFACE_LIBRARIES": PathRole.LINK,
+    "IMPORTED_LINK_DEPENDENT_LIBRARIES": PathRole.LINK,
+    "INTERFACE_SOURCES": PathRole.LOCATION,
+}
+_PROPERTY = re.compile(rf"({'|'.join(_ROLES)})(?:_[A-Z0-9]+)?")
+_FOR_USERS = re.compile(r"INCLUDE|LIB|FLAGS|PREFIX|(?<!^)_DIRS?$", re.IGNORECASE)
+"""Names of variables that tell users where headers and libraries are."""
+_GENERATOR = re.compile(
+    r"\$<(?:LINK_ONLY|INSTALL_INTERFACE|TARGET_FILE|COMPILE_LANG[^:]*):([^<>]*)>"
+)
+_SKIPPED = re.compile(r"\$<BUILD_INTERFACE:[^<>]*>")
+_PATH = re.compile(
+    r"(?:^|[\s=,;:\"LI])"
+    r"((?:\$\{(?:_IMPORT_PREFIX|PACKAGE_PREFIX_DIR|CMAKE_CURRENT_LIST_DIR)\}|[A-Za-z]:[/\\]|/)"
+    r"[^\s;,\"<>$]*)"
+)
+_LITERAL = re.compile(r"(?:/[\w.+-]+){2}|[A-Za-z]:[/\\]{1,2}\w")
+_ABI = re.compile(r"_GLIBCXX_USE_CXX11_ABI=([01])\b")
+_ABI_COMMANDS = frozenset(
+    {"set", "list", "string", "add_definitions", "add_compile_options", "set_target_properties"}
+    | {"set_property", "target_compile_definitions", "target_compile_options"}
+    | {"add_compile_definitions"}
+)
+_LINE = re.compile(r"\s*([\w.]+)\s*(=|:)\s*(.*)")
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+_FLAG = re.compile(
+    r"(?:^|\s)(-L|-I|-isystem\s*|-Wl,-rpath,|-Wl,-rpath=)?\"?((?:/|[A-Za-z]:[/\\])[^\s\",]*)"
+)
+_FIELDS = {"cflags": PathRole.INCLUDE, "libs": PathRole.LINK, "libs.private": PathRole.LINK}
+_ROOT = "/\ue000/\ue000/\ue000/\ue000"
+"""Stands for the prefix, wherever users unpack it; deep enough for what climbs out of it."""
+
+
+class _Unreadable(Exception):
+    """A file is no code, or larger than is read; the message gives the line and the reason."""
+
+
+class CmakeCommand(NamedTuple):
+    """One command of CMake's language."""
+
+    name: str  # in lower case: CMake does not tell them apart
+    arguments: tuple[str, ...]
+    line: int
+    depth: int  # how many conditions, loops, macros and functions are around it
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    line: int
+
+
+def read_build_files(
+    texts: Mapping[str, str], paths: Iterable[str], *, top: str = ""
+) -> BuildFiles:
+    """Return the paths that files for CMake and pkg-config name.
+
+    ``texts`` are the files' texts by their paths; ``paths`` all paths of the archive; ``top`` the
+    folder that the prefix is packed in, by which code may name it (``../demo/lib``).
+    """
+    cmake = _CmakeFiles(_with_folders(paths), top)
+    pkg_config = _PkgConfigFiles()
+    for path, text in sorted(texts.items()):
+        if path.endswith(".pc"):
+            pkg_config.read(path, text)
+        else:
+            cmake.read(path, text)
+    return BuildFiles(
+        paths=(*cmake.paths, *pkg_config.paths),
+        abi_flags=tuple(cmake.abi_flags),
+        unread=(*cmake.unread, *pkg_config.unread),
+    )
+
+
+def _with_folders(paths: Iterable[str]) -> frozenset[str]:
+    found: set[str] = {"."}
+    for path in paths:
+        place = path.removesuffix("/")
+        while place and place not in found:
+            found.add(place)
+            place = posixpath.dirname(place)
+    return frozenset(found)
+
+
+class _CmakeFiles:
+    """The paths and flags that the files name, and the files that could not be read."""
+
+    def __init__(self, present: frozenset[str], top: str) -> None:
+        self._present, self._top = present, top
+        self._left = _MOST_CODE
+        self.paths: list[NamedPath] = []
+        self.abi_flags: list[StatedAbi] = []
+        self.unread: list[UnreadCode] = []
+
+    def read(self, path: str, text: str) -> None:
+        describes = bool(_EXPORT.search(path)) and not _MODULE.search(path)
+        if not describes and "_GLIBCXX_USE_CXX11_ABI" not in text:
+            return
+        self._left -= len(text)
+        try:
+            if self._left < 0:
+                raise _Unreadable(f"the package has more than {_MOST_CODE} characters of code")
+            for command in read_commands(text):
+                self.abi_flags += _find_abi_flags(path, command)
+                if describes and not command.depth and len(self.paths) < _MOST_PATHS:
+                    self.paths += self._find_paths(path, command)
+        except _Unreadable as error:
+            if describes:
+                self.unread.append(UnreadCode(file=path, reason=str(error)))
+
+    def _find_paths(self, file: str, command: CmakeCommand) -> Iterator[NamedPath]:
+        for role, subject, value in _list_values(command):
+            for written in _split(value) if role is not PathRole.VARIABLE else [value]:
+                path = self._place(file, written)
+                if path is not None:
+                    yield NamedPath(
+                        file=file, line=command.line, role=role, subject=subject, path=path
+                    )
+
+    def _place(self, file: str, written: str) -> str | None:
+        """Return a path relative to the prefix; one outside of the archive as it is written."""
+        if not written.startswith("${"):
+            return written.rstrip("/\\") or None  # the root itself is no place
+        variable, _, rest = written[2:].partition("}")
+        folder = posixpath.dirname(file)
+        if variable == "CMAKE_CURRENT_LIST_DIR":
+            return self._count_from(folder, rest)
+        # The prefix is some folder above the file; which one, only CMake knows.
+        beside, inside = self._count_from("..", rest), self._count_from("", rest)
+        candidates = [beside, inside]
+        while folder:
+            candidates.append(self._count_from(folder, rest))
+            folder = posixpath.dirname(folder)
+        usual = inside if beside.startswith("../") else beside
+        return next((path for path in candidates if path in self._present), usual)
+
+    def _count_from(self, folder: str, rest: str) -> str:
+        path = posixpath.normpath(posixpath.join(_ROOT, folder) + rest)
+        prefixes = [_ROOT]
+        if self._top:
+            prefixes.append(posixpath.join(posixpath.dirname(_ROOT), self._top))
+        for prefix in prefixes:
+            if path == prefix:
+                return "."
+            if path.startswith(f"{prefix}/"):
+                return path.removeprefix(f"{prefix}/")
+        return "../"
+
+
+def _list_values(command: CmakeCommand) -> Iterator[tuple[PathRole, str, str]]:
+    """The values of properties that users of a target get, and of variables for users."""
+    name, values = command.name, command.arguments
+    if name == "set_target_properties" and "PROPERTIES" in values:
+        rest = values[values.index("PROPERTIES") + 1 :]
+        yield from _of_properties(values[0], zip(rest[::2], rest[1::2], strict=False))
+    elif name == "set_property" and values[:1] == ("TARGET",) and "PROPERTY" in values:
+        at = values.index("PROPERTY") + 1
+        pairs = ((key, value) for key in values[at : at + 1] for value in values[at + 1 :])
+        yield from _of_properties(values[1], pairs)
+    elif name == "set" and "CACHE" not in values and _FOR_USERS.search("".join(values[:1])):
+        for value in filter(_LITERAL.match, values[1:]):  # a cache may hold the user's own value
+            yield PathRole.VARIABLE, values[0], value
+
+
+def _of_properties(
+    target: str, pairs: Iterable[tuple[str, str]]
+) -> Iterator[tuple[PathRole, str, str]]:
+    for key, value in pairs:
+        if found := _PROPERTY.fullmatch(key):
+            yield _ROLES[found[1]], f"{key} of {target}", value
+
+
+def _split(value: str) -> Iterator[str]:
+    """The paths in a list; one that a generator expression wraps counts too."""
+    value = value.replace("\\$", "$")
+    for item in _SKIPPED.sub("", value).split(";"):
+        plain = _GENERATOR.sub(r"\1", item).strip("\"' ")
+        yield from (found[1] for found in _PATH.finditer(plain))
+
+
+def _find_abi_flags(file: str, command: CmakeCommand) -> Iterator[StatedAbi]:
+    if command.name in _ABI_COMMANDS:
+        for argument in command.arguments:
+            for found in _ABI.finditer(argument):
+                yield StatedAbi(file=file, line=command.line, value=found[1] == "1")
+
+
+def read_commands(text: str) -> Iterator[CmakeCommand]:
+    """Yield the commands of a file, in their order. Raises _Unreadable."""
+    tokens, depth = _iter_tokens(text), 0
+    for token in tokens:
+        if token.kind != "word" or not _COMMAND.fullmatch(token.text):
+            raise _Unreadable(f"line {token.line}: no command begins so: {token.text[:40]!r}")
+        name = token.text.lower()
+        arguments = tuple(_read_arguments(tokens, token.line))
+        depth -= name in _ENDS
+        yield CmakeCommand(name, arguments, token.line, depth)
+        depth += name in _BLOCKS
+
+
+def _read_arguments(tokens: Iterator[_Token], line: int) -> Iterator[str]:
+    opening = next(tokens, None)
+    if opening is None or opening.text != "(" or opening.kind != "parenthesis":
+        raise _Unreadable(f"line {line}: a command without a parenthesis")
+    depth = 1
+    for token in tokens:
+        if token.kind == "parenthesis":
+            depth += 1 if token.text == "(" else -1
+            if not depth:
+                return
+        yield token.text
+    raise _Unreadable(f"line {line}: a parenthesis has no end")
+
+
+def _iter_tokens(text: str) -> Iterator[_Token]:
+    at, line = 0, 1
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise _Unreadable(f"line {line}: a text in quotes has no end")
+        kind, end = str(found.lastgroup), found.end()
+        if kind in {"opening", "marks"}:
+            close = f"]{found['marks']}]"
+            end = text.find(close, found.end())
+            if end < 0:
+                raise _Unreadable(f"line {line}: a bracket has no end")
+            if not found[0].startswith("#"):
+                yield _Token("bracket", text[found.end() : end].removeprefix("\n"), line)
+            end += len(close)
+        elif kind not in {"space", "comment"}:
+            yield _Token(kind, found[kind], line)
+        line += text.count("\n", at, end)
+        at = end
+
+
+class _PkgConfigFiles:
+    """The paths that the files name, and the files that were not read to their end."""
+
+    def __init__(self) -> None:
+        self.paths: list[NamedPath] = []
+        self.unread: list[UnreadCode] = []
+        self._left = _MOST_EXPANDED
+
+    def read(self, path: str, text: str) -> None:
+        """Take the absolute paths in a file, and those in the prefix, in the order of its lines."""
+        found = self._read_lines(path, text)
+        try:
+            self.paths += islice(found, _MOST_PATHS - len(self.paths))
+            if next(found, None) is not None:
+                raise _Unreadable(f"the package's pkg-config files name over {_MOST_PATHS} paths")
+        except _Unreadable as error:
+            self.unread.append(UnreadCode(file=path, reason=str(error)))
+
+    def _read_lines(self, path: str, text: str) -> Iterator[NamedPath]:
+        folder = posixpath.join(_ROOT, posixpath.dirname(path))
+        values = {"pcfiledir": folder}
+        kept = {"pcfiledir": folder}  # what counts from the file itself; others are "$"
+        for number, line in enumerate(text.splitlines(), 1):
+            found = _LINE.fullmatch(line.partition("#")[0].rstrip())
+            if found is None:
+                continue
+            name, sign, written = found[1], found[2], found[3]
+            if sign == "=":
+                value = values[name] = self._expand(written, values)
+                kept[name] = value if "\ue000" in value else "$"
+                if re.match(r"/|[A-Za-z]:[/\\]", written):
+                    yield _name(path, number, PathRole.VARIABLE, name, value)
+            elif (role := _FIELDS.get(name.lower())) is not None:
+                # What counts from a variable is reported where that stands.
+                for flag in _FLAG.finditer(self._expand(written, kept)):
+                    yield _name(path, number, role, name, flag[2])
+
+    def _expand(self, text: str, values: Mapping[str, str]) -> str:
+        text = text[:_LONGEST]
+        parts, length, at = list[str](), 0, 0
+        for found in _REFERENCE.finditer(text):
+            parts += (text[at : found.start()], values.get(found[1], ""))
+            length, at = length + len(parts[-1]), found.end()
+            if length > _LONGEST:
+                break
+        self._left -= length + len(text)
+        if self._left < 0:
+            raise _Unreadable(f"the values of pkg-config have over {_MOST_EXPANDED} characters")
+        return "".join((*parts, text[at:]))[:_LONGEST]
+
+
+def _name(file: str, line: int, role: PathRole, subject: str, path: str) -> NamedPath:
+    place = posixpath.normpath(path.rstrip("/") or path)
+    if place == _ROOT or place.startswith(f"{_ROOT}/"):
+        path = place[len(_ROOT) + 1 :] or "."
+    elif "\ue000" in place:
+        path = "../"
+    return NamedPath(file=file, line=line, role=role, subject=subject, path=path.rstrip("/") or "/")
