@@ -231,7 +231,7 @@ class SubcommandParser(argparse.ArgumentParser):
 
     def add_store(self, more: str = "", *, required: bool = True) -> None:
         """Take ``--store``, which nearly every subcommand of the fleet needs."""
-        meant = f"a folder, or s3://bucket/prefix{more}"
+        meant = f"a folder, or s3://bucket/prefix (gs://, az:// alike){more}"
         self.add_argument("--store", metavar="URL", required=required, help=meant)
 
     def add_where(self, what: str = "cells") -> None:

@@ -33,7 +33,7 @@ Keep built packages and libraries by their bytes, and publish those that are fit
   verify           check everything against its hashes, policies and signatures
   prune            show what a channel would lose by number and age; --do-it deletes it
 
-The store is a folder or s3://bucket/prefix, the same as that of `binary-checks nightly`.
+The store is a folder or s3://bucket/prefix (gs://, az:// alike), that of the nights.
 Exit code: 0 done, 1 refused, wrong or not found, 4 usage, 6 a store or network failed: try again.
 `binary-checks artifact ACTION --help` has the options.
 """

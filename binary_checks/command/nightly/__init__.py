@@ -27,7 +27,8 @@ Judge every cell of a matrix (cells.toml) once a day, and keep the results in a 
   rerun CELL         judge here the very bytes that the night judged
   prune              show what retention would delete; --do-it deletes it
 
-The store is a folder or s3://bucket/prefix. `binary-checks nightly ACTION --help` has the options;
+The store is a folder or s3://bucket/prefix (gs://, az:// alike).
+`binary-checks nightly ACTION --help` has the options;
 `binary-checks cells` lists the matrix, hud writes the page, query answers questions.
 """
 

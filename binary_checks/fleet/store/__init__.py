@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from binary_checks.errors import ProfileError
+from binary_checks.fleet.store.bucket_settings import PROVIDERS
 
 MOST_READ = 256 << 20
 """Bytes of an object that `read` returns; larger ones are read where they lie, with `local`."""
@@ -88,7 +89,7 @@ class Store(Protocol):
 
 
 def open_store(url: str, *, make: bool = False) -> Store:
-    """The store at a path, or at a ``file://`` or ``s3://bucket/prefix`` URL.
+    """The store at a path, or at a ``file://``, ``s3://``, ``gs://`` or ``az://`` URL.
 
     ``make`` makes one where there is none yet. Raises ProfileError for what names no store, and
     StoreError where there is none, or it cannot be used.
@@ -103,12 +104,13 @@ def open_store(url: str, *, make: bool = False) -> Store:
 def _connect(url: str) -> Store:
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else ""
-    if scheme == "s3":
-        from binary_checks.fleet.store.s3_store import connect
+    if scheme in PROVIDERS:
+        from binary_checks.fleet.store.bucket_store import connect
 
         return connect(url)
     if scheme not in ("", "file"):
-        raise ProfileError(f"--store: {scheme}: is not a kind of store: give a folder, or s3://…")
+        meant = ", ".join(f"{each}://…" for each in PROVIDERS)
+        raise ProfileError(f"--store: {scheme}: is not a kind of store: give a folder, or {meant}")
     from binary_checks.fleet.store.folder_store import FolderStore
 
     if not url or "\0" in url:

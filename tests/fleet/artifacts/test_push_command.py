@@ -229,7 +229,7 @@ def test_a_store_without_space_gets_one_line_and_nothing_half(tmp_path: Path) ->
 def test_large_files_are_sent_to_a_bucket_in_parts(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("binary_checks.fleet.store.s3_store._PART", 5 << 20)
+    monkeypatch.setattr("binary_checks.fleet.store.bucket_store._PART", 5 << 20)
     content = os.urandom(12 << 20)
     artifact, incoming = make_artifact(tmp_path, content)
     name = package_name(artifact.sha256, artifact.file_name)

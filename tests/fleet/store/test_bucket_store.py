@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.store import Store, mirror, open_store, s3_store
-from binary_checks.fleet.store.s3_settings import read_settings
-from binary_checks.fleet.store.s3_store import BucketStore
+from binary_checks.fleet.store import Store, bucket_store, mirror, open_store
+from binary_checks.fleet.store.bucket_settings import read_settings
+from binary_checks.fleet.store.bucket_store import BucketStore
 from fixtures.fleet.faulty_proxy import BUSY, DEAF, LOST, SLOW, FaultyProxy, put_before
 from fixtures.fleet.object_store import BUCKET, KEYS, ObjectStore
 
-PATIENT = s3_store.PAUSES
+PATIENT = bucket_store.PAUSES
 NAME = "night=2026-11-20/results/a.cpu1.json"
 
 
@@ -26,7 +26,7 @@ NAME = "night=2026-11-20/results/a.cpu1.json"
 def url(server: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     become(monkeypatch, server, "writer")
     monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(s3_store, "PAUSES", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(bucket_store, "PAUSES", (0.01, 0.01, 0.01))
     return f"s3://{BUCKET}/{secrets.token_hex(8)}"
 
 
@@ -104,13 +104,13 @@ def test_what_is_busy_for_good_is_said_to_be_in_one_line(behind: Store, proxy: F
 def test_a_server_that_does_not_answer_in_time_is_asked_again(
     store: Store, proxy: FaultyProxy, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3_store, "_SLOWEST", {"timeout": "400ms"})
+    monkeypatch.setattr(bucket_store, "_SLOWEST", {"timeout": "400ms"})
     become(monkeypatch, server, "writer", proxy.endpoint)
     hasty = open_store(store.url)
     proxy.faults = [("PUT", SLOW)]
     assert hasty.create(NAME, b"mine")
     proxy.faults = [("GET", SLOW)] * 9
-    monkeypatch.setattr(s3_store, "_PATIENCE", 0.0)
+    monkeypatch.setattr(bucket_store, "_PATIENCE", 0.0)
     with pytest.raises(StoreError, match=r"cannot be read: too slow an answer of 127\.0\.0\.1:"):
         hasty.read(NAME)
     assert len(proxy.faults) == 8, "no further try"
@@ -232,7 +232,7 @@ for number in range(400):
 def test_a_server_that_is_killed_while_it_is_written_to_loses_nothing(
     server: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3_store, "PAUSES", PATIENT)
+    monkeypatch.setattr(bucket_store, "PAUSES", PATIENT)
     store = open_store(url, make=True)
     command = [sys.executable, "-c", WRITER, store.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
@@ -302,8 +302,8 @@ def test_an_extra_that_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_listing_without_end_is_one_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         store.create(f"facts/{number}.json", b"")
-    monkeypatch.setattr(s3_store, "MOST_LISTED", 3)
+    monkeypatch.setattr(bucket_store, "MOST_LISTED", 3)
     with pytest.raises(StoreError, match=r"facts: more than 3 objects"):
         list(store.names("facts/"))
-    monkeypatch.setattr(s3_store, "MOST_LISTED", 4)
+    monkeypatch.setattr(bucket_store, "MOST_LISTED", 4)
     assert len(list(store.names("facts/"))) == 4

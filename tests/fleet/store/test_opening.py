@@ -25,7 +25,7 @@ def test_a_broken_mark_is_no_store(tmp_path: Path, mark: bytes, reason: str) -> 
         open_store(str(tmp_path), make=True)
 
 
-@pytest.mark.parametrize("url", ["", "gs://bucket/x", "file://host/store", "file:store", "a\0b"])
+@pytest.mark.parametrize("url", ["", "ftp://host/x", "file://host/store", "file:store", "a\0b"])
 def test_what_is_no_store_by_its_url_is_refused(url: str) -> None:
     with pytest.raises(ProfileError, match="--store"):
         open_store(url)

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.store import MOST_READ, Store, Stored
+from binary_checks.fleet.store.bucket_errors import Refusal, read_refusal
+from binary_checks.fleet.store.bucket_settings import BucketSettings, read_settings
 from binary_checks.fleet.store.mirror import Mirror
-from binary_checks.fleet.store.s3_errors import Refusal, read_refusal
-from binary_checks.fleet.store.s3_settings import BucketSettings, read_settings
 from binary_checks.fleet.store.safe_names import demand_derived, demand_name, demand_prefix
 from binary_checks.fleet.store.store_names import is_named_by_content
 from binary_checks.withheld import user_environment
@@ -29,7 +29,7 @@ _LARGEST = 1 << 30  # bytes that are put at once: conditions hold for no other w
 MOST_LISTED = 5_000_000
 """Objects of one listing; a store of more is no store of ours, or a server that lies."""
 _PIECE = 4 << 20  # bytes that are asked for at once
-_PART = 32 << 20  # bytes, of which S3 takes 10,000
+_PART = 32 << 20  # bytes; S3 and Google take 10,000 of them, Azure 50,000
 _PARTS_AT_ONCE = 3
 _SLOWEST = {"connect_timeout": "10s", "timeout": "120s"}
 _PATIENCE = 120.0  # seconds after which no further try begins
@@ -39,7 +39,7 @@ _Answer = TypeVar("_Answer")
 
 
 def connect(url: str) -> Store:
-    """The store at an ``s3://`` URL. Raises ProfileError."""
+    """The store at an ``s3://``, ``gs://`` or ``az://`` URL. Raises ProfileError."""
     return BucketStore(read_settings(url, user_environment()), PAUSES)
 
 
@@ -49,19 +49,23 @@ class BucketStore:
     def __init__(self, settings: BucketSettings, pauses: Sequence[float] = ()) -> None:
         try:
             import obstore
-            from obstore.store import S3Store
+            import obstore.store
         except ImportError:
             raise ProfileError(
-                "--store s3://…: needs obstore: pip install 'binary-checks[fleet]'"
+                f"--store {settings.scheme}://…: needs obstore: pip install 'binary-checks[fleet]'"
             ) from None
         self._obstore: Any = obstore
         self._settings = settings
         self._pauses = pauses
         self._mirror: Mirror | None = None
         try:
-            self._client: Any = S3Store(settings.bucket, **_list_options(settings))
+            make = getattr(obstore.store, settings.provider.client)
+            self._client: Any = make(settings.bucket, **_list_options(settings))
         except Exception as error:
-            raise ProfileError(f"--store {self.url}: its AWS_* variables are wrong") from error
+            variables = settings.provider.variables[0].partition("_")[0]
+            raise ProfileError(
+                f"--store {self.url}: its {variables}_* variables are wrong"
+            ) from error
 
     @property
     def url(self) -> str:
@@ -264,7 +268,7 @@ class BucketStore:
             except StoreError:
                 raise
             except Exception as error:  # obstore raises its own, ValueError and OSError
-                refusal = read_refusal(error, self._settings.host)
+                refusal = read_refusal(error, self._settings)
             if refusal.missing and missing is not None:
                 return missing()
             if refusal.taken and taken is not None:

@@ -1,0 +1,174 @@
+"""Where a bucket is and how it is asked, from the URL and the provider's usual variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.store.safe_names import demand_name
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
+_YES = {"1", "true", "yes", "on"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provider:
+    """An object store that creates an object only where there is none, and how obstore asks it."""
+
+    name: str  # as messages call it
+    client: str  # the class of obstore.store
+    variables: tuple[str, ...]  # those that obstore is given, each under its name in lower case
+    credentials: str  # the variables that messages tell users to set
+    allow_http: str  # the variable that allows an endpoint without TLS
+    endpoints: tuple[str, ...] = ()  # variables with another server; the first one counts
+    endpoint_key: str = ""  # obstore's name for it
+    always: Mapping[str, str] = field(default_factory=dict)
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "s3": Provider(
+        name="Amazon S3",
+        client="S3Store",
+        variables=(
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "AWS_WEB_IDENTITY_TOKEN_FILE",
+            "AWS_ROLE_ARN",
+            "AWS_ROLE_SESSION_NAME",
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+            "AWS_SKIP_SIGNATURE",
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
+            "AWS_SERVER_SIDE_ENCRYPTION",
+            "AWS_SSE_KMS_KEY_ID",
+            "AWS_DEFAULT_REGION",
+            "AWS_REGION",
+        ),
+        credentials="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        allow_http="AWS_ALLOW_HTTP",
+        endpoints=("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+        endpoint_key="aws_endpoint_url_s3",
+        always={"aws_conditional_put": "etag"},
+    ),
+    "gs": Provider(
+        name="Google Cloud Storage",
+        client="GCSStore",
+        variables=(
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "GOOGLE_SERVICE_ACCOUNT",
+            "GOOGLE_SERVICE_ACCOUNT_KEY",
+            "GOOGLE_SKIP_SIGNATURE",
+        ),
+        credentials="GOOGLE_APPLICATION_CREDENTIALS",
+        allow_http="GOOGLE_ALLOW_HTTP",
+    ),
+    "az": Provider(
+        name="Azure Blob Storage",
+        client="AzureStore",
+        variables=(
+            "AZURE_STORAGE_ACCOUNT_NAME",
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            "AZURE_STORAGE_SAS_TOKEN",
+            "AZURE_CLIENT_ID",
+            "AZURE_CLIENT_SECRET",
+            "AZURE_TENANT_ID",
+            "AZURE_FEDERATED_TOKEN_FILE",
+            "AZURE_SKIP_SIGNATURE",
+        ),
+        credentials="AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+        allow_http="AZURE_ALLOW_HTTP",
+        endpoints=("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+        endpoint_key="azure_storage_endpoint",
+    ),
+}
+"""By the scheme of a store's URL."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BucketSettings:
+    """What a client is made of."""
+
+    scheme: str
+    bucket: str  # Azure calls it a container
+    prefix: str  # "" for the whole bucket
+    host: str  # of the endpoint, as messages name it; "" for the provider's own
+    config: Mapping[str, Any]  # of obstore
+    allow_http: bool = False
+
+    def __repr__(self) -> str:
+        return f"<the bucket {self.bucket}>"
+
+    @property
+    def url(self) -> str:
+        """As messages name the store."""
+        return f"{self.scheme}://{self.bucket}/{self.prefix}".rstrip("/")
+
+    @property
+    def provider(self) -> Provider:
+        """Whose bucket it is, or whose protocol its server speaks."""
+        return PROVIDERS[self.scheme]
+
+
+def read_settings(url: str, environ: Mapping[str, str]) -> BucketSettings:
+    """Read them. Raises ProfileError, which repeats nothing that may be a secret."""
+    scheme = url.partition(":")[0].lower()
+    provider = PROVIDERS[scheme]
+    bucket, prefix = _split(url, scheme)
+    given = (name for name in provider.endpoints if environ.get(name))
+    variable = next(given, "")
+    endpoint = environ.get(variable, "")
+    allow_http = environ.get(provider.allow_http, "").lower() in _YES
+    config: dict[str, str] = {**provider.always}
+    config |= {name.lower(): environ[name] for name in provider.variables if environ.get(name)}
+    if scheme == "s3":
+        region = config.pop("aws_default_region", "us-east-1")
+        config.setdefault("aws_region", region)
+    if endpoint:
+        config[provider.endpoint_key] = endpoint.rstrip("/")
+    return BucketSettings(
+        scheme=scheme,
+        bucket=bucket,
+        prefix=prefix,
+        host=_read_host(variable, endpoint, provider, allow_http) if endpoint else "",
+        config=config,
+        allow_http=allow_http,
+    )
+
+
+def _split(url: str, scheme: str) -> tuple[str, str]:
+    try:
+        parts = urlsplit(url)
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ProfileError(
+                f"--store: an {scheme}:// URL with credentials, a query or a fragment: give "
+                f"credentials in {PROVIDERS[scheme].credentials}"
+            )
+        prefix = parts.path.strip("/")
+        if not _BUCKET.fullmatch(parts.netloc) or (prefix and not demand_name(prefix)):
+            raise ProfileError(f"--store: not the name of a bucket, as in {scheme}://bucket/prefix")
+    except (ValueError, StoreError):
+        raise ProfileError(
+            f"--store: not a bucket and a prefix, as in {scheme}://bucket/prefix"
+        ) from None
+    return parts.netloc, prefix
+
+
+def _read_host(variable: str, endpoint: str, provider: Provider, allow_http: bool) -> str:
+    try:
+        parts = urlsplit(endpoint)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        parts, port = urlsplit(""), ""
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise ProfileError(f"{variable}: not an http:// or https:// URL without credentials")
+    if parts.scheme == "http" and not allow_http:
+        raise ProfileError(
+            f"{variable}: http:// sends all in the clear: set {provider.allow_http}=true"
+        )
+    return f"{parts.hostname}{port}"

@@ -1,0 +1,141 @@
+"""Buckets of Google and containers of Azure: what servers answer, and what messages say of it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.store import bucket_store, open_store
+from binary_checks.fleet.store.bucket_settings import read_settings
+from binary_checks.fleet.store.store_names import package_name
+from fixtures.fleet.azure_store import ACCOUNT
+from fixtures.fleet.faulty_proxy import BUSY, DEAF, LOST, FaultyProxy, put_before
+
+NAME = "night=2026-11-20/results/a.cpu1.json"
+
+
+@pytest.fixture(params=["gs", "az"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def url(
+    scheme: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    server = request.getfixturevalue({"gs": "google", "az": "azure"}[scheme])
+    set_all(monkeypatch, server.environment())
+    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(bucket_store, "PAUSES", (0.01, 0.01, 0.01))
+    return f"{scheme}://results/{secrets.token_hex(8)}"
+
+
+def set_all(monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def proxy(
+    scheme: str, url: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FaultyProxy]:
+    server = request.getfixturevalue({"gs": "google", "az": "azure"}[scheme])
+    open_store(url, make=True)
+    with put_before(server.endpoint) as proxy:
+        below = f"/{ACCOUNT}" if scheme == "az" else ""
+        set_all(monkeypatch, server.environment(f"{proxy.endpoint}{below}"))
+        yield proxy
+
+
+@pytest.mark.parametrize("fault", [BUSY, DEAF, LOST])
+def test_a_put_is_made_again_and_is_its_writers(url: str, proxy: FaultyProxy, fault: str) -> None:
+    store = open_store(url)
+    proxy.faults = [("PUT", fault), ("PUT", fault)]
+    assert store.create(NAME, b"mine")
+    assert proxy.faults == []
+    assert store.read(NAME) == b"mine"
+    proxy.faults = [("PUT", DEAF)]
+    assert not store.create(NAME, b"another's")
+
+
+def test_what_is_busy_for_good_is_said_to_be_in_one_line(url: str, proxy: FaultyProxy) -> None:
+    store = open_store(url)
+    proxy.faults = [("GET", BUSY)] * 100
+    with pytest.raises(StoreError, match="night=: cannot be listed: the server answers 503"):
+        list(store.names("night="))
+
+
+def test_where_nobody_listens_the_server_is_named(
+    scheme: str, url: str, proxy: FaultyProxy
+) -> None:
+    proxy.shutdown()
+    proxy.server_close()
+    named = rf"127\.0\.0\.1:{proxy.server_address[1]}" if scheme == "az" else "Google Cloud Storage"
+    with pytest.raises(StoreError, match=rf"cannot be read: no connection to {named}"):
+        open_store(url)
+
+
+def test_a_bucket_that_is_not_there_is_no_empty_store(scheme: str, url: str) -> None:
+    for make in (False, True):
+        with pytest.raises(StoreError, match=r"404 \w+: there is no such bucket"):
+            open_store(f"{scheme}://elsewhere/nights", make=make)
+
+
+def test_a_large_artifact_is_put_in_parts(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket_store, "_PART", 5 << 20)
+    store = open_store(url, make=True)
+    content = secrets.token_bytes(1 << 20) * 12
+    (tmp_path / "a.whl").write_bytes(content)
+    name = package_name("a" * 64, "a.whl")
+    assert store.create(name, tmp_path / "a.whl")
+    assert not store.create(name, tmp_path / "a.whl")
+    assert b"".join(store.pieces(name)) == content
+
+
+@pytest.mark.parametrize("scheme", ["az"], indirect=True)
+def test_a_wrong_key_is_no_empty_store_and_is_not_repeated(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_store(url, make=True)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "aHVudGVyMmh1bnRlcjI=")
+    with pytest.raises(StoreError, match="the server answers 403 AuthorizationFailure") as found:
+        open_store(url, make=True)
+    assert "aHVudGVyM" not in str(found.value)
+
+
+@pytest.mark.parametrize("scheme", ["az"], indirect=True)
+def test_a_key_that_is_none_is_told_apart_from_the_server(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "hunter2!")
+    with pytest.raises(ProfileError, match=r"its AZURE_\* variables are wrong") as found:
+        open_store(url)
+    assert "hunter2" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "reason"),
+    [
+        ("gs://", {}, "not the name of a bucket, as in gs://"),
+        ("az://key:hunter2@results/x", {}, "credentials in AZURE_STORAGE_ACCOUNT_NAME"),
+        ("gs://results/x?token=hunter2", {}, "credentials in GOOGLE_APPLICATION_CREDENTIALS"),
+        (
+            "az://results",
+            {"AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:9"},
+            "AZURE_STORAGE_ENDPOINT: .* set AZURE_ALLOW_HTTP=true",
+        ),
+        ("az://results", {"AZURE_ENDPOINT": "https://u:hunter2@h"}, "without credentials"),
+    ],
+)
+def test_settings_that_cannot_be_followed_are_refused_without_repeating_secrets(
+    url: str, environ: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(ProfileError, match=reason) as raised:
+        read_settings(url, environ)
+    assert "hunter2" not in str(raised.value)
