@@ -119,8 +119,6 @@ class ObjectFile:
     refusals: tuple[str, ...] = ()
     """Why the loader of its own system refuses it, or crashes, before any of its code runs: each
     goes on from the path, "has SectionAlignment 0x3, which is no power of 2"."""
-    doubts: tuple[str, ...] = ()
-    """Why nobody can say yet whether it does: what only later loaders may know."""
     texts: tuple[str, ...] = ()
     """Texts in it that libraries and compilers are known by: "OPENSSLDIR: …", "GCC: (GNU) 14.2.1";
     sorted. Of those in what is only read, as far as its headers tell where that lies."""

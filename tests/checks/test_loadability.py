@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.checks.linkage.loadability import unloadable_object, wrong_object_type
-from binary_checks.model import Kind, NotInspected, ObjectFile, StaticArchive
+from binary_checks.model import Kind, ObjectFile, StaticArchive
 from fixtures.values import elf_file, macho_file, pe_file
 
 REFUSAL = "has SectionAlignment 0x3, which is no power of 2"
@@ -18,11 +18,6 @@ def test_each_refusal_is_a_problem() -> None:
 def test_what_no_loader_refuses_or_is_asked_for_is_quiet() -> None:
     assert list(unloadable_object(pe_file())) == []
     assert list(unloadable_object(pe_file(kind=Kind.DEBUG, refusals=(REFUSAL,)))) == []
-
-
-def test_what_only_later_loaders_may_know_is_not_inspected() -> None:
-    (finding,) = unloadable_object(elf_file("demo/a.so", doubts=("relocations of type 0x41",)))
-    assert finding == NotInspected(path="demo/a.so", sentence="relocations of type 0x41")
 
 
 @pytest.mark.parametrize(

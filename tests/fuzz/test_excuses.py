@@ -4,12 +4,15 @@ import struct
 
 import pytest
 
-from fixtures.fuzz.neutral import neutralise_macho, neutralise_pe
+from fixtures.fuzz.neutral import neutralise_elf, neutralise_macho, neutralise_pe, restore_elf
 from fixtures.fuzz.readers import Readers
 from fixtures.fuzz.wine_oracle import begins_in_code
-from fixtures.samples import read_macho_sample, read_pe_sample
+from fixtures.samples import read_macho_sample, read_pe_sample, read_sample
+from tests.objects.elf_fields import Field, get, put, segment, tag, value, within
 
 PE, MACHO = read_pe_sample("plain.dll"), read_macho_sample("plain.dylib")
+ELF = read_sample("extension.cpython-311-x86_64-linux-gnu.so")
+LOAD, SYMTAB, RELA, RELASZ, JMPREL, GNU_HASH = 1, 6, 7, 8, 23, 0x6FFFFEF5
 HEADER = struct.unpack_from("<I", PE, 60)[0]
 
 
@@ -25,6 +28,43 @@ def test_symbols_and_debug_information_are_no_loader_s(offset: int) -> None:
 def test_the_import_directory_is_a_loader_s() -> None:
     damaged = damage(PE, HEADER + 24 + 112 + 8, 0x7000)
     assert neutralise_pe(damaged) != neutralise_pe(PE)
+
+
+def test_base_relocations_are_a_loader_s_to_follow() -> None:
+    damaged = damage(PE, HEADER + 24 + 112 + 8 * 5, 0x7000)
+    assert neutralise_pe(damaged) != neutralise_pe(PE)
+    assert neutralise_pe(damaged, unfollowed=True) == neutralise_pe(PE, unfollowed=True)
+
+
+def test_binds_are_a_loader_s_to_follow() -> None:
+    opcodes = MACHO.index(struct.pack("<II", 0x80000022, 48))
+    damaged = damage(MACHO, opcodes + 16, 0x7000)
+    assert neutralise_macho(damaged) != neutralise_macho(MACHO)
+    assert neutralise_macho(damaged, unfollowed=True) == neutralise_macho(MACHO, unfollowed=True)
+    exports = damage(MACHO, opcodes + 40, 0x7000)
+    assert neutralise_macho(exports, unfollowed=True) != neutralise_macho(MACHO, unfollowed=True)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [within(RELA, 8, "I"), within(JMPREL, 12, "I"), within(GNU_HASH, 28, "I"), value(RELA)],
+)
+def test_relocations_and_chains_of_hashes_are_put_back(field: Field) -> None:
+    assert restore_elf(ELF, put(ELF, field, 5)) == ELF
+
+
+@pytest.mark.parametrize("field", [within(SYMTAB, 24, "I"), segment(LOAD, "flags", 3)])
+def test_symbols_and_segments_are_not_put_back(field: Field) -> None:
+    damaged = put(ELF, field, 5)
+    assert restore_elf(ELF, damaged) == damaged
+
+
+def test_without_relocations_nothing_but_their_sizes_changes() -> None:
+    bare = neutralise_elf(ELF)
+    assert get(bare, value(RELASZ)) == 0
+    assert put(bare, value(RELASZ), get(ELF, value(RELASZ))) != ELF  # DT_PLTRELSZ, too
+    assert get(bare, tag(RELASZ)) == RELASZ
+    assert restore_elf(ELF, bare) == ELF
 
 
 def test_relocations_of_sections_are_a_linker_s() -> None:

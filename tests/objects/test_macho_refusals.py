@@ -10,13 +10,13 @@ from binary_checks.model import Kind, MachOFile, MalformedObject
 from binary_checks.objects import read_objects
 from binary_checks.objects.macho.commands import (
     LC_BUILD_VERSION,
-    LC_DYLD_CHAINED_FIXUPS,
     LC_DYLD_INFO_ONLY,
     LC_DYSYMTAB,
     LC_FUNCTION_STARTS,
     LC_ID_DYLIB,
     LC_LOAD_DYLIB,
     LC_LOAD_DYLINKER,
+    LC_RPATH,
     LC_SEGMENT_64,
     LC_SYMTAB,
     LC_UUID,
@@ -24,7 +24,7 @@ from binary_checks.objects.macho.commands import (
 )
 from fixtures.samples import FOLDER, read_macho_sample
 from tests.objects.byte_sources import Bytes
-from tests.objects.macho_bytes import commands, patched, place_of, table
+from tests.objects.macho_bytes import commands, patched, place_of
 
 NAMES = sorted(path.name for path in (FOLDER / "macho").iterdir())
 WEAK = read_macho_sample("weak.so")
@@ -110,6 +110,24 @@ def test_some_commands_are_there_once() -> None:
     assert "has 2 load commands LC_VERSION_MIN" in refusals(for_phones)
 
 
+def test_a_command_of_another_size_than_its_type_has() -> None:
+    changed = patched(DYLIB, place_of(DYLIB, LC_UUID), "I", 0x1A)
+    assert "has load command 0x1a of 24 bytes, not 72" in refusals(changed)
+
+
+@pytest.mark.parametrize(
+    ("sample", "kind", "start"),
+    [("install_name_absolute.dylib", LC_ID_DYLIB, 24), ("rpaths.so", LC_RPATH, 12)],
+)
+def test_a_name_begins_behind_the_fields(sample: str, kind: int, start: int) -> None:
+    content = read_macho_sample(sample)
+    place = place_of(content, kind)
+    assert struct.unpack_from("<I", content, place + 8) == (start,)
+    (found,) = read_objects("a.so", Bytes(patched(content, place + 8, "I", start - 1)))
+    assert isinstance(found, MalformedObject)
+    assert "begins within its fields" in found.reason
+
+
 def test_the_tools_of_a_build_version_have_room() -> None:
     changed = patched(CHAINED, place_of(CHAINED, LC_BUILD_VERSION) + 20, "I", 9)
     assert "LC_BUILD_VERSION of" in refusals(changed)
@@ -122,39 +140,6 @@ def test_an_encrypted_file() -> None:
     encrypted = patched(WEAK, place, "6I", 0x2C, 24, 0, 0, 1, 0)
     assert "is encrypted" in refusals(encrypted)
     assert "is encrypted" not in refusals(patched(WEAK, place, "6I", 0x2C, 24, 0, 0, 0, 0))
-
-
-@pytest.mark.parametrize(
-    ("number", "changed", "fault"),
-    [
-        (0, b"\x11\x29\x00", "a rebase names segment 9 of 3"),
-        (0, b"\x11\x21\xff\xff\x03\x51", "a rebase writes at 0xffff, where no section is"),
-        (0, b"\x11\x21\x00\x80\xff\xff\x03\x51", "a rebase writes at"),
-        (0, b"\x11\x51", "a rebase writes before any segment was named"),
-        (0, b"\x19", "a rebase is of type 9"),
-        (0, b"\xf0", "a rebase is 0xf0, which is no opcode"),
-        (0, b"\x00", "a rebase ends the table"),
-        (1, b"\x00", "a bind ends the table"),
-        (3, b"\xb0", "a lazy bind is 0xb0, which binds at once"),
-    ],
-)
-def test_opcodes_that_lead_nowhere(number: int, changed: bytes, fault: str) -> None:
-    start, _ = opcodes(WEAK, number)
-    said = refusals(patched(WEAK, start, f"{len(changed)}s", changed))
-    assert fault in said
-
-
-def test_a_bind_in_a_segment_that_is_not_there() -> None:
-    start, size = opcodes(WEAK, 1)
-    at = WEAK.index(b"\x11q\0", start, start + size) + 1
-    assert "a bind names segment 14 of 3" in refusals(patched(WEAK, at, "B", 0x7E))
-
-
-def test_a_symbol_that_lost_its_bind() -> None:
-    start, size = opcodes(WEAK, 3)
-    assert size
-    lost = patched(WEAK, start, f"{size}s", b"")
-    assert "undefined and has no bind for it" in refusals(lost)
 
 
 @pytest.mark.parametrize(
@@ -182,50 +167,6 @@ def test_nodes_of_the_exports_trie(changed: bytes, fault: str) -> None:
 def test_commands_that_no_library_has(kind: int) -> None:
     changed = patched(WEAK, place_of(WEAK, LC_UUID), "I", kind)
     assert f"has load command {kind:#x}, which no such file has" in refusals(changed)
-
-
-def starts(content: bytes) -> int:
-    """Where the starts of the first segment with chains lie."""
-    place, _ = table(content, LC_DYLD_CHAINED_FIXUPS)
-    (first,) = struct.unpack_from("<I", content, place + 4)
-    (count,) = struct.unpack_from("<I", content, place + first)
-    offsets = struct.unpack_from(f"<{count}I", content, place + first + 4)
-    return place + first + next(filter(None, offsets))
-
-
-@pytest.mark.parametrize(
-    ("place", "kind", "value", "fault"),
-    [
-        (4, "H", 0x1234, "of pages of 0x1234 bytes"),
-        (6, "H", 99, "pointers of format 99"),
-        (8, "Q", 0x5000, "at 0x5000, the segment is at"),
-        (20, "H", 999, "of 999 pages in a table of"),
-        (22, "H", 0x7777, "that begin at byte 0x7777 of a page"),
-        (22, "H", 0xFFE, "out of its page or its bytes"),
-    ],
-)
-def test_starts_of_chains(place: int, kind: str, value: int, fault: str) -> None:
-    assert fault in refusals(patched(CHAINED, starts(CHAINED) + place, kind, value))
-
-
-def test_a_chain_that_leaves_its_page_or_binds_what_is_not_there() -> None:
-    (offset,) = struct.unpack_from("<Q", CHAINED, starts(CHAINED) + 8)
-    (begin,) = struct.unpack_from("<H", CHAINED, starts(CHAINED) + 22)
-    places = (place for kind, place, _ in commands(CHAINED) if kind == LC_SEGMENT_64)
-    rows = (struct.unpack_from("<4Q", CHAINED, place + 24) for place in places)
-    at = next(row[2] for row in rows if row[0] == offset) + begin
-    (pointer,) = struct.unpack_from("<Q", CHAINED, at)
-    far = patched(CHAINED, at, "Q", pointer | 0xFFF << 51)
-    assert "out of its page or its bytes" in refusals(far)
-    unlisted = patched(CHAINED, at, "Q", pointer | 0xFFFFFF | 1 << 63)
-    assert "that bind import 16777215 of" in refusals(unlisted)
-
-
-def test_more_chains_than_segments() -> None:
-    place, _ = table(CHAINED, LC_DYLD_CHAINED_FIXUPS)
-    (first,) = struct.unpack_from("<I", CHAINED, place + 4)
-    changed = patched(CHAINED, place + first, "I", 99)
-    assert "has chained fixups of 99 segments" in refusals(changed)
 
 
 def test_a_program_asks_for_its_dynamic_linker() -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.model import ElfFile, Finding, Kind, NotInspected, ObjectFile, StaticArchive
+from binary_checks.model import ElfFile, Finding, Kind, ObjectFile, StaticArchive
 from binary_checks.model.extensions import parse_extension_name
 from binary_checks.model.objects import format_of_name
 
@@ -28,8 +28,6 @@ def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
     """
     if library.kind in _LOADED:
         yield from library.refusals
-        for sentence in library.doubts:
-            yield NotInspected(path=library.path, sentence=sentence)
 
 
 @check(formerly=("no-loader-takes-it",))

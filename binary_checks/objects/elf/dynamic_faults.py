@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from binary_checks.errors import MalformedError
 from binary_checks.objects.elf.dynamic import (
     DF_1_NOOPEN,
     DT_FINI_ARRAY,
@@ -35,6 +36,7 @@ from binary_checks.objects.elf.dynamic import (
     DT_VERSYM,
     Dynamic,
 )
+from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.memory import Memory, holds
 from binary_checks.objects.elf.relocation_types import RelocationTypes
 
@@ -54,6 +56,15 @@ _TABLES: Final = {
     "DT_FINI_ARRAY": DT_FINI_ARRAY,
 }
 """Entries that hold an address which is read from."""
+_SIZES: Final = {
+    DT_RELA: DT_RELASZ,
+    DT_REL: DT_RELSZ,
+    DT_RELR: DT_RELRSZ,
+    DT_JMPREL: DT_PLTRELSZ,
+    DT_INIT_ARRAY: DT_INIT_ARRAYSZ,
+    DT_FINI_ARRAY: DT_FINI_ARRAYSZ,
+}
+"""The entries that say how long a table is."""
 _TOGETHER: Final = (
     {"DT_RELA": DT_RELA, "DT_RELASZ": DT_RELASZ, "DT_RELAENT": DT_RELAENT},
     {"DT_REL": DT_REL, "DT_RELSZ": DT_RELSZ, "DT_RELENT": DT_RELENT},
@@ -89,9 +100,17 @@ def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
 
 def _counts(dynamic: Dynamic, tag: int) -> bool:
     """Whether the table has a size other than zero, where an entry says its size."""
-    sizes = {DT_RELA: DT_RELASZ, DT_REL: DT_RELSZ, DT_RELR: DT_RELRSZ, DT_JMPREL: DT_PLTRELSZ}
-    sizes |= {DT_INIT_ARRAY: DT_INIT_ARRAYSZ, DT_FINI_ARRAY: DT_FINI_ARRAYSZ}
-    return tag not in sizes or dynamic.value(sizes[tag]) > 0
+    return tag not in _SIZES or dynamic.value(_SIZES[tag]) > 0
+
+
+def judge_extents(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
+    """Tables that reach beyond what their segment has in the file."""
+    for name, tag in _TABLES.items():
+        if tag in dynamic and tag in _SIZES and (size := dynamic.value(_SIZES[tag])):
+            try:
+                image.demand(dynamic.value(tag), size, name)
+            except MalformedError as error:
+                yield f"cannot be loaded: {error}"
 
 
 def judge_sizes(

@@ -43,6 +43,15 @@ class MappedImage:
                 return offset + distance, size - distance
         raise MalformedError(f"{what} at address {address:#x} lies in no loaded segment")
 
+    def demand(self, address: int, length: int, what: str) -> int:
+        """The file offset of an address that so many bytes follow. Raises MalformedError."""
+        offset, available = self.locate(address, what)
+        if length > available:
+            raise MalformedError(
+                f"{what} has {length:#x} bytes, its segment only {available:#x} more", offset
+            )
+        return offset
+
     def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
         """Exactly length bytes from the address on, which lie together in the file too.
 
@@ -50,11 +59,7 @@ class MappedImage:
         """
         if not length:
             return b""
-        offset, available = self.locate(address, what)
-        if length > available:
-            raise MalformedError(
-                f"{what} has {length:#x} bytes, its segment only {available:#x} more", offset
-            )
+        offset = self.demand(address, length, what)
         if 0 < (most := raised(most)) < length:
             raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
         return self.source.read(offset, length)

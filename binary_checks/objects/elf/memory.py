@@ -18,22 +18,14 @@ Ranges = tuple[tuple[int, int], ...]
 class Memory:
     """The pages of all PT_LOAD segments; ranges are (start, end), sorted, and do not touch."""
 
-    __slots__ = ("code", "mapped", "readable", "writable", "written")
+    __slots__ = ("code", "mapped", "readable", "written")
 
-    def __init__(
-        self,
-        segments: Iterable[Segment],
-        tables: Iterable[tuple[int, int]],
-        *,
-        text_is_written: bool,
-    ) -> None:
+    def __init__(self, segments: Iterable[Segment], tables: Iterable[tuple[int, int]]) -> None:
         """Tables are where no code is although a segment with code holds them."""
         loads = [s for s in segments if s.type == PT_LOAD and s.memory_size]
         self.mapped = merge(map(_pages, loads))
         self.readable = merge(_pages(load) for load in loads if load.flags & PF_R)
         self.written = merge(_pages(load) for load in loads if load.flags & PF_W)
-        # Where DT_TEXTREL says so, all that is only read is made writable while it is relocated.
-        self.writable = self.mapped if text_is_written else self.written
         code = merge(
             (load.address, load.address + load.file_size) for load in loads if load.flags & PF_X
         )

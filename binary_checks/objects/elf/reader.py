@@ -48,7 +48,6 @@ from binary_checks.objects.elf.layout import verify_contents, verify_extent
 from binary_checks.objects.elf.notes import read_notes
 from binary_checks.objects.elf.plan import plan
 from binary_checks.objects.elf.refusals import Parsed, find_refusals
-from binary_checks.objects.elf.relocation_faults import Doubt
 from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES
 from binary_checks.objects.elf.relocations import count_unwritable
 from binary_checks.objects.elf.sections import (
@@ -129,14 +128,13 @@ def _read_loadable(
     kind = kind_of_loaded(header, dynamic, interpreter)
     if not dynamic and (kind is Kind.SHARED or interpreter):
         raise MalformedError("a dynamic object without a dynamic segment")
-    found: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
     if kind is Kind.SHARED or interpreter:  # no loader looks at a static program
-        found = find_refusals(image, Parsed(segments, sections, dynamic, versions, columns))
+        refusals = find_refusals(image, Parsed(segments, sections, dynamic, versions, columns))
     return ElfFile(
         kind=kind,
         opens=may_be_opened(header, dynamic),
-        refusals=tuple(each for each in found if not isinstance(each, Doubt)),
-        doubts=tuple(str(each) for each in found if isinstance(each, Doubt)),
+        refusals=refusals,
         imports=imports,
         exports=exports,
         symbol_versions=versions.needed,

@@ -11,48 +11,31 @@ from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.elf.dynamic import (
-    DF_TEXTREL,
-    DT_FLAGS,
     DT_JMPREL,
     DT_NEEDED,
     DT_PLTRELSZ,
     DT_REL,
     DT_RELA,
-    DT_RELACOUNT,
     DT_RELASZ,
-    DT_RELCOUNT,
     DT_RELSZ,
     DT_STRSZ,
     DT_STRTAB,
     DT_SYMTAB,
-    DT_TEXTREL,
     DT_VERSYM,
     Dynamic,
 )
-from binary_checks.objects.elf.dynamic_faults import judge_entries, judge_sizes
-from binary_checks.objects.elf.entry_faults import judge_arrays, judge_functions
-from binary_checks.objects.elf.hash_tables import read_hash_table
-from binary_checks.objects.elf.header import ET_EXEC, architecture_of
+from binary_checks.objects.elf.dynamic_faults import judge_entries, judge_extents, judge_sizes
+from binary_checks.objects.elf.hash_tables import judge_hash_table
+from binary_checks.objects.elf.header import architecture_of
 from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.kinds import may_be_opened
 from binary_checks.objects.elf.layout import find_layout_faults
 from binary_checks.objects.elf.memory import Memory
-from binary_checks.objects.elf.relocation_faults import (
-    Traits,
-    judge_packed,
-    judge_relative_count,
-    judge_relocations,
-)
-from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES, RelocationTypes
-from binary_checks.objects.elf.relocations import Relocations, column, read_relocations
+from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES
+from binary_checks.objects.elf.relocations import column
 from binary_checks.objects.elf.sections import Section
-from binary_checks.objects.elf.segments import PT_LOAD, PT_TLS, Segment
-from binary_checks.objects.elf.symbol_faults import (
-    judge_lookups,
-    judge_symbols,
-    judge_values,
-    judge_versions,
-)
+from binary_checks.objects.elf.segments import PT_LOAD, Segment
+from binary_checks.objects.elf.symbol_faults import judge_symbols, judge_values, judge_versions
 from binary_checks.objects.elf.symbol_table import ENTRY_SIZE, SymbolColumns
 from binary_checks.objects.elf.versions import Versions
 
@@ -72,10 +55,7 @@ class Parsed(NamedTuple):
 
 
 def find_refusals(image: MappedImage, parsed: Parsed) -> tuple[str, ...]:
-    """Why a loader refuses a dynamic object; each of the first reasons once.
-
-    A Doubt among them is none: nobody can say yet.
-    """
+    """Why a loader refuses a dynamic object; each of the first reasons once."""
     loading = _Loading(image, parsed)
     found = (sentence for judge in loading.judges() for sentence in _hear(judge))
     return tuple(islice(dict.fromkeys(found), _MOST))
@@ -87,11 +67,10 @@ class _Loading:
     def __init__(self, image: MappedImage, parsed: Parsed) -> None:
         header, dynamic = image.header, parsed.dynamic
         segments = parsed.segments
-        written = DT_TEXTREL in dynamic or bool(dynamic.value(DT_FLAGS) & DF_TEXTREL)
         tables = _list_tables(image, segments, dynamic, len(parsed.symbols))
         self.image, self.parsed = image, parsed
         self.segments, self.dynamic = segments, dynamic
-        self.memory = Memory(segments, tables, text_is_written=written)
+        self.memory = Memory(segments, tables)
         self.symbols = parsed.symbols
         self.types = RELOCATION_TYPES.get(architecture_of(header))
         self.is_program = not may_be_opened(header, dynamic)
@@ -104,9 +83,8 @@ class _Loading:
             self._judge_headers,
             lambda: judge_entries(self.dynamic, self.memory),
             self._judge_symbols,
-            self._judge_lookups,
-            self._judge_relocations,
-            self._judge_functions,
+            self._judge_hash_table,
+            self._judge_tables,
             lambda: self.parsed.versions.faults,
         )
 
@@ -128,42 +106,16 @@ class _Loading:
                 table = self.image.read(self.dynamic.value(DT_VERSYM), size, "DT_VERSYM")
                 yield from judge_versions(self.symbols, strings, column("H", table, order), own)
 
-    def _judge_lookups(self) -> Iterator[str]:
+    def _judge_hash_table(self) -> Iterator[str]:
         if len(self.symbols):
-            table = read_hash_table(self.image, self.dynamic, len(self.symbols))
-            yield from judge_lookups(self.symbols, self.dynamic.strings, table)
+            yield from judge_hash_table(self.image, self.dynamic)
 
-    def _judge_relocations(self) -> Iterator[str]:
-        types, header = self.types, self.image.header
-        if types is None:
+    def _judge_tables(self) -> Iterator[str]:
+        if self.types is None:
             return
-        if self.for_musl:
-            types = types._replace(known=types.known - types.unknown_to_musl)
-        yield from judge_sizes(self.dynamic, types, header.bits // 8, for_musl=self.for_musl)
-        relocations = read_relocations(self.image, self.dynamic, types)
-        for table in relocations.tables:
-            yield from self._judge_table(table, types)
-        yield from judge_packed(relocations.packed, self.memory)
-        if header.type != ET_EXEC:  # whose addresses need no relocation
-            yield from judge_arrays(
-                self.image, self.dynamic, self.memory, relocations, self.symbols
-            )
-
-    def _judge_functions(self) -> Iterator[str]:
-        # Elsewhere stubs come before DT_INIT (ppc64le), or its lowest bit means another mode (ARM).
-        plain = architecture_of(self.image.header) in {"x86_64", "i686"}
-        sections = self.parsed.sections if plain else ()
-        return judge_functions(self.dynamic, self.memory, sections)
-
-    def _judge_table(self, table: Relocations, types: RelocationTypes) -> Iterator[str]:
-        thread = any(segment.type == PT_TLS and segment.memory_size for segment in self.segments)
-        traits = Traits(types, self.symbols, thread, self.is_program)
-        relative = 0
-        if table.name != "DT_JMPREL":
-            tag = DT_RELACOUNT if types.addends else DT_RELCOUNT
-            relative = min(self.dynamic.value(tag), len(table))
-            yield from judge_relative_count(table, self.dynamic, types)
-        yield from judge_relocations(table, relative, traits, self.memory)
+        word = self.image.header.bits // 8
+        yield from judge_sizes(self.dynamic, self.types, word, for_musl=self.for_musl)
+        yield from judge_extents(self.image, self.dynamic)
 
 
 def _list_tables(

@@ -1,4 +1,7 @@
-"""Reads the relocation tables of an ELF file as columns: a large library has a million records."""
+"""Reads the relocation tables of an ELF file as columns: a large library has a million records.
+
+They are read for text relocations and for pointers to device code. No record is judged.
+"""
 
 from __future__ import annotations
 
@@ -29,31 +32,25 @@ _MOST: Final = 1 << 28  # bytes of a table; the largest libraries have some twen
 class Relocations:
     """The columns of one table, in its order."""
 
-    __slots__ = ("addends", "name", "offsets", "symbols", "types")
+    __slots__ = ("addends", "offsets", "types")
 
-    def __init__(self, name: str, content: bytes, image: MappedImage, *, addends: bool) -> None:
+    def __init__(self, content: bytes, image: MappedImage, *, addends: bool) -> None:
         order, wide = image.header.byte_order, image.header.bits == 64
         words, step = column("Q" if wide else "I", content, order), 3 if addends else 2
-        self.name = name
         self.offsets = words[::step]
         self.addends = words[2::step] if addends else None  # as unsigned numbers
         information = words[1::step]
         if wide:
             halves = array("I", information.tobytes())
             low = int(sys.byteorder == "big")
-            self.types, self.symbols = halves[low::2], halves[1 - low :: 2]
+            self.types = halves[low::2]
         else:
             self.types = array("I", [each & 0xFF for each in information])
-            self.symbols = array("I", [each >> 8 for each in information])
-
-    def __len__(self) -> int:
-        return len(self.offsets)
 
 
 class RelocationTables(NamedTuple):
     """All relocations of one object."""
 
-    types: RelocationTypes
     tables: tuple[Relocations, ...]
     packed: array[int]  # DT_RELR: addresses, and bitmaps of what follows them
 
@@ -77,7 +74,7 @@ def read_relocations(
         length = dynamic.value(DT_RELRSZ) // (8 if wide else 4) * (8 if wide else 4)
         content = image.read(dynamic.value(DT_RELR), length, "DT_RELR", _MOST)
     packed = column("Q" if wide else "I", content, image.header.byte_order)
-    return RelocationTables(types, tables, packed)
+    return RelocationTables(tables, packed)
 
 
 def _read_tables(
@@ -89,7 +86,7 @@ def _read_tables(
         if table in dynamic:
             whole = dynamic.value(length) // size * size
             content = image.read(dynamic.value(table), whole, name, _MOST)
-            yield Relocations(name, content, image, addends=types.addends)
+            yield Relocations(content, image, addends=types.addends)
 
 
 def count_unwritable(
@@ -122,17 +119,3 @@ def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterat
             places = (place + word * bit for bit in range(8 * word - 1) if entry >> bit + 1 & 1)
             yield from (each for each in places if start <= each < end)
         place += reach
-
-
-def find_extremes(words: array[int], word: int) -> Iterator[int]:
-    """The lowest and the highest place of each run: all others lie between them."""
-    place, reach = 0, (8 * word - 1) * word
-    for entry in words:
-        if not entry & 1:
-            yield entry
-            place = entry + word
-        elif entry > 1:
-            yield place + (entry.bit_length() - 2) * word
-            place += reach
-        else:
-            place += reach

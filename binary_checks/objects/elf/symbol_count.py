@@ -19,12 +19,11 @@ from binary_checks.objects.elf.dynamic import (
     DT_SYMTAB,
     Dynamic,
 )
+from binary_checks.objects.elf.hash_tables import WIDE_SYSV
 from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.relocations import column
 from binary_checks.objects.elf.sections import SHT_DYNSYM, Section
 
-_EM_S390 = 22
-_EM_ALPHA = 0x9026
 _CHAIN_BLOCK = 4096
 _MOST_BUCKETS: Final = 1 << 22  # the largest libraries have some hundred thousand symbols
 
@@ -87,8 +86,7 @@ def _from_sysv_hash(image: MappedImage, dynamic: Dynamic) -> int:
     """DT_HASH's nchain; 0 where there is no DT_HASH."""
     if DT_HASH not in dynamic:
         return 0
-    # Two ABIs have words of 8 bytes here, against the gABI.
-    wide = image.header.bits == 64 and image.header.machine in (_EM_S390, _EM_ALPHA)
+    wide = image.header.bits == 64 and image.header.machine in WIDE_SYSV
     layout = image.header.struct("QQ" if wide else "II")
     buckets, chains = image.unpack(layout, dynamic.value(DT_HASH), "DT_HASH")
     _, available = image.locate(dynamic.value(DT_HASH), "DT_HASH")

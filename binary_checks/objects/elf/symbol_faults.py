@@ -1,13 +1,12 @@
-"""Judges dynamic symbols as a loader meets them: asked of others, called, or looked up by name."""
+"""Judges dynamic symbols as a loader meets them: asked of others, or called."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from itertools import compress, islice
+from itertools import compress
 from typing import Final
 
-from binary_checks.objects.elf.hash_tables import GnuHash, SysvHash
 from binary_checks.objects.elf.memory import Memory, find_outside
 from binary_checks.objects.elf.symbol_columns import HIDDEN
 from binary_checks.objects.elf.symbol_table import SymbolColumns, find_zeros, join
@@ -18,14 +17,6 @@ _BINDINGS: Final = frozenset({0, 1, 2, 10})  # STB_LOCAL, _GLOBAL, _WEAK, _GNU_U
 _TYPES: Final = frozenset({0, 1, 2, 5, 6, 10})  # of what a lookup finds: do_lookup_x of glibc
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _FUNCTION: Final = bytes(info & 15 in (_STT_FUNC, _STT_GNU_IFUNC) for info in range(256))
-_ALL: Final = 100  # names that are all looked up in a hash table
-_LOOKED_UP: Final = 20
-"""Names that are looked up in a larger one, evenly from all of them."""
-_NOT_LOCAL: Final = bytes(map(bool, range(256)))
-_MARKS: Final = frozenset({b"__bss_start", b"_edata", b"_end", b"_etext"})
-"""Where linkers mark the ends of sections: nobody asks another object for them. A tool that moves
-symbols may leave them out of the table (scikit-learn-intelex 2026.2.0, which runs)."""
-_INIT: Final = b"\0PyInit"  # what CPython looks up itself, also PyInitU_
 
 
 def judge_values(symbols: SymbolColumns, strings: bytes, memory: Memory) -> Iterator[str]:
@@ -88,35 +79,3 @@ def name_at(strings: bytes, offset: int) -> bytes:
     """The string that begins there."""
     end = strings.find(b"\0", offset)
     return strings[offset : end if end >= 0 else len(strings)]
-
-
-def judge_lookups(
-    symbols: SymbolColumns, strings: bytes, table: GnuHash | SysvHash
-) -> Iterator[str]:
-    """Exported names that the hash table does not lead to, so that nobody finds them."""
-    faults = list(table.faults())
-    yield from faults
-    if faults:
-        return
-    # GNU ld writes a first symbol of 1 where nothing is hashed at all.
-    hashed = table.first if isinstance(table, GnuHash) and any(table.buckets) else len(symbols)
-    for index in _choose(symbols, strings, hashed):
-        name = name_at(strings, symbols.names[index])
-        if name not in _MARKS and not table.finds(name, index):
-            text = name.decode("utf-8", "backslashreplace")
-            yield f"exports {text}, which a lookup in its hash table does not find"
-            return
-
-
-def _choose(symbols: SymbolColumns, strings: bytes, hashed: int) -> Iterator[int]:
-    """Which symbols are looked up: those that a table must have, PyInit_* always."""
-    must = join(symbols.defined, symbols.bindings.translate(_NOT_LOCAL))[:hashed]
-    must = must.ljust(len(symbols), b"\1")
-    exported, count = compress(range(len(symbols)), must), must.count(1)
-    yield from exported if count <= _ALL else islice(exported, 0, None, count // _LOOKED_UP)
-    if count > _ALL:
-        start = strings.find(_INIT)
-        while start >= 0:
-            if start + 1 in symbols.names:
-                yield symbols.names.index(start + 1)
-            start = strings.find(_INIT, start + 1)

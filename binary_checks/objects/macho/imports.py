@@ -38,11 +38,6 @@ class MachOImports(SymbolTable):
         self._texts = {key: join_names(dict.fromkeys(group)) for key, group in names.items()}
         self._exports = exports
 
-    @property
-    def spelled(self) -> frozenset[bytes]:
-        """Every name as the file spells it, those of its own that all share included."""
-        return frozenset().union(*(text.split(b"\0") for text in self._texts.values()))
-
     @cached_property
     def _groups(self) -> Mapping[_Group, frozenset[str]]:
         """The names in each group; what is bound in two tables may be missing only by both."""

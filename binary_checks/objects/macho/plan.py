@@ -12,7 +12,6 @@ from binary_checks.objects.macho.commands import (
     LC_DYLD_EXPORTS_TRIE,
     LC_DYLD_INFO,
     LC_DYLD_INFO_ONLY,
-    LC_DYSYMTAB,
     LC_SYMTAB,
     Commands,
     read_commands,
@@ -23,7 +22,6 @@ from binary_checks.objects.macho.segments import read_segments
 from binary_checks.objects.macho.strings import find_name_scanner
 from binary_checks.objects.ranges import Head, merge
 
-_WRITE = 2
 _Range = tuple[int, int]
 
 _OPCODES = (LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
@@ -72,19 +70,3 @@ def _find_tables(header: MachHeader, commands: Commands) -> Iterator[_Range]:
             symbols, count, names, length = command.unpack("4I")
             yield symbols, symbols + 16 * count
             yield names, names + length
-    elif not commands.find(LC_CODE_SIGNATURE):  # nothing else proves the tables intact
-        yield from _find_proofs(header, commands)
-
-
-def _find_proofs(header: MachHeader, commands: Commands) -> Iterator[_Range]:
-    """What binds are held against: undefined symbols, and the segments that fixups run through."""
-    for table, division in zip(commands.find(LC_SYMTAB), commands.find(LC_DYSYMTAB), strict=False):
-        symbols, _, names, length = table.unpack("4I")
-        fields = division.unpack("14I")
-        yield symbols + 12 * fields[4], symbols + 16 * (fields[4] + fields[5])
-        yield fields[12], fields[12] + 4 * fields[13]
-        yield names, names + length
-    if commands.find(LC_DYLD_CHAINED_FIXUPS):
-        for segment in read_segments(header, commands):
-            if segment.protection & _WRITE or segment.name.startswith("__DATA"):
-                yield segment.offset, segment.offset + segment.size

@@ -126,9 +126,9 @@ def _read_loadable(
     pages = observations.of(PageScanner)
     faults = find_signature_faults(source, pages, *signature.unpack("II")) if signature else ()
     imports, exports = read_symbols(facts["path"], source, header, commands, needed)
-    parsed = Parsed(commands, segments, imports, exports)
+    parsed = Parsed(commands, segments, exports)
     # Of a file that is signed and intact, its linker wrote the tables.
-    refusals = find_refusals(source, header, parsed, intact=signature is not None and not faults)
+    refusals = find_refusals(header, parsed, intact=signature is not None and not faults)
     return MachOFile(
         needed=needed,
         imports=imports,

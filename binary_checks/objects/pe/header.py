@@ -26,7 +26,6 @@ IMAGE_SCN_MEM_ACCESS: Final = 0xE0000000  # to read, to write or to run
 EXPORT: Final = 0
 IMPORT: Final = 1
 SECURITY: Final = 4
-RELOCATIONS: Final = 5
 DEBUG: Final = 6
 TLS: Final = 9
 LOAD_CONFIG: Final = 10

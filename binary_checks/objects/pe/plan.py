@@ -15,7 +15,6 @@ from binary_checks.objects.pe.header import (
     EXPORT,
     IMPORT,
     LOAD_CONFIG,
-    RELOCATIONS,
     SECURITY,
     TLS,
     PeHeader,
@@ -35,7 +34,7 @@ _KEPT_OF_END = 1 << 16
 _KEPT_OF_STRINGS = 1 << 20
 """Bytes kept of the COFF string table, which may follow MinGW's sections and names some."""
 _HEAD = 4096
-_DIRECTORIES = (EXPORT, IMPORT, RELOCATIONS, DEBUG, TLS, LOAD_CONFIG, DELAY_IMPORT, CLR)
+_DIRECTORIES = (EXPORT, IMPORT, DEBUG, TLS, LOAD_CONFIG, DELAY_IMPORT, CLR)
 
 
 def plan(head: bytes, size: int) -> Plan:
