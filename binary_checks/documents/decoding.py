@@ -2,28 +2,80 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import types
 import typing
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from pathlib import Path
 from sys import intern
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from packaging.tags import Tag
 
 from binary_checks.model import Format, Symbol, Symbols
 from binary_checks.model.objects import object_kinds
+from binary_checks.regular_files import NotRegularError, open_regular
 
-_LARGEST = 1 << 64  # no number of a fact is as large
+LARGEST: Final = 256 << 20  # bytes of a document; the facts of torch have 20 MB
+_LIMIT = 1 << 64  # every number of a fact is smaller
 _MOST = 2_000_000  # of what one list may hold; a library of 1 GB has 300,000 symbols
+_PLAIN_KEY = re.compile(r"[A-Za-z_]\w{0,40}", re.ASCII)
 Decode = Callable[[Any], Any]
 
 
 class OddityError(Exception):
-    """A value is not what the model has at its place; the text says where and what."""
+    """A value is not what the model has at its place; the text says where and what.
+
+    The place is spelled as in JSONPath: ``$.packages[0].entries[3].seconds``.
+    """
+
+    def __init__(self, reason: str, place: str = "") -> None:
+        super().__init__(reason, place)
+        self.reason, self.place = reason, place
+
+    def __str__(self) -> str:
+        return f"${self.place}: {self.reason}" if self.place else self.reason
+
+    def within(self, part: str | int) -> OddityError:
+        """Return the error as the value has it that holds this one under that key or index."""
+        if isinstance(part, int):
+            step = f"[{part}]"
+        else:
+            step = f".{part}" if _PLAIN_KEY.fullmatch(part) else f"[{_show(part)}]"
+        return OddityError(self.reason, step + self.place)
+
+
+def read_document(path: Path) -> Any:
+    """Read the JSON of a file, which is inflated where its name ends in ``.gz``.
+
+    Raises OddityError for what is no such file, or larger than `LARGEST`.
+    """
+    try:
+        with open_regular(path, follow=True) as file:
+            if path.suffix == ".gz":
+                with gzip.open(file) as inflated:
+                    content = inflated.read(LARGEST + 1)
+            else:
+                content = file.read(LARGEST + 1)
+    except NotRegularError as error:
+        raise OddityError(str(error)) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise OddityError(f"not whole, or no gzip: {error}") from None
+    except (OSError, ValueError) as error:  # a name with a NUL
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OddityError(f"cannot be read: {reason}") from None
+    if len(content) > LARGEST:
+        raise OddityError(f"larger than {LARGEST} bytes")
+    try:
+        return read_json(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise OddityError(f"not UTF-8 at byte {error.start:#x}") from None
 
 
 def read_json(text: str) -> Any:
@@ -32,9 +84,10 @@ def read_json(text: str) -> Any:
         return _DECODER.decode(text)
     except RecursionError:
         raise OddityError("it is nested too deeply") from None
-    except ValueError as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "a number is too long"
-        raise OddityError(f"not JSON: {reason}") from None
+    except json.JSONDecodeError as error:
+        raise OddityError(f"not JSON at line {error.lineno}: {error.msg}") from None
+    except ValueError:
+        raise OddityError("not JSON: a number is too long") from None
 
 
 def _demand_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -96,7 +149,7 @@ def decode_fields(kind: type, value: Any, left_out: frozenset[str] = frozenset()
     """
     decoders, needed = _field_decoders(kind, left_out)
     row = demand_keys(value, decoders, needed)
-    return {key: _decode_field(decoders[key], key, row[key]) for key in row}
+    return {key: decode_at(key, decoders[key], row[key]) for key in row}
 
 
 @cache
@@ -109,25 +162,38 @@ def _field_decoders(
     return {part.name: decoder(hints[part.name]) for part in parts}, tuple(needed)
 
 
-def _decode_field(decode: Decode, key: str, value: Any) -> Any:
+def decode_at(key: str | int, decode: Decode, value: Any) -> Any:
+    """Decode what stands under a key or an index. Raises OddityError, which names that."""
     try:
         return decode(value)
     except OddityError as error:
-        raise OddityError(f"{key}: {error}") from None
+        raise error.within(key) from None
+
+
+def decode_list(value: Any, decode: Decode) -> tuple[Any, ...]:
+    """Decode each item of a list. Raises OddityError, which names the index."""
+    if not isinstance(value, list) or len(value) > _MOST:
+        raise OddityError(f"{_show(value)} is not a list, or is too long")
+    found: list[Any] = []
+    try:
+        for item in value:
+            found.append(decode(item))
+    except OddityError as error:
+        raise error.within(len(found)) from None
+    return tuple(found)
 
 
 def _sequence(arguments: tuple[Any, ...]) -> Decode:
-    endless = arguments[-1] is Ellipsis
-    decoders = tuple(map(decoder, arguments[:1] if endless else arguments))
+    if arguments[-1] is Ellipsis:
+        decode_item = decoder(arguments[0])
+        return lambda value: decode_list(value, decode_item)
+    decoders = tuple(map(decoder, arguments))
 
     def decode(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list) or len(value) > _MOST:
-            raise OddityError(f"{_show(value)} is not a list, or is too long")
-        if endless:
-            return tuple(map(decoders[0], value))
-        if len(value) != len(decoders):
-            raise OddityError(f"{_show(value)} does not have {len(decoders)} parts")
-        return tuple(part(each) for part, each in zip(decoders, value, strict=True))
+        if not isinstance(value, list) or len(value) != len(decoders):
+            raise OddityError(f"{_show(value)} is not a list of {len(decoders)} parts")
+        parts = enumerate(zip(decoders, value, strict=True))
+        return tuple(decode_at(index, part, each) for index, (part, each) in parts)
 
     return decode
 
@@ -138,7 +204,7 @@ def _table(kind: Any) -> Decode:
     def decode_table(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise OddityError(f"{_show(value)} is not an object")
-        return {key: _decode_field(decode, key, each) for key, each in value.items()}
+        return {key: decode_at(key, decode, each) for key, each in value.items()}
 
     return decode_table
 
@@ -173,13 +239,13 @@ def _truth(value: Any) -> bool:
 
 
 def _number(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not -_LARGEST < value < _LARGEST:
+    if not isinstance(value, int) or isinstance(value, bool) or not -_LIMIT < value < _LIMIT:
         raise OddityError(f"{_show(value)} is not a 64-bit integer")
     return value
 
 
 def _real(value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LARGEST:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LIMIT:
         raise OddityError(f"{_show(value)} is not a number")
     return float(value)
 

@@ -1,25 +1,26 @@
-"""Reads the facts of a package back from the JSON that ``inspect`` wrote: strictly, row by row."""
+"""Reads the facts of a package back from the JSON that ``inspect`` wrote, strictly."""
 
 from __future__ import annotations
 
-import gzip
-import os
 import re
-import stat
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from sys import intern
-from typing import IO, Any
+from typing import Any
 
 from binary_checks import __version__
 from binary_checks.documents.decoding import (
+    Decode,
     OddityError,
+    decode_at,
     decode_fields,
+    decode_list,
     decode_symbols,
+    decoder,
     demand_keys,
-    read_json,
+    read_document,
     record_decoder,
 )
 from binary_checks.errors import ProfileError
@@ -44,14 +45,10 @@ from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
 
 SCHEMA = "binary-checks/facts/2"
-_BEFORE = "binary-checks/facts/1"
 WRITER = f"binary-checks {__version__}"
 LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "record"})
 """Fields of a package that have a place of their own in the document, or none."""
 
-_LARGEST = 1 << 30  # bytes of a document
-_LONGEST = 256 << 20  # bytes of one row: all symbols of one library
-_HEADS = ("schema", "written_by", "symbols", "configuration", "linked_libraries", "package")
 DERIVED: Mapping[str, type] = {
     "configuration": BinaryConfiguration,
     "linked_libraries": LinkedLibraries,
@@ -70,6 +67,7 @@ _TABLES = (
     "device_kernels",
     "linkage",
 )
+_PARTS = ("schema", "written_by", "symbols", "package", *DERIVED, *_TABLES)
 _WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _EDGE = ("path", "architecture", "needed", "resolved", "rule")
@@ -112,148 +110,78 @@ def restore(
     Raises ProfileError, one line with the file's name or as it was ``named``, for whatever is not
     as it is written.
     """
-    named = named or path.name
     reading = replace(reading, edges=edges or reading.edges)
     try:
-        with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise OddityError("not a regular file")
-            if found.st_size > _LARGEST:
-                raise OddityError(f"{found.st_size} bytes; no more than {_LARGEST} are read")
-            if path.suffix != ".gz":
-                return _restore(_Rows(file), reading)
-            with gzip.open(file) as inflated:
-                return _restore(_Rows(inflated), reading)
+        return _restore(read_document(path), reading)
     except OddityError as error:
-        raise ProfileError(f"{named}: {error}") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ProfileError(f"{named}: not whole, or no gzip: {error}") from None
-    except OSError as error:
-        raise ProfileError(f"{named}: cannot be read: {error.strerror}") from None
+        raise ProfileError(f"{named or path.name}: {error}") from None
 
 
-class _Rows:
-    """The lines of a document, and how far they have been read."""
-
-    def __init__(self, file: IO[bytes] | gzip.GzipFile) -> None:
-        self._file = file
-        self._left = _LARGEST
-        self.number = 0
-        self.closing = "],"  # how the last table ended: all but one are followed by another
-
-    def next(self) -> str:
-        """The next line without its end; "" behind the last."""
-        self.number += 1
-        line = self._file.readline(min(_LONGEST, self._left))
-        self._left -= len(line)
-        if line and not line.endswith(b"\n"):
-            raise OddityError(f"line {self.number}: cut off, or longer than {_LONGEST} bytes")
-        try:
-            return line.decode("ascii").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise OddityError(f"line {self.number}: not ASCII, as inspect writes it") from None
-
-    def until_end(self, parse: Callable[[Any], Any] | None) -> Iterator[Any]:
-        """Decode each row of a table; commas stand between rows and nowhere else, as in JSON.
-
-        Rows that nobody wants, without ``parse``, are passed over.
-        """
-        follows = None  # whether the row before says that there is another
-        while not (line := self.next()).startswith("]"):
-            if follows is False:
-                raise OddityError(f"line {self.number}: no comma before it")
-            follows = line.endswith(",")
-            if parse is None:
-                continue
-            try:
-                yield parse(read_json(line.removesuffix(",")))
-            except OddityError as error:
-                raise OddityError(f"line {self.number}: {error}") from None
-        if follows:
-            raise OddityError(f"line {self.number}: no row follows the comma")
-        self.closing = line
+def _restore(document: Any, reading: WantedFacts) -> Statement:
+    found = _demand_facts(document, any_writer=reading.any_writer)
+    symbols = found["symbols"]
+    decoders = _make_decoders(reading, symbols=symbols)
+    tables: dict[str, Any] = {
+        name: decode_at(name, partial(decode_list, decode=decode), found[name])
+        for name, decode in decoders.items()
+        if name in found
+    }
+    package: Package = decode_at(
+        "package", partial(_decode_package, tables=tables), found["package"]
+    )
+    record_sha256 = found["package"].get("record_sha256", "")
+    if reading.record and isinstance(package, Distribution):
+        _demand_record(package, record_sha256)
+    return Statement(
+        sha256=found["package"]["sha256"],
+        record_sha256=record_sha256,
+        package=package,
+        edges=tables.get("linkage", ()),
+        symbols=symbols,
+        written_by=found["written_by"],
+        **{
+            name: decode_at(name, decoder(kind | None), found[name])
+            for name, kind in DERIVED.items()
+        },
+    )
 
 
-def _restore(rows: _Rows, reading: WantedFacts) -> Statement:
-    if rows.next() != "{":
+def _demand_record(package: Distribution, stated: str) -> None:
+    if hash_record(package.dist_info, package.record or ()) != stated:
+        raise OddityError("record_sha256 is not that of its record").within("package")
+
+
+def _demand_facts(document: Any, *, any_writer: bool) -> Mapping[str, Any]:
+    """Return the document, which has the schema, the writer and all parts that it must have."""
+    if not isinstance(document, dict) or "schema" not in document:
         raise OddityError("not the facts of a package, as `binary-checks inspect` writes them")
-    heads = _read_heads(rows, any_writer=reading.any_writer)
-    tables: dict[str, Any] = dict.fromkeys(_TABLES)
-    parsers = _make_parsers(reading, symbols=heads["symbols"])
-    while (line := rows.next()) != "}":
-        name = next((name for name in _TABLES if line == f'"{name}": ['), None)
-        if name is None or tables[name] is not None or rows.closing != "],":
-            raise OddityError(f"line {rows.number}: an unknown table, or one that was already read")
-        tables[name] = tuple(rows.until_end(parsers[name]))
-    if rows.closing != "]":
-        raise OddityError(f"line {rows.number}: a comma before the end, or no table")
-    if rows.next():
-        raise OddityError(f"line {rows.number}: something follows the end")
-    for name in _TABLES:
-        if tables[name] is None and name not in OPTIONAL:
-            raise OddityError(f"no table {name!r}")
-    derived = {name: _restore_derived(name, heads[name]) for name in DERIVED}
-    statement = _assemble(heads["package"], tables, record=reading.record)
-    about = {"symbols": heads["symbols"], "written_by": heads["written_by"]}
-    return replace(statement, **about, **derived)
+    if document["schema"] != SCHEMA:
+        raise OddityError(f"its schema is {document['schema']!r:.80}, not {SCHEMA!r}")
+    demand_keys(document, _PARTS, set(_PARTS) - OPTIONAL)
+    written_by = decode_at("written_by", decoder(str), document["written_by"])
+    if written_by != WRITER and not any_writer:
+        raise OddityError(f"written by {written_by!r:.80}, this is {WRITER!r}: inspect again")
+    decode_at("symbols", decoder(bool), document["symbols"])
+    return document
 
 
-def _restore_derived(name: str, row: Any) -> Any:
-    """What was derived from the rest; None where it was not."""
-    if row is None:
-        return None
-    try:
-        return record_decoder(DERIVED[name])(row)
-    except OddityError as error:
-        raise OddityError(f"{name}: {error}") from None
-
-
-def _read_heads(rows: _Rows, *, any_writer: bool) -> dict[str, Any]:
-    heads: dict[str, Any] = {}
-    for name in _HEADS:
-        line = rows.next()
-        if not line.endswith(","):
-            raise OddityError(f"line {rows.number}: no comma at its end")
-        try:
-            heads.update(demand_keys(read_json(f"{{{line.removesuffix(',')}}}"), (name,), (name,)))
-        except OddityError as error:
-            raise OddityError(f"line {rows.number}: {error}") from None
-        if name == "schema" and heads[name] == _BEFORE:
-            raise OddityError(
-                f"its schema is {_BEFORE}, whose paths count from site-packages: write the facts "
-                "again with `binary-checks inspect PACKAGE --json`"
-            )
-        if name == "schema" and heads[name] != SCHEMA:
-            raise OddityError(f"its schema is {heads[name]!r:.80}, not {SCHEMA!r}")
-        if name == "written_by" and heads[name] != WRITER and not any_writer:
-            raise OddityError(f"written by {heads[name]!r:.80}, this is {WRITER!r}: inspect again")
-    if not isinstance(heads["symbols"], bool):
-        raise OddityError("symbols: neither true nor false")
-    if not isinstance(heads["written_by"], str):
-        raise OddityError("written_by: not a string")
-    return heads
-
-
-def _make_parsers(reading: WantedFacts, *, symbols: bool) -> dict[str, Callable[[Any], Any] | None]:
-    return {
+def _make_decoders(reading: WantedFacts, *, symbols: bool) -> dict[str, Decode]:
+    """What decodes the rows of each table that is wanted."""
+    decoders: dict[str, Decode] = {
         "object_files": lambda row: _restore_object(row, reading, symbols=symbols),
         "malformed_objects": record_decoder(MalformedObject),
         "unread_objects": record_decoder(UnreadObject),
         "members": _restore_member,
-        "record": record_decoder(RecordRow) if reading.record else None,
-        "device_details": None,  # a run that asks for them reads them anew
-        "device_kernels": None,
-        "linkage": _restore_edge if reading.edges else _demand_edge,
     }
-
-
-def _demand_edge(row: Any) -> None:
-    demand_keys(row, (*_EDGE, *DOUBTS), _EDGE)
+    if reading.record:
+        decoders["record"] = record_decoder(RecordRow)
+    if reading.edges:
+        decoders["linkage"] = _restore_edge
+    return decoders
 
 
 def _restore_edge(row: Any) -> Edge:
-    _demand_edge(row)
+    demand_keys(row, (*_EDGE, *DOUBTS), _EDGE)
     # A package of 800 libraries that each need all others has 640,000 rows of 800 names.
     shared = {key: intern(value) if isinstance(value, str) else value for key, value in row.items()}
     edge: Edge = record_decoder(Edge)(shared)
@@ -263,7 +191,7 @@ def _restore_edge(row: Any) -> Edge:
 def _restore_member(row: Any) -> Member:
     member: Member = record_decoder(Member)(row)
     if member.sha256 and not _DIGEST.fullmatch(member.sha256):
-        raise OddityError("sha256: not the 64 hexadecimal digits of a digest")
+        raise OddityError("not the 64 hexadecimal digits of a digest").within("sha256")
     return member
 
 
@@ -283,57 +211,43 @@ def _restore_symbols(
 ) -> dict[str, SymbolTable]:
     named = [name for name in ("imports", "exports") if name in row]
     if symbols:
-        return {name: reading.keep_symbols(row[name]) for name in named}
+        return {name: decode_at(name, reading.keep_symbols, row[name]) for name in named}
     if named:
         raise OddityError("symbols, although it says that it has none")
     unknown = UnknownSymbols("the facts were written without symbols (--no-symbols)")
     return {} if issubclass(kind, _WITHOUT_SYMBOLS) else {"imports": unknown, "exports": unknown}
 
 
-def _assemble(about: Any, tables: dict[str, Any], *, record: bool) -> Statement:
+def _decode_package(about: Any, tables: Mapping[str, Any]) -> Package:
     if not isinstance(about, dict):
-        raise OddityError("package: not an object")
+        raise OddityError("not an object")
     about = dict(about)
-    name, sha256, stated = (_take(about, key) for key in ("file_name", "sha256", "kind"))
+    name, _, stated = (_take(about, key) for key in ("file_name", "sha256", "kind"))
     kind = package_kinds().get(stated)
     if kind is None:
         known = ", ".join(sorted(package_kinds()))
-        raise OddityError(f"package: its kind {stated!r:.40} is not one of {known}")
-    record_sha256 = _take(about, "record_sha256") if issubclass(kind, Distribution) else ""
-    if lacking := {"name", "version", "layout", "claims"} - set(about):
-        raise OddityError(f"package: no field {min(lacking)!r}")
-    package = _decode_package(kind, about, Path(name), tables)
-    if isinstance(package, Distribution):
-        stated_rows = package.record or ()
-        if record and hash_record(package.dist_info, stated_rows) != record_sha256:
-            raise OddityError("package: record_sha256 is not that of its record")
-    elif tables["record"] is not None:
-        raise OddityError(f"a table 'record', which no {stated} has")
-    edges = tuple(edge for edge in tables["linkage"] if edge is not None)
-    return Statement(sha256=sha256, record_sha256=record_sha256, package=package, edges=edges)
-
-
-def _take(about: dict[str, Any], key: str) -> str:
-    value = about.pop(key, None)
-    if not isinstance(value, str):
-        raise OddityError(f"package: {key} is missing, or not a string")
-    return value
-
-
-def _decode_package(
-    kind: type[Package], about: dict[str, Any], path: Path, tables: dict[str, Any]
-) -> Package:
-    try:
-        stated = decode_fields(kind, about, LEFT_OUT)
-    except OddityError as error:
-        raise OddityError(f"package: {error}") from None
+        raise OddityError(f"its kind {stated!r:.40} is not one of {known}")
     if issubclass(kind, Distribution):
-        stated["record"] = tables["record"]
+        _take(about, "record_sha256")
+    if lacking := {"name", "version", "layout", "claims"} - set(about):
+        raise OddityError(f"no field {min(lacking)!r}")
+    fields = decode_fields(kind, about, LEFT_OUT)
+    if issubclass(kind, Distribution):
+        fields["record"] = tables.get("record")
+    elif "record" in tables:
+        raise OddityError(f"the document has a table 'record', which no {stated} has")
     return kind(
-        **stated,
-        path=path,
+        **fields,
+        path=Path(name),
         objects=tables["object_files"],
         malformed=tables["malformed_objects"],
         unread=tables["unread_objects"],
         members=tables["members"],
     )
+
+
+def _take(about: dict[str, Any], key: str) -> str:
+    value = about.pop(key, None)
+    if not isinstance(value, str):
+        raise OddityError(f"{key} is missing, or not a string")
+    return value

@@ -41,8 +41,7 @@ def write_facts(  # noqa: PLR0913
     """The document in pieces: one object file at a time, whatever the package's size.
 
     ``derived`` are facts by their names in the document, ``details`` those of device code where
-    they were asked for. Every row is a line, by which the
-    restoration reads them, one at a time too.
+    they were asked for. Every row is a line, for people and for diffs.
     """
     yield "{\n"
     yield f'"schema": {dump(SCHEMA)},\n'

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
-from binary_checks.documents.decoding import OddityError, decode_fields, read_json
+from binary_checks.documents.decoding import OddityError, decode_fields, read_document
 from binary_checks.documents.result_writer import NOT_WRITTEN, RESULT_SCHEMA
 from binary_checks.errors import ProfileError
 from binary_checks.exit_codes import EXIT_CODES
 from binary_checks.model import Outcome, PackageResult, Run, conclude
-from binary_checks.regular_files import NotRegularError, open_regular
-
-_LARGEST = 1 << 28  # bytes of a document; 100,000 problems are some 12 MB
 
 
 def read_results(path: Path, named: str = "") -> Run:
@@ -29,12 +25,9 @@ def read_results(path: Path, named: str = "") -> Run:
 def read_result_document(path: Path, named: str) -> Any:
     """The JSON of a document, of which nothing is known yet. Raises ProfileError."""
     try:
-        return read_json(_read(path))
+        return read_document(path)
     except OddityError as error:
         raise ProfileError(f"{named}: {error}") from None
-    except (OSError, ValueError) as error:  # a name with a NUL
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ProfileError(f"{named}: cannot be read: {reason}") from None
 
 
 def decode_results(document: Any, named: str) -> Run:
@@ -43,21 +36,6 @@ def decode_results(document: Any, named: str) -> Run:
         return _decode(document)
     except OddityError as error:
         raise ProfileError(f"{named}: {error}") from None
-
-
-def _read(path: Path) -> str:
-    try:
-        opened = open_regular(path, follow=True)
-    except NotRegularError as error:
-        raise OddityError(str(error)) from None
-    with opened as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > _LARGEST:
-            raise OddityError(f"{size} bytes; no more than {_LARGEST} are read")
-        try:
-            return file.read(_LARGEST).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise OddityError(f"not UTF-8 at byte {error.start:#x}") from None
 
 
 def _decode(document: Any) -> Run:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from binary_checks import objects
+from binary_checks.documents import decoding
 from binary_checks.documents.facts_reader import Statement, restore
 from binary_checks.documents.facts_writer import record_sha256, write_facts
 from binary_checks.errors import ProfileError, Unavailable
@@ -118,18 +122,17 @@ def swap(old: str, new: str) -> Change:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda text: "", "not the facts of a package"),
-        (lambda text: "[1, 2]", "cut off"),
+        (lambda text: "", "not JSON"),
+        (lambda text: "[1, 2]", "not the facts of a package"),
         (swap('"binary-checks/facts/2"', '"binary-checks/facts/3"'), "its schema is"),
-        (
-            swap('"binary-checks/facts/2"', '"binary-checks/facts/1"'),
-            "write the facts again with `binary-checks inspect PACKAGE --json`",
-        ),
         (swap('"written_by": "binary-checks ', '"written_by": "binary-checks 9'), "inspect again"),
-        (swap('"symbols": true', '"symbols": 1'), "symbols: neither true nor false"),
+        (swap('"symbols": true', '"symbols": 1'), "$.symbols: 1 is neither true nor false"),
         (swap('"symbols": true', '"symbols": false'), "symbols, although it says"),
-        (swap('"size": 4096', '"sise": 4096'), 'unknown field "sise"'),
-        (swap('"size": 4096', '"size": "4096"'), 'size: "4096" is not a 64-bit integer'),
+        (swap('"size": 4096', '"sise": 4096'), '$.object_files[0]: unknown field "sise"'),
+        (
+            swap('"size": 4096', '"size": "4096"'),
+            '$.object_files[0].size: "4096" is not a 64-bit integer',
+        ),
         (swap('"size": 4096', '"size": 1' + "0" * 30), "is not a 64-bit integer"),
         (swap('"size": 4096', '"size": 1' + "0" * 5000), "number"),
         (swap('"size": 4096', '"size": NaN'), "NaN is not a number"),
@@ -139,40 +142,78 @@ def swap(old: str, new: str) -> Change:
         (swap('"size": 4096', '"kind": "library"'), "is not one of"),
         (swap('"path": "demo/a.so", ', ""), "no field 'path'"),
         (swap('"format": "ELF"', '"format": "a.out"'), "unknown format"),
-        (swap('"rpaths": ["@loader_path"]', '"rpaths": "@loader_path"'), "rpaths: "),
-        (swap('"name": "demo"', '"nom": "demo"'), "no field 'name'"),
+        (swap('"rpaths": ["@loader_path"]', '"rpaths": [1]'), ".rpaths[0]: 1 is"),
+        (
+            swap('"name": "memcpy"', '"nom": "memcpy"'),
+            "$.object_files[0].imports[0]: unknown field",
+        ),
+        (swap('"name": "demo"', '"nom": "demo"'), "$.package: no field 'name'"),
         (swap('"kind": "Wheel"', '"kind": "Egg"'), "its kind 'Egg'"),
-        (swap('"tags": ["cp311-', '"tags": ["'), "is not a tag"),
+        (swap('"tags": ["cp311-', '"tags": ["'), "$.package.tags[0]: "),
         (swap('"record_sha256": "', '"record_sha256": "0'), "not that of its record"),
-        (swap('"members": [', '"menbers": ['), "an unknown table"),
-        (swap('"linkage": [', '"members": ['), "one that was already read"),
-        (lambda text: text[: len(text) // 2], "cut off"),
-        (lambda text: text.replace(",\n", ", "), "line 2"),
-        (lambda text: text + "{}\n", "something follows"),
-        (swap('"symbols": true,', '"symbols": true'), "line 4: no comma at its end"),
-        (swap("},\n{", "}\n{"), "no comma before it"),
-        (swap("}\n],", "},\n],"), "no row follows the comma"),
-        (swap("]\n}", "],\n}"), "a comma before the end"),
+        (swap('"members": [', '"menbers": ['), 'unknown field "menbers"'),
+        (swap('"linkage": [', '"members": ['), "the same key twice"),
+        (lambda text: text[: len(text) // 2], "not JSON"),
+        (lambda text: text + "{}\n", "not JSON at line"),
+        (swap('"symbols": true,', '"symbols": true'), "not JSON at line 5"),
         (
             lambda text: text.replace('"sha256": "', '"sha256": "x'),
-            "sha256: not the 64 hexadecimal digits",
+            "$.members[0].sha256: not the 64 hexadecimal digits",
         ),
-        (lambda text: text.replace("demo/m.so", "dömo/m.so"), "not ASCII"),
+        (swap('"members": [', '"members": {}, "x": ['), 'unknown field "x"'),
+        (swap('"malformed_objects": [', '"malformed_objects": 1, "unread_objects": ['), "twice"),
     ],
 )
 def test_another_document_is_refused_in_one_line(tmp_path: Path, change: Change, said: str) -> None:
     path = write(tmp_path)
     path.write_text(change(path.read_text()), encoding="utf-8")
     with pytest.raises(ProfileError, match=r"^facts\.json: ") as caught:
-        restore(path)
+        restore(path, edges=True)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"indent": 4},
+        {"separators": (",", ":")},
+        {"ensure_ascii": False, "sort_keys": True},
+    ],
+)
+def test_any_json_tool_may_write_the_document_again(tmp_path: Path, how: dict[str, Any]) -> None:
+    package = wheel(objects=(elf_file("demo/größe.so"),), members=(member("demo/größe.py", b""),))
+    path = write(tmp_path, package)
+    before = restore(path, edges=True)
+    document = json.loads(path.read_text())
+    turned = dict(reversed(document.items()))
+    path.write_text(json.dumps(turned, **how), encoding="utf-8")
+    assert restore(path, edges=True) == before
+
+
+def test_bytes_of_no_text_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"demo/m.so", b"d\xf6mo/m.so"))
+    with pytest.raises(ProfileError, match=r"^facts\.json: not UTF-8 at byte 0x"):
+        restore(path)
+
+
+def test_a_document_that_is_too_large_is_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path)
+    packed = path.with_suffix(".json.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    monkeypatch.setattr(decoding, "LARGEST", 1000)
+    for each in (path, packed):
+        with pytest.raises(ProfileError, match="larger than 1000 bytes"):
+            restore(each)
+
+
 def test_a_document_cut_anywhere_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, wheel(objects=(elf_file(),)))
-    text = path.read_text()
+    text = path.read_text().rstrip()
     for length in range(len(text)):
         path.write_text(text[:length])
         with pytest.raises(ProfileError):
@@ -180,6 +221,9 @@ def test_a_document_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "missing.json"):
-        with pytest.raises(ProfileError, match="cannot be read"):
+    for path, reason in (
+        (tmp_path, "not a regular file"),
+        (tmp_path / "missing.json", "cannot be read"),
+    ):
+        with pytest.raises(ProfileError, match=reason):
             restore(path)

@@ -152,8 +152,8 @@ def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
         (changed(novelty=1), 'unknown field "novelty"'),
         (changed(exit_code=7), "exit_code: 7 is not one of 0 to 6"),
         (changed(exit_code=True), "exit_code: true is not a 64-bit integer"),
-        (changed(packages=[{}]), "packages: no field 'node'"),
-        (changed(complaints=[1]), "complaints: 1 is not a string"),
+        (changed(packages=[{}]), "$.packages[0]: no field 'node'"),
+        (changed(complaints=[1]), "$.complaints[0]: 1 is not a string"),
         (changed(versions=[]), "versions: list is not an object"),
         ('{"schema": "binary-checks/result/1", "schema": ""}', "an object has the same key twice"),
         (written(RUN)[:-3], "not JSON"),
@@ -167,7 +167,10 @@ def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
             "'not judged' is none of a check",
         ),
         (written(RUN).replace('"seconds": 0.25', '"seconds": NaN'), "NaN is not a number"),
-        (written(RUN).replace('"seconds": 0.25', '"seconds": 1e999'), "is not a number"),
+        (
+            written(RUN).replace('"seconds": 0.25', '"seconds": 1e999'),
+            "$.packages[0].entries[0].seconds: Infinity is not a number",
+        ),
     ],
 )
 def test_what_is_not_as_it_was_written_is_refused_in_one_line(

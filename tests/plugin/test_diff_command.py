@@ -183,10 +183,10 @@ def test_results_alone_are_not_taken_for_facts(
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "not the facts of a package"),
+        (b"[]", "not the facts of a package"),
         (b"\x1f\x8b not gzip", "not whole, or no gzip"),
         (gzip.compress(b"{" * 9, mtime=0)[:-6], "not"),
-        (b'{\n"schema": "binary-checks/facts/9",\n', "its schema is 'binary-checks/facts/9'"),
+        (b'{"schema": "binary-checks/facts/9"}', "its schema is 'binary-checks/facts/9'"),
     ],
 )
 def test_documents_that_are_none_are_refused_in_one_line(

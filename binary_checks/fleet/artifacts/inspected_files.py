@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from binary_checks.documents.decoding import LARGEST
 from binary_checks.documents.facts_reader import Statement, WantedFacts, restore
 from binary_checks.errors import GatherError, PackageError, ProfileError
 from binary_checks.lines import cut, one_line
@@ -24,7 +25,6 @@ INSPECT_LIMIT = 1800.0
 """Seconds that the reading of one file may take."""
 _PROGRAM = (sys.executable, DEAF, "-m", "binary_checks", "inspect", "--json")
 _MEMORY = 16 << 30  # bytes of addresses, which are more than those that are used
-_LARGEST = 1 << 30  # bytes of a document, which its reader reads no more of
 _LONGEST_COMPLAINT = 4096  # bytes
 _FOR_LINKERS = (".a", ".lib")
 _CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
@@ -112,7 +112,7 @@ def _limit(pid: int) -> None:
 
         with contextlib.suppress(OSError, ValueError):  # it has ended, or has less anyway
             resource.prlimit(pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (_LARGEST, _LARGEST))
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

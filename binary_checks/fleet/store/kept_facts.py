@@ -11,21 +11,18 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from packaging.version import InvalidVersion, Version
 
 from binary_checks import __version__
-from binary_checks.documents.decoding import OddityError, read_json
+from binary_checks.documents.decoding import LARGEST, OddityError, read_document
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import facts_name, facts_prefix
 from binary_checks.regular_files import open_regular
 
 _DIGEST = re.compile("[0-9a-f]{64}")
-_LONGEST = 64 << 20  # bytes of what a document says of the package itself
-_LARGEST = 1 << 30  # bytes of a document, which its reader reads no more of
-_HEADS = 8  # lines before the tables
 _PIECE = 1 << 20
 _WRITTEN_BY = re.compile(r"binary-checks ([0-9A-Za-z.+!]+)")
 
@@ -92,8 +89,8 @@ def demand_facts(store: Store, name: str, sha256: str) -> None:
         packed, path = Path(folder) / "packed", Path(folder) / name.rpartition("/")[2]
         with packed.open("wb") as file:
             for piece in store.pieces(name):
-                if file.write(piece) and file.tell() > _LARGEST:
-                    raise RecordError(f"{store.url}: {name}: more than {_LARGEST} bytes")
+                if file.write(piece) and file.tell() > LARGEST:
+                    raise RecordError(f"{store.url}: {name}: more than {LARGEST} bytes")
         _unpack(packed, path, f"{store.url}: {name}")
         _identify(path, sha256)
 
@@ -120,52 +117,29 @@ def _pack(path: Path, packed: Path) -> None:
 
 
 def _copy_bounded(source: gzip.GzipFile, file: IO[bytes]) -> None:
-    left = _LARGEST
+    left = LARGEST
     while piece := source.read(_PIECE):
         left -= len(piece)
         if left < 0:
-            raise OddityError(f"it inflates to more than {_LARGEST} bytes")
+            raise OddityError(f"it inflates to more than {LARGEST} bytes")
         file.write(piece)
 
 
 def _identify(path: Path, sha256: str) -> str:
     """The version that wrote a document. Raises RecordError unless it is about that package."""
     try:
-        with open_regular(path) as file:
-            heads = _read_heads(file)
-            _demand_end(file)
-        found, written_by = heads["package"]["sha256"], str(heads["written_by"])
-    except (OSError, OddityError, KeyError, TypeError) as error:
-        reason = (
-            error if isinstance(error, (OSError, OddityError)) else "not the facts of a package"
-        )
-        raise RecordError(f"{path.name}: {reason}") from None
+        document = read_document(path)
+        found, written_by = document["package"]["sha256"], str(document["written_by"])
+    except OddityError as error:
+        raise RecordError(f"{path.name}: {error}") from None
+    except (KeyError, TypeError):
+        raise RecordError(f"{path.name}: not the facts of a package") from None
     if found != sha256:
         raise RecordError(f"{path.name}: the facts of {str(found)[:64]}, not of {sha256}")
     version = _WRITTEN_BY.fullmatch(written_by)
     if version is None or len(written_by) > 80:
         raise RecordError(f"{path.name}: written by {written_by!r:.80}")
     return version[1]
-
-
-def _read_heads(file: IO[bytes]) -> dict[str, Any]:
-    """What stands before the tables, a row a line."""
-    heads: dict[str, Any] = {}
-    for _ in range(_HEADS):
-        line = file.readline(_LONGEST).strip()
-        if line.startswith(b'"') and line.endswith(b","):
-            found = read_json(f"{{{line[:-1].decode('ascii', 'replace')}}}")
-            heads.update(found)
-        if "package" in heads:
-            break
-    return heads
-
-
-def _demand_end(file: IO[bytes]) -> None:
-    """Raise OddityError for a document that was cut off."""
-    file.seek(-min(16, file.seek(0, 2)), 2)
-    if not file.read().endswith(b"]\n}\n"):
-        raise OddityError("cut off: it has no end")
 
 
 def _demand_digest(sha256: str) -> str:

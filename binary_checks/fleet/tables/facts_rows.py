@@ -1,4 +1,4 @@
-"""The rows of a package's objects and parts, out of its facts, read a line at a time.
+"""The rows of a package's objects and parts, out of its facts.
 
 No more of the document is looked at than the tables have, so that facts of an earlier version, or
 of a later one with more in it, are read too.
@@ -6,16 +6,14 @@ of a later one with more in it, are read too.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import re
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from binary_checks.documents.decoding import OddityError, read_document
 from binary_checks.errors import RecordError
 from binary_checks.fleet.tables.night_rows import Row, plain
 from binary_checks.knowledge.package_parts import measure_parts
@@ -33,8 +31,6 @@ from binary_checks.model import (
 )
 from binary_checks.model.objects import object_kinds
 
-_LARGEST = 1 << 30  # bytes of a document, inflated
-_LONGEST = 64 << 20  # bytes of one line: all symbols of one library
 _FACTS = "binary-checks/facts/"
 _GLIBC = re.compile(r"GLIBC_(\d{1,4}(?:\.\d{1,4})*)")
 _RELR = (2, 36)  # GLIBC_ABI_DT_RELR came with it
@@ -42,7 +38,6 @@ _ARCHITECTURE = "x86_64"  # of an object file that says none, in the model
 _PLACES = ("site_packages", "headers", "climbs")
 _MOST = (1 << 62) - 1
 _DIGITS = 16  # of a digest that only tells one table of exports from another
-_TABLES = ("object_files", "malformed_objects", "unread_objects", "members")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,109 +49,53 @@ class FactsRows:
 
 
 def read_facts_rows(path: Path, night: str, sha256: str, named: str) -> FactsRows:
-    """Read a document of facts, compressed, which must be that package's.
+    """Read a document of facts, ``.json.gz``, which must be that package's.
 
     Raises RecordError, one line, for one that is cut, corrupt, or of another package.
     """
     try:
-        with gzip.open(path) as file:
-            return _read(file, night, sha256)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = "cut off" if isinstance(error, EOFError) else str(error)
-        raise RecordError(f"{named}: cannot be inflated: {reason}") from None
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
-        detail = f": {error}" if isinstance(error, _Oddity) else ""
-        raise RecordError(f"{named}: not the facts of a package{detail}") from None
+        return _read(read_document(path), night, sha256)
+    except OddityError as error:
+        raise RecordError(f"{named}: {error}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
+        raise RecordError(f"{named}: not the facts of a package") from None
 
 
-_STRANGE = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
-"""What comes of a value that is another than it should be."""
-
-
-class _Oddity(ValueError):
-    """Says what is strange about the document."""
-
-
-def _read(file: gzip.GzipFile, night: str, sha256: str) -> FactsRows:
-    rows, objects, members, native = [], [], [], []
-    layout = None
-    for table, row in _lines(file):
-        if table == "schema" and not str(row).startswith(_FACTS):
-            raise _Oddity("another schema")
-        if table == "package":
-            layout = _demand_package(row, sha256)
-        elif table == "object_files":
-            rows.append({"night": night, "sha256": sha256, **_object_row(row)})
-            objects.append(_light_object(row))
-        elif table == "members":
-            members.append(_light_member(row))
-        elif table in _TABLES:
-            native.append(_lost_object(row))
-    if layout is None:
-        raise _Oddity("no package in it")
+def _read(document: Any, night: str, sha256: str) -> FactsRows:
+    if not str(document["schema"]).startswith(_FACTS):
+        raise OddityError("not the facts of a package, but another schema")
+    objects = [
+        {"night": night, "sha256": sha256, **_object_row(row)} for row in document["object_files"]
+    ]
+    lost = (*document["malformed_objects"], *document["unread_objects"])
     package = Package(
         path=Path("package"),
-        layout=layout,
-        members=tuple(members),
-        objects=tuple(objects),
-        malformed=tuple(native),
+        layout=_demand_package(document["package"], sha256),
+        members=tuple(map(_light_member, document["members"])),
+        objects=tuple(map(_light_object, document["object_files"])),
+        malformed=tuple(map(_lost_object, lost)),
     )
     parts = [
         {"night": night, "sha256": sha256, "part": part, "files": found.files, "size": found.size}
         for part, found in measure_parts(package).items()
     ]
-    return FactsRows(objects=tuple(rows), parts=tuple(parts))
-
-
-def _lines(file: gzip.GzipFile) -> Iterator[tuple[str, Any]]:
-    """Each head and each row of a table, with the name of it."""
-    table, size, line = "", 0, b""
-    for line in iter(lambda: file.readline(_LONGEST), b""):
-        size += len(line)
-        if size > _LARGEST or not line.endswith(b"\n"):
-            raise _Oddity("cut off, or larger than is read")
-        if line.startswith(b'"'):
-            name, _, rest = line.rstrip(b",\n").partition(b":")
-            table = json.loads(name)
-            if rest.strip() != b"[":
-                yield table, json.loads(rest)
-        elif line.startswith(b"{") and table in _TABLES:
-            yield table, json.loads(line.rstrip(b",\n"), object_hook=_shrink)
-    if line != b"}\n":
-        raise _Oddity("cut off")
-
-
-def _shrink(row: dict[str, Any]) -> Any:
-    """A symbol, or a needed library, as a text: of a million of them that is a third of the memory.
-
-    What else has a name says its format (an object) or its architecture (device code).
-    """
-    if "name" in row and not ("format" in row or "architecture" in row):
-        return f"{row['name']}@{row.get('version', '')}"
-    return row
+    return FactsRows(objects=tuple(objects), parts=tuple(parts))
 
 
 def _demand_package(row: Mapping[str, Any], sha256: str) -> Layout:
     if row["sha256"] != sha256:
-        raise _Oddity("those of another package")
+        raise OddityError("the facts of another package")
     return Layout(**{name: row["layout"][name] for name in _PLACES if name in row["layout"]})
 
 
 def _object_row(row: Mapping[str, Any]) -> Row:
     versions = row.get("symbol_versions", ())
-    exports = sorted(row.get("exports", ()))
+    exports = sorted(f"{each['name']}@{each.get('version', '')}" for each in row.get("exports", ()))
     return {
         "path": plain(row["path"]),
         "architecture": plain(row.get("architecture", _ARCHITECTURE)),
         "size": _count(row.get("size", 0)),
-        "needed": [plain(each.rpartition("@")[0]) for each in row.get("needed", ())],
+        "needed": [plain(each["name"]) for each in row.get("needed", ())],
         "glibc": highest_glibc(each["version"] for each in versions if not each.get("weak")),
         "exports": _digest(exports)[:_DIGITS] if exports else "",
         "gpu": sorted(_find_generations(row.get("device_code", ())) - {""}),

@@ -126,7 +126,7 @@ def test_a_broken_document_is_a_line_where_others_are_listed(
     folder_store.create(artifact_name("f" * 64), b"{")
     broken: list[str] = []
     assert list(list_artifacts(folder_store, broken=broken)) == [artifact]
-    assert [line.endswith("not JSON: Expecting property name enclosed in double quotes")
+    assert [line.endswith("not JSON at line 1: Expecting property name enclosed in double quotes")
             for line in broken] == [True]  # fmt: skip
     with pytest.raises(RecordError, match="not JSON"):
         list(list_artifacts(folder_store))

@@ -324,9 +324,9 @@ def test_objects_say_their_floor_of_glibc_and_their_gpu_targets(untouched: Night
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "cut off|not the facts"),
-        (b"\x1f\x8b\x08", "cut off"),
-        (b"no gzip", "cannot be inflated"),
+        (b"", "not JSON"),
+        (b"\x1f\x8b\x08", "not whole"),
+        (b"no gzip", "not whole, or no gzip"),
     ],
 )
 def test_facts_that_cannot_be_read_are_reported_and_cost_no_cell(
@@ -341,7 +341,7 @@ def test_facts_that_cannot_be_read_are_reported_and_cost_no_cell(
     made = collect()
     (complaint,) = made.complaints
     assert complaint.startswith(facts_name(facts))
-    assert any(each in complaint for each in reason.split("|"))
+    assert reason in complaint
     assert made.states == {
         state: [*nights.states[nights.tonight].values()].count(state) for state in made.states
     }
