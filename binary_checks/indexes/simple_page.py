@@ -27,7 +27,7 @@ _LONGEST_TAG = 8192  # characters of a link
 _ATTRIBUTE = re.compile(
     r"""\s*([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+)))?|\s*/""", re.DOTALL
 )
-_TAG = re.compile(r"<(a|base)(?=\s)", re.IGNORECASE)
+_TAG = re.compile(r"<(a|base|meta)(?=\s)", re.IGNORECASE)
 _HASH = re.compile(r"(sha256|sha384|sha512|sha3_256|blake2b|sha1|md5)=([0-9a-fA-F]{32,128})")
 _INTERACTIVE = re.compile(r"<(?:form|script|input)\b", re.IGNORECASE)
 
@@ -80,8 +80,10 @@ def _read_html(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
     text = _leave_out_comments(answer.content.decode("utf-8", "replace"))
     base, count = answer.url, 0
     for name, attributes in _tags(text):
+        if name == "meta" and attributes.get("name", "").lower() == "pypi:repository-version":
+            _demand_version(attributes.get("content", ""), show(answer.url))  # PEP 629
         href = attributes.get("href")
-        if href is None:
+        if href is None or name == "meta":
             continue
         if name == "base":
             with suppress(ValueError):  # it is no URL: the page's own counts
@@ -108,7 +110,7 @@ def _leave_out_comments(text: str) -> str:
 
 
 def _tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Every ``<a>`` and ``<base>`` with its attributes, in time that grows with the text alone."""
+    """Yield tags and their attributes, in time that grows with the text alone."""
     place = 0
     while found := _TAG.search(text, place):
         attributes: dict[str, str] = {}
@@ -157,11 +159,17 @@ def _read_json(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
         serial = serial or str(meta.get("_last-serial") or "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise GatherError(f"{where}: not the JSON of an index") from None
-    if version.partition(".")[0] != "1" or not isinstance(rows, list):
-        raise GatherError(f"{where}: the API of an index in version {version!r:.20}, not 1")
+    _demand_version(version, where)
+    if not isinstance(rows, list):
+        raise GatherError(f"{where}: not the JSON of an index")
     for row in rows:
         if isinstance(row, dict) and (found := _read_row(answer.url, row, index, serial)):
             yield found
+
+
+def _demand_version(version: str, where: str) -> None:
+    if version.strip().partition(".")[0] != "1":
+        raise GatherError(f"{where}: the API of an index in version {version!r:.20}, not 1")
 
 
 def _read_row(base: str, row: Mapping[str, Any], index: str, serial: str) -> ListedFile | None:

@@ -65,6 +65,25 @@ def test_json_says_the_same_and_more() -> None:
     assert (file.provenance, file.serial) == (True, "5")
 
 
+META = '<meta name="pypi:repository-version" content="{}">'
+
+
+@pytest.mark.parametrize("version", ["2.0", "10.1", "0.9", "", "x"])
+def test_a_page_of_another_major_version_is_refused_in_both_forms(version: str) -> None:
+    refused = f"the API of an index in version '{version}', not 1"
+    with pytest.raises(GatherError, match=refused):
+        html(f'{META.format(version)}<a href="{WHEEL}">')
+    with pytest.raises(GatherError, match=refused):
+        rows(meta={"api-version": version})
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.9"])
+def test_a_page_of_a_later_minor_version_is_read(version: str) -> None:
+    page = f"<META name='PyPI:repository-version' content='{version}' /><a href={WHEEL}>"
+    assert [each.file_name for each in html(page)] == [WHEEL]
+    assert rows({"filename": WHEEL, "url": WHEEL}, meta={"api-version": version})
+
+
 @pytest.mark.parametrize(
     ("yanked", "read"), [(False, None), (True, ""), ("", None), ("why", "why"), (None, None)]
 )
