@@ -157,13 +157,11 @@ class Check(_Declared, Generic[_P]):
         *,
         enabled: bool,
         level: Level,
-        formerly: tuple[str, ...] = (),
     ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, Iterator[Finding]] = function
         self.enabled = enabled  # whether it runs without being asked for
         self.level = level  # of its problems, where neither they nor the profile say another
-        self.formerly = formerly  # ids that it had before; profiles may still use them
         self.id = function.__name__.replace("_", "-")
         self.family = _family_of(function.__module__)
 
@@ -285,7 +283,7 @@ def is_ours(kind: Any) -> bool:
 def check(function: Callable[_P, Iterator[Finding]], /) -> Check[_P]: ...
 @typing.overload
 def check(
-    *, enabled: bool = True, level: Level = Level.ERROR, formerly: tuple[str, ...] = ()
+    *, enabled: bool = True, level: Level = Level.ERROR
 ) -> Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]: ...
 def check(
     function: Callable[_P, Iterator[Finding]] | None = None,
@@ -293,23 +291,14 @@ def check(
     *,
     enabled: bool = True,
     level: Level = Level.ERROR,
-    formerly: tuple[str, ...] = (),
 ) -> Check[_P] | Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]:
     """Declare a check; ``enabled=False`` leaves it off until a profile asks for it.
 
-    Problems of the level warning are reported and fail nothing. ``formerly`` lists the ids that a
-    renamed check had before.
+    Problems of the level warning are reported and fail nothing.
     """
     if function is not None:
         return Check(function, enabled=enabled, level=level)
-    return lambda function: Check(function, enabled=enabled, level=level, formerly=formerly)
-
-
-def find_renamed(checks: Iterable[Check[Any]]) -> dict[str, str]:
-    """The former ids of these checks and the present ones; no check's own id is a former one."""
-    checks = tuple(checks)
-    own = {check.id for check in checks}
-    return {old: check.id for check in checks for old in check.formerly if old not in own}
+    return lambda function: Check(function, enabled=enabled, level=level)
 
 
 def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], ...]:

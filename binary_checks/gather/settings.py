@@ -26,7 +26,6 @@ class Settings:
     python: Path  # the interpreter that runtime checks run in, or a place is made from
     place: PlaceName = field(default_factory=PlaceName)  # where they run
     sandbox: Sandbox | None = None  # what keeps them from the rest; None: nothing
-    beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
     channels: tuple[str, ...] = ()  # of conda, where what its packages require comes from
     builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
     expected: ExpectedSet | None = None  # the files that all packages together must be

@@ -136,9 +136,6 @@ def _assigns(names: str) -> str:
     return rf"(?m)^(?:{names})[ \t]*(?::[^=\n]*)?=[ \t]*({_TEXT})"
 
 
-_LABELLED = r"(?m)^__version__[^=\n]*=(?:[ \t]*\w+[ \t]*=)?[ \t]*[\"']([^\"'\n]+)[\"']"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildsRequest(Request):
     """Generated files that state the CUDA or the ROCm of a build; they are read, and never run.

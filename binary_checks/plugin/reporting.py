@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from binary_checks import __version__
-from binary_checks.declaring import find_renamed
 from binary_checks.errors import BinaryChecksError, CheckError, GatherError
 from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.gather.examination import Examination
@@ -32,7 +31,7 @@ from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
 from binary_checks.plugin.session import SESSION, Session, no_such_check, profile_and_checks
 from binary_checks.profile.fingerprint import identify_profile
-from binary_checks.profile.found import announce, say_left_out, say_renamed
+from binary_checks.profile.found import announce, say_left_out
 from binary_checks.reports.explanation import abridge, explain, explain_family
 from binary_checks.reports.family_table import summarise
 from binary_checks.reports.known_list import say_written
@@ -57,12 +56,9 @@ def answer(config: pytest.Config) -> int:
     if name in families:
         sys.stdout.write(explain_family(name, checks.values()))
         return int(pytest.ExitCode.OK)
-    present = find_renamed(checks.values()).get(name, name)
-    if present not in checks:
+    if name not in checks:
         raise misused(no_such_check(name, {*checks, *families}))
-    if present != name:
-        sys.stdout.write(f"{name} is called {present} now\n\n")
-    sys.stdout.write(explain(checks[present]))
+    sys.stdout.write(explain(checks[name]))
     return int(pytest.ExitCode.OK)
 
 
@@ -98,8 +94,6 @@ def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
     lines: list[str] = []
     if config.option.binary_profile is None and config.getini(DEAF_INI):
         lines += announce(profile)
-    lines += say_renamed(f"profile {profile.source}", profile.renamed)
-    lines += say_renamed("arguments", session.renamed)
     lines += session.configuration.describe()
     lines += describe_held(session.known_lists, profile)
     yield from map(one_line, lines)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from binary_checks import packages
-from binary_checks.declaring import Check, Gatherer, find_renamed
+from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.examination import Examination, find_declared, load_own_checks
@@ -71,7 +71,6 @@ class Session:
     destinations: tuple[Destination, ...] = ()  # the reports that were asked for
     keeper: KeptFacts | None = None  # of facts, where one of these needs them
     run: Run | None = None  # once it has ended
-    renamed: Mapping[str, str] = field(default_factory=dict)  # former ids named -> present ids
     complaints: list[str] = field(default_factory=list)  # those of its that are shown
     configuration: ReadConfiguration = NOTHING_STATED  # what is said of the packages, and by whom
     misnamed: tuple[str, ...] = ()  # a line for each argument that is no package: exit code 4
@@ -101,7 +100,6 @@ def open_session(config: pytest.Config) -> Session:
     profile, sandbox = Profile(), None
     checks: tuple[Check[Any], ...] = ()
     gatherers: Mapping[type, Gatherer[..., Any]] = {}
-    renamed: dict[str, str] = {}
     if named.packages:
         profile, every, gatherers = profile_and_checks(config)
         checks = tuple(
@@ -114,7 +112,6 @@ def open_session(config: pytest.Config) -> Session:
         if config.getini(DEAF_INI):  # else tests beside may have other markers
             _demand_markers(option.markexpr, every)
             _demand_keyword(option.keyword, every, named)
-        named, renamed = _rename(named, find_renamed(every))
         asked = frozenset(named.release or ()).union(*named.packages.values())
         _demand_checks(asked, every, checks)
         sandbox = choose_sandbox(config, profile)
@@ -151,7 +148,6 @@ def open_session(config: pytest.Config) -> Session:
             accepts_unjudged=profile.unjudged == ACCEPT,
         ),
         destinations=tuple(_read_destinations(config, names)),
-        renamed=renamed,
         misnamed=tuple(cut(one_line(line)) for line in misnamed),
         configuration=configuration,
         known_lists=find_held(config) if named.packages else (),
@@ -167,17 +163,6 @@ def _place(settings: Settings, placing: Placing) -> dict[str, Settings]:
         name.label: replace(settings, place=name, python=python)
         for name, python in placing.interpreters.items()
     }
-
-
-def _rename(named: Named, present: Mapping[str, str]) -> tuple[Named, dict[str, str]]:
-    """The same with the present ids of the checks asked for, and the former ids among them."""
-    asked = frozenset[str]().union(*named.packages.values())
-    packages = {
-        path: frozenset(present.get(name, name) for name in names)
-        for path, names in named.packages.items()
-    }
-    renamed = {old: present[old] for old in sorted(asked) if old in present}
-    return replace(named, packages=packages), renamed
 
 
 def _read_expected(config: pytest.Config) -> ExpectedSet | None:

@@ -12,7 +12,7 @@ from typing import Any
 from binary_checks.model import ProfileIdentity
 from binary_checks.profile.reading import Profile
 
-_OF_NO_MEANING = {"source", "shipped", "left_out", "renamed", "cell", "foreign"}
+_OF_NO_MEANING = {"source", "shipped", "left_out", "cell", "foreign"}
 """Fields that say where it comes from, not what holds."""
 
 

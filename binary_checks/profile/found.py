@@ -91,12 +91,6 @@ def say_left_out(profile: Profile) -> str:
     )
 
 
-def say_renamed(where: str, renamed: Mapping[str, str]) -> Iterator[str]:
-    """Say in one line for each former id of a check, where it is used and what the id is now."""
-    for old, new in renamed.items():
-        yield f"{where}: {old} is called {new} now"
-
-
 def list_few(names: Iterable[str]) -> str:
     """The first of them, and how many more there are."""
     names = list(names)

@@ -59,10 +59,6 @@ class KnownProblem:
         """Whether it accepts nothing any more."""
         return self.expires is not None and today > self.expires
 
-    def accepts(self, problem: Problem, today: date) -> bool:
-        """Whether it covers that problem today."""
-        return not self.has_expired(today) and self.covers(problem)
-
 
 def read_known_problems(
     rows: Iterable[object], where: str, *, shared: bool = False

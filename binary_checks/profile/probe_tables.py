@@ -15,34 +15,7 @@ from binary_checks.model.requests import REQUESTS, Code, ConsumerRequest, Reques
 from binary_checks.profile.toml_values import convert, reject_unknown
 from binary_checks.regular_files import read_named
 
-# In which table of probes each key stands that was an option of a check.
-_MOVED = {
-    "unusable-without-gpu": {"module": "cuda", "snippet": "cuda"},
-    "gpu-claimed-without-one": {"available": "cuda", "devices": "cuda"},
-    "missing-gpu-misreported": {"use": "cuda"},
-    "cuda-version-misreported": {"version": "cuda"},
-    "cuda-architectures-misreported": {"architectures": "cuda"},
-    "cuda-part-missing": {"version": "cuda", "parts": "cuda"},
-    "cuda-libraries-disagree": {"compiled": "cuda"},
-    "gpu-libraries-disagree": {"compiled": "cuda"},
-    "gpu-work-fails": dict.fromkeys(("module", "steps", "leave_out", "snippets"), "gpu"),
-    "gpu-without-code": {"architectures": "gpu"},
-    "snippet-fails": dict.fromkeys(("snippets", "only", "requires"), "snippets"),
-}
 _LONGEST_SOURCE = 1 << 20  # bytes of a translation unit
-_RENAMED = {("snippets", "snippets"): "code"}
-
-
-def reject_moved(options: Mapping[str, Mapping[str, Any]], where: str) -> None:
-    """Raise ProfileError for an option that is a key of a table of probes now."""
-    for check_id, values in options.items():
-        moved = _MOVED.get(check_id, {})
-        for name in values:
-            if name in moved:
-                table = moved[name]
-                key = _RENAMED.get((table, name))
-                now = f"it stands in [probes.{table}] now{f', as {key!r}' if key else ''}"
-                raise ProfileError(f"{where}: options.{check_id}.{name}: {now}")
 
 
 def find_requests(

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from binary_checks.declaring import Check, Gatherer, Option, find_renamed
+from binary_checks.declaring import Check, Gatherer, Option
 from binary_checks.errors import ProfileError
 from binary_checks.model import Level
 from binary_checks.model.requests import GpuRequest, Request
@@ -26,7 +26,6 @@ from binary_checks.profile.probe_tables import (
     find_requests,
     read_requests,
     read_sources,
-    reject_moved,
 )
 from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
 
@@ -60,7 +59,6 @@ class Profile:
     cell: CellAxes | None = None  # that the run is said to be: some of these hold in some alone
     shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # probes, if it extends
     left_out: tuple[str, ...] = ()  # parts of it that are code, where nothing of it may run
-    renamed: Mapping[str, str] = field(default_factory=dict)  # former ids in it -> present ids
     foreign: tuple[str, ...] = ()  # of its known problems the checks that there are elsewhere alone
 
     def selects(self, check: Check[Any]) -> bool:
@@ -245,12 +243,10 @@ def validate(
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
-    profile = _rename(profile, find_renamed(by_id.values()))
     reject_unknown(dict.fromkeys(_named(profile)), by_id, where, "check")
     for known in profile.known_problems:
         if not known.is_shared:
             reject_unknown([known.check], by_id, known.listed or where, "check")
-    reject_moved(profile.options, where)
     options = {
         check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
         for check_id, values in profile.options.items()
@@ -263,36 +259,6 @@ def validate(
 def _named(profile: Profile) -> Iterator[str]:
     """The ids of checks that stand in it, but for its known problems."""
     yield from (*profile.enable, *profile.disable, *profile.options, *profile.levels)
-
-
-def _rename(profile: Profile, present: Mapping[str, str]) -> Profile:
-    """The profile with the present ids of checks in place of former ones.
-
-    Of a check that stands in it under both, the table that comes later adds to the other one:
-    a profile's own tables come behind those of the profile that it extends.
-    """
-    known = (each.check for each in profile.known_problems)
-    renamed = {old: present[old] for old in sorted({*_named(profile), *known}) if old in present}
-    if not renamed:
-        return profile
-    options: dict[str, Mapping[str, Any]] = {}
-    levels: dict[str, ByPath] = {}
-    for name, table in profile.options.items():
-        options = _merge(options, {renamed.get(name, name): table}, "options")
-    for name, by_path in profile.levels.items():
-        levels = merge_levels(levels, {renamed.get(name, name): by_path})
-    return replace(
-        profile,
-        enable=frozenset(renamed.get(name, name) for name in profile.enable),
-        disable=frozenset(renamed.get(name, name) for name in profile.disable),
-        options=options,
-        levels=levels,
-        known_problems=tuple(
-            replace(known, check=renamed.get(known.check, known.check))
-            for known in profile.known_problems
-        ),
-        renamed=renamed,
-    )
 
 
 def _convert_options(

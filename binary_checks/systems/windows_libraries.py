@@ -17,11 +17,6 @@ from typing import Any
 from binary_checks.model.system import SystemLibrary
 from binary_checks.systems.committed import list_committed, read_committed
 
-MEDIA_LIBRARIES = frozenset(
-    {"mf.dll", "mfcore.dll", "mfplat.dll", "mfplay.dll", "mfreadwrite.dll", "wmvcore.dll"}
-)
-"""Windows N, without Media Feature Pack, and Server Core do not have them; others all do."""
-
 _API_SET = re.compile(r"(?:api|ext)-ms-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 _C_RUNTIME = "api-ms-win-crt-"
 _UNVERSIONED = frozenset({""})
@@ -60,15 +55,6 @@ def api_sets() -> frozenset[str]:
     return frozenset(_content()["api_sets"].split(" "))
 
 
-def api_set_known(name: str) -> bool:
-    """Whether a contract is in any list: wine's schema, mingw-w64's, Microsoft's documentation.
-
-    One in no list may be real all the same. Windows leaves the last number aside: whoever has
-    ``-l1-2-0`` answers to ``-l1-2-1``. What no schema has is looked for as a file.
-    """
-    return is_api_set(name) and _shorten(name) in api_sets()
-
-
 def windows_library(name: str, architecture: str) -> SystemLibrary | None:
     """Find what a DLL of the system exports, by name and, as ``#115``, by number.
 
@@ -99,11 +85,6 @@ def _read_symbols(table: str, architecture: str) -> Mapping[str, frozenset[str]]
         if architecture in architectures.split(" "):
             symbols.update(dict.fromkeys(names.split(" "), _UNVERSIONED))
     return symbols
-
-
-def _shorten(contract: str) -> str:
-    """``api-ms-win-core-synch-l1-2-0.dll`` without its ``-0.dll``."""
-    return contract.lower().removesuffix(".dll").rpartition("-")[0]
 
 
 @functools.cache

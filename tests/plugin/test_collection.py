@@ -26,31 +26,6 @@ def test_one_check_can_be_named(pytester: pytest.Pytester, run: Run) -> None:
     result.assert_outcomes(passed=1)
 
 
-def test_a_renamed_check_can_be_named_as_it_was_called_before(
-    pytester: pytest.Pytester, run: Run
-) -> None:
-    healthy(pytester.path)
-    result = run(f"{NAME}::no-loader-takes-it", "-v")
-    assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(
-        [
-            "arguments: no-loader-takes-it is called wrong-object-type now",
-            f"{NAME}::wrong-object-type PASSED*",
-        ]
-    )
-
-
-def test_the_header_says_what_a_profile_calls_by_a_former_id(
-    pytester: pytest.Pytester, run: Run
-) -> None:
-    healthy(pytester.path)
-    (pytester.path / "x.toml").write_text("disable = ['no-loader-takes-it']\n")
-    result = run(NAME, "--binary-profile=x.toml", "-v")
-    line = "profile x.toml: no-loader-takes-it is called wrong-object-type now"
-    result.stdout.fnmatch_lines([line])
-    result.stdout.no_fnmatch_line("*::wrong-object-type*")
-
-
 def test_a_check_that_does_not_exist_is_a_usage_error(pytester: pytest.Pytester, run: Run) -> None:
     healthy(pytester.path)
     result = run(f"{NAME}::absolute-search-pth")

@@ -105,14 +105,6 @@ def test_explain_says_what_a_check_is_about(tmp_path: Path) -> None:
     assert "Fix:" in result.stdout
 
 
-def test_explain_knows_a_check_by_its_former_id(tmp_path: Path) -> None:
-    result = command(tmp_path, "--explain", "free-threading-mixture")
-    assert result.returncode == 0
-    first, _, heading, *_ = result.stdout.splitlines()
-    assert first == "free-threading-mixture is called free-threading-mismatch now"
-    assert heading == "## free-threading-mismatch"
-
-
 def test_explain_suggests_the_nearest_check(tmp_path: Path) -> None:
     result = command(tmp_path, "--explain", "absolute-search-paths")
     assert result.returncode == 4

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.checks.expected.own_snippets import snippet_fails
-from binary_checks.declaring import check, find_checks
+from binary_checks.declaring import check
 from binary_checks.errors import ProfileError
 from binary_checks.model import ElfFile, Problem, Wheel
 from binary_checks.model.requests import GpuRequest, SnippetRequest
@@ -141,27 +141,6 @@ def test_a_request_that_cannot_be_followed_is_one_line(
     tmp_path: Path, text: str, line: str
 ) -> None:
     assert refusal(tmp_path, text) == line
-
-
-@pytest.mark.parametrize(
-    ("check_id", "key", "now"),
-    [
-        ("snippet-fails", "snippets", "[probes.snippets] now, as 'code'"),
-        ("snippet-fails", "requires", "[probes.snippets] now"),
-        ("unusable-without-gpu", "module", "[probes.cuda] now"),
-        ("gpu-libraries-disagree", "compiled", "[probes.cuda] now"),
-        ("gpu-work-fails", "steps", "[probes.gpu] now"),
-    ],
-)
-def test_an_option_that_became_a_request_says_where_it_stands(
-    tmp_path: Path, check_id: str, key: str, now: str
-) -> None:
-    read = profile(tmp_path, f"[options.{check_id}]\n{key} = 'x'\n")
-    with pytest.raises(ProfileError) as caught:
-        validate(read, find_checks())
-    assert (
-        str(caught.value) == f"profile {read.source}: options.{check_id}.{key}: it stands in {now}"
-    )
 
 
 def test_option_values_become_what_the_check_declares(tmp_path: Path) -> None:
@@ -327,7 +306,7 @@ RUNPATH = Problem(path="demo/a.so", sentence="search path /opt/lib")
 )
 def test_a_waiver_covers_problems(waiver: dict[str, object], accepts: bool) -> None:
     known = KnownProblem(**{"check": "c", "reason": "r", **waiver})  # type: ignore[arg-type]
-    assert known.accepts(RUNPATH, TODAY) is accepts
+    assert (known.covers(RUNPATH) and not known.has_expired(TODAY)) is accepts
 
 
 def test_waivers_are_picked_by_check_and_package() -> None:

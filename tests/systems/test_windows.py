@@ -9,8 +9,6 @@ import pytest
 from binary_checks.model.system import SystemLibrary
 from binary_checks.systems import windows_libraries as windows
 from binary_checks.systems.windows_libraries import (
-    MEDIA_LIBRARIES,
-    api_set_known,
     api_sets,
     is_api_set,
     windows_libraries,
@@ -104,11 +102,6 @@ def test_a_library_that_came_with_a_later_windows_10_is_told_apart() -> None:
         assert not windows_libraries_partly(architecture).keys() & windows_libraries(architecture)
 
 
-def test_media_libraries_are_there_although_windows_n_lacks_them() -> None:
-    assert MEDIA_LIBRARIES <= windows_libraries("x86_64")
-    assert {"mf.dll", "mfplat.dll", "mfreadwrite.dll"} <= MEDIA_LIBRARIES
-
-
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
@@ -123,21 +116,6 @@ def test_media_libraries_are_there_although_windows_n_lacks_them() -> None:
 )
 def test_an_api_set_is_told_by_its_name(name: str, answer: bool) -> None:
     assert is_api_set(name) is answer
-
-
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("api-ms-win-crt-math-l1-1-0.dll", True),
-        ("api-ms-win-core-path-l1-1-0.dll", True),
-        ("Api-Ms-Win-Core-Synch-l1-2-9.dll", True),  # the last number is left aside
-        ("api-ms-win-core-synch-l9-2-0.dll", False),
-        ("api-ms-win-invented-thing-l1-1-0.dll", False),
-        ("kernel32.dll", False),
-    ],
-)
-def test_a_known_api_set_is_in_a_list(name: str, answer: bool) -> None:
-    assert api_set_known(name) is answer
 
 
 def test_every_listed_api_set_has_the_shape_of_one() -> None:

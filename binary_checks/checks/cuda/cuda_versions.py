@@ -192,7 +192,7 @@ def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Pr
         )
 
 
-@check(formerly=("device-code-in-cpu-build",))
+@check
 def cuda_in_cpu_build(
     package: Package, linkage: Linkage, target: TargetSystem
 ) -> Iterator[Finding]:

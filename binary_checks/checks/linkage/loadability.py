@@ -30,7 +30,7 @@ def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
         yield from library.refusals
 
 
-@check(formerly=("no-loader-takes-it",))
+@check
 def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
     """A file is named like a library or extension module but is another kind of object.
 

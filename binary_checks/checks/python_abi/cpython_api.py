@@ -139,7 +139,7 @@ def _spell(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-@check(formerly=("free-threading-mixture",))
+@check
 def free_threading_mismatch(package: Package) -> Iterator[Finding]:
     """An extension module is compiled for a different kind of CPython than its name or tag says.
 

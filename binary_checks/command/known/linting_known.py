@@ -9,7 +9,6 @@ from pathlib import Path
 
 from binary_checks.command import SubcommandParser
 from binary_checks.command.cell_listing import read_matrix
-from binary_checks.declaring import find_renamed
 from binary_checks.errors import ProfileError
 from binary_checks.exit_codes import PROBLEMS
 from binary_checks.fleet.known.editing_lists import find_headers
@@ -80,7 +79,6 @@ def _read_rules(options: Namespace) -> LintRules:
     return LintRules(
         now=datetime.now(timezone.utc),
         checks=[check.id for check in checks],
-        renamed=find_renamed(checks),
         cells=read_matrix(Path(options.cells)).cells if options.cells else None,
         most_days=options.days,
     )

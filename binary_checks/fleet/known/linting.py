@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import translate
@@ -30,7 +30,6 @@ class LintRules:
 
     now: datetime
     checks: Iterable[str]  # ids
-    renamed: Mapping[str, str] = field(default_factory=dict)  # former ids -> present ids
     cells: Sequence[Cell] | None = None  # of the matrix; None: none was given
     most_days: int = MOST_DAYS
 
@@ -54,7 +53,7 @@ def _lint_head(listed: KnownList, rules: LintRules) -> Iterator[str]:
 
 
 def _lint_entry(entry: KnownProblem, rules: LintRules, ids: Mapping[str, None]) -> Iterator[str]:
-    yield from _lint_check(entry.check, rules, ids)
+    yield from _lint_check(entry.check, ids)
     for key in ("reason", "owner", "issue"):
         said = getattr(entry, key)
         if not said.strip():
@@ -68,10 +67,8 @@ def _lint_entry(entry: KnownProblem, rules: LintRules, ids: Mapping[str, None]) 
         yield f"cells {entry.cells.written!r} matches no cell"
 
 
-def _lint_check(check: str, rules: LintRules, ids: Mapping[str, None]) -> Iterator[str]:
-    if check in rules.renamed:
-        yield f"{check} is called {rules.renamed[check]} now"
-    elif check not in ids:
+def _lint_check(check: str, ids: Mapping[str, None]) -> Iterator[str]:
+    if check not in ids:
         close = get_close_matches(check, ids, n=1)
         yield f"unknown check {check[:80]!r}{f'; did you mean {close[0]!r}?' if close else ''}"
 
