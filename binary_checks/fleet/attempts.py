@@ -36,5 +36,20 @@ class Attempt:
     engine: str = "local"
     sha256: str = ""  # of the package, as the plan has it
     facts: str = ""  # the SHA-256 under which the store has its facts; "" for none
+    log: str = ""  # SHA-256 of its log, which is named by it; "" for none
     command: tuple[str, ...] = ()  # what was run, with the names of this host taken out
     result: Any = None  # binary-checks/result/1 as a mapping, without `checks`; None: it left none
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessEnd:
+    """How the process of an attempt ended, and what it took."""
+
+    exit_status: int | None  # None: a signal ended it, or it never began
+    signal: int = 0
+    timed_out: bool = False  # it was ended at the attempt's time limit
+    seconds: float = 0.0  # wall time, by a clock that does not go back
+    cpu_seconds: float = 0.0  # its own, and of those descendants that were waited for
+    peak_memory: int = 0  # bytes, of the largest process
+    memory: int = 0  # bytes of this machine; 0: not known
+    oom_kills: int = 0  # how often the kernel killed for want of memory meanwhile, anywhere

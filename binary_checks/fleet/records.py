@@ -144,7 +144,7 @@ def open_document(content: bytes, schema: str) -> dict[str, Any]:
 
 def _demand_attempt(attempt: Attempt) -> None:
     _demand_night(attempt.night)
-    for name in ("sha256", "facts"):
+    for name in ("sha256", "facts", "log"):
         demand_digest(name, getattr(attempt, name))
     for name in ("seconds", "cpu_seconds", "peak_memory", "signal"):
         if getattr(attempt, name) < 0:

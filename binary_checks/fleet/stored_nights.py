@@ -10,12 +10,14 @@ from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan, read_stored_attempt, write_plan
+from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import (
     NIGHT,
     NIGHTS,
     closed_name,
     frozen_name,
+    log_name,
     plan_name,
     result_name,
     result_prefix,
@@ -94,6 +96,14 @@ class NightAttempts:
             if attempt is not None and stored.name == result_name(self._night, *attempt):
                 found.setdefault(attempt[0], []).append(stored.name)
         return found
+
+
+def name_log(attempt: Attempt) -> str:
+    """The name of the log that the attempt's document means; "" where it means none."""
+    if not attempt.log:
+        return ""
+    about = attempt.cell, attempt.stage, attempt.number
+    return log_name(attempt.night, about, attempt.log, good=attempt.state in GOOD)
 
 
 def read_frozen(store: Store, name: str) -> bytes:

@@ -25,7 +25,7 @@ from binary_checks.places.control_groups import open_group
 from binary_checks.places.conversation import Conversation, Heard
 from binary_checks.places.native_stacks import take_native_stack
 from binary_checks.places.process_tree import find_below, kill_below
-from binary_checks.places.windows_job import SUSPENDED, close_job, open_job
+from binary_checks.windows_job import SUSPENDED, close_job, open_job
 
 COOKIE = "BINARY_CHECKS_PROCESS"
 _KEPT = 64 * 1024  # bytes of output: its head and its tail, half each

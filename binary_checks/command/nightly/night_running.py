@@ -25,7 +25,6 @@ from binary_checks.fleet.final_states import CellEnd
 from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
 from binary_checks.fleet.nights.engines import Engine, open_engine
-from binary_checks.fleet.nights.leases import BEAT, STALE, HeldError, LeaseTimes, hold_lease
 from binary_checks.fleet.nights.night_dates import read_date, tonight
 from binary_checks.fleet.nights.progress import NightScreen
 from binary_checks.fleet.nights.retrying import NextAttempt
@@ -68,17 +67,14 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{night} is planned: {count(len(plan.cells), 'cell')}, store {store.url}")
         return 0
     with open_engine(options.engine, store, options.jobs, options.gpus) as engine:
-        if options.queue == GPU and not engine.slots(GPU):
+        if options.queue == GPU and GPU not in engine.queues:
             raise ProfileError("--queue gpu: no GPU here; --gpus N says how many there are")
         try:
             program = tuple(options.program)
             tasks = _Tasks(
                 store=store, plan=replace(plan, cells=()), engine=engine, program=program
             )
-            outcome = _run_alone(tasks, chosen, screen, options)
-        except HeldError as error:
-            complain(f"nightly run: {error}")
-            return TRY_AGAIN
+            outcome = _run_cells(tasks, chosen, screen, options)
         finally:
             screen.close()
     _tell(outcome, store, night)
@@ -125,8 +121,6 @@ def _make_parser() -> SubcommandParser:
     # For tests: what stands in for binary-checks, and how long there is to wait, in seconds.
     add("--program", type=shlex.split, default=[], help=SUPPRESS)
     add("--pause", type=float, default=PAUSE, help=SUPPRESS)
-    add("--beat", type=float, default=BEAT, help=SUPPRESS)
-    add("--stale", type=float, default=STALE, help=SUPPRESS)
     return parser
 
 
@@ -214,36 +208,20 @@ def _as_workers_find_it(url: str) -> str:
     return url if "://" in url or url.startswith("file:") else str(Path(url).absolute())
 
 
-def _run_alone(
+def _run_cells(
     tasks: _Tasks, chosen: Sequence[PlannedCell], screen: NightScreen, options: Namespace
 ) -> NightOutcome:
-    """Run the cells while nobody else does."""
-    store, plan, engine = tasks.store, tasks.plan, tasks.engine
     coordinator = Coordinator(
-        store,
-        plan,
-        engine,
+        tasks.store,
+        tasks.plan,
+        tasks.engine,
         screen,
         chosen=chosen,
         make_task=tasks.make,
         queue=options.queue,
         pause=options.pause,
     )
-    stages = (CPU, GPU) if options.queue == ALL else (options.queue,)
-    claimed = [f"{stage}:{each.cell.id}" for each in chosen for stage in stages]
-    times = LeaseTimes(beat=options.beat, stale=options.stale)
-    with (
-        hold_lease(
-            store,
-            plan.night,
-            claimed,
-            engine.folder,
-            times=times,
-            tell=screen.say,
-            lost=coordinator.give_up,
-        ),
-        _signals(coordinator.interrupt),
-    ):
+    with _signals(coordinator.interrupt):
         return coordinator.run()
 
 

@@ -18,8 +18,8 @@ from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import LOG_FOLDERS, closed_name, frozen_name, log_name
-from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, read_frozen
+from binary_checks.fleet.store.store_names import closed_name, frozen_name
+from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, name_log, read_frozen
 from binary_checks.lines import cut, one_line
 
 _PURPOSE = "Show how a cell's night ended, and the command that reruns it."
@@ -133,13 +133,12 @@ def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
     """The tail of the log of an attempt that left no result: else that says it better."""
     if attempt.result is not None:
         return
-    for folder in LOG_FOLDERS:
-        name = log_name(attempt.night, folder, attempt.cell, attempt.stage, attempt.number)
-        content = store.read(name)
-        if content is not None:
-            yield f"  log      {name}"
-            for line in content.decode("utf-8", "replace").splitlines()[-_SHOWN_LOG:]:
-                yield f"    {line}"
+    name = name_log(attempt)
+    content = store.read(name) if name else None
+    if content is not None:
+        yield f"  log      {name}"
+        for line in content.decode("utf-8", "replace").splitlines()[-_SHOWN_LOG:]:
+            yield f"    {line}"
 
 
 def _options() -> argparse.ArgumentParser:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.causes.cause_rules import (
     INFRA,
     LOG,
@@ -58,19 +59,6 @@ class Cause:
     kind: str = ""  # infra, product, tool, unknown
     evidence: str = ""  # the line that tells it, fit to be shown
     again: bool = False  # whether another attempt at the same bytes may end otherwise
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProcessEnd:
-    """How the process of an attempt ended."""
-
-    exit_status: int | None  # None: a signal ended it, or it never began
-    signal: int = 0
-    timed_out: bool = False  # it was killed at the attempt's time limit
-    seconds: float = 0.0
-    peak_memory: int = 0  # bytes, of its largest process
-    memory: int = 0  # bytes of this machine, or that its limit allows; 0: not known
-    oom_kills: int = 0  # by how many the kernel's count of them rose meanwhile
 
 
 def name_cause(

@@ -14,12 +14,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from binary_checks.errors import BinaryChecksError
 from binary_checks.exit_codes import EXIT_CODES
+from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.nights.lifelines import Lifeline, stretch_lifeline
+from binary_checks.windows_job import SUSPENDED, close_job, open_job
 
 LOG_HALF = 1 << 20  # bytes of a log's head, and of its tail
 GRACE = 10.0  # seconds from the request to end to the killing
@@ -30,18 +32,8 @@ _NONE = Lifeline()
 _OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AttemptEnd:
-    """How the process ended, and what it took."""
-
-    exit_status: int | None  # None: a signal ended it, or it never began
-    signal: int = 0
-    timed_out: bool = False
-    stopped: bool = False  # by whoever runs the night: the attempt did not happen
-    seconds: float = 0.0  # wall time, by a clock that does not go back
-    cpu_seconds: float = 0.0  # its own, and of those descendants that were waited for
-    peak_memory: int = 0  # bytes, of the largest process
-    oom_kills: int = 0  # how often the kernel killed for want of memory meanwhile, anywhere
+class StoppedError(BinaryChecksError):
+    """Whoever runs the night ended the attempt: it did not happen."""
 
 
 class RunningProcesses:
@@ -93,7 +85,9 @@ class Leader:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            creationflags=SUSPENDED,
         )
+        self._job = open_job(self._process)
         assert self._process.stdout is not None
         self.output = self._process.stdout
         self.pid = self._process.pid
@@ -108,15 +102,20 @@ class Leader:
         timer.start()
 
     def kill(self) -> None:
-        """Kill the process and all that is left of its session's first group."""
+        """Kill the process and all that is left of its session's first group, or of its job."""
         self._signal(self._kill)
 
     def _kill(self) -> None:
         if sys.platform != "win32":
             os.killpg(self.pid, signal.SIGKILL)
-        else:  # with all that it started
-            end_tree = ["taskkill", "/F", "/T", "/PID", str(self.pid)]
-            subprocess.run(end_tree, check=False, capture_output=True)
+        else:
+            self._close_job()
+
+    def _close_job(self) -> None:
+        """Kill all that is left on Windows; the system does so too when this process is killed."""
+        job, self._job = self._job, 0
+        if job:
+            close_job(job)
 
     def _signal(self, send: Callable[[], None]) -> None:
         with self._lock, contextlib.suppress(ProcessLookupError, PermissionError):
@@ -126,7 +125,11 @@ class Leader:
     def reap(self) -> tuple[int, float, int]:
         """Wait for its end; its status, seconds of CPU, and the bytes of its largest process."""
         if sys.platform == "win32":
-            return self._process.wait(), 0.0, 0
+            status = self._process.wait()
+            with self._lock:
+                self._gone = True
+                self._close_job()
+            return status, 0.0, 0
         if hasattr(os, "waitid"):  # not on macOS before Python 3.13
             # Left a zombie while its group is killed, its number stays its own.
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
@@ -150,11 +153,11 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
     timeout: float,
     running: RunningProcesses,
     began: Callable[[int], None],
-) -> AttemptEnd:
+) -> ProcessEnd:
     """Run the command in the folder, in a session of its own, with its output in the log.
 
     At the time limit it is asked to end, and killed soon after. Raises OSError when it cannot be
-    started.
+    started, and StoppedError where it was ended from outside.
     """
     kills, start = count_oom_kills(), time.monotonic()
     # The log is opened before the command could put a pipe or a link in its place.
@@ -176,14 +179,16 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
         if status not in EXIT_CODES:  # else it has left nothing running
             kill_carriers(str(folder))
         drain.finish(_PIPE_RUNS_DRY)
-    return AttemptEnd(
+    if running.stopped:
+        raise StoppedError("ended before it had a result")
+    return ProcessEnd(
         exit_status=status if status >= 0 else None,
         signal=max(-status, 0),
         timed_out=limit.reached,
-        stopped=running.stopped,
         seconds=seconds,
         cpu_seconds=cpu_seconds,
         peak_memory=peak_memory,
+        memory=_find_memory(),
         oom_kills=count_oom_kills() - kills,
     )
 
@@ -219,6 +224,14 @@ def count_oom_kills() -> int:
     except OSError:
         return 0
     return int(found[1]) if found else 0
+
+
+def _find_memory() -> int:
+    """Bytes of this machine; 0: not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
 
 
 def kill_carriers(folder: str) -> None:

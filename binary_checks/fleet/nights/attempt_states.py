@@ -13,7 +13,7 @@ from binary_checks.exit_codes import (
     OUR_BUG,
     TRY_AGAIN,
 )
-from binary_checks.fleet.nights.attempt_process import AttemptEnd
+from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.states import CellState
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, PackageResult, Run
@@ -37,7 +37,7 @@ class Left:
     last_line: str = ""  # of its log
 
 
-def decide_state(end: AttemptEnd, left: Left, sha256: str) -> Decided:
+def decide_state(end: ProcessEnd, left: Left, sha256: str) -> Decided:
     """Decide what one attempt at a package of that hash came to.
 
     A process that did not end by itself judged nothing, whatever it had written before: the
@@ -56,7 +56,7 @@ def decide_state(end: AttemptEnd, left: Left, sha256: str) -> Decided:
     return _with_result(left.run, sha256)
 
 
-def _name_death(end: AttemptEnd) -> str:
+def _name_death(end: ProcessEnd) -> str:
     if end.exit_status is not None:
         return f"ended with status {end.exit_status:#x}, which is none of `binary-checks`"
     starved = "; the kernel killed for want of memory meanwhile" if end.oom_kills > 0 else ""

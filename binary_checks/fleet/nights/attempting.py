@@ -7,6 +7,7 @@ the document is there, nothing counts, so that it may be killed at any moment.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import socket
@@ -14,26 +15,25 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from binary_checks.documents.encoding import dump
 from binary_checks.documents.result_reader import decode_results, read_result_document
-from binary_checks.errors import BinaryChecksError, ProfileError, RecordError, StoreError
-from binary_checks.fleet.attempts import CPU, GPU, Attempt
+from binary_checks.errors import ProfileError, RecordError, StoreError
+from binary_checks.fleet.attempts import CPU, GPU, Attempt, ProcessEnd
 from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
-from binary_checks.fleet.causes.naming_causes import Cause, ProcessEnd, name_cause, read_tail
+from binary_checks.fleet.causes.naming_causes import Cause, name_cause, read_tail
 from binary_checks.fleet.nights.attempt_process import (
     LOG_HALF,
-    AttemptEnd,
     RunningProcesses,
+    StoppedError,
     run_command,
 )
 from binary_checks.fleet.nights.attempt_states import Left, decide_state
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs, options_of_gpu
 from binary_checks.fleet.nights.night_dates import now
-from binary_checks.fleet.nights.process_identity import identify
 from binary_checks.fleet.nights.retrying import may_end_otherwise
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import lose_attempt, read_stored_attempt, write_attempt
@@ -41,15 +41,12 @@ from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
 from binary_checks.fleet.store.store_names import (
-    LOG_FOLDERS,
     facts_name,
     frozen_name,
-    log_folder,
-    log_name,
     result_name,
     running_name,
 )
-from binary_checks.fleet.stored_nights import read_frozen
+from binary_checks.fleet.stored_nights import name_log, read_frozen
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Run
 from binary_checks.regular_files import open_regular
@@ -91,10 +88,6 @@ class AttemptTask:
         return make(self.plan.night, self.planned.cell.id, self.stage, self.number)
 
 
-class StoppedError(BinaryChecksError):
-    """Whoever runs the night ended the attempt: it did not happen."""
-
-
 def run_attempt(
     task: AttemptTask, store: Store | None = None, running: RunningProcesses | None = None
 ) -> Attempt:
@@ -103,12 +96,14 @@ def run_attempt(
     Raises StoppedError where it was ended from outside, StoreError where the store fails for
     longer than the task's pauses, and OSError where this machine has no room for a folder.
     """
-    store = store or open_store(task.store)
+    store, running = store or open_store(task.store), running or RunningProcesses()
     if there := find_attempt(store, task):
         return there
+    if running.stopped:
+        raise StoppedError(f"{task.name}: called off before it began")
     folder = Path(tempfile.mkdtemp(prefix=f"{task.stage}{task.number}-", dir=task.folder or None))
     try:
-        return _run_in(folder, task, store, running or RunningProcesses())
+        return _run_in(folder, task, store, running)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -144,16 +139,21 @@ def record(
 ) -> Attempt:
     """Store all of an attempt, its document last; returns the one that counts.
 
-    Where another one stored the same attempt meanwhile, that is theirs.
+    Where another one stored the same attempt meanwhile, that is theirs. A document names its log by
+    the SHA-256, so that none ever stands beside the log of another one.
     """
     if there := find_attempt(store, task):
         return there
     if folder is not None:
-        attempt = replace(attempt, facts=_keep_facts(store, task, attempt, folder / _FACTS))
-        _keep_log(store, task, attempt, folder / _LOG)
-    name = task.name_in(result_name)
-    written = store.create(name, write_attempt(attempt))
-    return attempt if written else find_attempt(store, task) or attempt
+        facts, log = _keep_facts(store, task, attempt, folder / _FACTS), _read_log(folder / _LOG)
+        attempt = replace(attempt, facts=facts, log=hashlib.sha256(log).hexdigest())
+        store.create(name_log(attempt), log)
+    if store.create(task.name_in(result_name), write_attempt(attempt)):
+        return attempt
+    counts = find_attempt(store, task) or attempt
+    if attempt.log and name_log(counts) != name_log(attempt):
+        store.delete(name_log(attempt))
+    return counts
 
 
 def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) -> str:
@@ -165,16 +165,6 @@ def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) 
         keep_facts(store, sha256, facts)
         return sha256
     return ""
-
-
-def _keep_log(store: Store, task: AttemptTask, attempt: Attempt, log: Path) -> None:
-    """Keep the log where the attempt's state has it; what an attempt that was killed left goes."""
-    kept = log_folder(good=attempt.state in GOOD)
-    for folder in LOG_FOLDERS:
-        name = log_name(task.plan.night, folder, attempt.cell, attempt.stage, attempt.number)
-        store.delete(name)
-        if folder == kept:
-            store.create(name, _read_log(log))
 
 
 def _read_log(log: Path) -> bytes:
@@ -207,8 +197,6 @@ def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProce
             running=running,
             began=began,
         )
-        if end.stopped:
-            raise StoppedError(f"{task.name}: ended before it had a result")
         attempt = _describe(task, folder, end, causes)
         attempt = replace(attempt, started=began_at, command=("binary-checks", *arguments))
         return _insist(task, lambda: record(store, task, attempt, folder))
@@ -271,7 +259,8 @@ def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[
     name = task.name_in(running_name)
 
     def show(pid: int) -> None:
-        row = {**asdict(identify(pid)), "began": now(), "log": str(folder / _LOG)}
+        log = str(folder / _LOG)
+        row = {"host": socket.gethostname(), "pid": pid, "began": now(), "log": log}
         with contextlib.suppress(StoreError):  # it is for people alone
             store.delete(name)  # of one that was killed
             store.create(name, f"{dump(row)}\n".encode("ascii"))
@@ -283,7 +272,7 @@ def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[
             store.delete(name)
 
 
-def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, causes: Causes | None) -> Attempt:
+def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes | None) -> Attempt:
     """The attempt as its document says it."""
     run, document, complaint = _read_result(folder / _RESULT)
     log = _read_end(folder / _LOG)
@@ -291,7 +280,7 @@ def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, causes: Causes |
     state, reason = decide_state(end, left, task.planned.sha256)
     cause = Cause()
     if state not in GOOD:
-        cause = name_cause(document, log, _as_process_end(end), causes, reason=reason)
+        cause = name_cause(document, log, end, causes, reason=reason)
     undecided = state in (CellState.FAILED, CellState.NOT_JUDGED) and reason
     if undecided and cause.kind == INFRA:
         state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's
@@ -315,26 +304,6 @@ def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, causes: Causes |
         signal=end.signal,
         result=None if document is None else _without_checks(document),
     )
-
-
-def _as_process_end(end: AttemptEnd) -> ProcessEnd:
-    return ProcessEnd(
-        exit_status=end.exit_status,
-        signal=end.signal,
-        timed_out=end.timed_out,
-        seconds=end.seconds,
-        peak_memory=end.peak_memory,
-        memory=_find_memory(),
-        oom_kills=end.oom_kills,
-    )
-
-
-def _find_memory() -> int:
-    """Bytes of this machine; 0: not known."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 0
 
 
 def _identity(task: AttemptTask) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 It believes documents in the store and nothing else: a future that broke may have left a result, and
 one that ended may have left none. Pauses before another attempt hold up no other cell.
+
+Several coordinators may run one night. Each takes the cells in an order of its own, and no attempt
+is made again that has its document: they share the work, and what is done twice does no harm.
 """
 
 from __future__ import annotations
 
 import heapq
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -16,8 +20,9 @@ from queue import Empty, SimpleQueue
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.final_states import CellEnd, final_state
-from binary_checks.fleet.nights.attempting import AttemptTask, StoppedError, lose, record
-from binary_checks.fleet.nights.engines import Engine, EngineGone
+from binary_checks.fleet.nights.attempt_process import StoppedError
+from binary_checks.fleet.nights.attempting import AttemptTask, lose, record
+from binary_checks.fleet.nights.engines import Engine
 from binary_checks.fleet.nights.progress import Progress
 from binary_checks.fleet.nights.retrying import MOST, NextAttempt, plan_next
 from binary_checks.fleet.plan import NightPlan, PlannedCell
@@ -33,6 +38,7 @@ from binary_checks.fleet.store.store_names import (
 
 PAUSE = 30.0  # seconds before a second attempt; the third waits four times as long
 ALL = "all"
+_TICK = 1.0  # seconds between two looks at what runs, where nothing happens
 _Key = tuple[str, str]  # a cell's id, and a stage
 MakeTask = Callable[[PlannedCell, str, NextAttempt, str], AttemptTask]
 """Of a cell, a stage, which attempt, and the facts that are to be used."""
@@ -51,7 +57,7 @@ class NightOutcome:
 
 @dataclass(order=True, slots=True)
 class _Due:
-    """An attempt that waits for its time, and for a slot."""
+    """An attempt that waits for its time."""
 
     when: float  # of the monotonic clock
     order: int
@@ -75,11 +81,11 @@ class Coordinator:
         pause: float = PAUSE,
     ) -> None:
         self._store, self._plan, self._engine, self._progress = store, plan, engine, progress
-        self._chosen = {each.cell.id: each for each in chosen}
+        self._chosen = {each.cell.id: each for each in random.sample(chosen, len(chosen))}
         self._make_task, self._queue, self._pause = make_task, queue, pause
         self._tried: dict[_Key, list[Attempt]] = {}
-        self._due: dict[str, list[_Due]] = {CPU: [], GPU: []}
-        self._running: dict[_Key, AttemptTask] = {}
+        self._due: list[_Due] = []
+        self._running: dict[_Key, tuple[AttemptTask, Future[Attempt]]] = {}
         self._in_vain: dict[_Key, int] = {}  # attempts whose document could not be stored
         self._events: SimpleQueue[tuple[AttemptTask, Future[Attempt]] | str] = SimpleQueue()
         self._stopped, self._interrupts, self._count = "", 0, 0
@@ -97,7 +103,6 @@ class Coordinator:
         start = time.monotonic()
         for attempt in read_attempts(self._store, self._plan.night, self._chosen):
             self._remember(attempt)
-        self._clear_marks()
         ready = [each for each in self._chosen.values() if each.state is None]
         self._progress.begin(len(self._chosen), sum(map(self._has_begun, ready)))
         for planned in self._chosen.values():
@@ -106,6 +111,7 @@ class Coordinator:
             else:
                 self._progress.end(planned, self._end_of(planned))
         self._loop()
+        self._clear_marks()
         return NightOutcome(
             ends={name: self._end_of(planned) for name, planned in self._chosen.items()},
             waiting=tuple(each.cell.id for each in ready if self._waits(each)),
@@ -115,7 +121,7 @@ class Coordinator:
         )
 
     def _clear_marks(self) -> None:
-        """Show nothing as running any more that a killed coordinator has stored already."""
+        """Show nothing as running any more that is done, whoever was killed before it could."""
         done = {(each.cell, each.stage, each.number) for each in self._attempts_of_all()}
         for stored in list(self._store.names(running_prefix(self._plan.night))):
             if split_attempt(stored.name) in done:
@@ -150,7 +156,7 @@ class Coordinator:
 
     @property
     def _runs_gpu(self) -> bool:
-        return self._queue != CPU and self._engine.slots(GPU) > 0
+        return self._queue != CPU and GPU in self._engine.queues
 
     def _enqueue(self, planned: PlannedCell, stage: str) -> bool:
         """Queue the next attempt of a stage; whether there is one."""
@@ -164,7 +170,7 @@ class Coordinator:
         self._count += 1
         when = time.monotonic() + following.pause
         due = _Due(when=when, order=self._count, key=key, following=following)
-        heapq.heappush(self._due[key[1]], due)
+        heapq.heappush(self._due, due)
 
     def _facts_of_pass(self, planned: PlannedCell) -> str | None:
         """The facts of the CPU stage that passed, "" if it kept none; None: none passed."""
@@ -193,49 +199,55 @@ class Coordinator:
     # What runs
 
     def _loop(self) -> None:
-        while self._submit_due() or self._running:
+        while self._due or self._running:
+            self._submit_due()
             try:
-                event = self._events.get(timeout=self._seconds_to_next())
+                event = self._events.get(timeout=self._seconds_to_look())
             except Empty:
+                self._look()
                 continue
             if isinstance(event, str):
                 self._stop(event)
             else:
                 self._take(*event)
 
-    def _submit_due(self) -> bool:
-        """Begin what is due and has a slot; whether anything still waits."""
-        now = time.monotonic()
-        for stage, waiting in self._due.items():
-            free = self._engine.slots(stage) - sum(key[1] == stage for key in self._running)
-            while waiting and free > 0 and waiting[0].when <= now:
-                self._submit(heapq.heappop(waiting))
-                free -= 1
-        return any(self._due.values())
+    def _submit_due(self) -> None:
+        """Give what is due to the executors, which keep it until there is room."""
+        while self._due and self._due[0].when <= time.monotonic():
+            self._submit(heapq.heappop(self._due))
 
     def _submit(self, due: _Due) -> None:
-        planned = self._chosen[due.key[0]]
-        facts = (self._facts_of_pass(planned) or "") if due.key[1] == GPU else ""
-        task = self._make_task(planned, due.key[1], due.following, facts)
-        self._running[due.key] = task
-        self._progress.start(task)
-        future = self._engine.submit(task)
+        planned, stage = self._chosen[due.key[0]], due.key[1]
+        facts = (self._facts_of_pass(planned) or "") if stage == GPU else ""
+        task = self._make_task(planned, stage, due.following, facts)
+        try:
+            future = self._engine.queues[stage].submit(self._engine.run, task)
+        except Exception as error:  # whatever a client says whose scheduler has gone
+            self.give_up(f"{self._engine.name}: {type(error).__name__}: {error}")
+            return
+        self._running[due.key] = task, future
         future.add_done_callback(lambda done: self._events.put((task, done)))
 
-    def _seconds_to_next(self) -> float | None:
-        """How long to wait for an event; None: until one comes."""
-        firsts = [waiting[0].when for waiting in self._due.values() if waiting]
-        pauses = [when - time.monotonic() for when in firsts]
-        # One that is due already waits for a slot, and that comes with an event.
-        return min((pause for pause in pauses if pause > 0), default=None)
+    def _seconds_to_look(self) -> float:
+        """How long to wait for an event: until the next attempt is due, and never for long."""
+        if not self._due:
+            return _TICK
+        return min(_TICK, max(0.0, self._due[0].when - time.monotonic()))
+
+    def _look(self) -> None:
+        """Show what runs, and see whether what waits will be run."""
+        running = [task.name for task, future in self._running.values() if future.running()]
+        self._progress.show(running)
+        if fault := self._engine.find_fault({stage for _, stage in self._running}):
+            self._stop(fault)
+            self._running.clear()
 
     def _stop(self, reason: str) -> None:
         self._interrupts += not reason
         self._stopped = self._stopped or reason or "interrupted"
-        for waiting in self._due.values():
-            waiting.clear()
-        self._engine.stop(at_once=self._interrupts > 1)
-        self._progress.say(f"{self._stopped}: ending what runs ({len(self._running)})")
+        self._due.clear()
+        self._progress.say(f"{self._stopped}: ending what runs")
+        self._engine.stop(self._interrupts > 1)
 
     def _take(self, task: AttemptTask, future: Future[Attempt]) -> None:
         """Take what an attempt came to from the store."""
@@ -255,13 +267,14 @@ class Coordinator:
         try:
             try:
                 return future.result()
-            except (StoppedError, CancelledError):
+            except StoppedError:
+                return None
+            except CancelledError:
+                if not self._stopped:
+                    self._stop(f"{self._engine.name}: the scheduler has gone")
                 return None
             except StoreError:
                 raise
-            except EngineGone as error:
-                self.give_up(str(error))
-                return None
             except Exception as error:  # whatever a worker dies of, or is lost by
                 if self._stopped:
                     return None
@@ -282,7 +295,7 @@ class Coordinator:
 
     def _waits(self, planned: PlannedCell) -> bool:
         """Whether its second stage could begin, on a host with a GPU."""
-        could = planned.cell.gpu and self._queue != CPU and not self._engine.slots(GPU)
+        could = planned.cell.gpu and self._queue != CPU and not self._runs_gpu
         return (
             could and not self._attempts(planned, GPU) and self._facts_of_pass(planned) is not None
         )

@@ -12,11 +12,11 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, InvalidStateError
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from distributed import Client, WorkerPlugin, get_worker
@@ -26,15 +26,14 @@ from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
-from binary_checks.fleet.nights.engines import EngineGone
-from binary_checks.fleet.nights.gpu_devices import list_devices
+from binary_checks.fleet.nights.engines import Engine
+from binary_checks.fleet.nights.gpu_devices import lend_device
 from binary_checks.fleet.store import open_store
 
 RESOURCES = {CPU: "CPU", GPU: "GPU"}
 """The resource of each stage, as workers declare it. Where none declares CPU, all take its work."""
 PATIENCE = 60.0  # seconds without a scheduler, or without a worker for what waits
 _CONNECT = 10.0  # seconds for the scheduler to answer, and for the workers to say what they are
-_ROUND = 0.5  # seconds between two looks at the workers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,38 +52,28 @@ class _Client(Client):  # type: ignore[misc] # distributed has no types
 
 
 class _Attempts(WorkerPlugin):  # type: ignore[misc] # distributed has no types
-    """What a worker has for the attempts of one coordinator: their processes, and its GPUs."""
+    """The processes of one coordinator's attempts on a worker."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    running: RunningProcesses
+
+    def setup(self, worker: Any) -> None:  # noqa: ARG002 - its name there
+        """Begin without any."""
         self.running = RunningProcesses()
-        self.devices = SimpleQueue[str]()
-
-    def __reduce__(self) -> tuple[type[_Attempts], tuple[str]]:
-        return type(self), (self.name,)
-
-    def setup(self, worker: Any) -> None:
-        """Give each GPU attempt that may run at once a device of its own."""
-        self.running = RunningProcesses()
-        count = int(worker.state.total_resources.get(RESOURCES[GPU], 0))
-        for device in list_devices(count):
-            self.devices.put(device)
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - its name there
         """Leave nothing that runs."""
         self.running.stop(at_once=True)
 
 
-def _run(task: AttemptTask, plugin: str) -> Attempt:
-    """Run on a worker: the attempt, with what that worker has for it."""
-    own: _Attempts = get_worker().plugins[plugin]
+def _run(plugin: str, task: AttemptTask) -> Attempt:
+    """Run on a worker: the attempt, with a GPU of its own where it is for one."""
+    worker = get_worker()
+    running = worker.plugins[plugin].running
     if task.stage != GPU:
-        return run_attempt(task, running=own.running)
-    device = own.devices.get()
-    try:
-        return run_attempt(replace(task, device=device), running=own.running)
-    finally:
-        own.devices.put(device)
+        return run_attempt(task, running=running)
+    count = int(worker.state.total_resources.get(RESOURCES[GPU], 0))
+    with lend_device(count, running) as device:
+        return run_attempt(replace(task, device=device), running=running)
 
 
 def _stop(plugin: str, at_once: bool, dask_worker: Any) -> None:
@@ -104,7 +93,7 @@ def _look(store: str) -> WorkerState:
 
 
 @contextlib.contextmanager
-def open_dask(address: str, store: str) -> Iterator[DaskEngine]:
+def open_dask(address: str, store: str) -> Iterator[Engine]:
     """The engine of the scheduler there, for a store by its URL.
 
     Raises GatherError where there is no scheduler, no worker, or one that is not as it must be, and
@@ -115,11 +104,17 @@ def open_dask(address: str, store: str) -> Iterator[DaskEngine]:
     client = _connect(address)
     try:
         _demand_workers(client, address, store)
-        engine = DaskEngine(client, address, store)
+        cluster = Cluster(client, f"dask:{address}")
         try:
-            yield engine
+            yield Engine(
+                name=cluster.name,
+                queues=cluster.queues,
+                run=partial(_run, cluster.plugin),
+                stop=cluster.stop,
+                find_fault=cluster.find_fault,
+            )
         finally:
-            engine.close()
+            cluster.close()
     finally:
         with contextlib.suppress(Exception):  # of a scheduler that is gone
             client.close(timeout=_CONNECT)
@@ -153,42 +148,30 @@ def _demand_workers(client: Client, address: str, store: str) -> None:
             raise GatherError(f"{where}: {state.complaint}")
 
 
-class DaskEngine:
-    """Gives attempts to a scheduler, and gives up on it where it has none to run them."""
+class Cluster:
+    """The workers as one coordinator has them: a queue for each stage that some of them serve."""
 
-    folder = ""  # each worker has its own
+    def __init__(self, client: Client, name: str, patience: float | None = None) -> None:
+        self.name = name
+        self.plugin = f"binary-checks-{uuid.uuid4().hex}"
+        self._client = client
+        self._patience = PATIENCE if patience is None else patience
+        client.register_plugin(_Attempts(), name=self.plugin)
+        # A resource that nobody offers would be waited for for ever.
+        self._declared = [stage for stage, name in RESOURCES.items() if self._declares(name)]
+        self.queues: Mapping[str, Executor] = {
+            stage: client.get_executor(pure=False, retries=0, resources=self._demand(stage))
+            for stage in dict.fromkeys((CPU, *self._declared))
+        }
+        self._seen = dict.fromkeys(self.queues, time.monotonic())
+        self._stopping: list[threading.Thread] = []
 
-    def __init__(
-        self, client: Client, address: str, store: str, patience: float = PATIENCE
-    ) -> None:
-        self.name = f"dask:{address}"
-        self._client, self._store, self._patience = client, store, patience
-        self._plugin = f"binary-checks-{uuid.uuid4().hex}"
-        client.register_plugin(_Attempts(self._plugin), name=self._plugin)
-        self._most = {CPU: 1, GPU: 0}  # slots that there ever were
-        self._lock = threading.Lock()
-        self._waiting: dict[Future[Attempt], AttemptTask] = {}
-        self._over = threading.Event()
-        self._watchdog = threading.Thread(target=self._watch, daemon=True)
-        self._watchdog.start()
+    def _demand(self, stage: str) -> dict[str, int] | None:
+        """What a worker must have to be given work of that stage."""
+        return {RESOURCES[stage]: 1} if stage in self._declared else None
 
-    def slots(self, stage: str) -> int:
-        """How many attempts of a stage may run at once; where there ever were some, never none.
-
-        For a worker that died may be replaced: `submit` learns when that takes too long. For CPU
-        work there was one when the engine was opened.
-        """
-        now = self._count(stage)
-        self._most[stage] = max(self._most[stage], now)
-        return now or min(1, self._most[stage])
-
-    def _count(self, stage: str) -> int:
-        workers = self._workers()
-        name = RESOURCES[stage]
-        declared = sum(int(each["resources"].get(name, 0)) for each in workers.values())
-        if stage == GPU or self._declares(workers, name):
-            return declared
-        return sum(int(each["nthreads"]) for each in workers.values())
+    def _declares(self, resource: str) -> bool:
+        return any(each["resources"].get(resource) for each in self._workers().values())
 
     def _workers(self) -> Mapping[str, Any]:
         """As the scheduler last said, which it does every two seconds."""
@@ -196,82 +179,35 @@ class DaskEngine:
         workers: Mapping[str, Any] = found.get("workers", {})  # nothing at all once it has gone
         return workers
 
-    @staticmethod
-    def _declares(workers: Mapping[str, Any], name: str) -> bool:
-        return any(each["resources"].get(name) for each in workers.values())
+    def find_fault(self, stages: Collection[str]) -> str:
+        """Why what waits is given up: nobody has been there to run it for too long; "" if not."""
+        now, connected = time.monotonic(), self._client.status == "running"
+        for stage in self.queues:
+            if stage not in stages or (connected and self._has_worker(stage)):
+                self._seen[stage] = now
+            elif now - self._seen[stage] > self._patience:
+                who = "worker" if connected else "scheduler"
+                lack = f"no {who} for the {stage.upper()} stage"
+                return f"{self.name}: {lack} for {self._patience:g} s"
+        return ""
 
-    def _demand(self, stage: str) -> dict[str, int] | None:
-        """What a worker must have. A resource that nobody offers would be waited for for ever."""
-        name = RESOURCES[stage]
-        return {name: 1} if stage == GPU or self._declares(self._workers(), name) else None
+    def _has_worker(self, stage: str) -> bool:
+        """Whether any worker takes work of that stage; one that died may be replaced."""
+        return self._declares(RESOURCES[stage]) if self._demand(stage) else bool(self._workers())
 
-    def submit(self, task: AttemptTask) -> Future[Attempt]:
-        """Give an attempt to the scheduler. What comes of it is in the store before it is here."""
-        outer: Future[Attempt] = Future()
-        task = replace(task, store=self._store, engine=self.name, folder="")
-        with self._lock:
-            self._waiting[outer] = task
-        try:
-            executor = self._client.get_executor(
-                pure=False, retries=0, resources=self._demand(task.stage)
-            )
-            inner = executor.submit(_run, task, self._plugin)
-            inner.add_done_callback(lambda done: self._pass_on(done, outer))
-            # What is given up, maybe already, is to run for nobody.
-            outer.add_done_callback(lambda _: inner.cancel())
-        except Exception as error:
-            self._settle(outer, error=EngineGone(f"{self.name}: {type(error).__name__}: {error}"))
-        return outer
-
-    def _pass_on(self, inner: Future[Attempt], outer: Future[Attempt]) -> None:
-        if inner.cancelled():  # by a client that lost its scheduler
-            self._settle(outer, error=EngineGone(f"{self.name}: the scheduler has gone"))
-        elif error := inner.exception():
-            self._settle(outer, error=error)
-        else:
-            self._settle(outer, inner.result())
-
-    def _settle(
-        self, outer: Future[Attempt], attempt: Attempt | None = None, error: Any = None
-    ) -> None:
-        with self._lock:
-            self._waiting.pop(outer, None)
-        with contextlib.suppress(InvalidStateError):  # it was given up already
-            if error is None:
-                outer.set_result(attempt)  # type: ignore[arg-type]
-            else:
-                outer.set_exception(error)
-
-    def _watch(self) -> None:
-        """Give up what waits where nobody has been there to run it for too long."""
-        seen = dict.fromkeys(RESOURCES, time.monotonic())
-        while not self._over.wait(_ROUND):
-            for stage, last in seen.items():
-                if self._client.status == "running" and self._count(stage):
-                    seen[stage] = time.monotonic()
-                elif time.monotonic() - last > self._patience:
-                    self._give_up(stage)
-
-    def _give_up(self, stage: str) -> None:
-        with self._lock:
-            left = [outer for outer, task in self._waiting.items() if task.stage == stage]
-        who = "worker" if self._client.status == "running" else "scheduler"
-        said = f"{self.name}: no {who} for the {stage.upper()} stage for {self._patience:g} s"
-        for outer in left:
-            self._settle(outer, error=EngineGone(said))
-
-    def stop(self, *, at_once: bool = False) -> None:
+    def stop(self, at_once: bool) -> None:
         """End what runs, or kill it, on every worker, without waiting for their answers."""
 
         def ask() -> None:
             with contextlib.suppress(Exception):  # a worker that is gone runs nothing
-                self._client.run(_stop, self._plugin, at_once, on_error="ignore")
+                self._client.run(_stop, self.plugin, at_once, on_error="ignore")
 
-        threading.Thread(target=ask, daemon=True).start()
+        self._stopping.append(threading.Thread(target=ask, daemon=True))
+        self._stopping[-1].start()
 
     def close(self) -> None:
         """Leave nothing of this coordinator with the workers."""
-        self._over.set()
-        self._watchdog.join()
+        for each in self._stopping:
+            each.join(_CONNECT)
         with contextlib.suppress(Exception):
-            self._client.unregister_worker_plugin(self._plugin)
+            self._client.unregister_worker_plugin(self.plugin)

@@ -1,54 +1,37 @@
-"""What runs attempts: threads over processes of this host, or the workers of a scheduler."""
+"""What runs attempts: two queues, each an executor of threads here or of a cluster's workers."""
 
 from __future__ import annotations
 
 import contextlib
-import tempfile
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from queue import SimpleQueue
-from typing import Protocol
+from dataclasses import dataclass, replace
 
-from binary_checks.errors import GatherError, ProfileError
-from binary_checks.fleet.attempts import GPU, Attempt
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
-from binary_checks.fleet.nights.gpu_devices import count_gpus, list_devices
-from binary_checks.fleet.nights.leases import FOLDER_PREFIX
+from binary_checks.fleet.nights.gpu_devices import count_gpus, lend_device
+from binary_checks.fleet.nights.night_folders import open_folder
 from binary_checks.fleet.store import Store
 from binary_checks.trees.batches import count_cores
 
 _DASK = "dask:"
 
 
-class EngineGone(GatherError):
-    """There is nothing left that could run an attempt: the night has to be gone on with later."""
-
-
-class Engine(Protocol):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
     """Runs attempts, and is believed in nothing: what counts is what the store has afterwards."""
 
-    @property
-    def name(self) -> str:
-        """How attempts name it."""
-
-    @property
-    def folder(self) -> str:
-        """Where attempts of this host make theirs; "" where that is the workers' affair."""
-
-    def slots(self, stage: str) -> int:
-        """How many attempts of a stage may run at once; 0: none ever can."""
-
-    def submit(self, task: AttemptTask) -> Future[Attempt]:
-        """Begin an attempt; its document is in the store before the future has its result.
-
-        The future raises EngineGone where there is nothing left to run it.
-        """
-
-    def stop(self, *, at_once: bool = False) -> None:
-        """End what runs, or kill it; those attempts did not happen."""
+    name: str  # as attempts name it
+    queues: Mapping[str, Executor]  # by stage; without one for GPU work that is another host's
+    run: Callable[[AttemptTask], Attempt]  # what the executors are given
+    stop: Callable[[bool], None]
+    """End what runs, or kill it where the argument is true: those attempts did not happen."""
+    find_fault: Callable[[Collection[str]], str] = lambda _: ""
+    """Why work of these stages, which waits or runs, will not be done any more; "" if it will."""
+    folder: str = ""  # where attempts of this host make theirs; "": that is the workers' affair
 
 
 def open_engine(
@@ -74,55 +57,29 @@ def open_engine(
 
 @contextlib.contextmanager
 def _open_local(store: Store, jobs: int, gpus: int) -> Iterator[Engine]:
-    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX, ignore_cleanup_errors=True) as folder:
-        engine = LocalEngine(store, jobs, gpus, folder)
+    """A thread for each attempt that runs, which waits for its process."""
+    running = RunningProcesses()
+    queues = {CPU: ThreadPoolExecutor(jobs)}
+    if gpus:
+        queues[GPU] = ThreadPoolExecutor(gpus)
+
+    def run(task: AttemptTask) -> Attempt:
+        if task.stage != GPU:
+            return run_attempt(task, store, running)
+        with lend_device(gpus, running) as device:
+            return run_attempt(replace(task, device=device), store, running)
+
+    def stop(at_once: bool) -> None:
+        for queue in queues.values():
+            queue.shutdown(wait=False, cancel_futures=True)
+        running.stop(at_once=at_once)
+
+    with open_folder() as folder:
         try:
-            yield engine
+            yield Engine(name="local", queues=queues, run=run, stop=stop, folder=folder)
         except BaseException:
-            engine.stop()
+            stop(False)
             raise
         finally:
-            engine.close()
-
-
-class LocalEngine:
-    """A thread for each attempt that runs, which waits for its process."""
-
-    name = "local"
-
-    def __init__(self, store: Store, jobs: int, gpus: int, folder: str) -> None:
-        self.folder = folder
-        self._store, self._jobs, self._gpus = store, jobs, gpus
-        self._running = RunningProcesses()
-        self._pool = ThreadPoolExecutor(max_workers=jobs + gpus)
-        self._devices = SimpleQueue[str]()
-        for device in list_devices(gpus):
-            self._devices.put(device)
-
-    def slots(self, stage: str) -> int:
-        """How many attempts of a stage may run at once."""
-        return self._gpus if stage == GPU else self._jobs
-
-    def submit(self, task: AttemptTask) -> Future[Attempt]:
-        """Begin an attempt in a thread."""
-        run = self._run_on_device if task.stage == GPU else self._run
-        return self._pool.submit(run, task)
-
-    def _run(self, task: AttemptTask) -> Attempt:
-        return run_attempt(task, self._store, self._running)
-
-    def _run_on_device(self, task: AttemptTask) -> Attempt:
-        """Run it with a GPU of its own."""
-        device = self._devices.get()
-        try:
-            return self._run(replace(task, device=device))
-        finally:
-            self._devices.put(device)
-
-    def stop(self, *, at_once: bool = False) -> None:
-        """End what runs, or kill it."""
-        self._running.stop(at_once=at_once)
-
-    def close(self) -> None:
-        """Wait for the threads; whatever waits for one is not begun."""
-        self._pool.shutdown(cancel_futures=True)
+            for queue in queues.values():
+                queue.shutdown(cancel_futures=True)

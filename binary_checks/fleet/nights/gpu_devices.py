@@ -1,9 +1,19 @@
-"""The NVIDIA devices that attempts of this host may be given, one each."""
+"""The NVIDIA devices of this host, of which each attempt is lent one that nobody else uses."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from binary_checks.cache_folder import make_private, name_cache_folder, try_lock
+from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError
+
+_PAUSE = 0.2  # seconds between two looks for a device that is free
 
 
 def count_gpus() -> int:
@@ -14,13 +24,34 @@ def count_gpus() -> int:
     return min(found, len(_list_visible(found)))
 
 
-def list_devices(count: int) -> list[str]:
-    """A device for each of so many attempts at once, as CUDA names it: "" for whatever there is.
+@contextlib.contextmanager
+def lend_device(count: int, running: RunningProcesses) -> Iterator[str]:
+    """Give a device as CUDA names it, "" for whatever there is, once one of so many is free.
 
-    More attempts than devices share them.
+    A lock file of this host keeps it from all other attempts, those of other coordinators too.
+    Where there are fewer devices than attempts at once, they share them. Raises StoppedError when
+    the attempts are ended meanwhile.
     """
-    names = _list_visible(count)
-    return [names[number % len(names)] if names else "" for number in range(count)]
+    folder = name_cache_folder() / "nights"
+    make_private(folder)
+    while not running.stopped:
+        for name, device in _name_locks(count).items():
+            with (folder / name).open("a+b") as file:
+                if try_lock(file):
+                    yield device
+                    return
+        time.sleep(_PAUSE)
+    raise StoppedError("ended before a GPU was free")
+
+
+def _name_locks(count: int) -> dict[str, str]:
+    """The devices of so many attempts at once, by the names of their lock files."""
+    host, names = socket.gethostname(), _list_visible(count) or [""]
+    found = {}
+    for number in range(count):
+        device, sharer = names[number % len(names)], number // len(names)
+        found[f"{host}.gpu{re.sub('[^A-Za-z0-9-]', '_', device)}.{sharer}.lock"] = device
+    return found
 
 
 def _list_visible(most: int) -> list[str]:

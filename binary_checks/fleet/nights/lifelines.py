@@ -17,7 +17,7 @@ from dataclasses import dataclass
 VARIABLE = "BINARY_CHECKS_LIFELINE"
 """The descriptor of the command's end, and the pipe's own number, for descriptors are used again.
 
-Windows has none: there an orphan runs to its end.
+Windows has none: there a job object ends what was started.
 """
 _GRACE = 10.0  # seconds from the request to end to the killing
 

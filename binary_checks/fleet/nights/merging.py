@@ -22,15 +22,13 @@ from binary_checks.fleet.records import read_stored_attempt, write_attempt
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import find_facts, identify_facts, keep_facts, open_facts
 from binary_checks.fleet.store.store_names import (
-    LOG_FOLDERS,
     MARK,
-    log_name,
     plan_name,
     result_name,
     result_prefix,
     split_attempt,
 )
-from binary_checks.fleet.stored_nights import find_plan
+from binary_checks.fleet.stored_nights import find_plan, name_log
 
 _DEPTH = 2  # folders between the one named and a store: a folder an artifact, a folder in it
 _MOST_ATTEMPTS = 100  # of one stage of a cell: a night makes three, and each job its own
@@ -164,7 +162,7 @@ def _read(store: Store, name: str) -> _Found:
 
 def _identify(attempt: Attempt) -> str:
     """Return what two documents of one attempt have in common, taken over or not."""
-    return hashlib.sha256(write_attempt(replace(attempt, number=1, facts=""))).hexdigest()
+    return hashlib.sha256(write_attempt(replace(attempt, number=1, facts="", log=""))).hexdigest()
 
 
 def _choose(
@@ -321,19 +319,24 @@ def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
     attempt = read_stored_attempt(found.store.read(found.name) or b"", found.name, found.store.url)
     if _identify(attempt) != found.digest:
         raise StoreError(f"{found.store.url}: {found.name}: was written to meanwhile")
-    for folder in LOG_FOLDERS:
-        _take_log(store, found, folder, number)
-    kept = replace(attempt, number=number, facts=attempt.facts if has_facts else "")
+    log = _read_log(found, attempt)
+    kept = replace(
+        attempt,
+        number=number,
+        facts=attempt.facts if has_facts else "",
+        log=hashlib.sha256(log).hexdigest() if log is not None else "",
+    )
+    if log is not None:
+        store.create(name_log(kept), log)
     name = result_name(kept.night, kept.cell, kept.stage, number)
     if not store.create(name, write_attempt(kept)):
         raise StoreError(f"{store.url}: {name}: another command wrote it just now: run this again")
 
 
-def _take_log(store: Store, found: _Found, folder: str, number: int) -> None:
-    about = (found.attempt.night, folder, found.attempt.cell, found.attempt.stage)
+def _read_log(found: _Found, attempt: Attempt) -> bytes | None:
+    """The log as it is there, or a line in place of one that is too large; None for none."""
+    name = name_log(attempt)
     try:
-        content = found.store.read(log_name(*about, found.attempt.number), _LARGEST_LOG)
+        return found.store.read(name, _LARGEST_LOG) if name else None
     except RecordError:
-        content = b"its log was not taken over: it has more than 4 MiB\n"
-    if content is not None:
-        store.create(log_name(*about, number), content)
+        return b"its log was not taken over: it has more than 4 MiB\n"

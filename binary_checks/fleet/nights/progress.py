@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.final_states import CellEnd
-from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import GOOD, LETTERS, CellState
@@ -25,8 +25,8 @@ class Progress(Protocol):
     def begin(self, cells: int, begun: int) -> None:
         """So many cells are to come to their end, and so many have results already."""
 
-    def start(self, task: AttemptTask) -> None:
-        """An attempt begins."""
+    def show(self, running: Sequence[str]) -> None:
+        """These attempts run, as far as it is known here."""
 
     def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None:
         """An attempt ended, and another one may follow."""
@@ -44,7 +44,7 @@ class NightScreen:
     def __init__(self, out: TextIO, *, terminal: bool) -> None:
         self._out, self._terminal = out, terminal
         self._cells, self._counts = 0, Counter[CellState]()
-        self._running: dict[str, None] = {}
+        self._running: Sequence[str] = ()
         self._start = time.monotonic()
 
     def begin(self, cells: int, begun: int) -> None:
@@ -53,14 +53,13 @@ class NightScreen:
         resumed = f", {begun} of them begun before" if begun else ""
         self.say(f"{count(cells, 'cell')}{resumed}")
 
-    def start(self, task: AttemptTask) -> None:
-        """Show what runs."""
-        self._running[task.name] = None
+    def show(self, running: Sequence[str]) -> None:
+        """Show what runs, and the time."""
+        self._running = running
         self._redraw()
 
     def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None:
         """Show an attempt that was in vain and is made again."""
-        self._running.pop(f"{attempt.cell}.{attempt.stage}{attempt.number}", None)
         if following is not None and attempt.state not in GOOD:
             again = f"again in {following.pause:,.0f} s ({following.number} of at most {most})"
             self.say(f"{attempt.cell}: {attempt.state.value}: {_why(attempt)}: {again}")

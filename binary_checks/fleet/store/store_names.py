@@ -23,7 +23,9 @@ LOG_FOLDERS = ("failed", "succeeded")
 """Where the logs of a night lie."""
 ATTEMPT_FOLDERS = (RESULTS, RUNNING, *LOG_FOLDERS)
 """All of a night that is there once for each attempt."""
-_ATTEMPT = re.compile(r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|log)")
+_ATTEMPT = re.compile(
+    r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|[0-9a-f]{64}\.log)"
+)
 
 _ARTIFACT = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/artifact\.json")
 _BY_CONTENT = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/[0-9a-f]{{64}}/(?:with/[0-9a-f]{{64}}/)?[^/]+")
@@ -63,14 +65,13 @@ def result_name(night: str, cell: str, stage: str, number: int) -> str:
     return f"{result_prefix(night)}{cell}.{stage}{number}.json"
 
 
-def log_name(night: str, folder: str, cell: str, stage: str, number: int) -> str:
-    """The log of one attempt, in one of LOG_FOLDERS."""
-    return f"{night_folder(night)}{folder}/{cell}.{stage}{number}.log"
+def log_name(night: str, attempt: tuple[str, str, int], sha256: str, *, good: bool) -> str:
+    """The log of one attempt, in one of LOG_FOLDERS, by its own SHA-256: two may make one attempt.
 
-
-def log_folder(*, good: bool) -> str:
-    """Which of LOG_FOLDERS has the log of an attempt that ended so."""
-    return LOG_FOLDERS[good]
+    ``attempt`` is its cell, stage and number.
+    """
+    cell, stage, number = attempt
+    return f"{night_folder(night)}{LOG_FOLDERS[good]}/{cell}.{stage}{number}.{sha256}.log"
 
 
 def split_attempt(name: str) -> tuple[str, str, int] | None:
@@ -220,8 +221,3 @@ def running_prefix(night: str) -> str:
 def running_name(night: str, cell: str, stage: str, number: int) -> str:
     """Where an attempt that runs shows itself: host, process, and its log there."""
     return f"{running_prefix(night)}{cell}.{stage}{number}.json"
-
-
-def lease_prefix(night: str) -> str:
-    """How the names of all begin by which coordinators of a night know each other."""
-    return f"{night_folder(night)}leases/"

@@ -12,7 +12,7 @@ from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.final_states import CellEnd
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import GOOD
-from binary_checks.fleet.store.store_names import log_folder, log_name
+from binary_checks.fleet.stored_nights import name_log
 from binary_checks.lines import cut
 
 Row = dict[str, Any]
@@ -103,7 +103,7 @@ def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
         "cpu_seconds": _round(sum(each.cpu_seconds for each in end.attempts)),
         "peak_memory": max((each.peak_memory for each in end.attempts), default=0),
         "started": _as_utc(min((each.started for each in end.attempts), default="")),
-        "log": "" if ran is None else _name_log(ran),
+        "log": "" if ran is None else name_log(ran),
     }
 
 
@@ -143,11 +143,6 @@ def _first_problem(entry: Mapping[str, Any]) -> Mapping[str, Any]:
         entry.get("not_inspected", ()),
     )
     return next(iter(found), {})
-
-
-def _name_log(attempt: Attempt) -> str:
-    folder = log_folder(good=attempt.state in GOOD)
-    return log_name(attempt.night, folder, attempt.cell, attempt.stage, attempt.number)
 
 
 def _as_utc(text: str) -> str | None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from binary_checks.documents.result_writer import write_results
+from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.causes.cause_rules import load_causes, shipped_causes
 from binary_checks.fleet.causes.naming_causes import (
     MOST_LINES,
     Cause,
-    ProcessEnd,
     name_cause,
     read_tail,
 )

@@ -10,6 +10,7 @@ from binary_checks.fleet.store import Store, open_store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """An empty store in a folder."""
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """An empty store in a folder, of a host whose GPUs nobody else uses."""
+    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
     return open_store(str(tmp_path / "store"), make=True)

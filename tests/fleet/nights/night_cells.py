@@ -41,6 +41,15 @@ def runs_of(planned: PlannedCell) -> list[str]:
     return runs.read_text(encoding="utf-8").splitlines() if runs.exists() else []
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and no zombie of it alone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+
+
 def plan_night(*cells: PlannedCell, night: str = NIGHT) -> NightPlan:
     """A plan of these cells."""
     return NightPlan(

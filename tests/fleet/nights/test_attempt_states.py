@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from binary_checks.fleet.nights.attempt_process import AttemptEnd
+from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.nights.attempt_states import Left, decide_state
 from binary_checks.fleet.states import CellState
 from binary_checks.model import Outcome, PackageResult, ProfileIdentity, Run
@@ -23,7 +23,7 @@ def make_run(exit_code: int = 0, verdict: Outcome = Outcome.PASSED, sha256: str 
 
 
 def decide(status: int, run: Run) -> tuple[CellState, str]:
-    return decide_state(AttemptEnd(exit_status=status), Left(run=run), SHA256)
+    return decide_state(ProcessEnd(exit_status=status), Left(run=run), SHA256)
 
 
 def test_a_pass_needs_both_and_the_planned_bytes() -> None:
@@ -70,6 +70,6 @@ def test_what_was_not_judged_neither_passed_nor_failed(status: int, field: str) 
 
 
 def test_a_process_that_ran_out_of_time_judged_nothing_whatever_it_wrote() -> None:
-    end = AttemptEnd(exit_status=0, timed_out=True, seconds=1800.0)
+    end = ProcessEnd(exit_status=0, timed_out=True, seconds=1800.0)
     state, reason = decide_state(end, Left(run=make_run()), SHA256)
     assert (state, reason) == (CellState.LOST, "still running after 1,800 seconds, and ended")

@@ -20,17 +20,17 @@ import pytest
 from binary_checks.errors import StoreError
 from binary_checks.fleet.attempts import GPU, Attempt
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.nights.attempt_process import RunningProcesses
+from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError
 from binary_checks.fleet.nights.attempting import (
     AttemptTask,
-    StoppedError,
     find_attempt,
     run_attempt,
 )
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import frozen_name, log_name, result_name
+from binary_checks.fleet.store.store_names import frozen_name, result_name
+from binary_checks.fleet.stored_nights import name_log
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
 from fixtures.gpu.driver import make_driver
@@ -118,9 +118,11 @@ def test_how_the_process_ends_decides_the_state(
     attempt = run_attempt(task)
     assert (attempt.state, attempt.reason[: len(reason)]) == (state, reason)
     assert bool(attempt.reason) == bool(reason)
-    good = state in (CellState.PASSED, CellState.KNOWN)
-    log = log_name(NIGHT, "succeeded" if good else "failed", "numpy-3.12", "cpu", 1)
+    log = name_log(attempt)
+    folder = "succeeded" if state in (CellState.PASSED, CellState.KNOWN) else "failed"
+    assert log.startswith(f"night={NIGHT}/{folder}/numpy-3.12.cpu1.")
     assert names(store) == sorted([log, result_name(NIGHT, "numpy-3.12", "cpu", 1)])
+    assert hashlib.sha256(store.read(log) or b"").hexdigest() == attempt.log
     assert find_attempt(store, task) == attempt
 
 
@@ -169,8 +171,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_of_a_long_log_the_beginning_and_the_end_are_kept(store: Store, tmp_path: Path) -> None:
-    run_attempt(make_task(store, tmp_path, "write 9000000"))
-    log = store.read(log_name(NIGHT, "succeeded", "numpy-3.12", "cpu", 1))
+    log = store.read(name_log(run_attempt(make_task(store, tmp_path, "write 9000000"))))
     assert log is not None
     assert log.startswith(b"stand-in: write 9000000\n")
     assert b" bytes left out ...]\n" in log
@@ -193,9 +194,8 @@ def test_no_file_behind_a_link_becomes_a_log(store: Store, tmp_path: Path) -> No
     script = tmp_path / "plant"
     script.write_text(f"echo hello; rm log; ln -s {tmp_path}/secret log; exit 3\n")
     attempt = run_attempt(replace(make_task(store, tmp_path, ""), program=("sh", str(script))))
-    name = log_name(NIGHT, "failed", attempt.cell, attempt.stage, attempt.number)
     assert "secret" not in attempt.reason
-    assert b"secret" not in (store.read(name) or b"")
+    assert b"secret" not in (store.read(name_log(attempt)) or b"")
 
 
 def test_an_attempt_that_has_its_document_is_not_run_again(store: Store, tmp_path: Path) -> None:
@@ -205,14 +205,31 @@ def test_an_attempt_that_has_its_document_is_not_run_again(store: Store, tmp_pat
     assert len(runs_of(task.planned)) == 1
 
 
-def test_what_a_killed_attempt_left_does_not_stay_beside_the_next(
+def test_of_two_that_make_one_attempt_the_first_counts_with_its_own_log(
     store: Store, tmp_path: Path
 ) -> None:
-    store.create(log_name(NIGHT, "failed", "numpy-3.12", "cpu", 1), b"cut")
-    run_attempt(make_task(store, tmp_path, "exit 0"))
-    assert [name for name in names(store) if name.endswith(".log")] == [
-        log_name(NIGHT, "succeeded", "numpy-3.12", "cpu", 1)
-    ]
+    """The loser has run as long, and finds the winner's document when it stores its own."""
+    task = make_task(store, tmp_path, "exit 1")
+    meanwhile = replace(task, program=(sys.executable, "-c", "print('the winner')"))
+    winner = list[Attempt]()
+    script = tmp_path / "wait.py"
+    go = tmp_path / "go"
+    script.write_text(
+        f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.01)\n"
+        "print('the loser')\n"
+    )
+    loser = list[Attempt]()
+    slow = replace(task, program=(sys.executable, str(script)))
+    thread = threading.Thread(target=lambda: loser.append(run_attempt(slow)))
+    thread.start()
+    while not names(store):
+        time.sleep(0.01)
+    winner.append(run_attempt(meanwhile))
+    go.touch()
+    thread.join(30)
+    assert loser == winner
+    (log,) = (name for name in names(store) if name.endswith(".log"))
+    assert (log, store.read(log)) == (name_log(winner[0]), b"the winner\n")
 
 
 def test_a_document_that_cannot_be_read_is_a_lost_attempt(store: Store, tmp_path: Path) -> None:
@@ -288,8 +305,7 @@ def test_a_cell_sees_no_credentials_of_the_store(
     script = tmp_path / "show.py"
     script.write_text("import os; print(sorted(os.environ))", encoding="utf-8")
     task = replace(make_task(store, tmp_path, ""), program=(STAND_IN[0], str(script)))
-    run_attempt(task)
-    log = store.read(log_name(NIGHT, "failed", "numpy-3.12", "cpu", 1)) or b""
+    log = store.read(name_log(run_attempt(task))) or b""
     assert b"'TMPDIR'" in log
     assert b"AWS_SECRET_ACCESS_KEY" not in log
 

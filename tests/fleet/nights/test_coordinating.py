@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
+from concurrent.futures import CancelledError, Executor, Future
 from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import StoreError
-from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.attempts import CPU, Attempt
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.coordinating import Coordinator, NightOutcome
+from binary_checks.fleet.nights.engines import Engine
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
@@ -34,7 +34,7 @@ class Silent:
 
     def begin(self, cells: int, begun: int) -> None: ...
 
-    def start(self, task: AttemptTask) -> None: ...
+    def show(self, running: Sequence[str]) -> None: ...
 
     def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None: ...
 
@@ -44,34 +44,30 @@ class Silent:
         self.said.append(text)
 
 
-@dataclass
-class Scripted:
-    """An engine whose futures do as the next line of the script says."""
+class Scripted(Executor):
+    """Its futures do as the next line of the script says."""
 
-    script: list[Callable[[AttemptTask], Attempt]]
-    name: str = "scripted"
-    folder: str = ""
-    tasks: list[AttemptTask] = field(default_factory=list)
+    def __init__(self, *script: Callable[[AttemptTask], Attempt]) -> None:
+        self.script = list(script)
+        self.tasks = list[AttemptTask]()
 
-    def slots(self, stage: str) -> int:
-        return int(stage == "cpu")
-
-    def submit(self, task: AttemptTask) -> Future[Attempt]:
+    def submit(self, run: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
+        (task,) = arguments
         self.tasks.append(task)
         future = Future[Attempt]()
-        act = self.script.pop(0) if self.script else run_attempt
+        act = self.script.pop(0) if self.script else run
         try:
             future.set_result(act(task))
         except BaseException as error:  # as a worker gives it back
             future.set_exception(error)
         return future
 
-    def stop(self, *, at_once: bool = False) -> None: ...
-
 
 def coordinate(
-    store: Store, engine: Scripted, cells: Sequence[PlannedCell], screen: Silent | None = None
+    store: Store, executor: Scripted, cells: Sequence[PlannedCell], screen: Silent | None = None
 ) -> NightOutcome:
+    engine = Engine(name="scripted", queues={CPU: executor}, run=run_attempt, stop=lambda _: None)
+
     def make_task(planned: PlannedCell, stage: str, following: NextAttempt, _: str) -> AttemptTask:
         return AttemptTask(
             store=store.url,
@@ -102,9 +98,13 @@ def fail_to_store(_: AttemptTask) -> Attempt:
     raise StoreError("s3://nights: cannot be written: 500")
 
 
+def fail_or_run(task: AttemptTask) -> Attempt:
+    return fail_to_store(task) if task.planned.cell.id == "a" else run_attempt(task)
+
+
 def test_a_worker_that_dies_loses_one_attempt(store: Store, tmp_path: Path) -> None:
     cell = plan_cell(tmp_path, "numpy", "exit 0")
-    outcome = coordinate(store, Scripted([die]), [cell])
+    outcome = coordinate(store, Scripted(die), [cell])
     assert outcome.ends["numpy"].state is CellState.PASSED
     assert states_of(store) == {"numpy": ["lost", "passed"]}
 
@@ -113,7 +113,7 @@ def test_a_worker_that_dies_after_its_document_was_stored_loses_nothing(
     store: Store, tmp_path: Path
 ) -> None:
     cell = plan_cell(tmp_path, "numpy", "exit 0")
-    coordinate(store, Scripted([run_and_die]), [cell])
+    coordinate(store, Scripted(run_and_die), [cell])
     assert states_of(store) == {"numpy": ["passed"]}
     assert len(runs_of(cell)) == 1
 
@@ -122,7 +122,7 @@ def test_what_could_not_be_stored_is_done_again_and_is_no_attempt(
     store: Store, tmp_path: Path
 ) -> None:
     cell, screen = plan_cell(tmp_path, "numpy", "exit 0"), Silent()
-    coordinate(store, Scripted([fail_to_store]), [cell], screen)
+    coordinate(store, Scripted(fail_to_store), [cell], screen)
     assert states_of(store) == {"numpy": ["passed"]}
     assert screen.said == ["numpy.cpu1: s3://nights: cannot be written: 500"]
 
@@ -131,16 +131,16 @@ def test_a_store_that_stays_away_ends_in_order_and_the_other_cells_go_on(
     store: Store, tmp_path: Path
 ) -> None:
     cells = [plan_cell(tmp_path, name, "exit 0") for name in ("a", "b")]
-    engine = Scripted([fail_to_store, run_attempt, fail_to_store, fail_to_store])
-    outcome = coordinate(store, engine, cells)
+    executor = Scripted(*[fail_or_run] * 4)
+    outcome = coordinate(store, executor, cells)
     assert outcome.ends["a"].state is CellState.LOST
     assert states_of(store) == {"b": ["passed"]}
-    assert len(engine.tasks) == 4
+    assert len(executor.tasks) == 4
 
 
 def test_an_attempt_that_was_called_off_did_not_happen(store: Store, tmp_path: Path) -> None:
     def call_off(_: AttemptTask) -> Attempt:
         raise CancelledError
 
-    coordinate(store, Scripted([call_off]), [plan_cell(tmp_path, "a", "exit 0")])
+    coordinate(store, Scripted(call_off), [plan_cell(tmp_path, "a", "exit 0")])
     assert states_of(store) == {}

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,13 +18,12 @@ from binary_checks.command.nightly import run
 from binary_checks.errors import GatherError
 from binary_checks.fleet.attempts import CPU, GPU
 from binary_checks.fleet.nights.coordinating import read_attempts
-from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.store import Store, open_store
 from tests.fleet.nights.night_cells import NIGHT, STAND_IN, keep_plan, plan_cell, run_night, runs_of
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 
-from binary_checks.fleet.nights import dask_engine, engines  # noqa: E402
+from binary_checks.fleet.nights import dask_engine  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of distributed's own
 
@@ -212,14 +211,15 @@ def test_cpu_work_goes_anywhere_where_no_worker_declares_a_resource_for_it(store
         start_cluster(plain={}, gpu={"GPU": 1}) as started,
         dask_engine.open_dask(started.scheduler_address, store.url) as engine,
     ):
-        assert (engine.slots(CPU), engine.slots(GPU)) == (4, 1)
+        assert engine.queues.keys() == {CPU, GPU}
+        assert engine.queues[CPU].submit(abs, -1).result(10) == 1
 
 
 @pytest.mark.slow
 def test_a_scheduler_that_goes_ends_the_night_in_order_and_another_run_ends_it_well(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    monkeypatch.setattr(dask_engine.DaskEngine.__init__, "__defaults__", (1.0,))
+    monkeypatch.setattr(dask_engine, "PATIENCE", 1.0)
     cells = [plan_cell(tmp_path, f"c{number}", "sleep 2") for number in range(3)]
     keep_plan(store, *cells)
     started = start_cluster(cpu={"CPU": 1})
@@ -240,40 +240,30 @@ def test_a_scheduler_that_goes_ends_the_night_in_order_and_another_run_ends_it_w
     )
 
 
-def test_an_engine_that_had_workers_waits_for_them_and_gives_up(store: Store) -> None:
+def test_a_stage_whose_workers_have_gone_is_waited_for_and_then_given_up() -> None:
     """A client is asked for no more than these."""
 
     class Client:
         status = "running"
-
-        def __init__(self) -> None:
-            self.workers: Any = {"tcp://a": {"resources": {}, "nthreads": 2}}
+        workers: ClassVar = {"tcp://a": {"resources": {"GPU": 1}}, "tcp://b": {"resources": {}}}
 
         def register_plugin(self, *_: Any, **__: Any) -> None:
             """Take it."""
 
-        unregister_worker_plugin = register_plugin
-
         def scheduler_info(self, n_workers: int) -> Any:
             return {"workers": self.workers}
 
-        def get_executor(self, **_: Any) -> Any:
-            return self
-
-        def submit(self, *_: Any) -> Any:
-            return engines.Future()
+        def get_executor(self, **options: Any) -> Any:
+            return options["resources"]
 
     client = Client()
-    known, client.workers = client.workers, {}  # the one that there was has just died
-    engine = dask_engine.DaskEngine(client, "tcp://a", store.url, patience=0.1)
-    assert (engine.slots(CPU), engine.slots(GPU)) == (1, 0)
-    client.workers = known
-    assert (engine.slots(CPU), engine.slots(GPU)) == (2, 0)
-    client.workers = {}
-    assert (engine.slots(CPU), engine.slots(GPU)) == (1, 0)
-    plan = NightPlan(night=NIGHT, made="", cells_sha256="")
-    cell = plan_cell(Path(store.url), "a")
-    future = engine.submit(dask_engine.AttemptTask(store=store.url, plan=plan, planned=cell))
-    with pytest.raises(engines.EngineGone, match=r"no worker for the CPU stage for 0\.1 s"):
-        future.result(10)
-    engine.close()
+    cluster = dask_engine.Cluster(client, "dask:tcp://a", patience=0.1)
+    assert cluster.queues == {CPU: None, GPU: {"GPU": 1}}
+    client.workers = {"tcp://b": {"resources": {}}}  # another one may come for the one that died
+    assert cluster.find_fault({CPU, GPU}) == ""
+    time.sleep(0.2)
+    assert cluster.find_fault({CPU}) == ""
+    assert cluster.find_fault({GPU}) == ""  # nothing had waited for it
+    time.sleep(0.2)
+    said = "dask:tcp://a: no worker for the GPU stage for 0.1 s"
+    assert cluster.find_fault({CPU, GPU}) == said

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.nights.process_identity import start_of
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import running_prefix
 from fixtures.build_wheel import build_wheel
+from tests.fleet.nights.night_cells import is_running
 
 NIGHT = "2026-11-20"
 _LONGEST = 90.0  # seconds, after which it hangs
@@ -82,9 +82,9 @@ def test_an_attempt_ends_with_a_night_that_is_killed(store: Store, tmp_path: Pat
     cells = write_cells(tmp_path)
     with a_night(cells, store) as night:
         started = wait_for_import(cells, store)
-        assert all(map(start_of, started))
+        assert all(map(is_running, started))
         night.kill()
-        wait_for(lambda: not any(map(start_of, started)))
+        wait_for(lambda: not any(map(is_running, started)))
 
 
 def test_an_attempt_ends_with_a_worker_that_is_killed(store: Store, tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_an_attempt_ends_with_a_worker_that_is_killed(store: Store, tmp_path: Pa
     ):
         started = wait_for_import(cells, store)
         os.kill(cluster.workers[0].process.pid, signal.SIGKILL)
-        wait_for(lambda: not any(map(start_of, started)))
+        wait_for(lambda: not any(map(is_running, started)))

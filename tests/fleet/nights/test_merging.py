@@ -21,10 +21,10 @@ from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import (
     facts_name,
     frozen_name,
-    log_name,
     plan_name,
     result_name,
 )
+from binary_checks.fleet.stored_nights import name_log
 
 NIGHT = "2026-11-20"
 SHA256 = "a" * 64
@@ -67,9 +67,10 @@ def plan_night(store: Store, plan: NightPlan = PLAN) -> None:
 def fill(store: Store, *attempts: Attempt, plan: NightPlan = PLAN) -> None:
     plan_night(store, plan)
     for each in attempts:
-        about = (each.cell, each.stage, each.number)
-        store.create(result_name(NIGHT, *about), write_attempt(each))
-        store.create(log_name(NIGHT, "succeeded", *about), f"log of {each.cell}\n".encode())
+        log = f"log of {each.cell}\n".encode()
+        made = replace(each, log=hashlib.sha256(log).hexdigest())
+        store.create(result_name(NIGHT, each.cell, each.stage, each.number), write_attempt(made))
+        store.create(name_log(made), log)
 
 
 @pytest.fixture
@@ -97,13 +98,14 @@ def test_the_shards_of_two_jobs_are_one_night(store: Store, artifacts: Path) -> 
     fill(job(artifacts, "shard-1"), attempt("one"))
     fill(job(artifacts, "shard-2/deeper"), attempt("two"))
     assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=2)
+    logs = [hashlib.sha256(b"log of %s\n" % each).hexdigest() for each in (b"one", b"two")]
     assert names(store) == [
         f"frozen/{FROZEN}.toml",
         "plan.json",
         "results/one.cpu1.json",
         "results/two.cpu1.json",
-        "succeeded/one.cpu1.log",
-        "succeeded/two.cpu1.log",
+        f"succeeded/one.cpu1.{logs[0]}.log",
+        f"succeeded/two.cpu1.{logs[1]}.log",
     ]
 
 
@@ -336,8 +338,10 @@ def test_an_attempt_that_ends_as_none_can_is_lost(
 
 def test_a_log_that_is_too_large_is_replaced_by_a_line(store: Store, artifacts: Path) -> None:
     made = job(artifacts, "fork")
-    made.create(log_name(NIGHT, "succeeded", "one", "cpu", 1), b"x" * (5 << 20))
+    one = replace(attempt(), log=hashlib.sha256(b"log of one\n").hexdigest())
+    made.create(name_log(one), b"x" * (5 << 20))
     fill(made, attempt())
     assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=1)
-    kept = store.read(log_name(NIGHT, "succeeded", "one", "cpu", 1)) or b""
+    (name,) = (each.name for each in store.names(f"night={NIGHT}/succeeded/"))
+    kept = store.read(name) or b""
     assert kept.startswith(b"its log was not taken over")

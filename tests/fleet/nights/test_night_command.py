@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command.nightly import ACTIONS, run
-from binary_checks.fleet.nights.process_identity import start_of
+from binary_checks.fleet.nights.night_folders import open_folder
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import closed_name, lease_prefix, result_name
+from binary_checks.fleet.store.store_names import closed_name, result_name
 from tests.fleet.nights.night_cells import (
     NIGHT,
     begin_night,
+    is_running,
     keep_plan,
     plan_cell,
     run_night,
@@ -199,15 +202,26 @@ def wait_for(store: Store, prefix: str, count: int = 1) -> None:
         time.sleep(0.02)
 
 
-def test_of_two_coordinators_the_second_says_so_and_ends(
-    store: Store, tmp_path: Path, capsys: Lines
+def test_two_coordinators_share_the_work_and_nothing_counts_twice(
+    store: Store, tmp_path: Path
+) -> None:
+    cells = [plan_cell(tmp_path, f"c{number}", "sleep 1") for number in range(6)]
+    keep_plan(store, *cells)
+    with begin_night(store, "-j", "1") as first:
+        assert run_night(store, "-j", "1") == 0
+        first.communicate(timeout=60)
+    assert first.returncode == 0
+    assert states_of(store) == {f"c{number}": ["passed"] for number in range(6)}
+    assert sum(len(runs_of(each)) for each in cells) < 12
+
+
+def test_a_signal_ends_the_night_in_order_and_the_same_command_goes_on(
+    store: Store, tmp_path: Path
 ) -> None:
     keep_plan(store, plan_cell(tmp_path, "slow", "sleep 60"), plan_cell(tmp_path, "b", "exit 0"))
     with begin_night(store, "--cell", "slow") as first:
         wait_for(store, f"night={NIGHT}/running/")
-        assert run_night(store) == 6
-        assert f"(process {first.pid}) runs cells of this night already" in capsys.readouterr().err
-        assert run_night(store, "--cell", "b") == 0  # nothing in common
+        assert run_night(store, "--cell", "b") == 0
         first.send_signal(signal.SIGTERM)
         out, _ = first.communicate(timeout=30)
     assert first.returncode == 2
@@ -215,38 +229,45 @@ def test_of_two_coordinators_the_second_says_so_and_ends(
     assert states_of(store) == {"b": ["passed"]}
 
 
-def test_after_a_coordinator_was_killed_the_next_ends_what_it_left_and_goes_on(
-    store: Store, tmp_path: Path, capsys: Lines
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_after_a_coordinator_was_killed_nothing_runs_and_the_next_removes_its_folder(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     slow = plan_cell(tmp_path, "slow", "sleep 60", "exit 0")
     keep_plan(store, plan_cell(tmp_path, "a", "exit 0"), slow)
     with begin_night(store) as first:
         wait_for(store, f"night={NIGHT}/results/")
-        wait_for(store, f"night={NIGHT}/running/slow")
         while not runs_of(slow):
             time.sleep(0.02)
         first.kill()
         first.wait()
+    (left,) = temporary.glob("binary-checks-night-*")
     orphan = int(runs_of(slow)[0].split()[0])
-    assert start_of(orphan)
+    end = time.monotonic() + 10
+    while is_running(orphan):
+        assert time.monotonic() < end
+        time.sleep(0.02)
     assert run_night(store) == 0
-    assert "is dead: taking over what it left" in capsys.readouterr().out
     assert states_of(store) == {"a": ["passed"], "slow": ["passed"]}
-    assert not start_of(orphan)
+    assert not left.exists()
+    assert [*temporary.glob("binary-checks-night-*")] == []
 
 
-def test_a_holder_on_another_host_is_waited_for_by_one_s_own_clock(
-    store: Store, tmp_path: Path, capsys: Lines
+def test_the_folder_of_a_night_that_runs_is_left_alone(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep_plan(store, plan_cell(tmp_path, "a", "exit 0"))
-    holder = '{"host": "elsewhere", "numbering": "", "pid": 1, "started": ""}'
-    ticket = f'"number": 1, "token": "t", "holder": {holder}, "folder": "", "cells": ["cpu:a"]'
-    document = f'{{"schema": "binary-checks/lease/1", {ticket}}}'
-    store.create(f"{lease_prefix(NIGHT)}000001.json", document.encode())
-    assert run_night(store, "--beat", "0.05", "--stale", "0.3") == 0
-    out = capsys.readouterr().out
-    assert "waiting up to 0 s to see whether a coordinator on elsewhere (process 1)" in out
-    assert "is dead: taking over" in out
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with open_folder() as first, open_folder() as second:
+        assert first != second
+        assert Path(first).is_dir()
+        assert Path(second).is_dir()
+    assert [*temporary.iterdir()] == []
 
 
 def demand_heard(number: signal.Signals) -> None:
@@ -268,7 +289,7 @@ def test_a_signal_ends_it_in_order_and_leaves_nothing_running(
         out, _ = night.communicate(timeout=30)
     assert night.returncode == 2
     assert "1 cell: 1 not run yet in " in out
-    assert not start_of(int(runs_of(slow)[0].split()[0]))
+    assert not is_running(int(runs_of(slow)[0].split()[0]))
     assert [*store.names(f"night={NIGHT}/running/")] == []
 
 

@@ -15,7 +15,7 @@ from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
-from binary_checks.fleet.stored_nights import find_plan, keep_plan
+from binary_checks.fleet.stored_nights import find_plan, keep_plan, name_log
 from tests.fleet.nights.night_cells import NIGHT, plan_cell, plan_night, states_of
 
 WHEELS = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
@@ -67,7 +67,7 @@ def test_a_night_of_real_packages_says_what_the_command_says(
     assert (failed.cause_kind, failed.exit_status, failed.again) == ("product", 1, False)
     assert passed.facts == passed.sha256 == cells[passed.cell].sha256
     assert len([*store.names("facts/")]) == 2
-    log = store.read(f"night={NIGHT}/failed/{failed.cell}.cpu1.log") or b""
+    log = store.read(name_log(failed)) or b""
     assert b"executable-stack: demo_broken-1.0-" in log
 
 

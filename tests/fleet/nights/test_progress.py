@@ -7,12 +7,11 @@ import io
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.final_states import CellEnd
-from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.progress import NightScreen
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
-from tests.fleet.nights.night_cells import NIGHT, plan_night
+from tests.fleet.nights.night_cells import NIGHT
 
 HOSTILE = "needs \x1b]0;owned\x07lib.so\n::error::and obeys"
 
@@ -22,8 +21,7 @@ def show(*, terminal: bool) -> str:
     screen = NightScreen(out, terminal=terminal)
     good, bad = (PlannedCell(cell=Cell(id=name, project=name)) for name in ("numpy", "scipy"))
     screen.begin(2, 0)
-    for planned in (good, bad):
-        screen.start(AttemptTask(store="s", plan=plan_night(), planned=planned))
+    screen.show(["numpy.cpu1", "scipy.cpu1"])
     lost = Attempt(
         night=NIGHT, cell="scipy", number=1, state=CellState.LOST, reason="ended by signal 9",
         started="", seconds=2.0,

@@ -72,7 +72,7 @@ def with_objects(history: StoreHistory) -> StoreHistory:
         if each.sha256
         for name in (
             result_name(each.night, each.cell, "cpu", 1),
-            log_name(each.night, "failed", each.cell, "cpu", 1),
+            log_name(each.night, (each.cell, "cpu", 1), "1090" * 16, good=False),
         )
     ]
     digests = sorted({each.sha256 for each in history.past} - {""})

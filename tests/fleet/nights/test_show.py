@@ -15,7 +15,8 @@ from binary_checks.fleet.causes.cause_rules import shipped_causes
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.rerunning import pin_place, rerun_command
 from binary_checks.fleet.states import CellState
-from binary_checks.fleet.store.store_names import closed_name, frozen_name, log_name
+from binary_checks.fleet.store.store_names import closed_name, frozen_name
+from binary_checks.fleet.stored_nights import name_log
 from binary_checks.withheld import DEAF
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job
 
@@ -101,11 +102,15 @@ def test_a_lost_cell_shows_the_tail_of_its_log_inert(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = job(tmp_path, "store")
+    lost = attempt(
+        state=CellState.LOST, exit_status=None, signal=9, result=None,
+        log=hashlib.sha256(b"log of one\n").hexdigest(),
+    )  # fmt: skip
     store.create(
-        log_name(NIGHT, "failed", "one", "cpu", 1),
+        name_log(lost),
         b"\x1b[31mred\n::error::x\n\xff" + b"".join(b"\nline %d" % n for n in range(30)),
     )
-    fill(store, attempt(state=CellState.LOST, exit_status=None, signal=9, result=None))
+    fill(store, lost)
     assert show(tmp_path / "store", "one") == 0
     said = capsys.readouterr().out
     assert "L one" in said

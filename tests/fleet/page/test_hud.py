@@ -20,7 +20,6 @@ from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import (
     closed_name,
-    log_name,
     plan_name,
     result_name,
     table_name,
@@ -152,7 +151,8 @@ def make_broken(folder: Path) -> Nights:
     found = make_nights(folder, cells=8, nights=3)
     cell, night = found.cell(ROLES.breaks_tonight), found.tonight
     (folder / result_name(night, cell, "cpu", 1)).write_bytes(b'{"schema": "binary-checks/att')
-    (folder / log_name(night, "failed", cell, "cpu", 1)).unlink()
+    for log in (folder / f"night={night}" / "failed").glob(f"{cell}.cpu1.*.log"):
+        log.unlink()
     for facts in (folder / "facts").rglob("*.gz"):
         facts.write_bytes(gzip.compress(b"[[[")[:-4])
     return found

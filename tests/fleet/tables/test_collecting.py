@@ -266,8 +266,9 @@ def test_an_infra_night_has_its_attempts_and_its_cause(untouched: Nights) -> Non
         "SELECT state, attempts, cause, cause_kind, reason, facts, log FROM cells "
         f"WHERE cell = '{cell}' AND night = '{untouched.nights[2]}'",
     )
-    log = f"night={untouched.nights[2]}/failed/{cell}.cpu3.log"
-    assert row == ("infra", 3, "index-unreachable", "infra", "the index did not answer", "", log)
+    said = ("infra", 3, "index-unreachable", "infra", "the index did not answer", "")
+    assert row[:-1] == said
+    assert row[-1].startswith(f"night={untouched.nights[2]}/failed/{cell}.cpu3.")
 
 
 def test_a_second_stage_has_checks_of_its_own(untouched: Nights) -> None:

@@ -1,0 +1,62 @@
+"""Attempts are lent a GPU each, and no two of them the same one at a time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError
+from binary_checks.fleet.nights.gpu_devices import lend_device
+
+
+@pytest.fixture(autouse=True)
+def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,MIG-GPU-1/2/0")
+
+
+def test_each_attempt_has_a_device_of_its_own() -> None:
+    with (
+        lend_device(2, RunningProcesses()) as first,
+        lend_device(2, RunningProcesses()) as second,
+    ):
+        assert [first, second] == ["3", "MIG-GPU-1/2/0"]
+    with lend_device(2, RunningProcesses()) as third:
+        assert third == "3"
+
+
+def test_another_coordinator_waits_for_the_only_device() -> None:
+    got = threading.Event()
+
+    def wait() -> None:
+        with lend_device(1, RunningProcesses()):
+            got.set()
+
+    thread = threading.Thread(target=wait)
+    with lend_device(1, RunningProcesses()):
+        thread.start()
+        assert not got.wait(0.5)
+    assert got.wait(10)
+    thread.join()
+
+
+def test_more_attempts_than_devices_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with (
+        lend_device(2, RunningProcesses()) as first,
+        lend_device(2, RunningProcesses()) as second,
+    ):
+        assert first == second == "0"
+
+
+def test_who_waits_ends_with_the_night() -> None:
+    running = RunningProcesses()
+    threading.Timer(0.3, running.stop).start()
+    with (
+        lend_device(1, RunningProcesses()),
+        pytest.raises(StoppedError, match="before a GPU was free"),
+        lend_device(1, running),
+    ):
+        pass
