@@ -20,6 +20,7 @@ from binary_checks.knowledge.visual_cpp import is_beside_python, is_redistributa
 from binary_checks.model import Distribution, ElfFile, NumpyBuild, Package, PeFile, Policy
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.compared_builds import Build, Change, Severity
+from binary_checks.model.dotted_versions import read_numbers
 from binary_checks.model.requires_dist import read_requirement
 from binary_checks.systems.policies import policies
 from binary_checks.wording.phrases import name_first
@@ -186,7 +187,7 @@ def numpy_api(old: Distribution, new: Distribution) -> Iterator[Change]:
 
 
 def _rank(build: NumpyBuild) -> tuple[int, tuple[int, ...]]:
-    return build.api, _numbers(_oldest(build))
+    return build.api, read_numbers(_oldest(build))
 
 
 def _oldest(build: NumpyBuild) -> str:
@@ -197,16 +198,12 @@ def _numpy_required(package: Distribution, version: tuple[int, ...]) -> bool:
     """Whether it requires NumPy at least in that version."""
     found = filter(None, map(read_requirement, package.requires_dist))
     return any(
-        _numbers(each.version) >= version
+        read_numbers(each.version) >= version
         for item in found
         if item.name.lower() == "numpy" and "extra" not in str(item.marker)
         for each in item.specifier
         if each.operator in (">=", "~=", "==", ">")
     )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
 @difference

@@ -22,7 +22,7 @@ _NOBODY_KNOWS = "1970-01-01T00:00:00Z"  # when an attempt began whose document d
 _RESULT = frozenset({"result"})
 _LARGEST = 64 << 20  # bytes of a document, which takes twenty times that when it is read
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")  # it names files
-_DIGEST = re.compile("[0-9a-f]{64}|")  # or none
+_DIGEST = re.compile("[0-9a-f]{64}")
 _OF_CELLS_ALONE = frozenset({CellState.FLAKY, CellState.STALE, CellState.MISSING})
 
 
@@ -44,7 +44,8 @@ def read_plan(content: bytes, named: str) -> NightPlan:
             demand_relative("profiles", path)
         for each in plan.cells:
             _demand_id(each.cell.id)
-            demand_digest("sha256", each.sha256)
+            if each.sha256:  # of what is not published there is none
+                demand_digest("sha256", each.sha256)
     except OddityError as error:
         raise RecordError(f"{named}: {error}") from None
     return plan
@@ -145,7 +146,8 @@ def open_document(content: bytes, schema: str) -> dict[str, Any]:
 def _demand_attempt(attempt: Attempt) -> None:
     _demand_night(attempt.night)
     for name in ("sha256", "facts", "log"):
-        demand_digest(name, getattr(attempt, name))
+        if digest := getattr(attempt, name):  # of a cell that had nothing to judge there is none
+            demand_digest(name, digest)
     for name in ("seconds", "cpu_seconds", "peak_memory", "signal"):
         if getattr(attempt, name) < 0:
             raise OddityError(f"{name}: less than 0")
@@ -173,7 +175,7 @@ def _demand_night(night: str) -> None:
 
 
 def demand_digest(name: str, value: str) -> None:
-    """Raise OddityError for what is neither a SHA-256 nor empty."""
+    """Raise OddityError for what is no SHA-256, an empty text among it."""
     if not _DIGEST.fullmatch(value):
         raise OddityError(f"{name}: not the 64 hexadecimal digits of a digest")
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 
 from binary_checks.knowledge.nvidia_names import cuda_of_library
+from binary_checks.model.dotted_versions import read_numbers
 
 # CUDA Compatibility, table 1, and table 2 of the toolkit's release notes. Those of CUDA 13 name one
 # number for all systems.
@@ -77,7 +78,7 @@ _CUDA_OF_PTX = {
 def cudas_of(accelerator: str) -> tuple[str, ...]:
     """CUDA's versions in an accelerator's name, the oldest first: of "cuda 11, cuda 12" both."""
     found = re.findall(r"\bcuda (\d{1,4}(?:\.\d{1,4})?)", accelerator)
-    return tuple(sorted(found, key=_numbers))
+    return tuple(sorted(found, key=read_numbers))
 
 
 def cudas_of_files(paths: Iterable[str]) -> tuple[str, ...]:
@@ -92,7 +93,7 @@ def cudas_of_files(paths: Iterable[str]) -> tuple[str, ...]:
 
 def lowest_driver(cuda: str, system: str) -> str:
     """The lowest driver that runs a build for that CUDA: "525.60.13"; "" where nobody knows it."""
-    drivers = _OF_MAJORS.get(_numbers(cuda)[0]) or _OF_RELEASES.get(cuda)
+    drivers = _OF_MAJORS.get(read_numbers(cuda)[0]) or _OF_RELEASES.get(cuda)
     if drivers is None or system not in ("linux", "windows"):
         return ""
     return drivers[system == "windows"]
@@ -128,15 +129,11 @@ def is_driver(text: str) -> bool:
 
 def exceeds_driver(needed: str, driver: str) -> bool:
     """Whether a driver is not enough, as precisely as both are known: "580" is any of 580."""
-    one, other = (_numbers(each) if each else () for each in (needed, driver))
+    one, other = (read_numbers(each) if each else () for each in (needed, driver))
     length = min(len(one), len(other))
     return one[:length] > other[:length]
 
 
 def is_newer_driver(one: str, other: str) -> bool:
     """Whether one of two versions of drivers is the newer one."""
-    return _numbers(one) > _numbers(other)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+    return read_numbers(one) > read_numbers(other)

@@ -10,6 +10,7 @@ from binary_checks.knowledge.lowest_tags import is_loaded
 from binary_checks.knowledge.python_symbols import find_python_symbols
 from binary_checks.knowledge.visual_cpp import toolset_of
 from binary_checks.model import Edge, ElfFile, Kind, Linkage, ObjectFile, Package, PeFile
+from binary_checks.model.dotted_versions import read_numbers
 from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.systems.interpreters import stable_abi
 
@@ -92,15 +93,9 @@ def newest_nodes(package: Package, library: str) -> tuple[str, ...]:
         for need in item.symbol_versions:
             if need.library == library and not need.weak:
                 prefix, _, version = need.version.partition("_")
-                candidate = _as_numbers(version), need.version
+                candidate = read_numbers(version), need.version
                 newest[prefix] = max(candidate, newest.get(prefix, candidate))
     return tuple(node for _, node in sorted(newest.values(), key=lambda each: each[1]))
-
-
-def _as_numbers(version: str) -> tuple[int, ...]:
-    parts = version.split(".")
-    numeric = all(part.isdecimal() and len(part) < 10 for part in parts)
-    return tuple(map(int, parts)) if numeric else ()
 
 
 def list_bundled(package: Package) -> tuple[tuple[str, int], ...]:

@@ -30,6 +30,7 @@ from binary_checks.model import (
     Rule,
 )
 from binary_checks.model.claims import Claims
+from binary_checks.model.dotted_versions import read_numbers
 from binary_checks.model.extensions import is_extension
 from binary_checks.model.search_path import directories
 from binary_checks.wording.causes import of_library, of_need, of_other_version, of_symbols
@@ -196,7 +197,7 @@ def find_newer(claims: Claims, report: LoadReport) -> Iterator[Finding]:
     Raises NotApplicable where none promises a version of that C library.
     """
     libc, _, text = report.libc.partition(" ")
-    version = tuple(int(part) for part in text.split(".") if part.isdecimal())
+    version = read_numbers(text)
     promised = [
         claim
         for claim in claims.systems

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from binary_checks.model import ElfFile, Linkage, NeededVersion, Policy, SystemLibrary
+from binary_checks.model.dotted_versions import read_numbers
 from binary_checks.wording.symbol_texts import list_symbols
 
 
@@ -26,7 +27,7 @@ def lowest_policy(needs: Iterable[NeededVersion], policies: Iterable[Policy]) ->
 def describe_nodes(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
     """The newest node of each prefix, with symbols that ask for it."""
     newest: dict[str, NeededVersion] = {}
-    for need in sorted(newer, key=lambda need: _as_numbers(need.version)):
+    for need in sorted(newer, key=lambda need: read_numbers(need.version.partition("_")[2])):
         newest[need.version.partition("_")[0]] = need
     return " and ".join(_with_symbols(library, newest[prefix]) for prefix in sorted(newest))
 
@@ -35,11 +36,6 @@ def _with_symbols(library: ElfFile, need: NeededVersion) -> str:
     names = sorted(s.name for s in library.imports if s.version == need.version)
     asked_by = f" ({list_symbols(names)})" if names else ""
     return f"{need.version} of {need.library}{asked_by}"
-
-
-def _as_numbers(version: str) -> tuple[int, ...]:
-    numbers = version.partition("_")[2].split(".")
-    return tuple(int(part) if part.isdecimal() and len(part) < 10 else 0 for part in numbers)
 
 
 def find_newer(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import Unavailable
+from binary_checks.model.dotted_versions import read_numbers
 from binary_checks.model.system import TargetSystem
 
 if TYPE_CHECKING:  # many packages require nothing, and the grammar takes its time to be imported
@@ -124,12 +125,10 @@ def _holds(marker: str, environment: Mapping[str, str]) -> bool | None:
         if numeric is not value[0].isdecimal() or not (numeric or sign in {"==", "!="}):
             return None
         mine, compare = environment[word], _OPERATORS[sign]
-        found.append(compare(_numbers(mine), _numbers(value)) if numeric else compare(mine, value))
+        found.append(
+            compare(read_numbers(mine), read_numbers(value)) if numeric else compare(mine, value)
+        )
     return all(found)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 def environment_of(target: TargetSystem, extra: str = "") -> dict[str, str]:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from binary_checks.model.dotted_versions import read_numbers
+
 _NUMERIC = r"(?a)\d{1,9}(?:\.\d{1,9})*"
 
 
@@ -50,7 +52,7 @@ class Policy:
         listed = self.versions.get(prefix)
         if listed is None:
             return None
-        numbers = _read_numbers(version)
+        numbers = read_numbers(version) if re.fullmatch(_NUMERIC, version) else ()
         return numbers <= _newest(listed) if numbers else version in listed
 
 
@@ -82,18 +84,10 @@ class Interpreter:
     """On Windows the DLLs that lie beside python.exe, in lower case, and what each exports."""
 
 
-@functools.lru_cache(maxsize=4096)
-def _read_numbers(version: str) -> tuple[int, ...]:
-    """Read ``2.14`` as ``(2, 14)``, so that it comes after ``2.2.5``; empty for other names."""
-    if re.fullmatch(_NUMERIC, version) is None:
-        return ()
-    return tuple(int(part) for part in version.split("."))
-
-
 @functools.cache
 def _newest(versions: frozenset[str]) -> tuple[int, ...]:
     """Pick the newest numeric version; empty, below all others, where there is none."""
-    return max(map(_read_numbers, versions), default=())
+    return max(map(read_numbers, versions), default=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -36,6 +36,7 @@ from binary_checks.model import (
     TargetSystem,
 )
 from binary_checks.model.device_toolkits import DeviceToolkits, ToolkitSample
+from binary_checks.model.dotted_versions import read_numbers
 from binary_checks.model.toolkits import Platform, StatedToolkits, ToolkitClaim, ToolkitSource
 from binary_checks.wording.phrases import name_first
 
@@ -99,7 +100,9 @@ def _judge(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator[Findin
     made = [_claim(version, sample) for version, _ in sample.toolkits if version]
     what = f"device code made by CUDA {_list(made)}"
     if not made:  # older toolkits write older PTX, and so do compilers of other vendors
-        newest = max((cuda_of_ptx(version) for version, _ in sample.ptx), key=_numbers, default="")
+        newest = max(
+            (cuda_of_ptx(version) for version, _ in sample.ptx), key=read_numbers, default=""
+        )
         made = [_claim(newest, sample)] if newest else []
         what = f"PTX as CUDA {newest} writes it"
         claims = [each for each in claims if made and _is_newer(made[0], each)]
@@ -139,11 +142,7 @@ def _differs(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
 
 def _is_newer(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
     length = claim.version.count(".") + 1
-    return _numbers(made.version)[:length] > _numbers(claim.version)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+    return read_numbers(made.version)[:length] > read_numbers(claim.version)
 
 
 def _weigh(made: list[ToolkitClaim], claim: ToolkitClaim) -> Level:
@@ -189,12 +188,12 @@ def ptx_needs_newer_driver(
     alone = {item.path: group for item, group in _find_ptx_alone(package)}
     quiet: dict[str, list[ToolkitSample]] = {}
     for sample in (each for each in samples if each.ptx):
-        version = max((version for version, _ in sample.ptx), key=_numbers)
+        version = max((version for version, _ in sample.ptx), key=read_numbers)
         found = list(_judge_ptx(sample, version, target.system, driver, alone.get(sample.path)))
         yield from found
         if not found:
             quiet.setdefault(version, []).append(sample)
-    for version, those in sorted(quiet.items(), key=lambda each: _numbers(each[0])):
+    for version, those in sorted(quiet.items(), key=lambda each: read_numbers(each[0])):
         yield _note_driver(version, those, target.system)
 
 

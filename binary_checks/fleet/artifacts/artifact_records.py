@@ -57,10 +57,9 @@ def describe_artifacts() -> dict[str, Any]:
 
 def demand_sound(artifact: Artifact) -> None:
     """Raise OddityError for names that a store cannot have, and numbers that no file has."""
-    for name in ("sha256", "metadata_sha256"):
-        demand_digest(name, getattr(artifact, name))
-    if not artifact.sha256:
-        raise OddityError("sha256: none")
+    demand_digest("sha256", artifact.sha256)
+    if artifact.metadata_sha256:  # only wheels have METADATA
+        demand_digest("metadata_sha256", artifact.metadata_sha256)
     if artifact.kind not in KINDS:
         raise OddityError(f"kind: {artifact.kind!r:.40} is not one of {', '.join(KINDS)}")
     if artifact.size < 0:
@@ -88,7 +87,7 @@ def _demand_companions(artifact: Artifact) -> None:
     for each in artifact.companions:
         demand_digest("companions", each.sha256)
         folder, slash, rest = each.path.partition("/")
-        if not each.sha256 or each.size < 0 or not slash or folder not in COMPANION_FOLDERS:
+        if each.size < 0 or not slash or folder not in COMPANION_FOLDERS:
             raise OddityError(
                 f"companions: {each.path!r:.80} is neither a license nor a dependency"
             )

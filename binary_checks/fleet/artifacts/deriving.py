@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from binary_checks.documents.facts_reader import Statement
 from binary_checks.errors import ArtifactRefusedError, ProfileError
@@ -24,6 +23,7 @@ from binary_checks.fleet.artifacts.commits import StatedCommit
 from binary_checks.fleet.artifacts.hashed_files import HashedFile, hash_content
 from binary_checks.fleet.artifacts.license_texts import list_licenses
 from binary_checks.fleet.artifacts.package_texts import PackageTexts
+from binary_checks.knowledge.stated_versions import same_version
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Distribution, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration
@@ -168,14 +168,6 @@ def _name_version(package: Package, stated: StatedArtifact) -> str:
             f"{package.file_name}: version: the package says {known}, but --version says {given}"
         )
     return known or given
-
-
-def same_version(one: str, other: str) -> bool:
-    """Whether two versions are the same, by PEP 440 where both follow it."""
-    try:
-        return Version(one) == Version(other)
-    except ValueError:  # InvalidVersion, or digits without end
-        return one == other
 
 
 def _list_linked(linked: LinkedLibraries) -> list[LinkedAs]:

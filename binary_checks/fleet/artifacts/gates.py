@@ -14,7 +14,8 @@ from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.axis_claims import libc_of
 from binary_checks.fleet.artifacts.matching import FIELDS
 from binary_checks.fleet.artifacts.signatures import PublicKey
-from binary_checks.fleet.artifacts.statements import demand_digest, read_object
+from binary_checks.fleet.artifacts.statements import read_object
+from binary_checks.fleet.records import demand_digest
 from binary_checks.profile.cell_conditions import read_condition
 
 GATE_SCHEMA = "binary-checks/gate/1"

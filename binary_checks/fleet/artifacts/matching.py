@@ -18,6 +18,7 @@ from binary_checks.fleet.artifacts.axis_claims import ANY, libc_of
 from binary_checks.fleet.artifacts.channel_members import list_members
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
 from binary_checks.fleet.store import Store
+from binary_checks.knowledge.stated_versions import same_version
 from binary_checks.model.binary_configuration import agree
 from binary_checks.profile.cell_conditions import read_condition
 
@@ -137,7 +138,7 @@ def _meets(artifact: Artifact, name: str, glob: str) -> bool:
     if name == "project":
         return fnmatchcase(value, glob) or canonicalize_name(value) == canonicalize_name(glob)
     if name == "version":
-        return fnmatchcase(value, glob) or _same_version(value, glob)
+        return fnmatchcase(value, glob) or same_version(value, glob)
     parts = value.split(", ")
     if name == "python" and _PYTHON.fullmatch(glob):
         return any(_runs(artifact, each, glob) for each in parts)
@@ -158,13 +159,6 @@ def _runs(artifact: Artifact, value: str, python: str) -> bool:
     except InvalidSpecifier:
         return True
     return asked.contains(f"{python.removesuffix('t')}.99")
-
-
-def _same_version(one: str, other: str) -> bool:
-    try:
-        return Version(one) == Version(other)
-    except ValueError:  # InvalidVersion, or digits without end
-        return False
 
 
 def _shown(artifact: Artifact, name: str) -> str:

@@ -14,11 +14,11 @@ from binary_checks.documents.decoding import OddityError, decode_fields
 from binary_checks.documents.encoding import encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.statements import (
-    demand_digest,
     open_statement,
     read_time,
     seal,
 )
+from binary_checks.fleet.records import demand_digest
 
 PROMOTION_SCHEMA = "binary-checks/promotion/1"
 SUMMARY = "https://slsa.dev/verification_summary/v1"

@@ -6,7 +6,6 @@ of one of its resource descriptors, so that every reader of the format reads the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,13 +14,13 @@ from binary_checks.documents.decoding import OddityError, decode_fields, read_js
 from binary_checks.documents.encoding import dump, encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.verdict import VERDICT_SCHEMA, PackageVerdict
+from binary_checks.fleet.records import demand_digest
 from binary_checks.model import Outcome
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 LARGEST_STATEMENT = 4 << 20  # bytes
 _RESULTS = {"passed": "PASSED", "warned": "WARNED", "known": "WARNED"}
-_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def write_statement(verdict: PackageVerdict) -> bytes:
@@ -109,12 +108,6 @@ def _demand_sound(verdict: PackageVerdict) -> None:
     lacking = verdict.outcome is Outcome.FAILED and verdict.faults  # too few object files
     if (verdict.outcome is Outcome.FAILED) != bool(verdict.failed or lacking):
         raise OddityError(f"outcome: {verdict.outcome.value}, which its checks contradict")
-
-
-def demand_digest(name: str, value: str) -> None:
-    """Raise OddityError for what is no SHA-256."""
-    if not _DIGEST.fullmatch(value):
-        raise OddityError(f"{name}: not the 64 hexadecimal digits of a digest")
 
 
 def read_time(text: str) -> datetime:

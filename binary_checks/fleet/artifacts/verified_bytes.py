@@ -19,7 +19,6 @@ from binary_checks.errors import (
     RecordError,
 )
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.deriving import same_version
 from binary_checks.fleet.artifacts.named_axes import find_lie
 from binary_checks.fleet.artifacts.package_texts import join_text, open_texts
 from binary_checks.fleet.store import Store
@@ -29,6 +28,7 @@ from binary_checks.fleet.store.store_names import (
     metadata_name,
     package_name,
 )
+from binary_checks.knowledge.stated_versions import same_version
 
 _INDEX = "info/index.json"
 _KINDS = {"whl": "wheel", "conda": "conda"}

@@ -55,7 +55,7 @@ def test_its_document_is_as_the_schema_says() -> None:
         (changed(schema="binary-checks/artifact/2"), "a newer binary-checks wrote it"),
         (changed(schema="binary-checks/plan/1"), "not binary-checks/artifact/1"),
         (changed(sha256="a"), "sha256: not the 64 hexadecimal digits"),
-        (changed(sha256=""), "sha256: none"),
+        (changed(sha256=""), "sha256: not the 64 hexadecimal digits"),
         (changed(kind="sdist"), "kind: 'sdist' is not one of wheel, conda"),
         (changed(size=-1), "size: less than 0"),
         (changed(file_name="../x.whl"), "file_name: '../x.whl' names no object"),
