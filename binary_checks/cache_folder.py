@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +15,8 @@ from binary_checks.withheld import user_environment
 
 VARIABLE = "BINARY_CHECKS_CACHE"
 """The environment variable that names the folder of all that we keep."""
+IN_USE = 3600.0
+"""Seconds after its last use for which nothing is removed."""
 _PAUSE = 0.1  # seconds between two looks at a lock
 
 
@@ -50,6 +53,29 @@ def make_private(folder: Path) -> None:
     if not folder.is_dir():
         make_private(folder.parent)
         folder.mkdir(exist_ok=True, mode=0o700)
+
+
+def remove_oldest(kept: Iterable[Path], most: int) -> None:
+    """Remove the files and folders that were used longest ago, until the rest has so many bytes.
+
+    `os.utime` takes note of a use.
+    """
+    found: list[tuple[float, int, Path]] = []
+    for path in kept:
+        with suppress(OSError):
+            files = [*path.iterdir()] if path.is_dir() else [path]
+            size = sum(each.stat().st_size for each in files)
+            found.append((path.stat().st_mtime, size, path))
+    total = sum(size for _, size, _ in found)
+    for used, size, path in sorted(found):
+        if total <= most or time.time() - used < IN_USE:
+            return
+        with suppress(OSError):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            total -= size
 
 
 def try_lock(file: IO[bytes]) -> bool:

@@ -1,9 +1,13 @@
-"""Reads files that may be anything: too large, or replaced by a stranger with a pipe or a link."""
+"""Reads files that may be anything, a stranger's pipe or link too, and writes files whole."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +20,8 @@ _READ = (
     | getattr(os, "O_NONBLOCK", 0)  # else a named pipe would wait for its writer
 )
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+UNFINISHED = ".new-"
+"""With this begin the names of what `written_beside` leaves where its process is killed."""
 
 
 class NotRegularError(OSError):
@@ -68,3 +74,23 @@ def read_named(path: Path, most: int, where: str) -> bytes:
     if len(content) > most:
         raise ProfileError(f"{where}: more than {most:,} bytes")
     return content
+
+
+@contextmanager
+def written_beside(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
+    """Open a file in the same folder to be written, and give it the path's name when it is whole.
+
+    Readers have the old file or the new one. It gets the old one's mode, or else the one given.
+    Where anything fails nothing is left of it. Raises OSError.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=UNFINISHED, dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        part.chmod(path.stat().st_mode & 0o777 if path.exists() else mode)
+        part.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise

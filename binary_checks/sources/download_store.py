@@ -7,14 +7,13 @@ import hashlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from binary_checks.cache_folder import name_cache_folder, take_turns
+from binary_checks.cache_folder import name_cache_folder, remove_oldest, take_turns
 from binary_checks.errors import GatherError, NotThere
 from binary_checks.model.protocols import Progress
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from binary_checks.web.client import Client
 
 _MOST = 20 << 30  # bytes that are kept; what was used last goes last
-_IN_USE = 3600.0  # seconds after its last use for which nothing is removed
 _LONGEST = 6 * 3600.0  # seconds for which another process may be downloading the same file
 _STRENGTHS = ("sha512", "sha384", "sha3_256", "sha256", "blake2b", "sha1", "md5")
 _TAKEN, _PART = "taken.json", "part"
@@ -100,7 +98,7 @@ def _find(folder: Path, path: Path) -> KeptFile | None:
         same = (said["size"], said["mtime_ns"]) == (found.st_size, found.st_mtime_ns)
         if not same:
             return None
-        os.utime(note)  # it was used
+        os.utime(folder)  # it was used
         return KeptFile(path=path, sha256=str(said["sha256"]), size=found.st_size)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -128,7 +126,8 @@ def _take(client: Client, wanted: Awaited, folder: Path, progress: Progress | No
     found = path.stat()
     row = {"sha256": digests["sha256"], "size": found.st_size, "mtime_ns": found.st_mtime_ns}
     note.write_text(json.dumps(row), encoding="utf-8")
-    _make_room(folder.parent.parent)
+    taken = folder.parent.parent.glob(f"*/*/{_TAKEN}")
+    remove_oldest((each.parent for each in taken), _MOST)
     return KeptFile(path=path, sha256=digests["sha256"], size=found.st_size)
 
 
@@ -172,18 +171,3 @@ def _demand_hashes(wanted: Awaited, found: Mapping[str, str]) -> None:
                 f"{wanted.file_name}: {wanted.stated_by or 'its URL'} says {name} {stated}, and "
                 f"its server sent {found[name]}{since}"
             )
-
-
-def _make_room(downloads: Path) -> None:
-    """Remove what was not used for longest, until the rest fits."""
-    kept: list[tuple[float, int, Path]] = []
-    for note in downloads.glob(f"*/*/{_TAKEN}"):
-        with contextlib.suppress(OSError):
-            size = sum(each.stat().st_size for each in note.parent.iterdir())
-            kept.append((note.stat().st_mtime, size, note.parent))
-    total = sum(size for _, size, _ in kept)
-    for used, size, folder in sorted(kept):
-        if total <= _MOST or time.time() - used < _IN_USE:
-            return
-        shutil.rmtree(folder, ignore_errors=True)
-        total -= size

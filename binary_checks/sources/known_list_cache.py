@@ -10,17 +10,16 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from binary_checks.cache_folder import make_private, name_cache_folder
-from binary_checks.regular_files import open_regular
+from binary_checks.cache_folder import make_private, name_cache_folder, remove_oldest
+from binary_checks.regular_files import open_regular, written_beside
 
 _FOLDER = "known-lists"
 _LARGEST_NOTE = 1 << 14  # bytes
 _LARGEST_LIST = 4 << 20  # bytes
-_MOST = 64  # lists that are kept
+_MOST = 64 * _LARGEST_LIST  # bytes that are kept
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -89,7 +88,7 @@ def keep_list(kept: KeptList, url: str = "") -> None:
         _write(_content_path(kept.sha256), kept.content)
         if url:
             _write(_note_path(url), json.dumps(asdict(note)).encode("ascii"))
-        _make_room()
+        remove_oldest(_content_path(kept.sha256).parent.iterdir(), _MOST)
 
 
 def _note_path(url: str) -> Path:
@@ -113,24 +112,10 @@ def _read(path: Path, most: int) -> bytes:
 def _write(path: Path, content: bytes) -> None:
     """Write a file whole, which only this user may read."""
     make_private(path.parent)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        _drop(Path(name))
-        raise
+    with written_beside(path) as file:
+        file.write(content)
 
 
 def _drop(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
-
-
-def _make_room() -> None:
-    """Remove the lists that were fetched longest ago, and notes likewise."""
-    for pattern in ("*.toml", "*.json"):
-        found = (name_cache_folder() / _FOLDER).glob(pattern)
-        for path in sorted(found, key=lambda each: each.stat().st_mtime)[:-_MOST]:
-            _drop(path)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.profile.known import LIST, KnownProblem
 from binary_checks.profile.known_validity import LARGEST_LIST, KnownList, read_known_list
-from binary_checks.regular_files import read_named
+from binary_checks.regular_files import read_named, written_beside
 
 _PURPOSE = "Print a list without the entries that have expired, or matched nothing for five nights."
 _QUESTION = "select strftime(night, '%Y-%m-%d'), cell, state, coalesce(accepted, 0) from cells"
@@ -118,12 +116,5 @@ def _replace(path: Path, content: bytes) -> None:
     path = path.resolve()
     if not path.is_file():
         raise ProfileError(f"known expire: {path.name}: not a regular file: it cannot be replaced")
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(name).chmod(path.stat().st_mode & 0o777)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with written_beside(path) as file:
+        file.write(content)

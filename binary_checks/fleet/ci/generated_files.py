@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.fleet.ci.yaml_text import made_from
+from binary_checks.regular_files import written_beside
 
 _LARGEST = 16 << 20  # bytes of a file that is compared
 _MOST_LINES = 30  # of the diff of one file
@@ -115,25 +115,14 @@ def _demand_ours(target: Path, before: str, folder: Path, source: str) -> None:
 
 def _replace_all(texts: Mapping[Path, str]) -> None:
     """Have every text on the disk under another name before the first file is replaced."""
-    waiting: list[tuple[str, Path]] = []
-    try:
+    with contextlib.ExitStack() as waiting:
         for target, text in texts.items():
             with _naming(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-                waiting.append((name, target))
-                with open(descriptor, "wb") as file:  # noqa: PTH123
-                    file.write(text.encode("utf-8"))
-                Path(name).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o644)
-        while waiting:
-            name, target = waiting[0]
-            with _naming(target):
-                Path(name).replace(target)
-            del waiting[0]
-    finally:
-        for name, _ in waiting:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
+                waiting.enter_context(_naming(target))
+                file = waiting.enter_context(written_beside(target, 0o644))
+                file.write(text.encode("utf-8"))
+                file.flush()
 
 
 @contextlib.contextmanager

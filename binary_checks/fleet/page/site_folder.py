@@ -18,9 +18,14 @@ from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.lines import one_line
-from binary_checks.regular_files import NotRegularError, demand_parent, open_regular
+from binary_checks.regular_files import (
+    UNFINISHED,
+    NotRegularError,
+    demand_parent,
+    open_regular,
+    written_beside,
+)
 
-_STAGING = ".new-"
 _FORGOTTEN = 3600.0  # seconds after which what a killed run was making is removed
 _LARGEST = 64 << 20  # bytes of the list
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=!@,~-]*")
@@ -37,7 +42,7 @@ def write_site(folder: Path, files: Iterable[tuple[str, bytes | Path]], maker: s
     folder.mkdir(exist_ok=True)
     if not ours:
         _note(folder, maker, [])
-    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
+    staging = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
     try:
         sizes = {name: _stage(staging / name, content) for name, content in files}
         _refuse_foreign(folder, maker, sizes.keys() - {*ours})
@@ -84,7 +89,7 @@ def _look_into(folder: Path) -> Iterator[Path]:
 
 
 def _is_foreign(path: Path) -> bool:
-    return not path.name.startswith(_STAGING)
+    return not path.name.startswith(UNFINISHED)
 
 
 def _name_list(maker: str) -> str:
@@ -145,11 +150,8 @@ def _refuse_links(folder: Path, maker: str, names: Iterable[str]) -> None:
 def _note(folder: Path, maker: str, names: Iterable[str]) -> None:
     """Write the list of what is ours, at once."""
     text = json.dumps({"schema": _name_schema(maker), "files": sorted(names)}, indent=0) + "\n"
-    handle, name = tempfile.mkstemp(prefix=_STAGING, dir=folder)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(name).chmod(0o644)
-    Path(name).replace(folder / _name_list(maker))
+    with written_beside(folder / _name_list(maker), 0o644) as file:
+        file.write(text.encode())
 
 
 def _remove(folder: Path, names: Iterable[str]) -> None:
@@ -167,6 +169,6 @@ def _remove(folder: Path, names: Iterable[str]) -> None:
 
 def _sweep(folder: Path) -> None:
     """Remove what runs that were killed long ago were making."""
-    for path in folder.glob(f"{_STAGING}*"):
+    for path in folder.glob(f"{UNFINISHED}*"):
         if path.lstat().st_mtime < time.time() - _FORGOTTEN:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
