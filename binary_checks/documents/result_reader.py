@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from binary_checks.documents.decoding import OddityError, decode_fields, read_document
+from binary_checks.documents.decoding import (
+    OddityError,
+    decode_at,
+    decode_fields,
+    decode_list,
+    read_document,
+)
 from binary_checks.documents.result_writer import NOT_WRITTEN, RESULT_SCHEMA
 from binary_checks.errors import ProfileError
 from binary_checks.exit_codes import EXIT_CODES
@@ -18,27 +25,14 @@ def read_results(path: Path, named: str = "") -> Run:
     Raises ProfileError, one line with the file's name or as it was ``named``, for whatever is not
     as it is written.
     """
-    named = named or path.name
-    return decode_results(read_result_document(path, named), named)
-
-
-def read_result_document(path: Path, named: str) -> Any:
-    """The JSON of a document, of which nothing is known yet. Raises ProfileError."""
     try:
-        return read_document(path)
+        return decode_run(read_document(path))
     except OddityError as error:
-        raise ProfileError(f"{named}: {error}") from None
+        raise ProfileError(f"{named or path.name}: {error}") from None
 
 
-def decode_results(document: Any, named: str) -> Run:
-    """The run that a document states, which another document may hold. Raises ProfileError."""
-    try:
-        return _decode(document)
-    except OddityError as error:
-        raise ProfileError(f"{named}: {error}") from None
-
-
-def _decode(document: Any) -> Run:
+def decode_run(document: Any) -> Run:
+    """Decode a document, whose verdicts must follow from its entries. Raises OddityError."""
     if not isinstance(document, dict) or "schema" not in document:
         raise OddityError("not the results of a run, as --binary-report json:FILE writes them")
     fields = {name: value for name, value in document.items() if name != "schema"}
@@ -47,18 +41,21 @@ def _decode(document: Any) -> Run:
         raise OddityError(f"its schema is {schema!r:.80}, not {RESULT_SCHEMA!r}")
     run = Run(**decode_fields(Run, fields, NOT_WRITTEN))
     if run.exit_code not in EXIT_CODES:
-        raise OddityError(f"exit_code: {run.exit_code} is not one of 0 to {EXIT_CODES[-1]}")
-    for package in run.packages:
-        _demand_sound(package)
+        raise OddityError(f"{run.exit_code} is not one of 0 to {EXIT_CODES[-1]}").within(
+            "exit_code"
+        )
+    decode_at("packages", partial(decode_list, decode=_demand_sound), list(run.packages))
     return run
 
 
 def _demand_sound(package: PackageResult) -> None:
     """Raise OddityError where the package's verdict is not what all else says of it."""
-    where, outcomes = f"packages: {package.file_name!r:.80}", [e.outcome for e in package.entries]
+    outcomes = [entry.outcome for entry in package.entries]
     if Outcome.NOT_JUDGED in outcomes:
-        raise OddityError(f"{where}: outcome: {Outcome.NOT_JUDGED.value!r} is none of a check")
+        reason = f"{Outcome.NOT_JUDGED.value!r} is the outcome of no check"
+        at = outcomes.index(Outcome.NOT_JUDGED)
+        raise OddityError(reason).within("outcome").within(at).within("entries")
     verdict = conclude(package, outcomes, package.stopped)
     if package.verdict is not verdict:
         found = f"{package.verdict.value!r}, but its entries add up to {verdict.value!r}"
-        raise OddityError(f"{where}: verdict: {found}")
+        raise OddityError(found).within("verdict")

@@ -16,6 +16,11 @@ NOT_WRITTEN = frozenset({"facts"})
 _TABLES = ("checks", "packages")
 
 
+def encode_run(run: Run) -> dict[str, Any]:
+    """Return the document as one JSON value, for another document that holds it."""
+    return {"schema": RESULT_SCHEMA, **encode_fields(run, NOT_WRITTEN)}
+
+
 def write_results(run: Run) -> Iterator[str]:
     """The document in pieces: an entry at a time, a row a line."""
     heads = encode_fields(run, {*_TABLES, *NOT_WRITTEN})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from binary_checks.fleet.states import CellState
+from binary_checks.model import Run
 
 ATTEMPT_SCHEMA = "binary-checks/attempt/1"
 CPU, GPU = "cpu", "gpu"
@@ -38,7 +38,7 @@ class Attempt:
     facts: str = ""  # the SHA-256 under which the store has its facts; "" for none
     log: str = ""  # SHA-256 of its log, which is named by it; "" for none
     command: tuple[str, ...] = ()  # what was run, with the names of this host taken out
-    result: Any = None  # binary-checks/result/1 as a mapping, without `checks`; None: it left none
+    result: Run | None = None  # without the texts of its checks; None: it left none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
-from binary_checks.documents.decoding import OddityError, decode_fields, read_json
+from binary_checks.documents.decoding import OddityError, decode_at, decode_fields, read_json
 from binary_checks.documents.encoding import dump, encode_fields
 from binary_checks.documents.json_schema import describe_document
-from binary_checks.documents.result_writer import RESULT_SCHEMA
+from binary_checks.documents.result_reader import decode_run
+from binary_checks.documents.result_writer import encode_run
 from binary_checks.errors import RecordError
 from binary_checks.fleet.attempts import ATTEMPT_SCHEMA, CPU, GPU, Attempt
 from binary_checks.fleet.plan import PLAN_SCHEMA, NightPlan
@@ -52,9 +52,9 @@ def read_plan(content: bytes, named: str) -> NightPlan:
 
 
 def write_attempt(attempt: Attempt) -> bytes:
-    """The document of an attempt, with the result of its run as that was written."""
-    row = encode_fields(replace(attempt, result=None))
-    result = {} if attempt.result is None else {"result": attempt.result}
+    """The document of an attempt, which holds that of its run's result."""
+    row = encode_fields(attempt, _RESULT)
+    result = {} if attempt.result is None else {"result": encode_run(attempt.result)}
     return write_document({"schema": ATTEMPT_SCHEMA, **row, **result})
 
 
@@ -66,7 +66,8 @@ def read_attempt(content: bytes, named: str) -> Attempt:
     """
     try:
         row = open_document(content, ATTEMPT_SCHEMA)
-        result = row.pop("result", None)
+        stated = row.pop("result", None)
+        result = None if stated is None else decode_at("result", decode_run, stated)
         attempt = Attempt(**decode_fields(Attempt, row, _RESULT), result=result)
         _demand_attempt(attempt)
     except OddityError as error:
@@ -155,18 +156,6 @@ def _demand_attempt(attempt: Attempt) -> None:
         raise OddityError(f"{attempt.stage!r:.20}, {attempt.number}: not the number of an attempt")
     if attempt.state in _OF_CELLS_ALONE:
         raise OddityError(f"state: {attempt.state.value}: no attempt ends so")
-    if attempt.result is not None:
-        _demand_result(attempt.result)
-
-
-def _demand_result(result: Any) -> None:
-    if not isinstance(result, dict):
-        raise OddityError("result: not an object")
-    if result.get("schema") != RESULT_SCHEMA:
-        raise OddityError(
-            f"result: its schema is {result.get('schema')!r:.80}, not {RESULT_SCHEMA}: another "
-            "version of binary-checks wrote it"
-        )
 
 
 def _demand_night(night: str) -> None:

@@ -161,10 +161,13 @@ def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
             written(RUN).replace('"outcome": "failed"', '"outcome": "green"'),
             '"green" is not one of',
         ),
-        (written(RUN).replace('"verdict": "failed"', '"verdict": "passed"'), "add up to 'failed'"),
+        (
+            written(RUN).replace('"verdict": "failed"', '"verdict": "passed"'),
+            "$.packages[0].verdict: 'passed', but its entries add up to 'failed'",
+        ),
         (
             written(RUN).replace('"outcome": "failed"', '"outcome": "not judged"'),
-            "'not judged' is none of a check",
+            "outcome: 'not judged' is the outcome of no check",
         ),
         (written(RUN).replace('"seconds": 0.25', '"seconds": NaN'), "NaN is not a number"),
         (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.errors import ProfileError, StoreError
@@ -21,10 +20,10 @@ from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name, frozen_name
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, name_log, read_frozen
 from binary_checks.lines import cut, one_line
+from binary_checks.model import Run
 
 _PURPOSE = "Show how a cell's night ended, and the command that reruns it."
 _SHOWN_PROBLEMS, _SHOWN_LOG = 20, 20  # lines
-_LEVELS = (("problems", ""), ("warnings", "warning: "))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -106,27 +105,16 @@ def _describe_attempt(attempt: Attempt) -> str:
     )
 
 
-def _list_problems(result: Mapping[str, Any] | None) -> Iterator[str]:
+def _list_problems(result: Run | None) -> Iterator[str]:
     """Its problems and warnings, as every report spells them."""
-    try:
-        lines = [
-            f"  {prefix}{': '.join(_name_parts(entry, problem))}"
-            for package in (result or {}).get("packages", ())
-            for key, prefix in _LEVELS
-            for entry in package.get("entries", ())
-            for problem in entry.get(key, ())
-        ]
-    except (TypeError, AttributeError):
-        lines = ["  its result is not a result document: its problems cannot be shown"]
-    yield from lines[:_SHOWN_PROBLEMS]
-    if len(lines) > _SHOWN_PROBLEMS:
-        yield f"  and {len(lines) - _SHOWN_PROBLEMS} more"
-
-
-def _name_parts(entry: Mapping[str, Any], problem: Mapping[str, Any]) -> Iterator[str]:
-    """The check, the file unless the problem is the whole package's, and the sentence."""
-    found = (entry.get("check"), problem.get("path"), problem.get("sentence"))
-    yield from (str(each) for each in found if each)
+    entries = [entry for _, entry in result.entries()] if result else []
+    found = [("", entry, problem) for entry in entries for problem in entry.problems]
+    found += [("warning: ", entry, problem) for entry in entries for problem in entry.warnings]
+    for prefix, entry, problem in found[:_SHOWN_PROBLEMS]:
+        parts = (entry.check, problem.path, problem.sentence)
+        yield f"  {prefix}{': '.join(filter(None, parts))}"
+    if len(found) > _SHOWN_PROBLEMS:
+        yield f"  and {len(found) - _SHOWN_PROBLEMS} more"
 
 
 def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from binary_checks.documents.decoding import OddityError
-from binary_checks.documents.result_reader import decode_results, read_results
+from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.fleet.artifacts.artifact import AXES, Artifact
@@ -169,7 +169,7 @@ def _take_attempt(
     if attempt.result is None or attempt.sha256 != sha256:
         return []
     named = f"{store.url}: night {attempt.night}: {attempt.cell}.{attempt.stage}{attempt.number}"
-    run = decode_results(attempt.result, named)
+    run = attempt.result
     if planned.cell.place and not run.places:
         run = replace(run, places=(planned.cell.place,))  # of a version that did not write where
     began = _read_start(attempt, named)

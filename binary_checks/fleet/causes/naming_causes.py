@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from binary_checks.exit_codes import EMPTY, FIT, INTERRUPTED, MISUSED, OUR_BUG, TRY_AGAIN
 from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.causes.cause_rules import (
     INFRA,
@@ -24,17 +24,16 @@ from binary_checks.fleet.causes.cause_rules import (
 from binary_checks.fleet.causes.leading import find_leaders
 from binary_checks.fleet.causes.line_patterns import LONGEST_LINE
 from binary_checks.lines import cut, one_line
-from binary_checks.model.run_results import UNREADABLE, Outcome
+from binary_checks.model import Entry, Outcome, PackageResult, Run
 from binary_checks.regular_files import open_regular
 
 MOST_LINES = 2_000
 _MOST_BYTES = 1 << 20
 _LONGEST_EVIDENCE = 300
-_MOST_ENTRIES = 100_000
-_INTERRUPTED, _TRY_AGAIN, _INCONCLUSIVE = 2, 6, (2, 3, 5)
+_INCONCLUSIVE = (INTERRUPTED, OUR_BUG, EMPTY)
 _BY_STATUS = {
-    3: ("tool-crashed", TOOL),
-    4: ("option-refused", TOOL),
+    OUR_BUG: ("tool-crashed", TOOL),
+    MISUSED: ("option-refused", TOOL),
     126: ("not-installed", TOOL),
     127: ("not-installed", TOOL),
 }
@@ -62,7 +61,7 @@ class Cause:
 
 
 def name_cause(
-    result: Mapping[str, Any] | None,
+    result: Run | None,
     log_tail: bytes,
     ended: ProcessEnd,
     causes: Causes | None = None,
@@ -71,14 +70,13 @@ def name_cause(
 ) -> Cause:
     """The cause: what the result states, else a rule's, else how the process ended.
 
-    ``result`` is a document of the schema binary-checks/result/1, ``log_tail`` what `read_tail`
-    gives, ``reason`` why a result without a problem does not count. A result counts only where the
-    process ended by itself, as the result says. Only without one is the log read, for else it
-    repeats what packages say.
+    ``log_tail`` is what `read_tail` gives, ``reason`` why a result without a problem does not
+    count. A result counts only where the process ended by itself, as the result says. Only without
+    one is the log read, for else it repeats what packages say.
     """
     causes = causes or shipped_causes()
     told = None
-    if isinstance(result, Mapping) and result.get("exit_code", -1) == ended.exit_status:
+    if result is not None and result.exit_code == ended.exit_status:
         told = _name_unjudged(result) or _name_by_result(result, causes, reason)
     return told or _name_by_end(ended) or _name_by_log(log_tail, ended, causes)
 
@@ -90,54 +88,51 @@ def read_tail(log: Path) -> bytes:
         return file.read(_MOST_BYTES)
 
 
-def _name_by_result(result: Mapping[str, Any], causes: Causes, reason: str) -> Cause | None:
+def _name_by_result(result: Run, causes: Causes, reason: str) -> Cause | None:
     """None of a run that was ended before it found anything."""
-    if result.get("exit_code") == 0:
+    if result.exit_code == FIT:
         found = _find(causes, [reason], REASON) if reason else Cause()
         return found or _unknown(reason, again=True)
-    entries = [*_entries(result)]
-    failed = [each for each in entries if each[1].get("outcome") == "failed"]
+    failed = [each for each in result.entries() if each[1].outcome is Outcome.FAILED]
     # With that status a list that may accept what failed could not be had, as a complaint says.
-    doubtful = bool(failed) and result.get("exit_code") == _TRY_AGAIN
+    doubtful = bool(failed) and result.exit_code == TRY_AGAIN
     if failed and not doubtful:
         leaders = find_leaders(result)
-        leading = (each for each in failed if leaders and each[1].get("check") == leaders[0])
+        leading = (each for each in failed if leaders and each[1].check == leaders[0])
         return _name_failed(*next(leading, failed[0]))
-    reasons: dict[Any, list[str]] = {}
-    for _, entry in entries:
-        if entry.get("reason"):
-            reasons.setdefault(entry.get("outcome"), []).append(str(entry["reason"]))
-    if broken := reasons.get("broken"):
+    reasons: dict[Outcome, list[str]] = {}
+    for _, entry in result.entries():
+        if entry.reason:
+            reasons.setdefault(entry.outcome, []).append(entry.reason)
+    if broken := reasons.get(Outcome.BROKEN):
         return Cause(name="check-broke", kind=TOOL, evidence=_show(broken[0]))
+    errors = reasons.get(Outcome.ERROR, [])
     # Where nothing broke, it was refused for what nobody could inspect.
-    said = reasons.get("error") or reasons.get("not inspected") or []
-    complaints = [str(each) for each in _list(result, "complaints")]
-    said = [*complaints, *said] if doubtful else [*said, *complaints]
+    said = errors or reasons.get(Outcome.NOT_INSPECTED, [])
+    said = [*result.complaints, *said] if doubtful else [*said, *result.complaints]
     if found := _find(causes, said, REASON):
         return found
-    if result.get("exit_code") in _INCONCLUSIVE and not reasons.get("error"):
+    if result.exit_code in _INCONCLUSIVE and not errors:
         return None
-    again = bool(reasons.get("error")) or result.get("exit_code") == _TRY_AGAIN
-    return _unknown([*said, ""][0], again=again)
+    return _unknown([*said, ""][0], again=bool(errors) or result.exit_code == TRY_AGAIN)
 
 
-def _name_unjudged(result: Mapping[str, Any]) -> Cause | None:
+def _name_unjudged(result: Run) -> Cause | None:
     """None where the package was judged, or another attempt may judge it."""
-    for package in _rows(result, "packages"):
-        reason = package.get("unjudged") or package.get("unrun")
-        if reason and package.get("verdict") == Outcome.NOT_JUDGED.value:
-            return Cause(name="not-judged", kind=TOOL, evidence=_show(str(reason)))
+    for package in result.packages:
+        reason = package.unjudged or package.unrun
+        if reason and package.verdict is Outcome.NOT_JUDGED:
+            return Cause(name="not-judged", kind=TOOL, evidence=_show(reason))
     return None
 
 
-def _name_failed(package: Mapping[str, Any], entry: Mapping[str, Any]) -> Cause:
+def _name_failed(package: PackageResult, entry: Entry) -> Cause:
     """By the check that failed: it states what is wrong itself."""
-    unread = entry.get("reason") == UNREADABLE  # whichever check came to it first
-    check = UNREADABLE if unread else str(entry.get("check", ""))
-    problem = next(_rows(entry, "problems"), {})
-    parts = (package.get("file_name"), problem.get("path"), problem.get("sentence"))
-    line = ": ".join(str(part) for part in (check, *parts) if part)
-    return Cause(name=check, kind=PRODUCT, evidence=_show(line))
+    problem = next(iter(entry.problems), None)
+    parts = (problem.path, problem.sentence) if problem else ()
+    # Of an unreadable package the check is whichever came to it first.
+    line = ": ".join(filter(None, (entry.shown_check, package.file_name, *parts)))
+    return Cause(name=entry.shown_check, kind=PRODUCT, evidence=_show(line))
 
 
 def _name_by_end(ended: ProcessEnd) -> Cause | None:
@@ -181,7 +176,7 @@ def _name_by_log(log_tail: bytes, ended: ProcessEnd, causes: Causes) -> Cause:
     if ended.exit_status is None:
         return _unknown(last or "it did not begin", again=True)
     told = _show(last or f"exit status {ended.exit_status}, and not a word")
-    if ended.exit_status == _INTERRUPTED:
+    if ended.exit_status == INTERRUPTED:
         return Cause(name="killed", kind=INFRA, evidence=told, again=True)
     name, kind = _BY_STATUS.get(ended.exit_status, (UNKNOWN, UNKNOWN))
     return Cause(name=name, kind=kind, evidence=told, again=kind == UNKNOWN)
@@ -220,25 +215,3 @@ def _unknown(evidence: str, *, again: bool) -> Cause:
 
 def _show(line: str) -> str:
     return cut(one_line(cut(line.strip(), LONGEST_LINE)), _LONGEST_EVIDENCE)
-
-
-def _entries(
-    result: Mapping[str, Any],
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The entries with their packages; a document may hold anything."""
-    count = 0
-    for package in _rows(result, "packages"):
-        for entry in _rows(package, "entries"):
-            count += 1
-            if count > _MOST_ENTRIES:
-                return
-            yield package, entry
-
-
-def _rows(table: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    return (row for row in _list(table, key) if isinstance(row, Mapping))
-
-
-def _list(table: Mapping[str, Any], key: str) -> Sequence[Any]:
-    found = table.get(key)
-    return found if isinstance(found, (list, tuple)) else ()

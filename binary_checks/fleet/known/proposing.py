@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import takewhile
 
-from binary_checks.documents.result_reader import decode_results
 from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.final_states import CellEnd
 from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.store.store_names import result_name
 from binary_checks.model import Problem
 from binary_checks.profile.cell_conditions import CellCondition, read_condition
 from binary_checks.profile.known import KnownProblem, is_follow_up
@@ -42,11 +40,9 @@ class FailedProblem:
 
 
 def list_failed(planned: PlannedCell, end: CellEnd) -> Iterator[FailedProblem]:
-    """What failed in a cell and an entry could accept. Raises ProfileError for a strange result."""
+    """What failed in a cell and an entry could accept."""
     for attempt in end.last.values():
-        name = result_name(attempt.night, attempt.cell, attempt.stage, attempt.number)
-        run = decode_results({"checks": [], **(attempt.result or {})}, name)
-        for package, entry in run.entries():
+        for package, entry in attempt.result.entries() if attempt.result else ():
             for problem in () if entry.reason else entry.problems:
                 if not is_follow_up(problem):
                     yield FailedProblem(

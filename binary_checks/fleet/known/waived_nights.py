@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Protocol
 
-from binary_checks.documents.result_reader import decode_results
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.final_states import final_state
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import frozen_name, result_name
+from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, read_frozen
 from binary_checks.model import Problem
 from binary_checks.profile.known import KnownProblem
@@ -129,9 +128,7 @@ def _read_accepted(attempts: NightAttempts, planned: PlannedCell) -> Iterator[Ac
     """What the attempts accepted that decide, one of each stage."""
     cell = planned.cell.id
     for attempt in final_state(planned, attempts.read(cell)).last.values():
-        name = result_name(attempt.night, cell, attempt.stage, attempt.number)
-        run = decode_results({"checks": [], **(attempt.result or {})}, name)
-        for package, entry in run.entries():
+        for package, entry in attempt.result.entries() if attempt.result else ():
             for each in entry.accepted:
                 yield AcceptedProblem(
                     planned=planned,

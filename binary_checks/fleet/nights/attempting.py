@@ -14,13 +14,13 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from binary_checks.documents.encoding import dump
-from binary_checks.documents.result_reader import decode_results, read_result_document
+from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt, ProcessEnd
 from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
@@ -274,13 +274,13 @@ def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[
 
 def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes | None) -> Attempt:
     """The attempt as its document says it."""
-    run, document, complaint = _read_result(folder / _RESULT)
+    run, complaint = _read_result(folder / _RESULT)
     log = _read_end(folder / _LOG)
     left = Left(run=run, complaint=complaint, last_line=_find_last_line(log))
     state, reason = decide_state(end, left, task.planned.sha256)
     cause = Cause()
     if state not in GOOD:
-        cause = name_cause(document, log, end, causes, reason=reason)
+        cause = name_cause(run, log, end, causes, reason=reason)
     undecided = state in (CellState.FAILED, CellState.NOT_JUDGED) and reason
     if undecided and cause.kind == INFRA:
         state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's
@@ -295,14 +295,15 @@ def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes |
         cause=cause.name,
         cause_kind=cause.kind,
         evidence=cause.evidence,
-        again=may_end_otherwise(state, document, by_cause=cause.again),
+        again=may_end_otherwise(state, run, by_cause=cause.again),
         started="",
         seconds=round(end.seconds, 3),
         cpu_seconds=round(end.cpu_seconds, 3),
         peak_memory=end.peak_memory,
         exit_status=end.exit_status,
         signal=end.signal,
-        result=None if document is None else _without_checks(document),
+        # The texts of all checks are most of it, and the same in each.
+        result=None if run is None else replace(run, checks=()),
     )
 
 
@@ -319,13 +320,12 @@ def _identity(task: AttemptTask) -> dict[str, Any]:
     }
 
 
-def _read_result(path: Path) -> tuple[Run | None, Any, str]:
-    """The result, as a run and as the document that it is; why there is none."""
+def _read_result(path: Path) -> tuple[Run | None, str]:
+    """The result, or why there is none."""
     try:
-        document = read_result_document(path, path.name)
-        return decode_results(document, path.name), document, ""
+        return read_results(path), ""
     except ProfileError as error:
-        return None, None, str(error)
+        return None, str(error)
 
 
 def _read_end(log: Path) -> bytes:
@@ -339,8 +339,3 @@ def _read_end(log: Path) -> bytes:
 def _find_last_line(log: bytes) -> str:
     lines = log[-8192:].decode("utf-8", "replace").split("\n")
     return next((cut(one_line(line.strip())) for line in lines[::-1] if line.strip()), "")
-
-
-def _without_checks(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The result without the texts of all checks, which are most of it, and the same in each."""
-    return {name: value for name, value in document.items() if name != "checks"}

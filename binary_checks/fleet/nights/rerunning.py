@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
 from binary_checks.fleet.nights.cell_commands import command_of
 from binary_checks.fleet.plan import NightPlan, PlannedCell
+from binary_checks.model import Run
 
 _PLACE, _IMAGE = "--binary-place", "image:"
 _SHOWN_DIGITS = 16  # of a digest: enough to be no other's
 
 
 def rerun_command(
-    plan: NightPlan, planned: PlannedCell, store: str, result: Mapping[str, Any] | None = None
+    plan: NightPlan, planned: PlannedCell, store: str, result: Run | None = None
 ) -> str:
     """The command, to be pasted into a shell; "" for a cell that the plan has no file for.
 
@@ -33,15 +32,12 @@ def rerun_command(
     return shlex.join(("binary-checks", *_replace(command.arguments, planned.cell.place, place)))
 
 
-def pin_place(place: str, result: Mapping[str, Any] | None) -> str:
+def pin_place(place: str, result: Run | None) -> str:
     """The place with the digest of the image that it was; as it is where the result names none."""
-    try:
-        (root,) = (result or {})["packages"][0]["roots"]
-        name, _, digest = root.rpartition("@")
-    except (LookupError, TypeError, ValueError, AttributeError):  # none, several, or no result
+    roots = result.packages[0].roots if result and result.packages else ()
+    if len(roots) != 1 or not place.startswith(_IMAGE):
         return place
-    if not place.startswith(_IMAGE):
-        return place
+    name, _, digest = roots[0].rpartition("@")
     return f"{_IMAGE}{name}@{digest[:_SHOWN_DIGITS]}"
 
 

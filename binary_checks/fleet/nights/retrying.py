@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.states import GOOD, CellState
-from binary_checks.model import Outcome
+from binary_checks.model import Outcome, Run
 
 MOST = 3
 """Attempts of a stage, with those that were in vain for no fault of the package."""
@@ -26,7 +25,7 @@ class NextAttempt:
     pause: float = 0.0  # seconds after the one before
 
 
-def may_end_otherwise(state: CellState, result: Any, *, by_cause: bool) -> bool:
+def may_end_otherwise(state: CellState, result: Run | None, *, by_cause: bool) -> bool:
     """Whether another attempt at the same bytes may end otherwise.
 
     Static checks would find the same again. So a failure is worth it only where every problem is of
@@ -37,13 +36,12 @@ def may_end_otherwise(state: CellState, result: Any, *, by_cause: bool) -> bool:
     return by_cause and state in (CellState.INFRA, CellState.LOST)
 
 
-def _failed_at_run_time(result: Any) -> bool:
-    """Of a result that is written as it should be, or of none."""
+def _failed_at_run_time(result: Run | None) -> bool:
+    """Whether all that failed runs the package, as the texts of the result's checks state."""
     if result is None:
         return False
-    runs = {row["id"] for row in result.get("checks", ()) if row.get("runs_package")}
-    entries = [entry for package in result["packages"] for entry in package["entries"]]
-    failed = {entry["check"] for entry in entries if entry["outcome"] == Outcome.FAILED.value}
+    runs = {check.id for check in result.checks if check.runs_package}
+    failed = {entry.check for _, entry in result.entries() if entry.outcome is Outcome.FAILED}
     return bool(failed) and failed <= runs
 
 

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from binary_checks.differences import compare
 from binary_checks.documents.builds import read_build
-from binary_checks.documents.result_reader import decode_results
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.attempts import CPU, Attempt
 from binary_checks.fleet.final_states import final_state
@@ -26,7 +25,7 @@ from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.stored_nights import NightAttempts
 from binary_checks.lines import cut, one_line
-from binary_checks.model import CheckText, Run
+from binary_checks.model import CheckText
 from binary_checks.model.compared_builds import Build, BuildComparison
 from binary_checks.reports.html.page import ShownCheck, show_checks
 from binary_checks.reports.verdict_texts import count
@@ -97,7 +96,7 @@ class EvidenceReader:
             return CellEvidence(rerun=rerun, gaps=tuple(gaps))
         attempts: list[Attempt] = _try(lambda: [*self._attempts.read(row.cell, gaps)], [], gaps)
         last = final_state(planned, attempts).last
-        found = [_show_stage(attempt, gaps) for attempt in last.values()]
+        found = [_show_stage(attempt) for attempt in last.values()]
         no_log: _Log = ((), False)
         log = _try(lambda: self._read_log(row.log), no_log, gaps)
         changed: _Changed = ((), "")
@@ -119,7 +118,7 @@ class EvidenceReader:
         if self._plan is None:
             return ""
         attempt = last.get(CPU)
-        result = attempt.result if attempt and isinstance(attempt.result, dict) else None
+        result = attempt.result if attempt else None
         command = rerun_command(self._plan, planned, self._store.url, result)
         return command if command.isprintable() else ""
 
@@ -198,9 +197,9 @@ def read_tail(path: Path) -> _Log:
     )
 
 
-def _show_stage(attempt: Attempt, gaps: list[str]) -> tuple[StageEvidence, dict[str, CheckText]]:
+def _show_stage(attempt: Attempt) -> tuple[StageEvidence, dict[str, CheckText]]:
     """What an attempt found, with the texts of the checks that it names."""
-    run = _read_run(attempt, gaps)
+    run = attempt.result
     packages = run.packages if run else ()
     stated = {check.id: check for check in run.checks} if run else {}
     named = {e.check for package in packages for e in package.entries if e.problems or e.warnings}
@@ -213,15 +212,6 @@ def _show_stage(attempt: Attempt, gaps: list[str]) -> tuple[StageEvidence, dict[
         host=one_line(attempt.host)[:80],
     )
     return shown, texts
-
-
-def _read_run(attempt: Attempt, gaps: list[str]) -> Run | None:
-    """Its result; None, and why, for one that is not as results are."""
-    if not isinstance(attempt.result, dict):
-        return None
-    named = f"{attempt.cell}.{attempt.stage}{attempt.number}: result"
-    result = {"checks": [], **attempt.result}  # attempts leave them out: they are always the same
-    return _try(lambda: decode_results(result, named), None, gaps)
 
 
 def _spell_end(attempt: Attempt) -> str:

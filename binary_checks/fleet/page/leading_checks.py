@@ -21,7 +21,7 @@ def find_leading(store: Store, history: History) -> dict[str, frozenset[str]]:
         failed = history.failures.get((row.cell, row.night), ())
         if row.state is not CellState.FAILED or len({each.check for each in failed}) < 2:
             continue
-        leaders = (find_leaders(each.result, row.cell) for each in attempts.read(row.cell))
+        leaders = (find_leaders(each.result) for each in attempts.read(row.cell))
         if leading := frozenset(chain.from_iterable(leaders)):
             found[row.cell] = leading
     return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from itertools import chain
 from typing import Any
 
+from binary_checks.exit_codes import FIT
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.final_states import CellEnd
@@ -14,16 +15,14 @@ from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.lines import cut
+from binary_checks.model import Entry, NotInspected, Outcome, Problem, Run
 
 Row = dict[str, Any]
 LONGEST = 2_000
 """Characters of a text in a table; documents have it whole."""
-_LISTS = ("problems", "warnings", "accepted", "not_inspected")
-_GAP = "not inspected"
-_UNJUDGED = "not judged"  # the verdict on a package
 _MOST = {"USMALLINT": (1 << 16) - 1, "UINTEGER": (1 << 32) - 1}
-_BAD = {"failed", "broken", "error"}
-_SOUND = {"passed", "warned", "accepted"}
+_BAD = frozenset({Outcome.FAILED, Outcome.BROKEN, Outcome.ERROR})
+_SOUND = frozenset({Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED})
 
 
 def find_contradiction(attempt: Attempt) -> str:
@@ -33,51 +32,41 @@ def find_contradiction(attempt: Attempt) -> str:
     """
     if attempt.result is None:
         return "it has no result" if attempt.state in GOOD else ""
-    try:
-        outcomes = {str(each["outcome"]) for each in entries_of(attempt)}
-        hashes = {str(each.get("sha256", "")) for each in attempt.result["packages"]}
-    except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
-        return "its result is not a result document"
+    hashes = {package.sha256 for package in attempt.result.packages}
     if strange := sorted(hashes - {"", attempt.sha256}):
         return f"its result is about other bytes, SHA-256 {plain(strange[0])[:64]}"
-    return _find_no_pass(attempt.result, outcomes) if attempt.state in GOOD else ""
+    return _find_no_pass(attempt.result) if attempt.state in GOOD else ""
 
 
-def _find_no_pass(result: Mapping[str, Any], outcomes: set[str]) -> str:
+def _find_no_pass(result: Run) -> str:
     """Why a result is not that of a package that passed; "" where it is."""
+    outcomes = {entry.outcome for _, entry in result.entries()}
     if bad := sorted(outcomes & _BAD):
-        return f"its result has a check that {'is' if bad[0] == 'broken' else 'has'} {bad[0]}"
-    if (status := result.get("exit_code")) != 0:
-        return f"its result says exit code {plain(str(status))[:20]}"
-    if any(package.get("verdict") == _UNJUDGED for package in result["packages"]):
-        return f"its result says {_UNJUDGED}"
+        verb = "is" if bad[0] is Outcome.BROKEN else "has"
+        return f"its result has a check that {verb} {bad[0].value}"
+    if result.exit_code != FIT:
+        return f"its result says exit code {result.exit_code}"
+    if any(package.verdict is Outcome.NOT_JUDGED for package in result.packages):
+        return f"its result says {Outcome.NOT_JUDGED.value}"
     return "" if outcomes & _SOUND else "nothing in its result was inspected"
 
 
-def entries_of(attempt: Attempt) -> Iterator[Mapping[str, Any]]:
-    """What its result says of each check. Raises TypeError and its like for a strange document."""
-    for package in (attempt.result or {}).get("packages", ()):
-        for entry in package.get("entries", ()):
-            demand = (entry["check"], entry["family"], entry["outcome"], entry.get("reason", ""))
-            if not all(isinstance(each, str) for each in demand):
-                raise TypeError
-            if not isinstance(seconds := entry.get("seconds", 0.0), (int, float)):
-                raise TypeError
-            float(seconds)  # JSON's integers may be larger than any
-            for name in _LISTS:
-                for each in entry.get(name, ()):
-                    (each["problem"] if name == "accepted" else each).get("path", "")
-            yield entry
+def entries_of(attempt: Attempt) -> Iterator[Entry]:
+    """What its result says of each check."""
+    packages = attempt.result.packages if attempt.result else ()
+    return (entry for package in packages for entry in package.entries)
 
 
 def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
     """How the cell's night ended."""
     deciding = list(end.last.values())
-    counts = dict.fromkeys(_LISTS, 0)
-    for entry in chain.from_iterable(map(entries_of, deciding)):
-        for name in _LISTS[:-1]:
-            counts[name] += len(entry.get(name, ()))
-        counts["not_inspected"] += bool(entry["outcome"] == _GAP or entry.get("not_inspected"))
+    entries = [entry for attempt in deciding for entry in entries_of(attempt)]
+    counts = {
+        "problems": sum(len(entry.problems) for entry in entries),
+        "warnings": sum(len(entry.warnings) for entry in entries),
+        "accepted": sum(len(entry.accepted) for entry in entries),
+        "not_inspected": sum(entry.has_gap for entry in entries),
+    }
     ran = max(end.attempts, key=lambda each: (each.stage == GPU, each.number), default=None)
     cell = planned.cell
     return {
@@ -121,28 +110,23 @@ def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
                 "night": night,
                 "cell": plain(planned.cell.id),
                 "stage": stage,
-                "check": plain(entry["check"]),
-                "family": plain(entry["family"]),
-                "check_place": plain(entry.get("place", "")),
-                "outcome": plain(entry["outcome"]),
-                "reason": plain(entry.get("reason", "")),
-                "problems": len(entry.get("problems", ())),
-                "path": plain(first.get("path", "")),
-                "sentence": plain(first.get("sentence", "")),
-                "seconds": _round(entry.get("seconds", 0.0)),
+                "check": plain(entry.check),
+                "family": plain(entry.family),
+                "check_place": plain(entry.place),
+                "outcome": entry.outcome.value,
+                "reason": plain(entry.reason),
+                "problems": len(entry.problems),
+                "path": plain(first.path) if first else "",
+                "sentence": plain(first.sentence) if first else "",
+                "seconds": _round(entry.seconds),
             }
 
 
-def _first_problem(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _first_problem(entry: Entry) -> Problem | NotInspected | None:
     """The worst of it: of an accepted one, or of a gap, where there is nothing worse."""
-    accepted = (each.get("problem", {}) for each in entry.get("accepted", ()))
-    found: Iterable[Mapping[str, Any]] = chain(
-        entry.get("problems", ()),
-        entry.get("warnings", ()),
-        accepted,
-        entry.get("not_inspected", ()),
-    )
-    return next(iter(found), {})
+    accepted = (each.problem for each in entry.accepted)
+    problems = chain(entry.problems, entry.warnings, accepted)
+    return next(problems, None) or next(iter(entry.not_inspected), None)
 
 
 def _as_utc(text: str) -> str | None:

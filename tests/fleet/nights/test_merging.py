@@ -25,6 +25,7 @@ from binary_checks.fleet.store.store_names import (
     result_name,
 )
 from binary_checks.fleet.stored_nights import name_log
+from fixtures.fleet.short_results import fill_in
 
 NIGHT = "2026-11-20"
 SHA256 = "a" * 64
@@ -50,11 +51,7 @@ def attempt(cell: str = "one", number: int = 1, **other: object) -> Attempt:
         seconds=1.5,
         exit_status=0,
         sha256=SHA256,
-        result={
-            "schema": "binary-checks/result/1",
-            "exit_code": 0,
-            "packages": [{"entries": [{"check": "x", "family": "archive", "outcome": "passed"}]}],
-        },
+        result=fill_in({"packages": [{"entries": [{"check": "x", "outcome": "passed"}]}]}),
     )
     return replace(made, **other)  # type: ignore[arg-type]
 

@@ -7,6 +7,8 @@ import pytest
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.nights.retrying import NextAttempt, may_end_otherwise, plan_next
 from binary_checks.fleet.states import CellState
+from binary_checks.model import Run
+from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.night_cells import NIGHT
 
 
@@ -62,11 +64,11 @@ def test_what_ran_out_of_time_twice_is_not_given_a_third_time() -> None:
     assert plan_next(twice, 30.0) is None
 
 
-def make_result(*failed: str) -> dict[str, object]:
+def make_result(*failed: str) -> Run:
     checks = [{"id": "import-fails", "runs_package": True}, {"id": "missing-library"}]
     entries = [{"check": check, "outcome": "failed"} for check in failed]
     passed = {"check": "broken-signature", "outcome": "passed"}
-    return {"checks": checks, "packages": [{"entries": [*entries, passed]}]}
+    return fill_in({"checks": checks, "packages": [{"entries": [*entries, passed]}]})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
 import subprocess
 import sys
@@ -11,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
+from binary_checks.documents.result_reader import read_results
 from binary_checks.fleet.causes.cause_rules import shipped_causes
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.rerunning import pin_place, rerun_command
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store.store_names import closed_name, frozen_name
 from binary_checks.fleet.stored_nights import name_log
+from binary_checks.model import Problem, Run
 from binary_checks.withheld import DEAF
+from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job
 
 SAMPLES = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
@@ -28,7 +30,7 @@ PROBLEM = {
     "outcome": "failed",
     "problems": [{"path": "demo/x.so", "sentence": "needs libq.so.6, which nobody has"}],
 }
-RESULT = {"schema": "binary-checks/result/1", "packages": [{"entries": [PROBLEM]}]}
+RESULT = fill_in({"packages": [{"entries": [PROBLEM]}]})
 
 
 def show(store: Path, *words: str) -> int:
@@ -91,7 +93,7 @@ def test_a_problem_of_the_whole_package_names_no_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     entry = {"check": "import-fails", "problems": [{"path": "", "sentence": "it does not import"}]}
-    result = {**RESULT, "packages": [{"entries": [entry]}]}
+    result = fill_in({"packages": [{"entries": [entry]}]})
     failed = attempt(state=CellState.FAILED, exit_status=1, result=result)
     fill(job(tmp_path, "store"), failed)
     assert show(tmp_path / "store", "one") == 0
@@ -159,17 +161,12 @@ def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
         ["sh", "-c", f"{words} --binary-report json:{again}"], check=False, cwd=tmp_path
     )
     assert ended.returncode == night.exit_status == 1
-    assert problems(json.loads(again.read_bytes())) == problems(night.result)
+    assert problems(read_results(again)) == problems(night.result)
     assert problems(night.result)
 
 
-def problems(document: dict[str, list[dict[str, list[dict[str, object]]]]]) -> list[object]:
-    return [
-        each
-        for package in document["packages"]
-        for entry in package["entries"]
-        for each in entry.get("problems", [])
-    ]
+def problems(run: Run) -> list[Problem]:
+    return [problem for _, entry in run.entries() for problem in entry.problems]
 
 
 def test_other_bytes_than_the_night_judged_are_no_verdict(tmp_path: Path) -> None:
@@ -211,27 +208,12 @@ def test_a_cell_without_a_file_has_nothing_to_run_again(tmp_path: Path) -> None:
 
 def test_the_image_is_the_one_that_the_night_ran_in() -> None:
     digest = "3560f1a32266d9db351d1f45f60e1d68f370c4db601ba6f90f6cb76e9f9264ff"
-    result = {"packages": [{"roots": [f"bullseye@{digest}"]}]}
+    result = fill_in({"packages": [{"roots": [f"bullseye@{digest}"]}]})
     assert pin_place("image:oldest", result) == "image:bullseye@3560f1a32266d9db"
     assert pin_place("image:oldest", None) == "image:oldest"
     assert pin_place("", result) == ""
-    assert pin_place("image:oldest", {"packages": [{"roots": ["a@1", "b@2"]}]}) == "image:oldest"
-
-
-@pytest.mark.parametrize(
-    "packages", [5, {"a": 1}, [{"entries": None, "roots": 5}], [{"entries": [7], "roots": [7]}]]
-)
-def test_a_result_that_is_none_is_shown_as_that(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], packages: object
-) -> None:
-    plan = plan_of(BROKEN, place="image:oldest")
-    result = {"schema": "binary-checks/result/1", "packages": packages}
-    strange = attempt(
-        sha256=plan.cells[0].sha256, state=CellState.FAILED, exit_status=1, result=result
-    )
-    fill(job(tmp_path, "store"), strange, plan=plan)
-    assert show(tmp_path / "store", "one") == 0
-    assert "  its result is not a result document" in capsys.readouterr().out
+    several = fill_in({"packages": [{"roots": ["a@1", "b@2"]}]})
+    assert pin_place("image:oldest", several) == "image:oldest"
 
 
 def test_known_problems_that_are_others_by_now_judge_nothing(

@@ -100,7 +100,7 @@ def test_an_entry_that_only_the_first_stage_of_a_cell_with_a_gpu_needs_does_matc
     first = store.read(result_name(found.tonight, cell, "cpu", 1)) or b""
     second = replace(read_attempt(first, "cpu1"), stage="gpu", state=CellState.PASSED)
     assert second.result is not None
-    second = replace(second, result={**second.result, "packages": []})
+    second = replace(second, result=replace(second.result, packages=()))
     store.create(result_name(found.tonight, cell, "gpu", 1), write_attempt(second))
     made = plan(store, found.tonight, KNOWN)
     cells = [replace(each, cell=replace(each.cell, gpu=True)) for each in made.cells]

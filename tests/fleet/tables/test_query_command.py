@@ -15,6 +15,7 @@ from binary_checks.fleet.records import read_attempt, write_attempt
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import closed_name, result_name, table_name
 from binary_checks.fleet.tables.columns import TABLES
+from binary_checks.model import Problem
 from fixtures.fleet.nights import Nights, collect, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 
@@ -30,10 +31,11 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     made = make_nights(tmp_path_factory.mktemp("nights") / "store", 4, 3)
     path = made.folder / result_name(made.tonight, made.cell(ROLES.breaks_tonight), "cpu", 1)
     attempt = read_attempt(path.read_bytes(), "it")
-    result = json.loads(json.dumps(attempt.result))
-    for entry in result["packages"][0]["entries"]:
-        for problem in entry.get("problems", ()):
-            problem |= {"sentence": HOSTILE, "path": f"=1+1{HOSTILE}"}
+    assert attempt.result is not None
+    (package,) = attempt.result.packages
+    hostile = (Problem(sentence=HOSTILE, path=f"=1+1{HOSTILE}"),)
+    entries = (replace(each, problems=hostile if each.problems else ()) for each in package.entries)
+    result = replace(attempt.result, packages=(replace(package, entries=tuple(entries)),))
     path.write_bytes(write_attempt(replace(attempt, result=result)))
     for name in (*(table_name(made.tonight, each) for each in TABLES), closed_name(made.tonight)):
         (made.folder / name).unlink()
