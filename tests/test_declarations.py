@@ -25,11 +25,10 @@ from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.code_names import ImportOpenings
 from binary_checks.model.conda_packages import GivenPackages
 from binary_checks.model.description import RenderedDescription
+from binary_checks.model.device_details import SampledDeviceCode
 from binary_checks.model.device_toolkits import DeviceToolkits
-from binary_checks.model.device_unpacking import UnpackedDeviceCode
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
-from binary_checks.model.missing_kernels import KernelGaps
 from binary_checks.model.ptx_links import PtxTexts
 from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
@@ -88,9 +87,8 @@ GATHERED = (
     LinkedLibraries,
     StatedToolkits,
     PtxTexts,
-    UnpackedDeviceCode,
+    SampledDeviceCode,
     DeviceToolkits,
-    KernelGaps,
 )
 
 

@@ -163,7 +163,7 @@ def _inspect_options() -> argparse.ArgumentParser:
         "--device-details",
         action="store_true",
         help="decompress the code for NVIDIA's GPUs (extra device): toolkits, drivers that "
-        "run it, PTX versions, registers and spills of kernels",
+        "run it, PTX versions, what does not decompress",
     )
     add(
         "--binary-with",

@@ -54,9 +54,7 @@ DERIVED: Mapping[str, type] = {
     "linked_libraries": LinkedLibraries,
 }
 """Facts that a run derives anew from the rest."""
-OPTIONAL = frozenset({"record", "device_details", "device_kernels"})
-KERNELS = frozenset({"kernels"})
-"""Of the details of one object, what stands in a table of its own."""
+OPTIONAL = frozenset({"record", "device_details"})
 _TABLES = (
     "object_files",
     "malformed_objects",
@@ -64,7 +62,6 @@ _TABLES = (
     "members",
     "record",
     "device_details",
-    "device_kernels",
     "linkage",
 )
 _PARTS = ("schema", "written_by", "symbols", "package", *DERIVED, *_TABLES)

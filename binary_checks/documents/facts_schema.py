@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from binary_checks.documents.facts_reader import (
     DERIVED,
     DOUBTS,
-    KERNELS,
     LEFT_OUT,
     OPTIONAL,
     SCHEMA,
@@ -25,7 +24,7 @@ from binary_checks.model import (
     Symbol,
     UnreadObject,
 )
-from binary_checks.model.device_details import DeviceKernel, ObjectDetails
+from binary_checks.model.device_details import ObjectDetails
 from binary_checks.model.linkage import Rule
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
@@ -61,8 +60,7 @@ def describe_facts() -> dict[str, Any]:
         "package": {"oneOf": packages},
         "object_files": _list({"oneOf": objects}),
         **tables,
-        "device_details": _list(describe_fields(ObjectDetails, found, KERNELS)),
-        "device_kernels": _list(_describe_kernel(found)),
+        "device_details": _list(describe_fields(ObjectDetails, found)),
         "linkage": _list(_describe_edge(found)),
     }
     return {
@@ -106,15 +104,6 @@ def _describe_object(kind: type[ObjectFile], found: dict[str, Any]) -> dict[str,
             "format": {"const": str(kind.format)},
             **dict.fromkeys(sorted(_SYMBOLS), table),
         },
-    }
-
-
-def _describe_kernel(found: dict[str, Any]) -> dict[str, Any]:
-    described = describe_fields(DeviceKernel, found)
-    return {
-        **described,
-        "required": sorted({*described["required"], "path"}),
-        "properties": {**described["properties"], "path": _TEXT},
     }
 
 

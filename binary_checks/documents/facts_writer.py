@@ -11,7 +11,6 @@ from binary_checks.documents.encoding import dump, dump_rows, encode_fields
 from binary_checks.documents.facts_reader import (
     DERIVED,
     DOUBTS,
-    KERNELS,
     LEFT_OUT,
     SCHEMA,
     WRITER,
@@ -59,10 +58,7 @@ def write_facts(  # noqa: PLR0913
     record = package.record if isinstance(package, Distribution) else None
     yield from _table("record", map(encode_fields, record)) if record is not None else ()
     if details is not None:
-        yield from _table(
-            "device_details", (encode_fields(item, KERNELS) for item in details.objects)
-        )
-        yield from _table("device_kernels", _kernels(details))
+        yield from _table("device_details", map(encode_fields, details.objects))
     yield from _table("linkage", _edges(linkage) if linkage else (), end="")
     yield "}\n"
 
@@ -102,12 +98,6 @@ def _object(item: ObjectFile, *, symbols: bool) -> dict[str, Any]:
         if symbols and len(table):
             facts[name] = sorted((encode_fields(symbol) for symbol in table), key=dump)
     return facts
-
-
-def _kernels(details: DeviceDetails) -> Iterator[dict[str, Any]]:
-    for item in details.objects:
-        for kernel in item.kernels:
-            yield {"path": item.path, **encode_fields(kernel)}
 
 
 def _edges(linkage: Linkage) -> Iterator[dict[str, Any]]:

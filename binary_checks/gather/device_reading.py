@@ -1,8 +1,9 @@
-"""Decompresses all code for NVIDIA's GPUs in a package and adds up what it says of itself."""
+"""Decompresses code for NVIDIA's GPUs in a package, and counts what it states of itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -10,23 +11,20 @@ from binary_checks.errors import (
     BinaryChecksError,
     BrokenDataError,
     MalformedError,
+    NotInstalled,
     TooLarge,
     Unavailable,
 )
-from binary_checks.gather.device_decompression import (
-    MOST_UNPACKED,
-    Refusals,
-    compare_architectures,
-)
 from binary_checks.gather.device_members import open_carriers
+from binary_checks.knowledge.device_containers import Carrier
 from binary_checks.model import DeviceKind, DeviceTarget, Package
 from binary_checks.model.device_details import (
     CubinGroup,
-    DeviceDetails,
-    DeviceKernel,
     ObjectDetails,
     PtxGroup,
+    UnreadDeviceCode,
 )
+from binary_checks.model.device_toolkits import ToolkitSample
 from binary_checks.model.protocols import ByteSource, Tree
 from binary_checks.objects.device.cubins import Cubin, read_cubin
 from binary_checks.objects.device.entries import Allowance, DeviceEntry
@@ -35,100 +33,93 @@ from binary_checks.objects.device.walk import Rest
 from binary_checks.objects.device_listing import list_entries
 from binary_checks.objects.limits import raised, raised_by
 
-_MOST_READ: Final = 1 << 30  # bytes of their symbols and attributes; torch's come to 180 MB
+_SAMPLE: Final = 16  # entries of each kind in one object
+_MOST_UNPACKED: Final = 32 << 30  # bytes of one package; cuDNN's engines come to some 6 billion
+_MOST_READ: Final = 1 << 30  # bytes of their tables; torch's come to 47 MB
 _MOST_GROUPS: Final = 1024  # of one object: targets with the toolkits or the versions of PTX
-_MOST_KERNELS: Final = 1 << 20  # of one package, each target by itself; torch has some 200,000
-_MOST_NAMES: Final = 256 << 20  # bytes of their names
+_MOST_REASONS: Final = 64  # of one object, told apart
 _READ: Final = (DeviceKind.SASS, DeviceKind.PTX)
 
 
-def gather_details(
-    package: Package, open_tree: Callable[[], Tree], limit_factor: int = 1
-) -> DeviceDetails:
-    """Read the inside of all device code of a package, whose members that tree has.
+def read_objects(
+    package: Package,
+    open_tree: Callable[[], Tree],
+    limit_factor: int = 1,
+    *,
+    everything: bool,
+) -> tuple[ObjectDetails, ...]:
+    """Decompress a sample of the device code of each object, or everything, an entry at a time.
 
-    So many times as much is read as usual.
-
-    Raises PackageError where the package cannot be opened again, GatherError where there is no
-    room.
+    A sample is spread over all of the object: a build has one toolkit, or two with a vendor's
+    archive, and what a tool damages it seldom damages once. ``limit_factor`` times as much is read
+    as usual. Raises PackageError where the package cannot be opened again, GatherError where there
+    is no room.
     """
     with raised_by(limit_factor):
-        found = list(_read_all(package, open_tree))
+        allowance = Allowance(_MOST_UNPACKED, _MOST_READ)
+        found = [
+            _Reading(item, allowance, everything=everything).read(source)
+            for item, source in open_carriers(package, open_tree)
+        ]
     places = {item.path: place for place, item in enumerate(package.objects)}
-    return DeviceDetails(objects=tuple(sorted(found, key=lambda each: places[each.path])))
+    return tuple(sorted(found, key=lambda each: places[each.path]))
 
 
-def _read_all(package: Package, open_tree: Callable[[], Tree]) -> Iterator[ObjectDetails]:
-    budget = _Budget()
-    for item, source in open_carriers(package, open_tree):
-        details = _Details(item.path, budget)
-        if isinstance(source, Unavailable):
-            details.refusals.add(0, source)
-        else:
-            details.read_all(source)
-        yield details.conclude()
+class _Reading:
+    """Goes through one object, and counts what its device code states."""
 
-
-def read_details(path: str, source: ByteSource) -> ObjectDetails:
-    """The inside of the device code in the bytes of one object."""
-    details = _Details(path, _Budget())
-    details.read_all(source)
-    return details.conclude()
-
-
-class _Budget:
-    """How much is still read of a package."""
-
-    def __init__(self) -> None:
-        self.allowance = Allowance(MOST_UNPACKED, _MOST_READ)
-        self._kernels = raised(_MOST_KERNELS)
-        self._names_left = raised(_MOST_NAMES)
-        self._names: dict[str, str] = {}
-
-    def keep(self, kernel: DeviceKernel) -> DeviceKernel:
-        """Count a kernel that no other is like; its name is kept once. Raises TooLarge."""
-        self._kernels -= 1
-        if self._kernels < 0:
-            raise TooLarge(f"the package has more than {raised(_MOST_KERNELS)} kernels")
-        known = self._names.get(kernel.name)
-        if known is None:
-            self._names_left -= len(kernel.name)
-            if self._names_left < 0:
-                most = raised(_MOST_NAMES)
-                raise TooLarge(f"the names of the package's kernels have more than {most} bytes")
-            self._names[kernel.name] = kernel.name
-            return kernel
-        return replace(kernel, name=known)
-
-
-class _Details:
-    """Adds up what the device code of one object says."""
-
-    def __init__(self, path: str, budget: _Budget) -> None:
-        self._path, self._budget = path, budget
+    def __init__(self, item: Carrier, allowance: Allowance, *, everything: bool) -> None:
+        self._path, self._allowance = item.path, allowance
+        counts = {kind: _count(item, kind) for kind in _READ}
+        self._entries = sum(counts.values())
+        self._strides = {
+            kind: 1 if everything else max(1, -(-count // _SAMPLE))
+            for kind, count in counts.items()
+        }
+        self._met: Counter[DeviceKind] = Counter()
+        self._inspected = 0
         self._cubins: dict[tuple[DeviceTarget, str], CubinGroup] = {}
         self._ptx: dict[tuple[DeviceTarget, str], PtxGroup] = {}
-        self._kernels: dict[DeviceKernel, tuple[DeviceKernel, int]] = {}
-        self.refusals = Refusals()
+        self._refusals = _Refusals()
 
-    def read_all(self, source: ByteSource) -> None:
-        """Read every entry; what cannot be read is taken note of."""
-        for entry in list_entries(source):
-            if isinstance(entry, Rest):
-                self.refusals.add_rest(entry)
-            elif isinstance(entry, DeviceEntry) and entry.kind in _READ:
-                try:
-                    self._read(entry)
-                except (BinaryChecksError, BrokenDataError) as error:
-                    self.refusals.add(entry.offset, error)
-
-    def _read(self, entry: DeviceEntry) -> None:
-        allowance = self._budget.allowance
-        content = allowance.unpack(entry)
-        if entry.kind is DeviceKind.PTX:
-            self._add_ptx(entry, read_ptx(content, allowance.go_through))
+    def read(self, source: ByteSource | Unavailable) -> ObjectDetails:
+        """Read what was chosen of the object; what cannot be read is taken note of."""
+        if isinstance(source, Unavailable):
+            self._refusals.add(0, source)
         else:
-            self._add_cubin(entry, read_cubin(content, allowance.go_through))
+            for entry in list_entries(source):
+                if isinstance(entry, Rest):
+                    self._refusals.add_rest(entry)
+                elif isinstance(entry, DeviceEntry) and self._chooses(entry.kind):
+                    self._inspect(entry)
+        return ObjectDetails(
+            path=self._path,
+            entries=max(self._entries, self._inspected),
+            inspected=self._inspected,
+            cubins=tuple(
+                sorted(self._cubins.values(), key=lambda each: (each.target, each.toolkit))
+            ),
+            ptx=tuple(sorted(self._ptx.values(), key=lambda each: (each.target, each.version))),
+            unread=self._refusals.conclude(),
+        )
+
+    def _chooses(self, kind: DeviceKind) -> bool:
+        if kind not in _READ:
+            return False
+        self._met[kind] += 1
+        return (self._met[kind] - 1) % self._strides[kind] == 0
+
+    def _inspect(self, entry: DeviceEntry) -> None:
+        self._inspected += 1
+        count = self._allowance.go_through
+        try:
+            content = self._allowance.unpack(entry)
+            if entry.kind is DeviceKind.PTX:
+                self._add_ptx(entry, read_ptx(content, count))
+            else:
+                self._add_cubin(entry, read_cubin(content, count))
+        except (BinaryChecksError, BrokenDataError) as error:
+            self._refusals.add(entry.offset, error)
 
     def _add_ptx(self, entry: DeviceEntry, ptx: Ptx) -> None:
         target = DeviceTarget(kind=DeviceKind.PTX, architecture=ptx.architecture)
@@ -145,9 +136,9 @@ class _Details:
 
     def _add_cubin(self, entry: DeviceEntry, cubin: Cubin) -> None:
         try:
-            compare_architectures(entry, cubin.architecture)
-        except (MalformedError, Unavailable) as error:  # its kernels are told all the same
-            self.refusals.add(entry.offset, error)
+            _compare_architectures(entry, cubin.architecture)
+        except (MalformedError, Unavailable) as error:  # its toolkit counts all the same
+            self._refusals.add(entry.offset, error)
         proven = cubin.architecture and not cubin.architecture.endswith("?")
         architecture = cubin.architecture if proven else entry.architecture or cubin.architecture
         target = DeviceTarget(kind=DeviceKind.SASS, architecture=architecture)
@@ -161,22 +152,79 @@ class _Details:
                 target=target, toolkit=cubin.toolkit, first=entry.offset, member=entry.member
             )
         )
-        for kernel in cubin.kernels:
-            if kernel.architecture != architecture:
-                kernel = replace(kernel, architecture=architecture)  # noqa: PLW2901
-            known = self._kernels.get(kernel)
-            kept, count = known or (self._budget.keep(kernel), 0)
-            self._kernels[kept] = (kept, count + 1)
 
-    def conclude(self) -> ObjectDetails:
-        """All that was read, sorted."""
-        kernels = (replace(kept, count=count) for kept, count in self._kernels.values())
-        return ObjectDetails(
-            path=self._path,
-            cubins=tuple(
-                sorted(self._cubins.values(), key=lambda each: (each.target, each.toolkit))
-            ),
-            ptx=tuple(sorted(self._ptx.values(), key=lambda each: (each.target, each.version))),
-            kernels=tuple(sorted(kernels, key=lambda each: (each.name, each.architecture))),
-            unread=self.refusals.conclude(),
+
+def _count(item: Carrier, kind: DeviceKind) -> int:
+    return sum(code.count for code in item.device_code if code.kind is kind)
+
+
+def _compare_architectures(entry: DeviceEntry, stated: str) -> None:
+    """Compare an entry's head with its cubin, suffixes aside.
+
+    Raises MalformedError where they are of different ones, Unavailable where the cubin's is not
+    known.
+    """
+    if not stated:
+        raise Unavailable("a cubin of an ABI that is not known")
+    if entry.architecture and entry.architecture.rstrip("af?") != stated.rstrip("af?"):
+        raise MalformedError(f"its head says {entry.architecture}, its cubin {stated}")
+
+
+class _Refusals:
+    """Why entries of one object could not be read, told apart up to a bound."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, UnreadDeviceCode] = {}
+
+    def add(self, offset: int, error: Exception) -> None:
+        """Take note of an entry that could not be read, or of a whole object."""
+        reason = error.reason if isinstance(error, MalformedError) else str(error)
+        if reason not in self._groups and len(self._groups) >= _MOST_REASONS:
+            reason = f"for more than {_MOST_REASONS} reasons"
+        group = self._groups.get(reason)
+        self._groups[reason] = (
+            replace(group, count=group.count + 1)
+            if group
+            else UnreadDeviceCode(
+                offset=offset,
+                count=1,
+                reason=reason,
+                broken=isinstance(error, (BrokenDataError, MalformedError)),
+                too_large=isinstance(error, TooLarge),
+                lacking=error.extra if isinstance(error, NotInstalled) else "",
+            )
         )
+
+    def add_rest(self, rest: Rest) -> None:
+        """Take note of what was not gone through."""
+        self.add(rest.offset, (TooLarge if rest.too_large else Unavailable)(rest.reason))
+
+    def conclude(self) -> tuple[UnreadDeviceCode, ...]:
+        """Each reason once, in the order of their first entries."""
+        return tuple(self._groups.values())
+
+
+def count_toolkits(objects: Iterable[ObjectDetails]) -> Iterator[ToolkitSample]:
+    """Count the toolkits and the versions of PTX that the code of each object states."""
+    for item in objects:
+        toolkits: Counter[str] = Counter()
+        ptx: Counter[str] = Counter()
+        for cubins in item.cubins:
+            toolkits[cubins.toolkit] += cubins.count
+        for texts in item.ptx:
+            ptx[texts.version] += texts.count
+        seen = toolkits.total() + ptx.total()
+        yield ToolkitSample(
+            path=item.path,
+            toolkits=tuple(toolkits.most_common()),
+            ptx=tuple(ptx.most_common()),
+            seen=seen,
+            total=item.entries,
+            unread=_explain(item) if seen < max(item.inspected, 1) else "",
+        )
+
+
+def _explain(item: ObjectDetails) -> str:
+    """Why some code could not be read; what is not installed is said rather than anything else."""
+    lacking = [each for each in item.unread if each.lacking]
+    return next((each.reason for each in (*lacking, *item.unread)), "")

@@ -33,18 +33,21 @@ from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.code_names import ImportOpenings
 from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.description import RenderedDescription
-from binary_checks.model.device_details import DeviceDetails
+from binary_checks.model.device_details import DeviceDetails, SampledDeviceCode
 from binary_checks.model.device_toolkits import DeviceToolkits
-from binary_checks.model.device_unpacking import UnpackedDeviceCode
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
-from binary_checks.model.missing_kernels import KernelGaps
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
 from binary_checks.model.ptx_links import PtxTexts
 from binary_checks.model.published import Publication, PublishedFile, Release
 from binary_checks.model.python_modules import PythonModules
-from binary_checks.model.requests import BuildsRequest, PtxRequest, ReleaseRequest
+from binary_checks.model.requests import (
+    BuildsRequest,
+    DeviceCodeRequest,
+    PtxRequest,
+    ReleaseRequest,
+)
 from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
 from binary_checks.model.toolkits import StatedToolkits
 from binary_checks.profile.reading import Profile
@@ -257,35 +260,36 @@ def read_device_details(package: Package, source: Source, profile: Profile) -> D
 
     if next(find_carriers(package), None) is None:
         return DeviceDetails()
-    from binary_checks.gather.device_reading import gather_details  # of few packages
+    from binary_checks.gather.device_reading import read_objects  # of few packages
 
-    return gather_details(package, source.open, profile.limit_factor)
+    found = read_objects(package, source.open, profile.limit_factor, everything=True)
+    return DeviceDetails(objects=found)
 
 
-@gathers(UnpackedDeviceCode)
-def unpack_all(package: Package, source: Source, profile: Profile) -> UnpackedDeviceCode:
-    """Decompress the code for NVIDIA's GPUs, and look at a few pieces in each object."""
+@gathers(SampledDeviceCode)
+def sample_device_code(
+    package: Package, source: Source, profile: Profile, request: DeviceCodeRequest
+) -> SampledDeviceCode:
+    """Decompress a sample of the code for NVIDIA's GPUs, or everything where that is asked for."""
     from binary_checks.knowledge.device_containers import find_carriers
 
     if next(find_carriers(package), None) is None:
-        return UnpackedDeviceCode()
-    from binary_checks.gather.device_decompression import unpack_device_code  # of GPU packages
+        return SampledDeviceCode()
+    from binary_checks.gather.device_reading import read_objects  # of GPU packages
 
-    return unpack_device_code(package, source.open, profile.limit_factor)
+    everything = request.thorough
+    found = read_objects(package, source.open, profile.limit_factor, everything=everything)
+    return SampledDeviceCode(objects=found)
 
 
 @gathers(DeviceToolkits)
-def tell_toolkits(unpacked: UnpackedDeviceCode) -> DeviceToolkits:
-    """Those that a few pieces in each object state."""
-    return DeviceToolkits(samples=tuple(item.sample for item in unpacked.objects))
+def tell_toolkits(sampled: SampledDeviceCode) -> DeviceToolkits:
+    """Those that the sample states."""
+    if not sampled.objects:
+        return DeviceToolkits()
+    from binary_checks.gather.device_reading import count_toolkits  # of GPU packages
 
-
-@gathers(KernelGaps)
-def compare_kernels(package: Package, source: Source) -> KernelGaps:
-    """Decompress all machine code for NVIDIA's GPUs, and compare the kernels of each container."""
-    from binary_checks.gather.kernel_gaps import find_kernel_gaps  # of few runs
-
-    return find_kernel_gaps(package, source.open)
+    return DeviceToolkits(samples=tuple(count_toolkits(sampled.objects)))
 
 
 @gathers(SecondOpinion)

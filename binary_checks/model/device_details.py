@@ -1,4 +1,4 @@
-"""What lies inside a package's device code once it is decompressed; read only for those who ask."""
+"""What lies inside a package's device code once it is decompressed: all of it, or a sample."""
 
 from __future__ import annotations
 
@@ -30,21 +30,6 @@ class PtxGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceKernel:
-    """One kernel in the machine code of one object for one architecture."""
-
-    name: str  # mangled
-    architecture: str  # "sm_90a"
-    size: int = 0  # bytes of machine code
-    registers: int | None = None  # a thread; None where the cubin does not state it
-    stack: int | None = None  # bytes a thread of its own frame, spilled registers among them
-    spill_stores: int | None = None  # bytes a thread, by the instructions marked as spilling
-    spill_loads: int | None = None  # and loaded again; None where none are marked by its toolkit
-    shared: int = 0  # bytes a block that the kernel itself declares, known when it is compiled
-    count: int = 1  # of such kernels: each source file that uses a template may have its own
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadDeviceCode:
     """Device code that could not be decompressed, or not be read then."""
 
@@ -61,14 +46,22 @@ class ObjectDetails:
     """The inside of one object's device code."""
 
     path: str
+    entries: int = 0  # cubins and texts of PTX that it has, as its containers list them
+    inspected: int = 0  # how many of these were decompressed, or could not be
     cubins: tuple[CubinGroup, ...] = ()  # sorted
     ptx: tuple[PtxGroup, ...] = ()
-    kernels: tuple[DeviceKernel, ...] = ()  # sorted by name and architecture
     unread: tuple[UnreadDeviceCode, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceDetails:
     """The inside of all device code of a package."""
+
+    objects: tuple[ObjectDetails, ...] = ()  # in the order of the package's objects
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledDeviceCode:
+    """The inside of a sample of each object's device code; of all of it in a thorough run."""
 
     objects: tuple[ObjectDetails, ...] = ()  # in the order of the package's objects

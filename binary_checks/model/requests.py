@@ -43,6 +43,14 @@ class CudaRequest(Request):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceCodeRequest(Request):
+    """How much of the code for GPUs that a package ships is decompressed."""
+
+    table: ClassVar[str] = "device_code"
+    thorough: bool = False  # all of it, not a sample of each object; `--binary-thorough` says so
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PtxRequest(Request):
     """How much of the PTX that a package ships is compiled for GPUs that come later."""
 
@@ -178,6 +186,7 @@ class BuildsRequest(Request):
 
 REQUESTS: tuple[type[Request], ...] = (
     CudaRequest,
+    DeviceCodeRequest,
     PtxRequest,
     GpuRequest,
     SnippetRequest,

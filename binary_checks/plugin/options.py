@@ -74,7 +74,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--binary-thorough",
         action="store_true",
-        help="on a GPU run the long steps of the profile too: max-autotune, GDS, domain libraries",
+        help="decompress all code for GPUs, not a sample; on a GPU run the long steps of the "
+        "profile too: max-autotune, GDS, domain libraries",
     )
     add("--binary-static", action="store_true", help="inspect only: install and run nothing")
     add(

@@ -11,7 +11,7 @@ from typing import Any
 from binary_checks.declaring import Check, Gatherer, Option
 from binary_checks.errors import ProfileError
 from binary_checks.model import Level
-from binary_checks.model.requests import GpuRequest, Request
+from binary_checks.model.requests import DeviceCodeRequest, GpuRequest, Request
 from binary_checks.profile.cell_conditions import CellAxes
 from binary_checks.profile.known import KnownProblem, read_known_problems
 from binary_checks.profile.levels import (
@@ -97,11 +97,11 @@ def load_profile(name_or_path: str) -> Profile:
 
 
 def demand_thorough(profile: Profile) -> Profile:
-    """The profile with its long steps on a GPU. Raises ProfileError where it has none at all."""
-    table = profile.probes.get(GpuRequest.table, {})
-    if not table.get("module"):
-        raise ProfileError("--binary-thorough: the profile has nothing done on a GPU")
-    probes = {**profile.probes, GpuRequest.table: {**table, "thorough": True}}
+    """The profile with its long steps on a GPU, and with all device code decompressed."""
+    probes = dict(profile.probes)
+    for request in (GpuRequest, DeviceCodeRequest):
+        if request is DeviceCodeRequest or profile.probes.get(request.table, {}).get("module"):
+            probes[request.table] = {**probes.get(request.table, {}), "thorough": True}
     return replace(profile, probes=probes)
 
 

@@ -16,7 +16,6 @@ WITH_A_LIMIT_OF_THE_PROJECT = {
 OF_TASTE = {  # healthy published wheels break them
     "dead-search-directory",
     "debug-information",
-    "kernel-lacks-architecture",
     "no-control-flow-guard",
     "no-relro",
     "opened-library-missing",

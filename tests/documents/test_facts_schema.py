@@ -17,7 +17,6 @@ from binary_checks.model import DeviceKind, DeviceTarget, Package
 from binary_checks.model.device_details import (
     CubinGroup,
     DeviceDetails,
-    DeviceKernel,
     ObjectDetails,
     UnreadDeviceCode,
 )
@@ -65,10 +64,9 @@ def test_the_objects_of_every_format_fit() -> None:
 
 
 def test_the_inside_of_device_code_fits_where_it_was_asked_for() -> None:
-    kernel = DeviceKernel(name="k", architecture="sm_90", registers=8, stack=0)
     cubins = (CubinGroup(target=DeviceTarget(kind=DeviceKind.SASS), toolkit="13.2"),)
     unread = (UnreadDeviceCode(offset=1, count=2, reason="cut", broken=True),)
-    item = ObjectDetails(path="demo/a.so", cubins=cubins, kernels=(kernel,), unread=unread)
+    item = ObjectDetails(path="demo/a.so", entries=3, cubins=cubins, unread=unread)
     details = DeviceDetails(objects=(item,))
     text = "".join(write_facts(wheel(), "ab" * 32, None, details=details, symbols=True))
     document = json.loads(text)
@@ -76,12 +74,10 @@ def test_the_inside_of_device_code_fits_where_it_was_asked_for() -> None:
     assert document["device_details"] == [
         {
             "path": "demo/a.so",
+            "entries": 3,
             "cubins": [{"target": {"kind": "sass"}, "toolkit": "13.2"}],
             "unread": [{"offset": 1, "count": 2, "reason": "cut", "broken": True}],
         }
-    ]
-    assert document["device_kernels"] == [
-        {"path": "demo/a.so", "name": "k", "architecture": "sm_90", "registers": 8, "stack": 0}
     ]
     assert "device_details" not in facts(wheel())
 

@@ -16,9 +16,12 @@ from binary_checks.model.device_details import (
     DeviceDetails,
     ObjectDetails,
     PtxGroup,
+    SampledDeviceCode,
     UnreadDeviceCode,
 )
+from binary_checks.model.requests import DeviceCodeRequest
 from binary_checks.objects.device import unpacking
+from binary_checks.profile.reading import Profile, demand_thorough
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, PTX, ZSTD, archive, compressed_entry, container, entry
 from fixtures.build_wheel import build_wheel
@@ -27,6 +30,7 @@ from fixtures.samples import read_fatbin_sample
 zstandard = pytest.importorskip("zstandard")
 pytest.importorskip("lz4.block")
 
+LOOSE = read_fatbin_sample("12.4_sm_90a.cubin")
 LIBRARY = "lib/python3.11/site-packages/demo/libdemo.so"
 OLD, NEW = read_fatbin_sample("toolkit_12.4.fatbin"), read_fatbin_sample("toolkit_13.5.fatbin")
 
@@ -64,18 +68,6 @@ def test_cubins_are_told_apart_by_target_and_toolkit(tmp_path: Path) -> None:
         (ptx("sm_90"), "8.4", 1),
     ]
     assert found.unread == ()
-
-
-def test_kernels_that_are_alike_are_one_with_their_number(tmp_path: Path) -> None:
-    found = read_library(tmp_path, NEW + NEW)
-    alike = [each for each in found.kernels if each.name == "spill"]
-    assert [(each.architecture, each.count) for each in alike] == [("sm_75", 2), ("sm_90a", 2)]
-    assert {each.name for each in found.kernels if each.architecture == "sm_75"} == {
-        "add_one",
-        "look_up",
-        "spill",
-        "turn_round",
-    }
 
 
 def test_every_kind_of_file_with_device_code_is_read(tmp_path: Path) -> None:
@@ -157,11 +149,9 @@ def test_where_no_library_is_installed_the_extra_is_named(
 @pytest.mark.parametrize(
     ("limit", "most", "reason"),
     [
-        ("MOST_UNPACKED", 1000, "the package's device code unpacks to more than 1000 bytes"),
+        ("_MOST_UNPACKED", 1000, "the package's device code unpacks to more than 1000 bytes"),
         ("_MOST_READ", 1000, "the package's cubins have more than 1000 bytes of names and facts"),
         ("_MOST_GROUPS", 0, "cubins of more than 0 toolkits and targets"),
-        ("_MOST_KERNELS", 2, "the package has more than 2 kernels"),
-        ("_MOST_NAMES", 10, "the names of the package's kernels have more than 10 bytes"),
     ],
 )
 def test_more_than_is_read_is_too_large(
@@ -179,7 +169,7 @@ def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wheel of 20 kB has thousands, each of which unpacks to 256 MB and then to one byte more."""
-    monkeypatch.setattr(device_reading, "MOST_UNPACKED", 2500)
+    monkeypatch.setattr(device_reading, "_MOST_UNPACKED", 2500)
     bomb = compressed_entry(zstandard.compress(bytes(1001)), 1000, ZSTD)
     found = read_library(tmp_path, container(*[bomb] * 5))
     assert [(each.count, each.broken, each.too_large) for each in found.unread] == [
@@ -220,3 +210,54 @@ def test_nothing_is_imported_for_a_package_without_device_code(tmp_path: Path) -
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+def test_a_cubin_of_a_later_abi_is_not_known_and_not_broken(tmp_path: Path) -> None:
+    later = bytearray(LOOSE)
+    later[8] = 9
+    unread = read_library(tmp_path, container(entry(CUBIN, 90, bytes(later)))).unread
+    assert [(each.reason, each.broken, each.count) for each in unread] == [
+        ("a cubin of an ABI that is not known", False, 1)
+    ]
+
+
+def test_a_cubin_whose_sections_lie_beyond_its_end_is_broken(tmp_path: Path) -> None:
+    """Its section headers come last, so they are moved to where the cut one still has them."""
+    broken = bytearray(LOOSE)
+    rows = int.from_bytes(broken[40:48], "little")
+    first_with_bytes = next(
+        at for at in range(rows + 64, len(broken), 64) if broken[at + 4 : at + 8] == b"\3\0\0\0"
+    )
+    broken[first_with_bytes + 32 : first_with_bytes + 40] = (1 << 20).to_bytes(8, "little")
+    unread = read_library(tmp_path, container(entry(CUBIN, 90, bytes(broken)))).unread
+    reason = "a section of 1048576 bytes lies beyond the end of the cubin"
+    assert [(each.reason, each.broken, each.count) for each in unread] == [(reason, True, 1)]
+
+
+@pytest.mark.parametrize("name", ["one.fatbin", "toolkit_12.4.fatbin", "compressed_default.fatbin"])
+def test_damage_is_said_alike_of_a_sample_and_of_everything(tmp_path: Path, name: str) -> None:
+    content = bytearray(read_fatbin_sample(name))
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    library = build_elf(sections={".nv_fatbin": bytes(content)})
+    with examine(build_wheel(tmp_path, members={"demo/libdemo.so": library})) as facts:
+        assert facts.get(SampledDeviceCode).objects == facts.get(DeviceDetails).objects
+
+
+@pytest.mark.parametrize(("thorough", "inspected"), [(False, 30), (True, 120)])
+def test_a_sample_is_spread_over_all_of_an_object_and_a_thorough_run_reads_everything(
+    tmp_path: Path, thorough: bool, inspected: int
+) -> None:
+    """40 containers with two cubins and a text of PTX each: every fifth, and every third."""
+    library = build_elf(sections={".nv_fatbin": NEW * 40})
+    wheel = build_wheel(tmp_path, members={"demo/libdemo.so": library})
+    profile = Profile(requests={DeviceCodeRequest: DeviceCodeRequest(thorough=thorough)})
+    with examine(wheel, profile=profile) as facts:
+        (found,) = facts.get(SampledDeviceCode).objects
+    assert (found.entries, found.inspected) == (120, inspected)
+    assert sum(each.count for each in (*found.cubins, *found.ptx)) == inspected
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_the_option_for_a_thorough_run_has_all_device_code_decompressed(thorough: bool) -> None:
+    profile = demand_thorough(Profile()) if thorough else Profile()
+    assert profile.probes == ({"device_code": {"thorough": True}} if thorough else {})

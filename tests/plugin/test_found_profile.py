@@ -35,6 +35,7 @@ HARMLESS = {
 """Options of checks that run the package: by none does anything run, they judge what came out."""
 HARMLESS_KEYS = {
     "gpu": {"leave_out", "steps", "thorough"},
+    "device_code": {"thorough"},
     "ptx": {"bytes", "targets"},
     "builds": {"cuda", "rocm", "labels"},
     "snippets": {"only"},

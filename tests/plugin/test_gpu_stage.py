@@ -118,12 +118,6 @@ def test_a_thorough_run_takes_the_long_steps_too(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_a_thorough_run_of_nothing_on_a_gpu_is_refused(pytester: pytest.Pytester, run: Run) -> None:
-    result = run(build_wheel(pytester.path), "--binary-thorough", static=False)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "--binary-thorough: the profile has nothing done on a GPU" in result.stderr.str()
-
-
 @pytest.mark.parametrize("profile", ["torch"], indirect=True)
 def test_a_wrong_answer_fails_it_and_a_gap_too(
     run: Run, given: list[str], monkeypatch: pytest.MonkeyPatch

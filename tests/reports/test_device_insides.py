@@ -1,4 +1,4 @@
-"""The summary of what lies inside device code: toolkits, drivers and the most demanding kernels."""
+"""The summary of what lies inside device code: toolkits and drivers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from binary_checks.model import DeviceKind, DeviceTarget, Layout
 from binary_checks.model.device_details import (
     CubinGroup,
     DeviceDetails,
-    DeviceKernel,
     ObjectDetails,
     PtxGroup,
     UnreadDeviceCode,
@@ -20,11 +19,6 @@ from fixtures.values import elf_file, wheel
 def cubins(toolkit: str, count: int, *names: str) -> tuple[CubinGroup, ...]:
     targets = (DeviceTarget(kind=DeviceKind.SASS, architecture=name) for name in names)
     return tuple(CubinGroup(target=each, toolkit=toolkit, count=count) for each in targets)
-
-
-def kernel(name: str, **facts: int | None) -> DeviceKernel:
-    known = {"registers": 32, "stack": 0, "spill_stores": 0, "spill_loads": 0, **facts}
-    return DeviceKernel(name=name, architecture="sm_90", **known)  # type: ignore[arg-type]
 
 
 def say(item: ObjectDetails) -> list[str]:
@@ -67,35 +61,6 @@ def test_ptx_stands_by_its_version() -> None:
     target = DeviceTarget(kind=DeviceKind.PTX, architecture="sm_120")
     *_, line = say(ObjectDetails(path="x", ptx=(PtxGroup(target=target, version="9.0", count=3),)))
     assert line.startswith("  PTX 9.0: 3 texts for sm_120")
-
-
-def test_kernels_that_need_most_stand_first_each_name_once() -> None:
-    item = ObjectDetails(
-        path="x",
-        kernels=(
-            kernel("plain"),
-            kernel("spilling", spill_stores=56, spill_loads=1000, stack=64),
-            kernel("spilling", spill_stores=4, spill_loads=4, stack=8),
-            kernel("unknown", spill_stores=None, spill_loads=None, registers=None, stack=16),
-        ),
-    )
-    *_, count, heading, first, second, third = say(item)
-    assert count == (
-        "  4 kernels of 3 names; 2 spill registers; for 1 their toolkit does not record it"
-    )
-    assert heading.split() == [
-        *("architecture", "registers", "stack", "spilled", "shared", "bytes", "kernel")
-    ]
-    assert first.split() == ["sm_90", "32", "64", "56", "+", "1,000", "0", "0", "spilling"]
-    assert second.split() == ["sm_90", "?", "16", "?", "0", "0", "unknown"]
-    assert third.split() == ["sm_90", "32", "0", "0", "0", "0", "plain"]
-
-
-def test_of_many_kernels_a_few_are_listed_and_long_names_are_cut() -> None:
-    item = ObjectDetails(path="x", kernels=tuple(kernel(f"{n:03}{'x' * 5000}") for n in range(500)))
-    *_, last, more = say(item)
-    assert len(last) <= 120
-    assert more == "  and 488 more names; --json has all"
 
 
 def test_what_was_not_read_and_what_is_broken_are_told_apart() -> None:

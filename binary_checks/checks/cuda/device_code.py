@@ -27,8 +27,8 @@ from binary_checks.knowledge.device_containers import (
     tell_unread,
 )
 from binary_checks.knowledge.unloaded_objects import find_unread
-from binary_checks.model import DeviceKind, Finding, Level, NotInspected, Package, Problem
-from binary_checks.model.device_unpacking import UnpackedDeviceCode
+from binary_checks.model import DeviceKind, Finding, Level, Note, NotInspected, Package, Problem
+from binary_checks.model.device_details import SampledDeviceCode
 
 
 @check
@@ -170,16 +170,17 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
 
 
 @check
-def corrupt_device_code(package: Package, unpacked: UnpackedDeviceCode) -> Iterator[Finding]:
+def corrupt_device_code(package: Package, sampled: SampledDeviceCode) -> Iterator[Finding]:
     """GPU code of a file does not decompress, or is not what its container says.
 
-    Every cubin and every text of PTX for NVIDIA's GPUs is decompressed, to exactly as much as its
-    head claims. A cubin must be an ELF file for such a GPU, of the architecture that its head
-    names, with all its sections in it; PTX must have a version and a target. Instructions and the
-    names and attributes of kernels are not verified: nvcc writes no checksums, so that a changed
-    byte is found only where decompression fails. This requires the extra
-    ``binary-checks[device]``; without it compressed code is not inspected. ``binary-checks inspect
-    --device-details`` reads the names and attributes, too.
+    Of the code for NVIDIA's GPUs 16 cubins and 16 texts of PTX are decompressed in each file,
+    spread over all of it, to exactly as much as their heads claim; a note says of how many. All are
+    with ``thorough = true`` in the profile's table ``[probes.device_code]``, with
+    ``--binary-thorough``, and for ``binary-checks inspect --device-details``. A cubin must be an
+    ELF file for such a GPU, of the architecture that its head names, with all its sections in it;
+    PTX must have a version and a target. Instructions and kernels are not verified: nvcc writes no
+    checksums, so that a changed byte is found only where decompression fails. This requires the
+    extra ``binary-checks[device]``; without it compressed code is not inspected.
 
     Why: the container's heads may be sound while the code behind them is truncated or overwritten.
     The driver decompresses it when the first kernel of that source file is launched, and fails.
@@ -190,9 +191,10 @@ def corrupt_device_code(package: Package, unpacked: UnpackedDeviceCode) -> Itera
     carriers = tuple(find_carriers(package))
     absent = "no device code in the package"
     yield from find_unread(package, found=bool(carriers), absent=absent, formats=FORMATS)
-    if carriers and not unpacked.objects:
+    if carriers and not sampled.objects:
         raise NotApplicable("no code for NVIDIA's GPUs in the package")
-    for item in unpacked.objects:
+    yield from _note_sample(sampled)
+    for item in sampled.objects:
         for group in item.unread:
             first = "" if group.count == 1 else "first "
             plural = "entry" if group.count == 1 else "entries"
@@ -206,6 +208,16 @@ def corrupt_device_code(package: Package, unpacked: UnpackedDeviceCode) -> Itera
             else:
                 sentence = f"{place}: {group.reason}"
                 yield NotInspected(path=item.path, sentence=sentence, too_large=group.too_large)
+
+
+def _note_sample(sampled: SampledDeviceCode) -> Iterator[Note]:
+    """Say how much was decompressed where it is not all."""
+    inspected = sum(item.inspected for item in sampled.objects)
+    entries = sum(item.entries for item in sampled.objects)
+    parts = [item for item in sampled.objects if item.inspected < item.entries]
+    if parts:
+        sentence = f"{inspected:,} of {entries:,} cubins and texts of PTX were decompressed"
+        yield Note(path=parts[0].path if len(parts) == 1 else "", sentence=sentence)
 
 
 @check(enabled=False, level=Level.WARNING)

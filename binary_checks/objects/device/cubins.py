@@ -1,7 +1,7 @@
-"""Reads what a cubin says of itself: which toolkit made it, and what each of its kernels takes.
+"""Reads what a cubin says of itself: its architecture, and which toolkit made it.
 
 A cubin is an ELF file for a GPU. NVIDIA documents neither its notes nor the attributes in
-``.nv.info``; they are what ptxas writes, and what cuobjdump and ``ptxas -v`` say of the same code.
+``.nv.info``; they are what ptxas writes, and what cuobjdump says of the same code.
 Nothing is read beyond the sections that the headers name, whatever is claimed in them.
 """
 
@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.knowledge.cubin_flags import EM_CUDA
-from binary_checks.model.device_details import DeviceKernel
 from binary_checks.objects.device.reader import read_cubin_target
-from binary_checks.objects.elf.header import ET_REL, ElfHeader, read_header
+from binary_checks.objects.elf.header import ElfHeader, read_header
 from binary_checks.objects.elf.sections import SHT_NOBITS, SHT_NOTE, SHT_PROGBITS, Section
 from binary_checks.objects.limits import raised
 from binary_checks.trees.retention import MemorySource
@@ -25,25 +24,9 @@ _SHT_SYMTAB: Final = 2
 _SHT_STRTAB: Final = 3
 _SHT_CUDA_INFO: Final = 0x70000000
 _WITH_BYTES: Final = (SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, SHT_NOTE, _SHT_CUDA_INFO)
-_SYMBOL = Struct("<IBBHQQ")  # name, type, other, section, value, size
-_FUNCTION: Final = 2
-_ENTRY: Final = 0x10  # of st_other: what the host launches
 _ATTRIBUTE = Struct("<BBH")  # format, attribute, and a value or the size of what follows
-_PAIR = Struct("<II")
 _SIZED: Final = 4  # the format of an attribute with bytes of its own
-_FRAME_SIZE: Final = 0x11
-_MIN_STACK_SIZE: Final = 0x12
-_REGCOUNT: Final = 0x2F
 _API_VERSION: Final = 0x37
-_ANNOTATIONS: Final = 0x55
-_SPILLED: Final = 1  # the annotation of an instruction that spills a register, or fetches it
-_STORE, _LOAD = 0x387, 0x983  # STL and LDL, in the low 12 bits of an instruction
-_WIDTHS: Final = (1, 1, 2, 2, 4, 8, 16, 0)  # bytes, by the three bits 73 to 75
-_INSTRUCTION = Struct("<QQ")
-_FIRST_OF_16_BYTES: Final = 70  # Volta; instructions of older GPUs have 8
-_FIRST_ANNOTATED: Final = (12, 9)  # the toolkit
-_FIRST_RESERVING: Final = 90
-_RESERVED: Final = 1024  # bytes of shared memory that the system takes of each block there
 _RELEASE = re.compile(rb"release (\d{1,3}\.\d{1,3}), V\d")
 _CUINFO = Struct("<HHH")  # version, virtual architecture, toolkit
 _CUINFO_NOTE: Final = 1000
@@ -52,9 +35,7 @@ _OWNER: Final = b"NVIDIA Corp\0"
 _LONGEST_NOTE: Final = 1 << 16
 _MOST_NOTES: Final = 64  # real ones have two
 _MOST_READ: Final = 64 << 20  # bytes of tables and attributes in one cubin
-_LONGEST_NAME: Final = 1 << 16  # bytes; those of CUTLASS have some thousand
 _STRINGS: Final = 8  # bytes of names in which nothing but ends are searched for, to one of tables
-_MOST_NAMES: Final = 64 << 20  # bytes of the names of one cubin's kernels
 _OLDEST, _NEWEST = 40, 199  # what the ELF version of ABI 7 may say: 118 is CUDA 11.8
 
 
@@ -63,7 +44,6 @@ class Cubin(NamedTuple):
 
     architecture: str  # "sm_90a"; "" where its ABI is not known, with "?" where no suffix is proven
     toolkit: str  # "13.2"; "" where it states none
-    kernels: tuple[DeviceKernel, ...]
 
 
 class _Row(NamedTuple):
@@ -80,39 +60,15 @@ class _Row(NamedTuple):
 
 
 def read_cubin(content: bytes, count: Callable[[int], None] | None = None) -> Cubin:
-    """Read a cubin's notes and kernels; ``count`` is told of the bytes that are gone through first.
+    """Read a cubin's notes; ``count`` is told of the bytes that are gone through first.
 
-    Raises MalformedError where it is none or contradicts itself, TooLarge, and Unavailable for one
-    of 32 bits.
+    All its sections lie within it. Raises MalformedError where it is none or contradicts itself,
+    TooLarge, and Unavailable for one of 32 bits.
     """
     header = _read_head(content)
     table = _Table(content, header, count)
     target = read_cubin_target(MemorySource(content), header, tuple(table.notes()))
-    toolkit = _read_toolkit(header, table)
-    kernels = tuple(_read_kernels(table, target.architecture, toolkit))
-    return Cubin(target.architecture, toolkit, kernels)
-
-
-def read_toolkit(content: bytes, count: Callable[[int], None] | None = None) -> str:
-    """No more than the toolkit of a cubin; raises as ``read_cubin`` does."""
-    header = _read_head(content)
-    return _read_toolkit(header, _Table(content, header, count))
-
-
-def verify_cubin(content: bytes, count: Callable[[int], None] | None = None) -> str:
-    """No more than the architecture, without proof of its suffix; raises as ``read_cubin`` does.
-
-    Nothing is read of the sections, but they lie within the cubin.
-    """
-    header = _read_head(content)
-    rows = content[header.sections_offset : header.sections_end]
-    if count is not None:
-        count(len(rows))
-    size = len(content)
-    for _, kind, _, _, offset, length, *_ in header.section_struct.iter_unpack(rows):
-        if offset + length > size and kind in _WITH_BYTES:
-            raise _beyond(offset, length)
-    return read_cubin_target(MemorySource(content), header, ()).architecture
+    return Cubin(target.architecture, _read_toolkit(header, table))
 
 
 def _read_head(content: bytes) -> ElfHeader:
@@ -138,11 +94,13 @@ class _Table:
         self, content: bytes, header: ElfHeader, count: Callable[[int], None] | None
     ) -> None:
         self._content, self._count = content, count
-        self.is_linked = header.type != ET_REL
         self._taken = 0  # bytes of sections that were read
         rows = content[header.sections_offset : header.sections_end]
         self._take(len(rows), len(rows))
         self.rows = [_Row._make(row) for row in header.section_struct.iter_unpack(rows)]
+        for row in self.rows:
+            if row.offset + row.size > len(content) and row.type in _WITH_BYTES:
+                raise _beyond(row.offset, row.size)
         names = self.rows[header.names_index] if header.names_index < len(self.rows) else None
         self._names = b"" if names is None else self.read(names)
 
@@ -176,15 +134,6 @@ class _Table:
             end = self._names.find(b"\0", row.name, row.name + 64)
             name = self._names[row.name : max(end, row.name)].decode("latin-1")
             yield Section(name, row.type, row.flags, row.address, row.offset, row.size)
-
-    def instruction(self, text: _Row, offset: int) -> tuple[int, int]:
-        """The two halves of an instruction of a kernel. Raises MalformedError."""
-        if offset + _INSTRUCTION.size > text.size or text.type == SHT_NOBITS:
-            raise MalformedError("an annotation lies beyond the kernel", offset)
-        if text.offset + text.size > len(self._content):
-            raise MalformedError("a kernel lies beyond the end of the cubin", text.offset)
-        low, high = _INSTRUCTION.unpack_from(self._content, text.offset + offset)
-        return int(low), int(high)
 
 
 def _read_toolkit(header: ElfHeader, table: _Table) -> str:
@@ -244,101 +193,3 @@ def _walk(section: bytes) -> Iterator[tuple[int, bytes]]:
                 raise MalformedError(f"an attribute of {size} bytes ends beyond .nv.info", at)
             yield attribute, section[at : at + size]
             at += size
-
-
-def _read_kernels(table: _Table, architecture: str, toolkit: str) -> Iterator[DeviceKernel]:
-    """Every function that a host may launch."""
-    stated: dict[tuple[int, int], int] = {}  # by attribute and symbol
-    details: dict[int, _Row] = {}  # by the section of a kernel
-    shared: dict[int, int] = {}
-    number = int(re.sub(r"\D", "", architecture) or 0)
-    # The linker adds what the system reserves: of what is not linked yet it is not there.
-    reserved = _RESERVED if number >= _FIRST_RESERVING and table.is_linked else 0
-    for row in table.rows:
-        if row.type == _SHT_CUDA_INFO:
-            if row.info:
-                details[row.info] = row
-            else:
-                stated.update(_read_counts(table.read(row)))
-        elif row.info and table.is_named(row, b".nv.shared."):
-            shared[row.info] = max(row.size - reserved, 0)
-    # ptxas marks the instructions that spill, from CUDA 12.9 on, and nothing where none does.
-    # Before, only a kernel without a stack frame is known to spill nothing.
-    annotated = tuple(map(int, (toolkit or "0").split("."))) >= _FIRST_ANNOTATED
-    for index, name, place, size in _find_entries(table):
-        text = table.rows[place]
-        registers = stated.get((_REGCOUNT, index), text.info >> 24 or None)
-        stack = stated.get((_FRAME_SIZE, index), stated.get((_MIN_STACK_SIZE, index)))
-        info = table.read(details[place]) if place in details else b""
-        marked = _find_annotations(info)
-        if marked:
-            spills = _add_up(table, text, marked) if number >= _FIRST_OF_16_BYTES else None
-        else:
-            spills = (0, 0) if annotated or stack == 0 else None
-        yield DeviceKernel(
-            name=name,
-            architecture=architecture,
-            size=size,
-            registers=registers,
-            stack=stack,
-            spill_stores=None if spills is None else spills[0],
-            spill_loads=None if spills is None else spills[1],
-            shared=shared.get(place, 0),
-        )
-
-
-def _read_counts(section: bytes) -> Iterator[tuple[tuple[int, int], int]]:
-    for attribute, value in _walk(section):
-        if attribute in (_REGCOUNT, _FRAME_SIZE, _MIN_STACK_SIZE) and len(value) == _PAIR.size:
-            symbol, count = _PAIR.unpack(value)
-            yield (attribute, symbol), count
-
-
-def _find_entries(table: _Table) -> Iterator[tuple[int, str, int, int]]:
-    """Index and name of the symbol of each kernel, the index of its section, and its size."""
-    left = _MOST_NAMES
-    for row in table.rows:
-        if row.type != _SHT_SYMTAB or row.link >= len(table.rows):
-            continue
-        symbols, strings = table.read(row), table.read(table.rows[row.link])
-        whole = len(symbols) // _SYMBOL.size * _SYMBOL.size
-        for index, symbol in enumerate(_SYMBOL.iter_unpack(symbols[:whole])):
-            name, kind, other, place, _, size = symbol
-            if kind & 0xF != _FUNCTION or not other & _ENTRY or not 0 < place < len(table.rows):
-                continue
-            if table.rows[place].type != SHT_PROGBITS:
-                continue
-            end = strings.find(b"\0", name, name + _LONGEST_NAME)
-            if end < 0:
-                raise MalformedError("the name of a kernel has no end", row.offset)
-            left -= end - name
-            if left < 0:
-                raise TooLarge(f"names of kernels with more than {_MOST_NAMES} bytes")
-            yield index, strings[name:end].decode("utf-8", "backslashreplace"), place, size
-
-
-def _find_annotations(info: bytes) -> list[bytes]:
-    """What is said of single instructions of a kernel: most kernels have none, and no such byte."""
-    if bytes((_SIZED, _ANNOTATIONS)) not in info:
-        return []
-    return [value for attribute, value in _walk(info) if attribute == _ANNOTATIONS]
-
-
-def _add_up(table: _Table, text: _Row, marked: list[bytes]) -> tuple[int, int] | None:
-    """The bytes that the marked instructions store and load, None where one does neither."""
-    stores = loads = 0
-    for value in marked:
-        if len(value) % _PAIR.size:
-            return None
-        for kind, offset in _PAIR.iter_unpack(value):
-            if kind != _SPILLED:
-                return None
-            low, high = table.instruction(text, offset)
-            width = _WIDTHS[high >> 9 & 7]
-            if low & 0xFFF == _STORE:
-                stores += width
-            elif low & 0xFFF == _LOAD:
-                loads += width
-            else:
-                return None
-    return stores, loads

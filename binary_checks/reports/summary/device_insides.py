@@ -1,4 +1,4 @@
-"""Says what lies inside a package's device code: toolkits, drivers that run it, and its kernels."""
+"""Says what lies inside a package's device code: toolkits, and the drivers that run it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ from binary_checks.model import Package
 from binary_checks.model.device_details import (
     CubinGroup,
     DeviceDetails,
-    DeviceKernel,
     ObjectDetails,
     PtxGroup,
 )
-from binary_checks.reports.summary.gpu_tables import architecture_order, write_table
-
-_MOST_KERNELS = 12  # of a library, in its table
-_LONGEST_NAME = 58  # letters, so that the table has 120 columns
-_HEADINGS = ("architecture", "registers", "stack", "spilled", "shared", "bytes", "kernel")
+from binary_checks.reports.summary.gpu_tables import architecture_order
 
 
 def write_insides(package: Package, details: DeviceDetails) -> Iterator[str]:
-    """A few lines for each library with device code, and a table of its most demanding kernels."""
+    """A few lines for each library with device code."""
     systems = [claim.system for claim in package.claims.systems]
     for item in details.objects:
         yield ""
@@ -30,7 +25,6 @@ def write_insides(package: Package, details: DeviceDetails) -> Iterator[str]:
         yield from _say_cubins(item.cubins, systems)
         yield from _say_ptx(item.ptx, systems)
         yield from _say_unread(item)
-        yield from _say_kernels(item.kernels)
 
 
 def _say_cubins(groups: Iterable[CubinGroup], systems: Iterable[str]) -> Iterator[str]:
@@ -87,48 +81,3 @@ def _say_unread(item: ObjectDetails) -> Iterator[str]:
         plural = "entry" if group.count == 1 else "entries, the first"
         word = "broken" if group.broken else "not read"
         yield f"  {word}: {group.count:,} {plural} at byte {group.offset:#x}: {group.reason}"
-
-
-def _say_kernels(kernels: tuple[DeviceKernel, ...]) -> Iterator[str]:
-    """How many there are, and those first that need the most of a thread."""
-    if not kernels:
-        return
-    by_name: dict[str, DeviceKernel] = {}  # where it needs most, of all architectures
-    for kernel in sorted(kernels, key=_demand):
-        by_name[kernel.name] = kernel
-    count = sum(each.count for each in kernels)
-    spilling = sum(each.count for each in kernels if each.spill_stores or each.spill_loads)
-    unknown = sum(each.count for each in kernels if each.spill_stores is None)
-    doubt = f"; for {unknown:,} their toolkit does not record it" if unknown else ""
-    yield f"  {count:,} kernels of {len(by_name):,} names; {spilling:,} spill registers{doubt}"
-    largest = sorted(by_name.values(), key=_demand, reverse=True)[:_MOST_KERNELS]
-    yield from write_table([_HEADINGS, *map(_row, largest)], left=(0, 6))
-    if len(by_name) > _MOST_KERNELS:
-        yield f"  and {len(by_name) - _MOST_KERNELS:,} more names; --json has all"
-
-
-def _demand(kernel: DeviceKernel) -> tuple[int, int, int, int, str, str]:
-    spilled = (kernel.spill_stores or 0) + (kernel.spill_loads or 0)
-    stack, registers = kernel.stack or 0, kernel.registers or 0
-    return spilled, stack, registers, kernel.size, kernel.name, kernel.architecture
-
-
-def _row(kernel: DeviceKernel) -> tuple[str, ...]:
-    stores, loads = kernel.spill_stores, kernel.spill_loads
-    spilled = "?" if stores is None or loads is None else f"{stores:,} + {loads:,}"
-    name = kernel.name
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[: _LONGEST_NAME // 2]}…{name[-_LONGEST_NAME // 2 :]}"
-    return (
-        kernel.architecture or "?",
-        _number(kernel.registers),
-        _number(kernel.stack),
-        spilled if stores or loads or stores is None else "0",
-        _number(kernel.shared),
-        _number(kernel.size),
-        name,
-    )
-
-
-def _number(value: int | None) -> str:
-    return "?" if value is None else f"{value:,}"
