@@ -141,11 +141,6 @@ def find_stem(name: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"\.(?:so|dylib|dll)\b|\.\d", plain)[0]).lower()
 
 
-def is_named_as(requirement: str, stem: str) -> bool:
-    """Whether a distribution is that library's own, by name: libcudf-cu12 is libcudf.so's."""
-    return bool(stem) and _strip_name(requirement) in (stem, f"lib{stem}")
-
-
 def _strip_name(requirement: str) -> str:
     return re.sub(r"^lib|-cu1\d$", "", requirement)
 

@@ -16,7 +16,6 @@ from binary_checks.places.confinement import MEMORY, Limits, confine
 from binary_checks.places.processes import Watch
 from binary_checks.places.visible import find_visible
 
-MODES = ("auto", "off", "require")
 _PATIENCE = 60.0  # seconds in which a confined interpreter must have started
 # It is one of the first processes of a namespace of its own, and reads no environment of another.
 _PROOF = """

@@ -1,4 +1,4 @@
-"""Reads TOML, and holds what it says against the types that it should have."""
+"""Reads TOML, holds what it says against the types that it should have, and writes its strings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from binary_checks.declaring import Pattern
 from binary_checks.errors import ProfileError
-from binary_checks.lines import cut
+from binary_checks.lines import cut, one_line
 from binary_checks.regular_files import read_named
 
 _LARGEST = 16 << 20  # bytes of a file
@@ -122,3 +122,19 @@ def _show(value: Any) -> str:
         return cut(repr(value), 100)
     except (ValueError, RecursionError):  # it has a number of thousands of digits, or no end
         return f"a {type(value).__name__}"
+
+
+def quote_toml(text: str) -> str:
+    """A basic string of TOML, with escapes for all that a terminal or a build service would obey.
+
+    A service's commands need a colon or a bracket.
+    """
+    active = "" if one_line(text) == text else ":["
+    return f'"{"".join(_escape_character(char, active) for char in text)}"'
+
+
+def _escape_character(char: str, active: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    plain = char not in active and one_line(char) == char
+    return char if plain else f"\\U{ord(char):08X}"

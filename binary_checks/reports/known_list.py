@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import TextIO
 
-from binary_checks.lines import one_line
 from binary_checks.model import PackageResult, Problem, Run
 from binary_checks.profile.known import TABLE, KnownProblem, is_follow_up
+from binary_checks.profile.toml_values import quote_toml
 
 name = "known"
 of_facts = False
@@ -116,26 +116,10 @@ def spell_entry(known: KnownProblem) -> Iterator[str]:
     """The lines of an entry, as a list has them."""
     yield f"[[{TABLE}]]"
     for key in ("check", "path", "match", "package", "reason"):
-        yield f"{key} = {_quote(getattr(known, key))}"
+        yield f"{key} = {quote_toml(getattr(known, key))}"
     for key in ("owner", "issue"):
         if said := getattr(known, key):
-            yield f"{key} = {_quote(said)}"
+            yield f"{key} = {quote_toml(said)}"
     if known.cells is not None:
-        yield f"cells = {_quote(known.cells.written)}"
+        yield f"cells = {quote_toml(known.cells.written)}"
     yield f"expires = {known.expires}"
-
-
-def _quote(text: str) -> str:
-    """A basic string of TOML, with escapes for all that a terminal or a build service would obey.
-
-    A service's commands need a colon or a bracket.
-    """
-    active = "" if one_line(text) == text else ":["
-    return f'"{"".join(_escape_character(char, active) for char in text)}"'
-
-
-def _escape_character(char: str, active: str) -> str:
-    if char in '"\\':
-        return f"\\{char}"
-    plain = char not in active and one_line(char) == char
-    return char if plain else f"\\U{ord(char):08X}"

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.model.packages import Member
@@ -93,9 +93,6 @@ class _Pass(NamedTuple):
 
     entries: tuple[TarEntry, ...]
     faults: tuple[str, ...]
-
-
-_Streaming: TypeAlias = tuple[TarEntry, Iterator[bytes]]
 
 
 class TarTree:

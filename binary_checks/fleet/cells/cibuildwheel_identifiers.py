@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.axis_values import demand_consistent
+from binary_checks.profile.toml_values import quote_toml
 
 _IDENTIFIER = re.compile(r"([a-z]{2})(\d+)(?:_\d+)?(t?)-([a-z0-9]+)(?:_([a-z0-9_]+))?")
 _SYSTEMS = {"manylinux": "linux", "musllinux": "musllinux", "macosx": "macos"}
@@ -36,7 +37,7 @@ class BuiltCells:
             lines += [
                 "",
                 "[[cells]]",
-                f'project = "{cell.project}"',
+                f"project = {quote_toml(cell.project)}",
                 f'system = "{cell.system}-{cell.architecture}"',
                 f'python = "{cell.python}"',
             ]

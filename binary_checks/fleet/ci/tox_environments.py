@@ -18,6 +18,7 @@ from binary_checks.fleet.cells.axis_values import family_of
 from binary_checks.fleet.ci.hosted_scripts import find_family, identify
 from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell
 from binary_checks.fleet.ci.yaml_text import heading
+from binary_checks.profile.toml_values import quote_toml
 
 _FILE = "tox.toml"
 _DIST = "{env:DIST:dist}"
@@ -141,17 +142,4 @@ def _spell(value: Any, depth: int = 0) -> str:
         if depth:
             return "[\n" + "".join(f"    {_spell(each)},\n" for each in value) + "]"
         return "[" + ", ".join(map(_spell, value)) + "]"
-    return _quote(str(value))
-
-
-def _quote(text: str) -> str:
-    """A basic string; controls are escaped, as TOML wants it."""
-    told = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"}
-    return (
-        '"'
-        + "".join(
-            told.get(char) or (char if char.isprintable() else f"\\U{ord(char):08x}")
-            for char in text
-        )
-        + '"'
-    )
+    return quote_toml(str(value))
