@@ -19,8 +19,16 @@ from binary_checks.gather.own_code import find_entry
 from binary_checks.knowledge.device_containers import Carrier, find_carriers
 from binary_checks.model import DeviceKind, Package
 from binary_checks.model.protocols import ByteSource, Tree, TreeEntry
+from binary_checks.objects.device.entries import Allowance
 
 _FOREIGN = DeviceKind.AMDGPU
+_MOST_UNPACKED = 32 << 30  # bytes of one package; cuDNN's engines come to some 6 billion
+_MOST_READ = 1 << 30  # bytes of their tables; torch's come to 47 MB
+
+
+def allow_package() -> Allowance:
+    """Return how much of one package's device code is decompressed and read."""
+    return Allowance(_MOST_UNPACKED, _MOST_READ)
 
 
 def open_carriers(

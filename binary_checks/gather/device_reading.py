@@ -15,7 +15,7 @@ from binary_checks.errors import (
     TooLarge,
     Unavailable,
 )
-from binary_checks.gather.device_members import open_carriers
+from binary_checks.gather.device_members import allow_package, open_carriers
 from binary_checks.knowledge.device_containers import Carrier
 from binary_checks.model import DeviceKind, DeviceTarget, Package
 from binary_checks.model.device_details import (
@@ -34,8 +34,6 @@ from binary_checks.objects.device_listing import list_entries
 from binary_checks.objects.limits import raised, raised_by
 
 _SAMPLE: Final = 16  # entries of each kind in one object
-_MOST_UNPACKED: Final = 32 << 30  # bytes of one package; cuDNN's engines come to some 6 billion
-_MOST_READ: Final = 1 << 30  # bytes of their tables; torch's come to 47 MB
 _MOST_GROUPS: Final = 1024  # of one object: targets with the toolkits or the versions of PTX
 _MOST_REASONS: Final = 64  # of one object, told apart
 _READ: Final = (DeviceKind.SASS, DeviceKind.PTX)
@@ -56,7 +54,7 @@ def read_objects(
     is no room.
     """
     with raised_by(limit_factor):
-        allowance = Allowance(_MOST_UNPACKED, _MOST_READ)
+        allowance = allow_package()
         found = [
             _Reading(item, allowance, everything=everything).read(source)
             for item, source in open_carriers(package, open_tree)

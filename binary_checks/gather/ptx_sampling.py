@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
 
 from binary_checks.errors import BinaryChecksError, BrokenDataError, NotInstalled, Unavailable
-from binary_checks.gather.device_members import open_carriers
+from binary_checks.gather.device_members import allow_package, open_carriers
 from binary_checks.knowledge.device_containers import Carrier
 from binary_checks.knowledge.ptx_targets import PtxSize, choose_texts
 from binary_checks.model import DeviceKind, ObjectFile, Package
@@ -17,9 +16,6 @@ from binary_checks.model.ptx_links import PtxText, PtxTexts
 from binary_checks.objects.device.entries import Allowance, DeviceEntry
 from binary_checks.objects.device.ptx import read_ptx
 from binary_checks.objects.device_listing import list_entries
-
-_MOST_UNPACKED: Final = 4 << 30  # bytes of one package, with what lies around its PTX
-_MOST_READ: Final = 256 << 20
 
 
 def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> PtxTexts:
@@ -36,7 +32,7 @@ def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> P
     wanted = set(map(tuple(sizes).__getitem__, chosen))
     texts: list[PtxText] = []
     unread: dict[tuple[str, str], UnreadDeviceCode] = {}
-    allowance = Allowance(_MOST_UNPACKED, _MOST_READ)
+    allowance = allow_package()
     for path, entry in _find_ptx(package, open_tree) if wanted else ():
         if (digest := entry.digest()) not in wanted:
             continue

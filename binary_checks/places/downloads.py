@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -10,7 +9,13 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, NoWheelError
 from binary_checks.places.foreign_tags import ForeignPython
-from binary_checks.places.installer_faults import find_fault, read_log
+from binary_checks.places.installer_faults import (
+    broke_off,
+    find_fault,
+    name_lacking,
+    read_log,
+    say_in_one_line,
+)
 from binary_checks.places.pip_command import (
     HELD_PIP,
     choose_folder,
@@ -21,8 +26,6 @@ from binary_checks.places.processes import Ended, run_process
 from binary_checks.withheld import DEAF
 
 _LONGEST = 3600.0  # seconds; torch's requirements are more than 2 GB
-_BROKE = "ERROR: Exception:\nTraceback"
-_ASKED = re.compile(r"ERROR: (?:Could not find a version that satisfies the requirement )(\S+)")
 
 
 def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -> str:
@@ -63,16 +66,14 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
             raise GatherError(f"requirements: the download took longer than {_LONGEST:g} s")
         if fault := find_fault(ended.stderr, read_log(log)):
             raise GatherError(fault)
-    if _BROKE in ended.stderr:
-        return ended.stderr.strip().rpartition("\n")[2]
+    if broken := broke_off(ended.stderr):
+        return broken
     raise _explain(ended, python)
 
 
 def _explain(ended: Ended, python: ForeignPython) -> GatherError:
-    errors = [line for line in ended.stderr.splitlines() if line.startswith("ERROR: ")]
-    said = errors[0].removeprefix("ERROR: ") if errors else "pip failed without a message"
-    if asked := _ASKED.match(errors[0] if errors else ""):
-        lacking = f"wheel of {asked[1]} for {python.abi} on {python.platforms[0]} or newer"
+    if asked := name_lacking(ended.stderr):
+        lacking = f"wheel of {asked} for {python.abi} on {python.platforms[0]} or newer"
         advice = "give one with --binary-with"
         return NoWheelError(f"requirements: the index has no {lacking}; {advice}", lacking)
-    return GatherError(f"requirements: {said}")
+    return GatherError(f"requirements: {say_in_one_line(ended.stderr)}")

@@ -1,4 +1,4 @@
-"""Finds the faults of indexes, of the network and of this machine in the output of pip and uv.
+"""Says whose fault it is that pip or uv failed: the package's, an index's or this machine's.
 
 pip leaves out an index that fails, and then reports that no distribution matches, exactly as for a
 project that no index has. Only its log states what the index answered. uv reports the failure.
@@ -11,6 +11,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename
+
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.places.scripts.held_pip import REFUSED
 
 _FULL, _READ_ONLY = "the disk is full", "the disk cannot be written to"
 _UNTRUSTED, _LOCKED = "the index is not trusted", "the index wants credentials"
@@ -29,6 +35,7 @@ _OF_MACHINE = {  # numbers of errno, and of Windows: access denied, write-protec
 """The errors of the operating system that no package causes: a path that is too long is its own."""
 _SYSTEM = re.compile(r"^\[(?:Errno|WinError) (\d+)\]|\(os error (\d+)\)$")
 
+# The crosses, box lines and arrows that uv draws, and colours.
 _DRAWING = re.compile(r"[\u00d7\u2500-\u257f\u25b6]+|\x1b\[[0-9;]*m")
 _START = re.compile(
     r"\s*(?:(?P<kind>ERROR|WARNING|error|warning|hint|help|note|Caused by|cause):"
@@ -90,12 +97,101 @@ _REASONS = {
 }
 _LONGEST = 600  # characters
 
+_NOT_GIVEN = re.compile(
+    r"was not found in the provided package locations|there (?:is|are) no versions? of"
+    r"|could not find a version that satisfies|no matching distribution|no solution found",
+    re.IGNORECASE,
+)
+# How uv says that settings of the user's, in whatever file, left it no index.
+_NO_INDEX = re.compile(
+    r"index lookups were disabled|network was disabled|in the provided package locations"
+)
+# uv refuses a URL in what comes from an index by itself; pip does where it comes from PyPI.
+_BY_URL = re.compile(
+    rf"^{REFUSED}(?P<held>.+)"
+    r"|URL dependencies must be expressed as direct requirements"
+    r"|cannot depend on packages which are not also hosted on PyPI"
+    r"|InvalidRequirement: Invalid URL",
+    re.MULTILINE,
+)
+_NOT_BUILT = re.compile(
+    r"building from source is disabled|building source distributions .*disabled", re.IGNORECASE
+)
+_NO_WHEEL = re.compile(r"satisfies the requirement (?P<text>\S.*?) \(from ")
+_SKIPPED = re.compile(r"No sources permitted for \S+ (?P<url>\S+)")
+_FOLLOWS = "which only --binary-allow-builds follows"
+_BUILDS = "and only --binary-allow-builds builds one"
+# Paths of a folder that uv unpacked into, another one each time.
+_PRIVATE = re.compile(r"[^\s`'\"]*[\\/]\.tmp\w+[\\/]")
+
 
 class _Statement(NamedTuple):
     """What an installer reports on one line, or on several where it breaks them."""
 
     kind: str  # "error", "cause", "hint", ...; "" for all else
     text: str
+
+
+def blame(output: str, *, index: bool, log: str = "") -> str:
+    """Return an installer's complaint in one line when the package is to blame, else raise.
+
+    ``index`` says whether the installer had one to ask; ``log`` is what pip wrote for itself.
+    """
+    line, said = say_in_one_line(output), output
+    # uv breaks its lines at the width of a terminal, wherever that falls.
+    output = f"{output}\n{' '.join(_DRAWING.sub(' ', output).split())}"
+    if found := _BY_URL.search(output):
+        held = found["held"] or line
+        raise Unavailable(f"a package requires another by URL, {_FOLLOWS}: {held}")
+    if (fault := find_fault(said, log)) and not _NOT_BUILT.search(output):
+        raise GatherError(fault)
+    if _NOT_BUILT.search(output) or _has_source(output, log):
+        raise Unavailable(f"a requirement has no wheel for this interpreter, {_BUILDS}: {line}")
+    if (not index or _NO_INDEX.search(output)) and _NOT_GIVEN.search(output):
+        raise Unavailable(f"a requirement is not among the wheels given: {line}")
+    return line
+
+
+def _has_source(output: str, log: str) -> bool:
+    """Whether pip left out an sdist of what it found no version of."""
+    try:
+        wanted = Requirement(name_lacking(output))
+    except InvalidRequirement:  # an empty text, too
+        return False
+    return any(_is_source_of(wanted, url) for url in _SKIPPED.findall(log))
+
+
+def _is_source_of(wanted: Requirement, url: str) -> bool:
+    file_name = url.partition("#")[0].rpartition("/")[2]
+    try:
+        name, version = parse_sdist_filename(file_name)
+    except InvalidSdistFilename:
+        return False
+    fits = wanted.specifier.contains(version, prereleases=True)
+    return fits and name == canonicalize_name(wanted.name)
+
+
+def say_in_one_line(output: str) -> str:
+    """The lines that say something, pip's ``ERROR:`` lines when there are some, joined."""
+    lines = [" ".join(_DRAWING.sub(" ", line).split()) for line in output.splitlines()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    if errors == ["Exception:"]:  # pip broke: its traceback's last line says with what
+        errors = [line for line in lines if line][-1:]
+    chosen = errors or [
+        line for line in lines if line and not line.startswith(("Using ", "Resolved ", "hint:"))
+    ]
+    return _PRIVATE.sub("", " ".join(chosen))[:1000] or "the installer failed without a message"
+
+
+def name_lacking(output: str) -> str:
+    """Return the requirement that pip found no wheel for; "" where it failed otherwise."""
+    found = _NO_WHEEL.search(output)
+    return found["text"] if found else ""
+
+
+def broke_off(output: str) -> str:
+    """Return the last line of the traceback that pip ended with; "" where it has none."""
+    return output.rstrip().rpartition("\n")[2] if _BROKEN_OFF.search(output) else ""
 
 
 def find_fault(output: str, log: str = "") -> str:
@@ -131,9 +227,9 @@ def _read_log(log: str) -> Iterator[tuple[str, str]]:
 
 def _read_traceback(output: str) -> Iterator[tuple[str, str]]:
     """Blame the index where pip itself broke while it asked one."""
-    if not _BROKEN_OFF.search(output):
+    last = broke_off(output)
+    if not last:
         return
-    last = output.rstrip().rpartition("\n")[2]
     if last.startswith("MemoryError"):
         yield _BROKE, last
     elif cause := _name_of_machine(last.partition(": ")[2]):

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from binary_checks.errors import GatherError
-from binary_checks.places.complaints import blame
 from binary_checks.places.index_settings import (
     is_true,
     read_pip_settings,
     translate_for_uv,
     translate_variables_for_uv,
 )
-from binary_checks.places.installer_faults import read_log
+from binary_checks.places.installer_faults import blame, read_log
 from binary_checks.places.pip_command import (
     HELD_PIP,
     PIP,

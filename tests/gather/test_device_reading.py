@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.gather import device_reading
+from binary_checks.gather import device_members, device_reading
 from binary_checks.model import DeviceKind, DeviceTarget
 from binary_checks.model.device_details import (
     CubinGroup,
@@ -157,7 +157,8 @@ def test_where_no_library_is_installed_the_extra_is_named(
 def test_more_than_is_read_is_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
 ) -> None:
-    monkeypatch.setattr(device_reading, limit, most)
+    holder = device_reading if hasattr(device_reading, limit) else device_members
+    monkeypatch.setattr(holder, limit, most)
     found = read_library(tmp_path, NEW)
     assert (reason, True, False) in {
         (each.reason, each.too_large, each.broken) for each in found.unread
@@ -169,7 +170,7 @@ def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wheel of 20 kB has thousands, each of which unpacks to 256 MB and then to one byte more."""
-    monkeypatch.setattr(device_reading, "_MOST_UNPACKED", 2500)
+    monkeypatch.setattr(device_members, "_MOST_UNPACKED", 2500)
     bomb = compressed_entry(zstandard.compress(bytes(1001)), 1000, ZSTD)
     found = read_library(tmp_path, container(*[bomb] * 5))
     assert [(each.count, each.broken, each.too_large) for each in found.unread] == [
@@ -181,7 +182,7 @@ def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
 def test_tables_count_before_the_cubin_turns_out_to_be_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_reading, "_MOST_READ", 2500)
+    monkeypatch.setattr(device_members, "_MOST_READ", 2500)
     text = b"\n" * 1000  # has neither directive
     found = read_library(tmp_path, container(*[entry(PTX, 90, text)] * 5))
     assert [(each.count, each.broken, each.too_large) for each in found.unread] == [

@@ -13,8 +13,7 @@ import pytest
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.places import installers
-from binary_checks.places.complaints import blame
-from binary_checks.places.installer_faults import find_fault
+from binary_checks.places.installer_faults import blame, find_fault
 from binary_checks.places.installers import (
     find_installer,
     find_uv,
