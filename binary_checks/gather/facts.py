@@ -178,6 +178,14 @@ class Facts:
         ran = (each for each in reports if not (isinstance(each, InstallReport) and each.error))
         return next((each.python for each in ran if each.python), "")
 
+    @property
+    def install_seconds(self) -> float:
+        """What the installation took, for which the first check that needed it has waited."""
+        place = self._remembered.get(Place)
+        if place is None or isinstance(place, BinaryChecksError):
+            return 0.0
+        return float(place.install_seconds)
+
     def close(self) -> None:
         """Remove the place, if one was made, and forget everything."""
         for other in self.elsewhere:

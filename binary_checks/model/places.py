@@ -128,6 +128,10 @@ class Place(Protocol):
         the interpreter, the network or the machine broke; at every later call, too.
         """
 
+    @property
+    def install_seconds(self) -> float:
+        """What the installation took, with the environment that was made for it; 0 before."""
+
     def demand(self, package: Package) -> None:
         """Install it, and raise Unavailable when it was refused: then there is nothing to run."""
 

@@ -91,7 +91,7 @@ class CheckResult:
 class Entry(CheckResult):
     """What a run notes of one check on one package: its result, and how long that took."""
 
-    seconds: float = 0.0  # gathering included, for the check that asked first
+    seconds: float = 0.0  # gathering included, for the check that asked first; not installing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,6 +117,7 @@ class PackageIdentity:
     roots: tuple[
         str, ...
     ] = ()  # the images that it ran in, each with its SHA-256: "bullseye@3560…"
+    installing: float = 0.0  # seconds that its environment and its installation took
     provenance: Provenance | None = None  # where it is published; None of what was here
 
     @property

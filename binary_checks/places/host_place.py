@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -65,6 +66,7 @@ class HostPlace:
         self._target: TargetPython | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._outcome: list[InstallReport | BinaryChecksError | None] = []
+        self.install_seconds = 0.0
 
     @property
     def python(self) -> Path:
@@ -109,11 +111,13 @@ class HostPlace:
     def install(self, package: Package) -> InstallReport | None:
         """Install at the first call, and remember what came of it, a failure too."""
         if not self._outcome:
+            start = time.monotonic()
             try:
                 self._outcome.append(self._install(package))
             except BinaryChecksError as error:
                 self.close()
                 self._outcome.append(error)
+            self.install_seconds = time.monotonic() - start
         (outcome,) = self._outcome
         if isinstance(outcome, BinaryChecksError):
             raise outcome.with_traceback(None)

@@ -51,6 +51,7 @@ class PackageFile(pytest.File):
     """A package; its items are the checks that apply to it."""
 
     unreadable = False  # said already, by the first of its checks
+    installing = 0.0  # seconds of its installation that no check is charged with
 
     def __init__(self, *, examination: Examination, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -88,6 +89,11 @@ class PackageFile(pytest.File):
         """The interpreters that it was installed for and ran on, each once."""
         every = (self.examination.facts, *self.placed.values())
         return " and ".join(dict.fromkeys(facts.ran_on for facts in every if facts.ran_on))
+
+    @property
+    def install_seconds(self) -> float:
+        """What its installation has taken so far, in all places."""
+        return sum(each.install_seconds for each in (self.examination.facts, *self.placed.values()))
 
     @property
     def roots(self) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ def pytest_runtest_makereport(
     report = yield
     if not isinstance(item, PackageItem):
         return report
-    item.seconds += call.duration
+    item.seconds += call.duration - _take_installation(item)
     if call.excinfo and isinstance(call.excinfo.value, ProblemsAccepted):
         report.outcome = "skipped"
         report.wasxfail = str(call.excinfo.value)
@@ -137,6 +137,14 @@ def pytest_runtest_makereport(
     return report
 
 
+def _take_installation(item: PackageItem) -> float:
+    """How much longer the installation has taken by now: that is no check's own time."""
+    package = item.package
+    news = max(0.0, package.install_seconds - package.installing)
+    package.installing += news
+    return news
+
+
 def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     """Which package it is, where more is known of that than was told before."""
     ledger, facts = item.state.ledger, item.package.examination.facts
@@ -144,6 +152,7 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     known = ledger.package(item.package_node)
     roots = item.package.roots or known.roots
     news: dict[str, Any] = {"ran_on": ran_on or known.ran_on, "roots": roots}
+    news["installing"] = max(known.installing, round(item.package.installing, 6))
     news |= {"unjudged": item.explain_unjudged(known.unjudged), "unrun": facts.unrun}
     found, expected = facts.object_counts()
     here = found is not None or item.package.examination.source.remote() is None

@@ -54,7 +54,7 @@ def _suite(package: PackageResult) -> Iterator[str]:
         failures=tags.count("failure"),
         errors=tags.count("error"),
         skipped=tags.count("skipped"),
-        time=f"{sum(entry.seconds for entry in package.entries):.3f}",
+        time=f"{package.installing + sum(entry.seconds for entry in package.entries):.3f}",
     )
     yield f"<testsuite{counts}>"
     if package.verdict is Outcome.NOT_JUDGED:

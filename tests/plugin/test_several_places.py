@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,28 @@ def test_one_place_alone_has_items_as_ever(run: Any) -> None:
 def test_workers_share_packages_in_several_places(run: Any) -> None:
     result = run(f"{NAME}::no-such[image:trixie]", *PLACES, "-n", "2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+class Slow(OldAndNew):
+    """Takes its time to install."""
+
+    def _install(self, package: Package) -> InstallReport | None:
+        time.sleep(0.1)
+        return super()._install(package)
+
+
+def test_no_check_is_charged_with_the_installation_it_waited_for(
+    run: Any, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "PLACES", (Slow, *places.PLACES))
+    options = ("--binary-report", "json:out.json", "--binary-place", "image:trixie")
+    ran = pytester.inline_run(f"{NAME}::import-fails", *options)
+    took = sum(
+        each.duration
+        for each in ran.getreports("pytest_runtest_logreport")
+        if each.when != "teardown"
+    )
+    (package,) = json.loads((pytester.path / "out.json").read_bytes())["packages"]
+    (entry,) = package["entries"]
+    assert package["installing"] >= 0.1
+    assert entry["seconds"] == pytest.approx(took - package["installing"], abs=1e-4)

@@ -38,7 +38,8 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "serial": "VARCHAR",  # of the index
         "facts": "VARCHAR",  # SHA-256 under which the store has them; "" for none
         "seconds": "REAL",  # of all attempts
-        "cpu_seconds": "REAL",  # likewise
+        "installing": "REAL",  # seconds of the attempts that decided; no check's own
+        "cpu_seconds": "REAL",  # of all attempts
         "peak_memory": "UBIGINT",  # bytes
         "started": "TIMESTAMP",  # of the first attempt, UTC
         "log": "VARCHAR",  # the store's name of the last attempt's log

@@ -15,7 +15,7 @@ from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.lines import cut
-from binary_checks.model import Entry, NotInspected, Outcome, Problem, Run
+from binary_checks.model import Entry, NotInspected, Outcome, PackageResult, Problem, Run
 
 Row = dict[str, Any]
 LONGEST = 2_000
@@ -53,8 +53,12 @@ def _find_no_pass(result: Run) -> str:
 
 def entries_of(attempt: Attempt) -> Iterator[Entry]:
     """What its result says of each check."""
-    packages = attempt.result.packages if attempt.result else ()
-    return (entry for package in packages for entry in package.entries)
+    return (entry for package in packages_of(attempt) for entry in package.entries)
+
+
+def packages_of(attempt: Attempt) -> tuple[PackageResult, ...]:
+    """What its result says of each package."""
+    return attempt.result.packages if attempt.result else ()
 
 
 def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
@@ -89,6 +93,9 @@ def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
         "serial": plain(planned.serial),
         "facts": facts_of(end),
         "seconds": _round(sum(each.seconds for each in end.attempts)),
+        "installing": _round(
+            sum(each.installing for attempt in deciding for each in packages_of(attempt))
+        ),
         "cpu_seconds": _round(sum(each.cpu_seconds for each in end.attempts)),
         "peak_memory": max((each.peak_memory for each in end.attempts), default=0),
         "started": _as_utc(min((each.started for each in end.attempts), default="")),

@@ -156,7 +156,7 @@ def test_the_slowest_come_first_with_their_slowest_check(answer: Ask) -> None:
     rows = answer("slowest", rows="3")
     assert len(rows) == 3
     assert rows[0]["seconds"] >= rows[1]["seconds"] >= rows[2]["seconds"] > rows[0]["check_seconds"]
-    assert all(row["median"] > 0 and row["check"] for row in rows)
+    assert all(row["median"] > 0 and row["check"] and row["installing"] > 0 for row in rows)
 
 
 def test_the_grid_has_a_letter_a_night_and_what_is_wrong_first(nights: Nights, answer: Ask) -> None:

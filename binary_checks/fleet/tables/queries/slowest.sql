@@ -13,8 +13,8 @@ WITH usual AS (
   WHERE night = $night::DATE
   GROUP BY cell
 )
-SELECT cell, state, attempts, seconds, round(median, 3) AS median, cpu_seconds, peak_memory,
-       "check", check_seconds
+SELECT cell, state, attempts, seconds, round(median, 3) AS median, installing,
+       "check", check_seconds, cpu_seconds, peak_memory
 FROM cells
 LEFT JOIN usual USING (cell)
 LEFT JOIN slowest_check USING (cell)
