@@ -17,7 +17,7 @@ class Cell(CellAxes):
     id: str  # its axis values, joined by "-": letters, digits and ._+- alone, so it names files
     project: str  # the axis that every matrix has
     kind: str = "wheel"  # wheel, conda, libtorch; the other axes follow, as conditions name them
-    package: str = ""  # what is looked up in the channel: numpy, numpy<3, a path, a URL
+    package: str = ""  # what is looked up in the source: numpy, numpy<3, a path, a URL
     gpu: bool = False  # whether it has a second stage, on a GPU host
     place: str = ""  # of --binary-place: image:oldest; "" for a fresh environment
     profile: str = ""  # of --binary-profile

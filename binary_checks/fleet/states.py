@@ -16,7 +16,7 @@ class CellState(str, Enum):
     INFRA = "infra"  # the network, the disk or the host broke: tried again
     LOST = "lost"  # no result: out of memory, killed, disk full
     BLOCKED = "blocked"  # a GPU stage without a passing CPU stage of the same bytes
-    STALE = "stale"  # what is published is older than the channel allows
+    STALE = "stale"  # what is published is older than the source allows
     MISSING = "missing"  # nothing is published
 
 

@@ -23,7 +23,7 @@ class CellAxes:
     python: str = ""  # 3.12, 3.13t
     variant: str = ""  # cpu, cu126, rocm6.4
     cxx_abi: str = ""  # pre-cxx11, cxx11
-    channel: str = ""  # where it is published; a table of the matrix
+    source: str = ""  # where it is published; a table of the matrix
 
 
 _NAMES = {each.name: str for each in fields(CellAxes)}

@@ -170,9 +170,9 @@ def _read_policy(options: argparse.Namespace, matrix: Matrix | None, now: dateti
     """The policy that is named, or that the matrix names as the gate of the channel."""
     if options.policy:
         return read_policy(Path(options.policy), now.date())
-    gate = matrix.channels[options.to].gate if matrix and options.to in matrix.channels else ""
+    gate = matrix.sources[options.to].gate if matrix and options.to in matrix.sources else ""
     if not matrix or not gate:
-        said = f'--policy FILE, or gate = "policy.toml" in [channels.{options.to}] of cells.toml'
+        said = f'--policy FILE, or gate = "policy.toml" in [sources.{options.to}] of cells.toml'
         raise ProfileError(f"artifact promote: no policy: give {said}")
     return read_policy(matrix.folder / gate, now.date())
 

@@ -14,8 +14,8 @@ from typing import Any
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.axis_values import demand_consistent, demand_value
-from binary_checks.fleet.cells.channel_tables import demand_channel, read_channels
 from binary_checks.fleet.cells.matrix import LeftOut, Matrix
+from binary_checks.fleet.cells.source_tables import demand_source, read_sources
 from binary_checks.fleet.cells.table_rows import read_rows
 from binary_checks.fleet.cells.value_lists import find_names, listed, put_lists, read_lists
 from binary_checks.model.place_names import read_place
@@ -29,7 +29,7 @@ _LARGEST = 4 << 20  # bytes of the file
 _LONGEST_ID = 150  # characters: it names files, with an attempt and an ending behind it
 _MOST_SECONDS = 7 * 86_400.0
 
-_TABLES = {"night", "values", "cells", "leave_out", "gpu", "run", "channels"}
+_TABLES = {"night", "values", "cells", "leave_out", "gpu", "run", "sources"}
 _OF_CI = ("runners", "ci")  # tables that say how CI runs the cells, and nothing of a night
 _BLOCK = dict.fromkeys(AXES, object) | {"package": str}
 _LEAVE_OUT = {"when": str, "reason": str, "expires": date}
@@ -62,7 +62,7 @@ class _Reader:
     def read(self) -> Matrix:
         known = {name: name for name in (*sorted(_TABLES), *_OF_CI)}
         reject_unknown(self._tables, known, self._name, "table")
-        channels = read_channels(self._tables.get("channels", {}), self._name)
+        sources = read_sources(self._tables.get("sources", {}), self._name)
         self._blocks = self._read_blocks()
         pairs = self._multiply()
         _demand_unique(pairs)
@@ -71,7 +71,7 @@ class _Reader:
         cells = tuple(cell for cell in every if cell.id not in self._gone)
         wheres = {cell.id: where for cell, where in pairs}
         for cell in cells:
-            demand_channel(cell, channels, wheres[cell.id])
+            demand_source(cell, sources, wheres[cell.id])
         night = self._read_night()
         return Matrix(
             source=self._name,
@@ -80,7 +80,7 @@ class _Reader:
             cells=cells,
             product=every,
             axes=self._used(),
-            channels=channels,
+            sources=sources,
             left_out=left_out,
             known=night.get("known_problems", ""),
             causes=night.get("causes", ""),

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.channel_tables import demand_channel
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.selecting import select, shard
+from binary_checks.fleet.cells.source_tables import demand_source
 from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS, choose_tier
 from binary_checks.profile.cell_conditions import CellCondition, read_condition
 from binary_checks.profile.toml_values import reject_unknown
@@ -54,7 +54,7 @@ class OneOff:
         cells = tuple(cell for cell in matrix.product if cell.id in wanted)
         for cell in cells:
             if cell.id not in known:
-                demand_channel(cell, matrix.channels, matrix.source)
+                demand_source(cell, matrix.sources, matrix.source)
         return replace(matrix, cells=cells)
 
     def extend(self, chosen: Sequence[Cell], cells: Sequence[Cell]) -> tuple[Cell, ...]:

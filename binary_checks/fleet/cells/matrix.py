@@ -1,4 +1,4 @@
-"""The matrix as its file says it: cells, channels where they are published, exceptions."""
+"""The matrix as its file says it: cells, sources where they are published, exceptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from binary_checks.fleet.cell import Cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CellChannel:
+class CellSource:
     """Where packages are published; of index, folder, url and conda at most one is set.
 
     With none of them it is what pip is set to. In each, an axis in braces stands for its value.
@@ -26,8 +26,8 @@ class CellChannel:
     gate: str = ""  # a policy, relative to the matrix's file: `artifact promote` asks it
 
 
-PIPS_CHANNEL = CellChannel()
-"""What a cell without a channel is looked up in."""
+PIPS_INDEX = CellSource()
+"""What a cell without a source is looked up in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,13 +51,13 @@ class Matrix:
     cells: tuple[Cell, ...]
     product: tuple[Cell, ...]  # all of the blocks, with those that are left out
     axes: tuple[str, ...]  # that the file uses, in the order of AXES
-    channels: Mapping[str, CellChannel] = field(default_factory=dict)
+    sources: Mapping[str, CellSource] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
     known: str = ""  # a file of known problems, for all cells
     causes: str = ""  # a file of the project's own causes
     warnings: tuple[str, ...] = ()  # a line each
     content: bytes = field(default=b"", repr=False)  # of the file
 
-    def channel_of(self, cell: Cell) -> CellChannel:
+    def source_of(self, cell: Cell) -> CellSource:
         """Where a cell is published."""
-        return self.channels.get(cell.channel, PIPS_CHANNEL)
+        return self.sources.get(cell.source, PIPS_INDEX)

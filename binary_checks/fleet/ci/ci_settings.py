@@ -11,8 +11,8 @@ from typing import Any
 from binary_checks import __version__
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.axis_values import demand_value
-from binary_checks.fleet.cells.channel_tables import demand_public
-from binary_checks.fleet.cells.matrix import PIPS_CHANNEL, Matrix
+from binary_checks.fleet.cells.matrix import PIPS_INDEX, Matrix
+from binary_checks.fleet.cells.source_tables import demand_public
 from binary_checks.fleet.cells.table_rows import read_rows
 from binary_checks.fleet.ci.action_pins import ActionPin, read_pins
 from binary_checks.fleet.ci.own_jobs import JOB_KEYS, OwnJob, OwnWorkflow, read_jobs, read_workflows
@@ -117,11 +117,11 @@ def read_ci(matrix: Matrix) -> CiSettings:
         jobs=tuple(read_jobs(jobs, workflows, actions)),
     )
     _demand_consistent(settings, where)
-    channel = matrix.channels.get(settings.published, PIPS_CHANNEL)
-    if settings.published and not settings.policy and not channel.gate:
+    source = matrix.sources.get(settings.published, PIPS_INDEX)
+    if settings.published and not settings.policy and not source.gate:
         raise ProfileError(
             f"{where}: published without policy: give policy = FILE, or "
-            f"[channels.{settings.published}] with gate = FILE"
+            f"[sources.{settings.published}] with gate = FILE"
         )
     return settings
 

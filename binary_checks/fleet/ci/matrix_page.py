@@ -17,7 +17,7 @@ from binary_checks.reports.verdict_texts import count
 _MOST_GROUPS = 30
 """Boxes of cells in the diagram: more of them are nothing that anybody reads."""
 _MOST_CHANNELS = 6
-"""Boxes of channels; Mermaid draws 500 lines at most."""
+"""Boxes of sources; Mermaid draws 500 lines at most."""
 _MOST_VALUES = 6
 """Values of an axis that one box names."""
 _GROUPINGS: Sequence[tuple[str, ...]] = (
@@ -100,7 +100,7 @@ def escape(text: str) -> str:
 
 
 def draw_cells(matrix: Matrix) -> Iterator[str]:
-    """A Mermaid flowchart: projects, groups of their cells, the GPU stage, and channels.
+    """A Mermaid flowchart: projects, groups of their cells, the GPU stage, and sources.
 
     Names of nodes are ours. What boxes say are values of axes, of letters, digits and ._+- alone.
     """
@@ -110,9 +110,9 @@ def draw_cells(matrix: Matrix) -> Iterator[str]:
     for name, node in projects.items():
         size = sum(project_of(cell) == name for cell in matrix.cells)
         yield f"  {node}([{_label(name, count(size, 'cell'))}])"
-    channel_of = _name_channels(matrix.cells)
-    channels = _number("c", map(channel_of, matrix.cells))
-    for name, node in channels.items():
+    source_of = _name_sources(matrix.cells)
+    sources = _number("c", map(source_of, matrix.cells))
+    for name, node in sources.items():
         yield f"  {node}[({_label(name)})]"
     for number, cells in enumerate(groups):
         yield f"  g{number}[{_label(*_describe_group(cells, matrix.axes))}]"
@@ -120,8 +120,8 @@ def draw_cells(matrix: Matrix) -> Iterator[str]:
         if gpu := sum(cell.gpu for cell in cells):
             yield f"  u{number}{{{{{_label('GPU', count(gpu, 'cell'))}}}}}"
             yield f"  g{number} --> u{number}"
-        ends = dict.fromkeys(("u" if cell.gpu else "g", channel_of(cell)) for cell in cells)
-        yield from (f"  {kind}{number} --> {channels[name]}" for kind, name in ends)
+        ends = dict.fromkeys(("u" if cell.gpu else "g", source_of(cell)) for cell in cells)
+        yield from (f"  {kind}{number} --> {sources[name]}" for kind, name in ends)
 
 
 def _number(letter: str, names: Iterable[str]) -> dict[str, str]:
@@ -145,12 +145,12 @@ def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], st
     return [*found.values()], lambda _: everything
 
 
-def _name_channels(cells: Sequence[Cell]) -> Callable[[Cell], str]:
-    """What the box of a cell's channel says; one for all where there are many."""
-    names = {cell.channel for cell in cells}
+def _name_sources(cells: Sequence[Cell]) -> Callable[[Cell], str]:
+    """What the box of a cell's source says; one for all where there are many."""
+    names = {cell.source for cell in cells}
     if len(names) <= _MOST_CHANNELS:
-        return lambda cell: f"channel {cell.channel}" if cell.channel else "index of pip"
-    everything = count(len(names), "channel")
+        return lambda cell: f"source {cell.source}" if cell.source else "index of pip"
+    everything = count(len(names), "source")
     return lambda _: everything
 
 
@@ -163,7 +163,7 @@ def _describe_group(cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]
     """Its size, then the values that its cells have on each axis."""
     yield count(len(cells), "cell")
     rows = [name_values(cell, used) for cell in cells]
-    for axis in (axis for axis in rows[0] if axis != "channel"):
+    for axis in (axis for axis in rows[0] if axis != "source"):
         values = [value for value in dict.fromkeys(row[axis] for row in rows) if value != "-"]
         more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
         if values:

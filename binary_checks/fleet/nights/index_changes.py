@@ -15,7 +15,7 @@ from binary_checks.sources.surroundings import Surroundings
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexChange:
-    """One cell whose channel answers otherwise than when the night was planned."""
+    """One cell whose source answers otherwise than when the night was planned."""
 
     cell: str  # id
     reason: str  # one line: what it stands for now, and what it was judged on
@@ -25,7 +25,7 @@ class IndexChange:
 def compare_serials(
     plan: NightPlan, matrix: Matrix, surroundings: Surroundings | None = None
 ) -> tuple[IndexChange, ...]:
-    """Ask every channel again; what was judged stays as it is.
+    """Ask every source again; what was judged stays as it is.
 
     A page that changed for other files alone is no change of a cell, whatever its serial.
     """

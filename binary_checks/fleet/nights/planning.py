@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from binary_checks import __version__
-from binary_checks.fleet.cells.matrix import CellChannel, Matrix
+from binary_checks.fleet.cells.matrix import CellSource, Matrix
 from binary_checks.fleet.nights.frozen_inputs import FrozenInputs, freeze
 from binary_checks.fleet.nights.night_dates import now, read_date
 from binary_checks.fleet.plan import NightPlan, PlannedCell
@@ -82,13 +82,13 @@ def plan_cells(
         found = look_up(matrix, surroundings)
     finally:
         surroundings.connect().close()
-    return tuple(_plan(each, matrix.channel_of(each.cell), today, inputs) for each in found)
+    return tuple(_plan(each, matrix.source_of(each.cell), today, inputs) for each in found)
 
 
-def _plan(found: LookedUp, channel: CellChannel, today: date, inputs: FrozenInputs) -> PlannedCell:
+def _plan(found: LookedUp, source: CellSource, today: date, inputs: FrozenInputs) -> PlannedCell:
     state, reason = found.state, found.reason
     if state is None:
-        state, reason = _judge(found, channel, today)
+        state, reason = _judge(found, source, today)
     return PlannedCell(
         cell=found.cell,
         state=state,
@@ -106,19 +106,19 @@ def _plan(found: LookedUp, channel: CellChannel, today: date, inputs: FrozenInpu
     )
 
 
-def _judge(found: LookedUp, channel: CellChannel, today: date) -> tuple[CellState | None, str]:
+def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState | None, str]:
     """Whether the file that there is may be run, and in which words not."""
     if not _SHA256.fullmatch(found.hashes.get("sha256", "")):
         return CellState.INFRA, f"{found.file_name}: its SHA-256 is not known"
     if urlunsplit(urlsplit(take_credentials(found.url)[0])) != show(found.url):
         said = "its URL has a query or a token, which may be secret: no plan keeps it"
         return CellState.INFRA, f"{found.file_name}: {said}"
-    if channel.freshness is None:
+    if source.freshness is None:
         return None, ""
     day = find_day(found.version, found.uploaded, found.modified)
     if day is None:
         said = "neither its version nor its index nor the server says of which day it is"
         return None, f"{found.file_name}: whether it is stale is not known: {said}"
-    if said := judge_age(day[1], today, channel.freshness, day[0]):
+    if said := judge_age(day[1], today, source.freshness, day[0]):
         return CellState.STALE, f"{found.file_name}: {said}"
     return None, ""

@@ -1,4 +1,4 @@
-"""What a channel says of one cell: the file that it stands for, or why there is none."""
+"""What a source says of one cell: the file that it stands for, or why there is none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LookedUp:
 
 
 def fail(cells: Iterable[Cell], error: BinaryChecksError | str, index: str = "") -> list[LookedUp]:
-    """The answer for cells whose channel could not be asked."""
+    """The answer for cells whose source could not be asked."""
     said = str(error)
     return [LookedUp(cell=cell, state=CellState.INFRA, reason=said, index=index) for cell in cells]
 

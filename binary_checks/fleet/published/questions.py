@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.channel_tables import fill, names_file
-from binary_checks.fleet.cells.matrix import CellChannel, Matrix
+from binary_checks.fleet.cells.matrix import CellSource, Matrix
+from binary_checks.fleet.cells.source_tables import fill, names_file
 from binary_checks.fleet.published.conda_records import look_up_in_channel
 from binary_checks.fleet.published.index_pages import look_up_on_index
 from binary_checks.fleet.published.looked_up import LookedUp, fail
@@ -50,8 +50,8 @@ def look_up(matrix: Matrix, surroundings: Surroundings) -> list[LookedUp]:
     asking = _Asking(matrix.folder, surroundings)
     answers = _map(lambda pair: asking.ask(*pair), questions.items(), _AT_ONCE)
     found = [answer for each in answers for answer in each]
-    channels = {cell.id: matrix.channel_of(cell) for cell in matrix.cells}
-    return sorted(_settle(found, channels, surroundings), key=lambda each: each.cell.id)
+    sources = {cell.id: matrix.source_of(cell) for cell in matrix.cells}
+    return sorted(_settle(found, sources, surroundings), key=lambda each: each.cell.id)
 
 
 def _map(
@@ -66,26 +66,26 @@ def _map(
 def _ask_for(cell: Cell, matrix: Matrix) -> Question:
     if names_file(cell.package):
         return Question(kind="url", place=as_address(cell.package, matrix.folder), what="")
-    channel = matrix.channel_of(cell)
+    source = matrix.source_of(cell)
 
     def filled(key: str) -> str:
-        where = f"{matrix.source}: channels.{channel.name}: {key}"
-        return fill(getattr(channel, key), cell, where)
+        where = f"{matrix.source}: sources.{source.name}: {key}"
+        return fill(getattr(source, key), cell, where)
 
-    if channel.url:
+    if source.url:
         return Question(kind="url", place=filled("url"), what="")
-    if channel.conda:
+    if source.conda:
         return Question(kind="conda", place=filled("conda"), what="")
     project = _name_project(cell)
-    if channel.folder:
+    if source.folder:
         return Question(
             kind="folder",
             place=filled("folder"),
             what=f"{cell.kind} {project}",
-            prereleases=channel.prereleases,
+            prereleases=source.prereleases,
         )
     return Question(
-        kind="index", place=filled("index"), what=project, prereleases=channel.prereleases
+        kind="index", place=filled("index"), what=project, prereleases=source.prereleases
     )
 
 
@@ -144,10 +144,10 @@ class _Asking:
 
 
 def _settle(
-    found: Sequence[LookedUp], channels: Mapping[str, CellChannel], surroundings: Surroundings
+    found: Sequence[LookedUp], sources: Mapping[str, CellSource], surroundings: Surroundings
 ) -> Iterator[LookedUp]:
     """The answers, where more has to be asked of a file with that: once for each file."""
-    dated = {each.url for each in found if _needs_date(each, channels[each.cell.id])}
+    dated = {each.url for each in found if _needs_date(each, sources[each.cell.id])}
     wanting = {
         each.url: each
         for each in found
@@ -163,9 +163,9 @@ def _settle(
         yield _join(each, more[each.url]) if each.state is None and each.url in more else each
 
 
-def _needs_date(found: LookedUp, channel: CellChannel) -> bool:
+def _needs_date(found: LookedUp, source: CellSource) -> bool:
     unknown = find_day(found.version, found.uploaded, found.modified) is None
-    return found.state is None and channel.freshness is not None and unknown
+    return found.state is None and source.freshness is not None and unknown
 
 
 def _join(found: LookedUp, settled: LookedUp) -> LookedUp:

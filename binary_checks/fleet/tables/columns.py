@@ -8,7 +8,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "cells": {  # a row a cell and night: how its night ended
         "night": "DATE",  # UTC
         "cell": "VARCHAR",  # its id: the values of its axes
-        "project": "VARCHAR",  # the axes, from here to channel; one that the matrix lacks is empty
+        "project": "VARCHAR",  # the axes, from here to source; one that the matrix lacks is empty
         "kind": "VARCHAR",
         "libtorch": "VARCHAR",
         "system": "VARCHAR",
@@ -16,7 +16,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "python": "VARCHAR",
         "variant": "VARCHAR",
         "cxx_abi": "VARCHAR",
-        "channel": "VARCHAR",
+        "source": "VARCHAR",
         "place": "VARCHAR",  # where it ran: image:oldest; empty for a fresh environment
         "gpu": "BOOLEAN",  # whether its second stage has ended too
         "state": "VARCHAR",  # passed, known, failed, not judged and so on (docs/nightly.md)

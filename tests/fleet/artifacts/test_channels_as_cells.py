@@ -29,9 +29,9 @@ CELLS = """
 project = "demo"
 system = "linux-x86_64"
 python = ["3.11", "3.12"]
-channel = "test"
+source = "test"
 
-[channels.test]
+[sources.test]
 """
 
 

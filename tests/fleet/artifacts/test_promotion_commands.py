@@ -145,9 +145,9 @@ def test_cells_name_the_policy_and_ask_for_their_gpu_stage(desk: Desk) -> None:
     artifact = desk.push("1.0", *GOOD, system="linux", variant="cu130")
     (desk.folder / "gate.toml").write_text(GATE, encoding="utf-8")
     (desk.folder / "cells.toml").write_text(
-        '[channels.release]\nindex = "https://example.org/simple"\ngate = "gate.toml"\n'
+        '[sources.release]\nindex = "https://example.org/simple"\ngate = "gate.toml"\n'
         '[[cells]]\nproject = "demo"\nsystem = "linux-x86_64"\npython = "3.12"\n'
-        'variant = ["cpu", "cu130"]\nchannel = "release"\n[[gpu]]\nwhen = "variant=cu*"\n',
+        'variant = ["cpu", "cu130"]\nsource = "release"\n[[gpu]]\nwhen = "variant=cu*"\n',
         encoding="utf-8",
     )
     asked = ("promote", "--from", "test", "--to", "release", "--cells", desk.folder / "cells.toml")

@@ -296,9 +296,9 @@ def test_the_name_that_was_judged_is_the_name_that_is_signed(signing: SigningDes
 def test_a_matrix_finds_its_gpu_files_by_what_is_proven(signing: SigningDesk) -> None:
     (signing.folder / "gate.toml").write_text(signing.keys + GATE, encoding="utf-8")
     (signing.folder / "cells.toml").write_text(
-        '[channels.release]\nconda = "https://example.org/conda"\ngate = "gate.toml"\n'
+        '[sources.release]\nconda = "https://example.org/conda"\ngate = "gate.toml"\n'
         '[[cells]]\nproject = "demo"\nkind = "conda"\nvariant = ["cpu", "cu130"]\n'
-        'channel = "release"\n[[gpu]]\nwhen = "variant=cu*"\n',
+        'source = "release"\n[[gpu]]\nwhen = "variant=cu*"\n',
         encoding="utf-8",
     )
     signing.sign("conda")

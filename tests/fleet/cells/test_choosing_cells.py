@@ -182,12 +182,12 @@ def test_no_environment_makes_ci_files_differ_from_those_that_are_checked_in(
     capsys.readouterr()
 
 
-def test_a_cell_that_is_enabled_is_held_against_its_channel() -> None:
+def test_a_cell_that_is_enabled_is_held_against_its_source() -> None:
     Path("cells.toml").write_text(
-        f'[channels.x]\nindex = "https://x.example/{{cxx_abi}}"\n{FILE}'
-        '[[cells]]\nproject = "odd"\nsystem = "linux-x86_64"\npython = "3.12"\nchannel = "x"\n'
+        f'[sources.x]\nindex = "https://x.example/{{cxx_abi}}"\n{FILE}'
+        '[[cells]]\nproject = "odd"\nsystem = "linux-x86_64"\npython = "3.12"\nsource = "x"\n'
         '[[leave_out]]\nwhen = "project=odd"\nreason = "not yet"\n',
         encoding="utf-8",
     )
-    with pytest.raises(ProfileError, match=r"channels\.x: index: \{cxx_abi\} has no value"):
+    with pytest.raises(ProfileError, match=r"sources\.x: index: \{cxx_abi\} has no value"):
         read_one_off({}, also=["project=odd"]).enable(read_cells(Path("cells.toml")))

@@ -46,9 +46,9 @@ def with_line(line: str, after: str) -> Matrix:
 def test_the_example_has_the_cells_that_pytorch_builds_and_no_others() -> None:
     ours = read_cells(EXAMPLE, TODAY)
     assert sorted(f"{cell.id}{'+' * cell.gpu}" for cell in ours.cells) == PRINTED["cells"]
-    addresses = {name: each.index or each.url for name, each in ours.channels.items()}
+    addresses = {name: each.index or each.url for name, each in ours.sources.items()}
     assert addresses == PRINTED["channels"]
-    assert {name for name, each in ours.channels.items() if not each.prereleases} == {
+    assert {name for name, each in ours.sources.items() if not each.prereleases} == {
         name for name in addresses if name.startswith("release")
     }
     assert ours.warnings == ()
@@ -57,7 +57,7 @@ def test_the_example_has_the_cells_that_pytorch_builds_and_no_others() -> None:
 def test_the_cells_are_counted_as_docs_say() -> None:
     cells = read_cells(EXAMPLE, TODAY).cells
     found = Counter(
-        (f"{cell.system}-{cell.architecture}", cell.channel.partition("-")[0]) for cell in cells
+        (f"{cell.system}-{cell.architecture}", cell.source.partition("-")[0]) for cell in cells
     )
     page = EXAMPLE.parents[2].joinpath("cells.md").read_text(encoding="utf-8")
     for host in dict.fromkeys(host for host, _ in found):
@@ -73,7 +73,7 @@ def test_one_more_cuda_in_a_release_is_one_line_in_one_file() -> None:
     added = bare(after.cells) - bare(before.cells)
     assert bare(before.cells) < bare(after.cells)
     assert after.warnings == ()
-    assert {(cell.variant, cell.channel.partition("-")[0]) for cell in added} == {
+    assert {(cell.variant, cell.source.partition("-")[0]) for cell in added} == {
         ("cu140", "release")
     }
     assert Counter((cell.kind, cell.system, cell.gpu) for cell in added) == {

@@ -110,13 +110,13 @@ def test_a_gpu_stage_and_how_a_cell_is_run_come_by_globs_and_the_last_one_holds(
     )
 
 
-def test_a_channel_belongs_to_the_cells_that_name_it(tmp_path: Path) -> None:
-    channel = (
-        '[channels.nightly]\nindex = "https://x.example/{variant}"\nfreshness = 2\ngate = "x"\n'
+def test_a_source_belongs_to_the_cells_that_name_it(tmp_path: Path) -> None:
+    source = (
+        '[sources.nightly]\nindex = "https://x.example/{variant}"\nfreshness = 2\ngate = "x"\n'
         "prereleases = true\n"
     )
-    matrix = read(tmp_path, NUMPY + 'variant = "cpu"\nchannel = "nightly"\n' + channel)
-    found = matrix.channel_of(matrix.cells[0])
+    matrix = read(tmp_path, NUMPY + 'variant = "cpu"\nsource = "nightly"\n' + source)
+    found = matrix.source_of(matrix.cells[0])
     assert (found.name, found.freshness, found.prereleases) == ("nightly", 2, True)
 
 
@@ -270,36 +270,36 @@ REFUSED = {
         "run[0] (line 5): place: imge:oldest: no such place; there are venv|existing:PYTHON|"
         "prefix:PATH|image:NAME",
     ),
-    "an unknown channel": (
-        NUMPY + 'channel = "nightl"\n[channels.nightly]\nindex = "https://x.example"\n',
-        "cells[0] (line 1): numpy-linux-x86_64-3.11-nightl: unknown channel 'nightl'; did you mean "
+    "an unknown source": (
+        NUMPY + 'source = "nightl"\n[sources.nightly]\nindex = "https://x.example"\n',
+        "cells[0] (line 1): numpy-linux-x86_64-3.11-nightl: unknown source 'nightl'; did you mean "
         "'nightly'?",
     ),
     "a template with an unknown axis": (
-        NUMPY + '[channels.nightly]\nindex = "https://x.example/{varient}"\n',
-        "channels.nightly: index: unknown axis 'varient'; did you mean 'variant'?",
+        NUMPY + '[sources.nightly]\nindex = "https://x.example/{varient}"\n',
+        "sources.nightly: index: unknown axis 'varient'; did you mean 'variant'?",
     ),
     "a template with half a brace": (
-        NUMPY + '[channels.nightly]\nindex = "https://x.example/{variant"\n',
-        "channels.nightly: index: 'https://x.example/{variant' has a brace without its other one",
+        NUMPY + '[sources.nightly]\nindex = "https://x.example/{variant"\n',
+        "sources.nightly: index: 'https://x.example/{variant' has a brace without its other one",
     ),
     "a template with an axis that a cell lacks": (
-        NUMPY + 'channel = "n"\n[channels.n]\nindex = "https://x.example/{variant}"\n',
-        "cells[0] (line 1): numpy-linux-x86_64-3.11-n: channels.n: index: {variant} has no value "
+        NUMPY + 'source = "n"\n[sources.n]\nindex = "https://x.example/{variant}"\n',
+        "cells[0] (line 1): numpy-linux-x86_64-3.11-n: sources.n: index: {variant} has no value "
         "in this cell",
     ),
     "a secret": (
-        NUMPY + '[channels.n]\nindex = "https://me:geheim@x.example/simple"\n',
-        "channels.n: index: https://x.example/simple has credentials, a token or a query, which "
+        NUMPY + '[sources.n]\nindex = "https://me:geheim@x.example/simple"\n',
+        "sources.n: index: https://x.example/simple has credentials, a token or a query, which "
         "may be secret; a netrc has room for them",
     ),
-    "a channel in two places": (
-        NUMPY + '[channels.n]\nindex = "https://x.example"\nfolder = "dist"\n',
-        "channels.n: index and folder: name one of them",
+    "a source in two places": (
+        NUMPY + '[sources.n]\nindex = "https://x.example"\nfolder = "dist"\n',
+        "sources.n: index and folder: name one of them",
     ),
     "conda from an index": (
         NUMPY + 'kind = "conda"\n',
-        "cells[0] (line 1): numpy-conda-linux-x86_64-3.11: kind is 'conda', and its channel names "
+        "cells[0] (line 1): numpy-conda-linux-x86_64-3.11: kind is 'conda', and its source names "
         "no conda channel",
     ),
     "a Python of no system": (

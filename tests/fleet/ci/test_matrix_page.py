@@ -16,14 +16,14 @@ from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.matrix_page import describe_matrix
 
 TORCH = """
-[channels.nightly]
+[sources.nightly]
 index = "https://example.org/{variant}"
 [[cells]]
 project = "torch"
 system = ["linux-x86_64", "macos-arm64"]
 python = ["3.12", "3.13t"]
 variant = ["cpu", "cu126"]
-channel = "nightly"
+source = "nightly"
 [[leave_out]]
 when = "system=macos variant=cu*"
 reason = "there is no CUDA on macOS"
@@ -72,7 +72,7 @@ def test_a_project_is_a_table_with_a_row_for_cells_that_differ_in_one_axis() -> 
     assert table.splitlines() == [
         "## torch",
         "",
-        "6 cells: channel nightly.",
+        "6 cells: source nightly.",
         "",
         "| system | variant | python |",
         "|---|---|---|",
@@ -90,11 +90,11 @@ def test_it_says_what_is_left_out_until_when_and_why() -> None:
     assert "Left out" not in describe('[[cells]]\nproject = "x"\n')
 
 
-def test_the_diagram_leads_from_projects_through_the_gpu_stage_to_channels() -> None:
+def test_the_diagram_leads_from_projects_through_the_gpu_stage_to_sources() -> None:
     assert diagram(describe(TORCH)) == [
         "flowchart LR",
         '  p0(["torch<br>6 cells"])',
-        '  c0[("channel nightly")]',
+        '  c0[("source nightly")]',
         '  g0["2 cells<br>system linux-x86_64<br>python 3.12, 3.13t<br>variant cpu"]',
         "  p0 --> g0",
         "  g0 --> c0",

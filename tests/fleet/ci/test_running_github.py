@@ -173,13 +173,13 @@ def test_without_a_gpu_the_gpu_stage_fails_with_the_facts_of_the_cpu_stage(
 
 
 WATCHED = """\
-[channels.here]
+[sources.here]
 folder = "wheels of demo"
 [[cells]]
 project = "demo"
 system = "linux-x86_64"
 python = "PYTHON"
-channel = "here"
+source = "here"
 [ci]
 systems = ["github"]
 store = "s3://nobody/reads-this"

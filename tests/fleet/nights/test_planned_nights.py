@@ -20,14 +20,14 @@ from tests.fleet.nights.night_cells import NIGHT, plan_cell, plan_night, states_
 
 WHEELS = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
 MATRIX = """
-[channels.local]
+[sources.local]
 folder = "dist"
 
 [[cells]]
 project = ["demo", "demo_broken", "absent"]
 system = "linux-x86_64"
 python = "3.11"
-channel = "local"
+source = "local"
 
 [[run]]
 when = "project=*"

@@ -90,14 +90,14 @@ def test_what_is_older_than_the_channel_allows_is_stale(
     version: str, uploaded: str, state: CellState | None, index: PackageIndex, tmp_path: Path
 ) -> None:
     offer(index, tmp_path, "py3-none-any", version, uploaded=uploaded)
-    channel = f'channel = "nightly"\n[channels.nightly]\nindex = "{index.simple}"\nfreshness = 2\n'
+    channel = f'source = "nightly"\n[sources.nightly]\nindex = "{index.simple}"\nfreshness = 2\n'
     found = {each.state for each in planned(tmp_path, CELLS + channel).values()}
     assert found == {state}
 
 
 def test_a_stale_cell_says_of_which_day_its_file_is(index: PackageIndex, tmp_path: Path) -> None:
     offer(index, tmp_path, "py3-none-any", "1.0.dev20261101")
-    channel = f'channel = "nightly"\n[channels.nightly]\nindex = "{index.simple}"\nfreshness = 2\n'
+    channel = f'source = "nightly"\n[sources.nightly]\nindex = "{index.simple}"\nfreshness = 2\n'
     found = next(iter(planned(tmp_path, CELLS + channel).values()))
     assert found.reason == (
         "demo-1.0.dev20261101-py3-none-any.whl: it was built 2026-11-01, 19 days ago; 2 are allowed"
@@ -110,7 +110,7 @@ def test_without_a_day_in_version_or_index_the_servers_own_decides(
     path = offer(index, tmp_path, "py3-none-any")
     served = Conduct(last_modified="Sun, 01 Nov 2026 10:00:00 GMT")
     index.conduct[f"/files/{path.name}"] = served
-    channel = f'channel = "nightly"\n[channels.nightly]\nindex = "{index.simple}"\nfreshness = 2\n'
+    channel = f'source = "nightly"\n[sources.nightly]\nindex = "{index.simple}"\nfreshness = 2\n'
     found = planned(tmp_path, CELLS + channel)
     assert {each.state for each in found.values()} == {CellState.STALE}
     served.last_modified = ""
@@ -130,8 +130,8 @@ def test_the_variant_of_a_cell_chooses_its_index(index: PackageIndex, tmp_path: 
         index.conduct[f"/whl/{variant}/demo/"].body = page.encode()
         index.conduct[f"/whl/{variant}/demo/"].content_type = "text/html"
     text = (
-        f'[channels.w]\nindex = "{index.url}/whl/{{variant}}"\n'
-        '[[cells]]\nproject = "demo"\nvariant = ["cpu", "cu126"]\nchannel = "w"\n'
+        f'[sources.w]\nindex = "{index.url}/whl/{{variant}}"\n'
+        '[[cells]]\nproject = "demo"\nvariant = ["cpu", "cu126"]\nsource = "w"\n'
     )
     cells = planned(tmp_path, text)
     assert [each.sha256 for each in cells.values()] == [*map(digest, built.values())]
@@ -196,7 +196,7 @@ def test_a_folder_is_a_channel_by_the_names_of_its_files(
     index: PackageIndex, tmp_path: Path
 ) -> None:
     path = build_wheel(tmp_path / "dist", tags=[f"cp311-cp311-{LINUX}"])
-    channel = 'channel = "own"\n[channels.own]\nfolder = "dist"\n'
+    channel = 'source = "own"\n[sources.own]\nfolder = "dist"\n'
     cells = planned(tmp_path, CELLS + channel)
     found = cells["demo-linux-x86_64-3.11-own"]
     assert (found.state, found.sha256, found.url) == (None, digest(path), path.as_uri())
@@ -205,7 +205,7 @@ def test_a_folder_is_a_channel_by_the_names_of_its_files(
 
 
 def test_a_folder_that_is_not_there_says_nothing_of_what_is_published(tmp_path: Path) -> None:
-    channel = 'channel = "own"\n[channels.own]\nfolder = "dist"\n'
+    channel = 'source = "own"\n[sources.own]\nfolder = "dist"\n'
     found = next(iter(planned(tmp_path, CELLS + channel).values()))
     assert (found.state, found.reason) == (CellState.INFRA, f"{tmp_path}/dist: no such folder")
 
@@ -218,8 +218,8 @@ def test_a_libtorch_archive_is_found_by_its_url_and_hashed(
     index.files[path.name] = path
     text = (
         '[[cells]]\nproject = "libtorch"\nkind = "libtorch"\nvariant = ["cpu", "cu126"]\n'
-        'libtorch = "shared-with-deps"\nsystem = "linux-x86_64"\nchannel = "zips"\n'
-        f'[channels.zips]\nurl = "{index.url}/files/'
+        'libtorch = "shared-with-deps"\nsystem = "linux-x86_64"\nsource = "zips"\n'
+        f'[sources.zips]\nurl = "{index.url}/files/'
         'libtorch-{libtorch}-2.9.0%2B{variant}.zip"\n'
     )
     found, lacking = planned(tmp_path, text).values()

@@ -23,7 +23,7 @@ project = "demo"
 kind = "conda"
 system = ["linux-x86_64", "windows-amd64"]
 python = ["3.11", "3.12", "3.13t"]
-channel = "own"
+source = "own"
 """
 
 
@@ -55,7 +55,7 @@ def test_a_channel_has_the_newest_build_for_the_system_and_the_python(
     channel: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("rattler", reason="no py-rattler, which asks channels")
-    cells = planned(tmp_path, f'{CELLS}[channels.own]\nconda = "{channel}"\n')
+    cells = planned(tmp_path, f'{CELLS}[sources.own]\nconda = "{channel}"\n')
     names = {cell: each.file_name for cell, each in cells.items() if each.state is None}
     assert names == {
         "linux-x86_64-3.11-own": "demo-1.1-py311h0_0.conda",
@@ -73,7 +73,7 @@ def test_a_channel_has_the_newest_build_for_the_system_and_the_python(
 
 def test_a_build_for_another_python_alone_is_missing(channel: Path, tmp_path: Path) -> None:
     pytest.importorskip("rattler", reason="no py-rattler, which asks channels")
-    text = CELLS.replace('"3.12"', '"3.10"') + f'[channels.own]\nconda = "{channel}"\n'
+    text = CELLS.replace('"3.12"', '"3.10"') + f'[sources.own]\nconda = "{channel}"\n'
     lacking = planned(tmp_path, text)["linux-x86_64-3.10-own"]
     assert lacking.state is CellState.MISSING
     assert lacking.reason.startswith(
@@ -85,13 +85,13 @@ def test_a_channel_that_cannot_be_read_is_no_lack(tmp_path: Path) -> None:
     pytest.importorskip("rattler", reason="no py-rattler, which asks channels")
     (tmp_path / "channel" / "linux-64").mkdir(parents=True)
     (tmp_path / "channel" / "linux-64" / "repodata.json").write_text("<html>")
-    cells = planned(tmp_path, f'{CELLS}[channels.own]\nconda = "{tmp_path}/channel"\n')
+    cells = planned(tmp_path, f'{CELLS}[sources.own]\nconda = "{tmp_path}/channel"\n')
     assert {each.state for each in cells.values()} == {CellState.INFRA}
 
 
 def test_loose_conda_packages_in_a_folder_go_by_their_names(channel: Path, tmp_path: Path) -> None:
     text = CELLS.replace(', "3.13t"', "")
-    cells = planned(tmp_path, f'{text}[channels.own]\nfolder = "channel"\n')
+    cells = planned(tmp_path, f'{text}[sources.own]\nfolder = "channel"\n')
     names = {cell: each.file_name for cell, each in cells.items() if each.state is None}
     assert names == {
         "linux-x86_64-3.11-own": "demo-1.1-py311h0_0.conda",

@@ -15,14 +15,14 @@ from fixtures.build_wheel import build_wheel
 
 pytestmark = pytest.mark.slow
 CELLS = """
-[channels.builds]
+[sources.builds]
 folder = "dist"
 
 [[cells]]
 project = "demo"
 system = "linux-x86_64"
 python = "3.12"
-channel = "builds"
+source = "builds"
 
 [[run]]
 when = "project=demo"

@@ -149,7 +149,7 @@ def test_missing_tells_stale_from_missing_and_since_when(nights: Nights, answer:
     assert (absent["state"], absent["since"], absent["nights"]) == ("missing", nights.tonight, 1)
     assert absent["version"] == ""
     assert absent["last_version"].startswith("1.")
-    assert (old["state"], old["reason"]) == ("stale", "published 9 days ago; the channel allows 3")
+    assert (old["state"], old["reason"]) == ("stale", "published 9 days ago; the source allows 3")
 
 
 def test_the_slowest_come_first_with_their_slowest_check(answer: Ask) -> None:

@@ -1,4 +1,4 @@
-"""Reads the channels of a matrix, and holds each cell against the one where it is published."""
+"""Reads the sources of a matrix, and holds each cell against the one where it is published."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from packaging.requirements import InvalidRequirement, Requirement
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.axis_values import demand_value
-from binary_checks.fleet.cells.matrix import PIPS_CHANNEL, CellChannel
+from binary_checks.fleet.cells.matrix import PIPS_INDEX, CellSource
 from binary_checks.profile.toml_values import convert, reject_unknown
 
-_KEYS = {key: kind for key, kind in typing.get_type_hints(CellChannel).items() if key != "name"}
+_KEYS = {key: kind for key, kind in typing.get_type_hints(CellSource).items() if key != "name"}
 _PLACES = ("index", "folder", "url", "conda")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _VALUES = {axis: axis for axis in (*AXES, "package")}
 _FILES = (".whl", ".conda", ".tar.bz2", ".zip")
 
 
-def read_channels(value: object, name: str) -> dict[str, CellChannel]:
-    """The tables ``[channels.NAME]`` of the file of that name. Raises ProfileError."""
-    tables = convert(value, dict, f"{name}: channels")
-    return {key: _read_channel(key, row, f"{name}: channels.{key}") for key, row in tables.items()}
+def read_sources(value: object, name: str) -> dict[str, CellSource]:
+    """The tables ``[sources.NAME]`` of the file of that name. Raises ProfileError."""
+    tables = convert(value, dict, f"{name}: sources")
+    return {key: _read_source(key, row, f"{name}: sources.{key}") for key, row in tables.items()}
 
 
-def _read_channel(name: str, row: object, where: str) -> CellChannel:
-    demand_value("channel", name, where)
+def _read_source(name: str, row: object, where: str) -> CellSource:
+    demand_value("source", name, where)
     if not isinstance(row, dict):
-        raise ProfileError(f"{where}: not a table; write [channels.{name}]")
+        raise ProfileError(f"{where}: not a table; write [sources.{name}]")
     reject_unknown(row, _KEYS, where, "key")
     said = {key: convert(row[key], _KEYS[key], f"{where}: {key}") for key in row}
     given = [key for key in _PLACES if key in said]
@@ -41,7 +41,7 @@ def _read_channel(name: str, row: object, where: str) -> CellChannel:
         _demand_template(said[key], f"{where}: {key}")
     if said.get("freshness", 0) < 0:
         raise ProfileError(f"{where}: freshness: {said['freshness']} is no number of days")
-    return CellChannel(name=name, **said)
+    return CellSource(name=name, **said)
 
 
 def _demand_template(template: str, where: str) -> None:
@@ -63,28 +63,28 @@ def demand_public(text: str, where: str) -> None:
 
 
 def names_file(package: str) -> bool:
-    """Whether a cell's package is a file itself, by URL or path, which no channel is asked for."""
+    """Whether a cell's package is a file itself, by URL or path, which no source is asked for."""
     return "://" in package or "/" in package or package.lower().endswith(_FILES)
 
 
-def demand_channel(cell: Cell, channels: Mapping[str, CellChannel], where: str) -> None:
-    """Raise ProfileError where a cell's channel is not there, or cannot have what it asks for."""
+def demand_source(cell: Cell, sources: Mapping[str, CellSource], where: str) -> None:
+    """Raise ProfileError where a cell's source is not there, or cannot have what it asks for."""
     where = f"{where}: {cell.id}"
-    if cell.channel:
-        reject_unknown([cell.channel], {name: name for name in channels}, where, "channel")
+    if cell.source:
+        reject_unknown([cell.source], {name: name for name in sources}, where, "source")
     if names_file(cell.package):
         demand_public(cell.package, f"{where}: package")
         return
-    channel = channels.get(cell.channel, PIPS_CHANNEL)
+    source = sources.get(cell.source, PIPS_INDEX)
     for key in _PLACES:
-        fill(getattr(channel, key), cell, f"{where}: channels.{channel.name}: {key}")
-    if cell.kind == "conda" and not (channel.conda or channel.folder or channel.url):
-        raise ProfileError(f"{where}: kind is 'conda', and its channel names no conda channel")
-    if cell.kind != "conda" and channel.conda:
-        raise ProfileError(f"{where}: kind is {cell.kind!r}, and its channel is one of conda's")
-    if cell.kind == "libtorch" and not (channel.url or channel.folder):
-        raise ProfileError(f"{where}: kind is 'libtorch', and its channel has no url, nor a folder")
-    if channel.url:
+        fill(getattr(source, key), cell, f"{where}: sources.{source.name}: {key}")
+    if cell.kind == "conda" and not (source.conda or source.folder or source.url):
+        raise ProfileError(f"{where}: kind is 'conda', and its source names no conda channel")
+    if cell.kind != "conda" and source.conda:
+        raise ProfileError(f"{where}: kind is {cell.kind!r}, and its source is one of conda's")
+    if cell.kind == "libtorch" and not (source.url or source.folder):
+        raise ProfileError(f"{where}: kind is 'libtorch', and its source has no url, nor a folder")
+    if source.url:
         return
     if cell.kind != "libtorch" and bool(cell.system) is not bool(cell.python):
         lacking = "system" if cell.python else "python"
@@ -103,7 +103,7 @@ def _demand_requirement(text: str, where: str) -> None:
 
 
 def fill(template: str, cell: Cell, where: str) -> str:
-    """A channel's template with the cell's values. Raises ProfileError for an axis it lacks."""
+    """A source's template with the cell's values. Raises ProfileError for an axis it lacks."""
 
     def value(found: re.Match[str]) -> str:
         text: str = getattr(cell, found[1])
