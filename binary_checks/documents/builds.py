@@ -56,7 +56,7 @@ def build_of(statement: Statement) -> Build:
         label=package.file_name,
         package=package,
         sha256=statement.sha256,
-        linkage=Linkage(target="", layout=package.layout, edges=edges) if edges else None,
+        linkage=None if edges is None else Linkage(target="", layout=package.layout, edges=edges),
         configuration=statement.configuration,
         linked=statement.linked_libraries,
         gaps=tuple(_find_gaps(statement)),
@@ -64,7 +64,7 @@ def build_of(statement: Statement) -> Build:
 
 
 def _find_gaps(statement: Statement) -> Iterator[str]:
-    if statement.package.objects and not statement.edges:
+    if statement.package.objects and statement.edges is None:
         yield "its facts have no linkage: whether libraries are found is not known"
     if statement.written_by != WRITER:
         yield (

@@ -79,7 +79,7 @@ class Statement:
     sha256: str  # of the package file
     record_sha256: str  # of a package that has a RECORD, else ""
     package: Package  # its path is the file's name alone
-    edges: tuple[Edge, ...] = ()  # of its linkage, where they were asked for
+    edges: tuple[Edge, ...] | None = None  # of its linkage, where it is known and was asked for
     configuration: BinaryConfiguration | None = None  # as it was then; a run derives it anew
     linked_libraries: LinkedLibraries | None = None  # likewise
     symbols: bool = True  # whether it has those of the objects
@@ -118,6 +118,8 @@ def _restore(document: Any, reading: WantedFacts) -> Statement:
     found = _demand_facts(document, any_writer=reading.any_writer)
     symbols = found["symbols"]
     decoders = _make_decoders(reading, symbols=symbols)
+    if found["linkage"] is None:
+        decoders.pop("linkage", None)
     tables: dict[str, Any] = {
         name: decode_at(name, partial(decode_list, decode=decode), found[name])
         for name, decode in decoders.items()
@@ -133,7 +135,7 @@ def _restore(document: Any, reading: WantedFacts) -> Statement:
         sha256=found["package"]["sha256"],
         record_sha256=record_sha256,
         package=package,
-        edges=tables.get("linkage", ()),
+        edges=tables.get("linkage"),
         symbols=symbols,
         written_by=found["written_by"],
         **{

@@ -61,7 +61,7 @@ def describe_facts() -> dict[str, Any]:
         "object_files": _list({"oneOf": objects}),
         **tables,
         "device_details": _list(describe_fields(ObjectDetails, found)),
-        "linkage": _list(_describe_edge(found)),
+        "linkage": {"anyOf": [_list(_describe_edge(found)), {"type": "null"}]},
     }
     return {
         "$schema": DIALECT,

@@ -59,7 +59,10 @@ def write_facts(  # noqa: PLR0913
     yield from _table("record", map(encode_fields, record)) if record is not None else ()
     if details is not None:
         yield from _table("device_details", map(encode_fields, details.objects))
-    yield from _table("linkage", _edges(linkage) if linkage else (), end="")
+    if linkage is None:
+        yield '"linkage": null\n'
+    else:
+        yield from _table("linkage", _edges(linkage), end="")
     yield "}\n"
 
 

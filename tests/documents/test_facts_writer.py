@@ -123,7 +123,7 @@ def test_no_path_of_this_machine_is_in_it() -> None:
 
 def test_a_package_without_objects_or_linkage_is_a_whole_document() -> None:
     read = json.loads("".join(write_facts(wheel(), "00", None, symbols=True)))
-    assert read["object_files"] == read["linkage"] == []
+    assert (read["object_files"], read["linkage"]) == ([], None)
 
 
 def test_the_bytes_are_the_same_each_time_and_ascii() -> None:

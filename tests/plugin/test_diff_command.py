@@ -31,10 +31,14 @@ NEW = wheel(
 GONE = "break: exports: demo/libdemo.so: lost 1 export (gone)"
 
 
-def write(path: Path, package: Package, *, with_symbols: bool = True) -> Path:
-    text = "".join(
-        write_facts(package, "ab" * 32, Linkage(target="t"), symbols=with_symbols)
-    ).encode("ascii")
+def write(
+    path: Path,
+    package: Package,
+    *,
+    with_symbols: bool = True,
+    linkage: Linkage | None = Linkage(target="t"),  # noqa: B008 - it is frozen
+) -> Path:
+    text = "".join(write_facts(package, "ab" * 32, linkage, symbols=with_symbols)).encode("ascii")
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     return path
 
@@ -53,7 +57,7 @@ def test_two_documents_of_facts(
 ) -> None:
     assert diff(*sides) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0].endswith(": 2 breaks, 1 not compared"), out
+    assert out[0].endswith(": 2 breaks"), out
     assert GONE in out
     assert "break: import-names: demo.old: cannot be imported any more" in out
 
@@ -121,13 +125,27 @@ def test_markdown_for_a_pull_request(
     assert "- `exports` `demo/libdemo.so: lost 1 export (gone)`" in out
 
 
+def test_objects_that_need_no_library_are_compared_and_an_unknown_linkage_is_not(
+    sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = sides
+    assert diff(old, write(tmp_path / "unknown.json", NEW, linkage=None)) == 0
+    out = capsys.readouterr().out
+    assert "2 breaks, 1 not compared" in out
+    assert "its facts have no linkage: whether libraries are found is not known" in out
+    assert diff(old, new) == 0
+    assert "not compared" not in capsys.readouterr().out
+
+
 def test_accepted_breaks_pass(sides: tuple[Path, Path], tmp_path: Path) -> None:
     known = tmp_path / "known.toml"
     entry = '[[known_problems]]\ncheck = "{}"\nreason = "announced"\n'
     known.write_text(entry.format("exports") + entry.format("import-names"))
-    assert diff(*sides, "--known", known, "--fail-on", "change") == 1, "no linkage is a gap"
-    known.write_text(known.read_text() + entry.format("not-compared"))
     assert diff(*sides, "--known", known, "--fail-on", "change") == 0
+    unknown = write(tmp_path / "unknown.json", NEW, linkage=None), sides[1]
+    assert diff(*unknown, "--known", known, "--fail-on", "change") == 1, "no linkage is a gap"
+    known.write_text(known.read_text() + entry.format("not-compared"))
+    assert diff(*unknown, "--known", known, "--fail-on", "change") == 0
 
 
 def test_a_known_list_that_names_no_difference_is_refused(

@@ -326,7 +326,7 @@ def _draw(package: PackageResult, run: Run) -> tuple[Graph | None, Treemap | Non
     except ProfileError as error:
         return None, None, f"Its facts cannot be read: {error}"
     blamed = _find_blamed(package)
-    graph = draw_graph(stated.package, stated.edges, lambda name: name in blamed)
+    graph = draw_graph(stated.package, stated.edges or (), lambda name: name in blamed)
     treemap = draw_treemap(stated.package)
     needs = any(item.needed for item in stated.package.objects)
     return graph, treemap, "" if graph else _no_graph(package, needs=needs)
