@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import binary_checks
-from binary_checks.crosscheck.declaration import Library
+from binary_checks.crosscheck.facts import Library
 
 _PATIENCE = 60  # seconds for any file
 _SPEED = 1 << 20  # bytes, for each of which there is a second more
@@ -65,7 +65,9 @@ class Libraries:
         seconds = self.patience + path.stat().st_size // _SPEED
         line = self._exchange(
             {
-                "module": library.module,
+                "look": f"{library.look.__module__}:{library.look.__name__}",
+                "format": library.format,
+                "unknown": sorted(library.unknown),
                 "distribution": library.distribution,
                 "path": str(path),
                 "seconds": seconds,

@@ -14,7 +14,9 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
+from binary_checks.crosscheck.tables import TABLES
 from binary_checks.lines import cut, one_line
+from binary_checks.model import Format
 
 if sys.platform != "win32":
     import resource
@@ -30,21 +32,26 @@ def main() -> None:
         os.dup2(nowhere, 1)
         for line in sys.stdin:
             request = json.loads(line)
-            print(json.dumps(_answer(**request)), file=answers, flush=True)
+            print(json.dumps(_answer(request)), file=answers, flush=True)
 
 
-def _answer(module: str, distribution: str, path: str, seconds: int) -> dict[str, Any]:
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
     """The reading and by whom, or why there is none."""
     try:
-        version = metadata.version(distribution)
-        library = import_module(module)
+        version = metadata.version(request["distribution"])
     except metadata.PackageNotFoundError:
         return {"absent": "not installed"}
+    module, _, name = request["look"].partition(":")
+    table, path = TABLES[Format(request["format"])], request["path"]
+    _limit(Path(path).stat().st_size, request["seconds"])
+    try:
+        views = getattr(import_module(module), name)(path)
+        return {
+            "version": version,
+            "reading": {view.name: table.spell(view, request["unknown"]) for view in views},
+        }
     except ImportError as error:
         return {"absent": f"it cannot be imported: {_describe(error)}"}
-    _limit(Path(path).stat().st_size, seconds)
-    try:
-        return {"version": version, "reading": library.read(path)}
     except MemoryError:
         return {"version": version, "error": "it takes too much memory"}
     except Exception as error:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from binary_checks.crosscheck.asking import Libraries, LibraryAnswer
-from binary_checks.crosscheck.declaration import Library, libraries_of
+from binary_checks.crosscheck.facts import Library
+from binary_checks.crosscheck.tables import TABLES, libraries_of
 from binary_checks.model import Format
 from fixtures.samples import FOLDER
 
@@ -26,15 +28,22 @@ def libraries(tmp_path: Path) -> Iterator[Libraries]:
 
 @pytest.fixture
 def ask(libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Asks a library whose ``read`` has that body."""
+    """Asks a library that has no word for any fact, and whose look at a file has that body."""
     folder = tmp_path / "search"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
 
     def ask(body: str) -> LibraryAnswer:
         name = f"library_{len(list(folder.iterdir()))}"
-        (folder / f"{name}.py").write_text(f"def read(path):\n    {body}\n")
-        made = Library(name="Made", distribution="packaging", format=Format.ELF, module=name)
+        imported = "from binary_checks.crosscheck.facts import View\n"
+        (folder / f"{name}.py").write_text(f"{imported}def look(path):\n    {body}\n")
+        made = Library(
+            name="Made",
+            distribution="packaging",
+            format=Format.ELF,
+            look=import_module(name).look,
+            unknown=frozenset(fact.name for fact in TABLES[Format.ELF].facts),
+        )
         return libraries.ask(made, PLAIN)
 
     return ask
@@ -52,20 +61,20 @@ def test_a_crash_is_named_and_the_next_question_is_answered(ask: Ask) -> None:
     crashed = ask("import ctypes; ctypes.string_at(0)")
     assert not crashed.reading
     assert "crashed" in crashed.reason or "exit status" in crashed.reason
-    assert ask("return {'': {}}").reading == {"": {}}
+    assert ask("return [View()]").reading == {"": {}}
 
 
 def test_what_never_answers_is_ended(ask: Ask, libraries: Libraries) -> None:
-    assert ask("return {'': {}}").reading == {"": {}}
+    assert ask("return [View()]").reading == {"": {}}
     libraries.patience = 1
     assert ask("import time; time.sleep(600)").reason == "no answer within 1 s"
     libraries.patience = 60
-    assert ask("return {'': {}}").reading == {"": {}}
+    assert ask("return [View()]").reading == {"": {}}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps the limit of memory")
 def test_what_takes_too_much_memory_is_no_answer(ask: Ask) -> None:
-    answer = ask("return {'': {'taken': len(bytearray(64 << 30))}}")
+    answer = ask("return [View(name=str(len(bytearray(64 << 30))))]")
     assert answer.reason == "it takes too much memory"
 
 
@@ -76,12 +85,17 @@ def test_an_exception_is_one_line_of_the_librarys_own_words(ask: Ask) -> None:
 
 
 def test_what_a_library_prints_is_no_answer(ask: Ask) -> None:
-    answer = ask("import os; os.write(1, b'{}\\n'); print('{}'); return {'': {}}")
+    answer = ask("import os; os.write(1, b'{}\\n'); print('{}'); return [View()]")
     assert answer.reading == {"": {}}
 
 
 def test_a_library_that_is_not_installed_is_absent(libraries: Libraries) -> None:
-    gone = Library(name="Gone", distribution="no-such-thing", format=Format.ELF, module="gone")
+    gone = Library(
+        name="Gone",
+        distribution="no-such-thing",
+        format=Format.ELF,
+        look=TABLES[Format.ELF].libraries[0].look,
+    )
     answer = libraries.ask(gone, PLAIN)
     assert answer.absent
     assert answer.reason == "not installed"

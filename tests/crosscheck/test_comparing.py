@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from binary_checks.crosscheck.comparing import compare_readings, our_facts
-from binary_checks.crosscheck.declaration import FACTS, LIBRARIES, libraries_of
+from binary_checks.crosscheck import tables
+from binary_checks.crosscheck.opinion import compare_readings
+from binary_checks.crosscheck.tables import TABLES, libraries_of, our_facts
 from binary_checks.model import (
     Dependency,
     Disagreement,
@@ -60,14 +60,14 @@ def test_every_library_reads_a_sample_as_we_do(name: str) -> None:
 def test_each_declared_fact_is_one_that_we_read(name: str, kind: type[ObjectFile]) -> None:
     (item,) = read(name)
     assert isinstance(item, kind)
-    assert our_facts(item).keys() == FACTS[item.format].keys()
+    assert list(our_facts(item)) == [fact.name for fact in TABLES[item.format].facts]
 
 
 def differences(item: ObjectFile, name: str) -> dict[tuple[str, str], tuple[str, str]]:
     """What each library says otherwise, by its name and the fact."""
     found = {}
     for library in libraries_of(item.format):
-        reading = import_module(library.module).read(str(FOLDER / name))
+        reading = tables.read(library, str(FOLDER / name))
         for said in compare_readings(item, library, library.name, reading):
             if isinstance(said, Disagreement):
                 found[said.library, said.fact] = said.ours, said.theirs
@@ -115,7 +115,7 @@ def test_a_slice_that_a_library_does_not_see_is_a_disagreement() -> None:
 def test_without_section_headers_pyelftools_is_silent_on_versions() -> None:
     (item,) = read("elf/no_section_headers.so")
     (library, _) = libraries_of(Format.ELF)
-    reading = import_module(library.module).read(str(FOLDER / "elf/no_section_headers.so"))
+    reading = tables.read(library, str(FOLDER / "elf/no_section_headers.so"))
     said = list(compare_readings(item, library, "pyelftools", reading))
     silent = {each.fact for each in said if isinstance(each, NoOpinion)}
     assert silent == {"version_needs", "defined_versions", "imports", "exports"}
@@ -131,20 +131,21 @@ def test_a_forged_count_of_versions_is_not_followed_without_end(tmp_path: Path) 
     struct.pack_into("<I", content, place, 0xFFFFFFFF)
     (tmp_path / "forged.so").write_bytes(content)
     (library, _) = libraries_of(Format.ELF)
-    reading = import_module(library.module).read(str(tmp_path / "forged.so"))
+    reading = tables.read(library, str(tmp_path / "forged.so"))
     assert set(reading[""]["version_needs"]) == {"libc.so.6 GLIBC_2.14", "libc.so.6 GLIBC_2.2.5"}
 
 
 def test_what_is_not_compared_is_declared_of_facts_that_there_are() -> None:
-    for library in LIBRARIES:
-        facts = FACTS[library.format].keys()
-        named = {*library.unknown, *library.distrusted, *library.allowances}
-        assert named <= facts, library.name
-        assert library.facts
+    for found, table in TABLES.items():
+        facts = {fact.name for fact in table.facts}
+        assert len(facts) == len(table.facts)
+        for library in table.libraries:
+            assert library.format is found
+            assert {*library.unknown, *library.allowances} < facts, library.name
 
 
 def test_a_path_on_disk_is_all_that_a_library_gets(tmp_path: Path) -> None:
     (tmp_path / "object").write_bytes((FOLDER / "elf/plain.so").read_bytes())
     for library in libraries_of(Format.ELF):
-        reading = import_module(library.module).read(str(tmp_path / "object"))
+        reading = tables.read(library, str(tmp_path / "object"))
         assert reading[""]["needed"] == ["libc.so.6"]

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from binary_checks import objects
-from binary_checks.crosscheck import declaration
+from binary_checks.crosscheck import tables
 from binary_checks.crosscheck.asking import Libraries, LibraryAnswer
-from binary_checks.crosscheck.declaration import ELF_FACTS, Library
+from binary_checks.crosscheck.facts import Library
 from binary_checks.crosscheck.opinion import seek_opinion
+from binary_checks.crosscheck.tables import TABLES
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather.rereading import gather_opinion
-from binary_checks.model import Dependency, SecondOpinion
+from binary_checks.model import Dependency, Format, SecondOpinion
 from binary_checks.sources.file import FileSource
 from binary_checks.sources.installed import find_installation
 from binary_checks.trees.tar_tree import TarTree
@@ -38,7 +39,7 @@ def test_the_objects_of_a_wheel_are_read_by_two_libraries_each() -> None:
     opinion = seek(HEALTHY_WHEEL)
     assert [name.partition(" ")[0] for name in opinion.libraries] == ["LIEF", "pyelftools"]
     assert opinion.objects == 2
-    assert opinion.compared == 2 * 2 * len(ELF_FACTS)
+    assert opinion.compared == 2 * 2 * len(TABLES[Format.ELF].facts)
     assert opinion.disagreements == opinion.missing == ()
 
 
@@ -69,9 +70,10 @@ def test_what_a_library_does_not_parse_is_missing_and_the_others_are_heard(tmp_p
 def test_a_library_that_is_not_installed_is_missing_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pyelftools, lief = declaration.libraries_of(declaration.Format.ELF)
+    elf = TABLES[Format.ELF]
+    pyelftools, lief = elf.libraries
     known = (replace(pyelftools, distribution="no-such-thing"), lief)
-    monkeypatch.setattr(declaration, "LIBRARIES", known)
+    monkeypatch.setattr(tables, "TABLES", {Format.ELF: replace(elf, libraries=known)})
     members = {"demo/a.so": build_elf(soname="a.so"), "demo/b.so": build_elf(soname="b.so")}
     opinion = seek(build_wheel(tmp_path, members=members))
     (missing,) = opinion.missing
@@ -83,8 +85,9 @@ def test_a_library_that_is_not_installed_is_missing_once(
 def test_without_any_library_nothing_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = [replace(each, distribution=f"no-{each.name}") for each in declaration.LIBRARIES]
-    monkeypatch.setattr(declaration, "LIBRARIES", known)
+    elf = TABLES[Format.ELF]
+    known = tuple(replace(each, distribution=f"no-{each.name}") for each in elf.libraries)
+    monkeypatch.setattr(tables, "TABLES", {Format.ELF: replace(elf, libraries=known)})
     with pytest.raises(Unavailable, match="unavailable: pyelftools: not installed"):
         seek(build_wheel(tmp_path, members={"demo/a.so": build_elf()}))
 

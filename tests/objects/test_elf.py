@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from binary_checks.crosscheck.declaration import ELF_FACTS
-from binary_checks.model import ElfFile, Kind, NeededVersion, Symbol
+from binary_checks.crosscheck.tables import TABLES
+from binary_checks.model import ElfFile, Format, Kind, NeededVersion, Symbol
 from binary_checks.objects import read_objects
 from fixtures.build_elf import INTERPRETERS, MACHINES, ElfSymbol, build_elf
 from fixtures.oracles.elf_facts import FACTS, facts_of
@@ -76,8 +76,8 @@ def test_other_libraries_read_the_same_of_what_was_built(machine: str, tmp_path:
     (tmp_path / "a.so").write_bytes(content)
     counts: Counter[str] = Counter()
     assert list(compare_libraries(_read(content), tmp_path / "a.so", counts)) == []
-    assert counts["facts compared with pyelftools"] == len(ELF_FACTS)
-    assert counts["facts compared with LIEF"] >= len(ELF_FACTS) - 2  # the notes, on big-endian
+    assert counts["facts compared with pyelftools"] == len(TABLES[Format.ELF].facts)
+    assert counts["facts compared with LIEF"] >= len(TABLES[Format.ELF].facts) - 2  # the notes
 
 
 def test_without_section_headers_the_same_is_read() -> None:

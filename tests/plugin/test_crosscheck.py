@@ -10,11 +10,11 @@ from tests.plugin.conftest import Run, healthy
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 NODE = f"{NAME}::readers-disagree"
 MISTAKE = """
-from binary_checks.crosscheck import comparing
+from binary_checks.crosscheck import opinion
 
-real = comparing.elf_facts
+real = opinion.our_facts
 wrong = {"soname": "our.so", "stack": "ours"}
-comparing.elf_facts = lambda item: {**real(item), **wrong}
+opinion.our_facts = lambda item: {**real(item), **wrong}
 """
 
 

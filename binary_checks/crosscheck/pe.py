@@ -1,0 +1,285 @@
+"""PE: what we read beside what pefile and LIEF read.
+
+Loaded whole by pefile, cv2.pyd takes 13 seconds and 700 MB: only the directories that count are
+read. pefile cuts names at 512 characters, exports and imports at 8,192 (PySide6's QtGui.pyd has
+more) unless its limits are raised, and puts names for the ordinals of two libraries, whose numbers
+are taken instead. LIEF is asked for no resources, relocations and exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from binary_checks.crosscheck.facts import (
+    LOADED,
+    Allowance,
+    Fact,
+    Library,
+    Table,
+    View,
+    keep_ascii,
+    number,
+    text,
+    unique,
+    unparsed,
+)
+from binary_checks.model import Format, Kind
+
+_MACHINES = {
+    0x014C: "i686",
+    0x01C0: "armel",
+    0x01C4: "armv7l",
+    0x0200: "ia64",
+    0x0EBC: "ebc",
+    0x5032: "riscv32",
+    0x5064: "riscv64",
+    0x6232: "loongarch32",
+    0x6264: "loongarch64",
+    0x8664: "x86_64",
+    0xAA64: "aarch64",
+}
+_HYBRIDS = {"x86_64": "arm64ec", "aarch64": "arm64x"}
+_OURS = {name: machine for machine, name in _MACHINES.items()}
+_OURS |= {hybrid: _OURS[name] for name, hybrid in _HYBRIDS.items()}
+"""What the file header says of each; of hybrid images it is another architecture's."""
+_LONGEST = 1 << 16  # bytes of a name
+_MOST = 1 << 20  # exports, imports
+_DIRECTORIES = [0, 1, 6, 10, 13]  # exports, imports, debug, load configuration, delayed imports
+_SECURITY = 4
+_WRITABLE_EXECUTABLE = 0xA0000000  # IMAGE_SCN_MEM_WRITE, IMAGE_SCN_MEM_EXECUTE
+_HEADERS = LOADED | {Kind.DEBUG}
+_Import = tuple[str, bool, list[str]]  # DLL, whether it is delayed, names and "#5"
+_Export = tuple[str, int | None, str]  # name, ordinal, forwarder
+
+
+@dataclass(kw_only=True)
+class PeView(View):
+    """An image as a library has it."""
+
+    file_machine: int
+    characteristics: int
+    dll_characteristics: int
+    subsystem: int
+    subsystem_version: str
+    linker_version: str
+    writable_executable: list[str]
+    hybrid: bool = False
+    dll_name: str = ""
+    imported: list[_Import] = field(default_factory=list)
+    exported: list[_Export] = field(default_factory=list)
+    pdb: str = ""
+    dependent_load_flags: int = 0
+    signed: bool = False
+    signature_matches: str = ""
+
+    def libraries(self, *, delayed: bool) -> list[str]:
+        """The DLLs of either kind, each once."""
+        return unique(name for name, late, _ in self.imported if late is delayed)
+
+
+def _name_architecture(view: PeView) -> str:
+    known = _MACHINES.get(view.file_machine, f"machine-{view.file_machine:#x}")
+    return _HYBRIDS.get(known, known) if view.hybrid else known
+
+
+def _machine_of(architecture: str) -> int:
+    """The number in the file header, which an architecture without a name is called by."""
+    _, _, machine = architecture.partition("machine-")
+    return int(machine, 0) if machine else _OURS[architecture]
+
+
+def _spell_exports(exports: Iterable[_Export]) -> list[str]:
+    """Spell each name, number and forwarder: ``name@1->OTHER.name``."""
+    return sorted(
+        f"{'' if name.startswith('#') else name}@{ordinal}" + f"->{target}" * bool(target)
+        for name, ordinal, target in exports
+    )
+
+
+FACTS = (
+    Fact(
+        "architecture", "the machine; ARM64EC and ARM64X are distinguished from the header's",
+        theirs=_name_architecture, kinds=_HEADERS,
+    ),
+    Fact(
+        "file_machine", "the machine in the file header",
+        lambda item: _machine_of(item.architecture), kinds=_HEADERS,
+    ),
+    Fact("characteristics", "of the file header", kinds=_HEADERS),
+    Fact("dll_characteristics", "mitigations: ASLR, DEP, control flow guard", kinds=_HEADERS),
+    Fact("subsystem", "windowed, console or other", kinds=_HEADERS),
+    Fact("subsystem_version", "the oldest Windows", kinds=_HEADERS),
+    Fact("linker_version", "of the optional header", kinds=_HEADERS),
+    Fact("name", "the DLL's name in its export directory", theirs=lambda view: view.dll_name),
+    Fact(
+        "needed", "DLLs imported at load",
+        lambda item: [need.name for need in item.needed if not need.delayed],
+        lambda view: view.libraries(delayed=False),
+    ),
+    Fact(
+        "delayed", "DLLs imported at first use",
+        lambda item: [need.name for need in item.needed if need.delayed],
+        lambda view: view.libraries(delayed=True),
+    ),
+    Fact(
+        "imports", "names and ordinals by DLL",
+        lambda item: sorted(f"{symbol.library}:{symbol.name}" for symbol in item.imports),
+        lambda view: sorted(f"{dll}:{name}" for dll, _, names in view.imported for name in names),
+    ),
+    Fact(
+        "exports", "names, ordinals and forwarders",
+        lambda item: _spell_exports((s.name, s.ordinal, s.forwarder) for s in item.exports),
+        lambda view: _spell_exports(view.exported),
+    ),
+    Fact("pdb", "the path in the CodeView record"),
+    Fact("dependent_load_flags", "of the load configuration"),
+    Fact(
+        "writable_executable", "sections that are writable and executable",
+        lambda item: list(item.writable_executable), kinds=_HEADERS,
+    ),
+    Fact("signed", "an Authenticode signature"),
+    Fact(
+        "signature_matches", "its digest is that of the file",
+        lambda item: "" if item.signature_matches is None else str(item.signature_matches),
+    ),
+)  # fmt: skip
+
+
+def _look_with_pefile(path: str) -> list[PeView]:
+    import pefile
+
+    pefile.MAX_SYMBOL_NAME_LENGTH = pefile.MAX_IMPORT_NAME_LENGTH = _LONGEST
+    pefile.MAX_DLL_LENGTH = _LONGEST
+    pefile.MAX_IMPORT_SYMBOLS = _MOST
+    with pefile.PE(path, fast_load=True, max_symbol_exports=_MOST) as image:
+        image.parse_data_directories(_DIRECTORIES)
+        return [_look_at_pefile(image)]
+
+
+def _look_at_pefile(image: Any) -> PeView:
+    header, optional = image.FILE_HEADER, image.OPTIONAL_HEADER
+    configuration = getattr(image, "DIRECTORY_ENTRY_LOAD_CONFIG", None)
+    loading = configuration.struct if configuration else None
+    view = PeView(
+        file_machine=header.Machine,
+        characteristics=header.Characteristics,
+        dll_characteristics=optional.DllCharacteristics,
+        subsystem=optional.Subsystem,
+        subsystem_version=f"{optional.MajorSubsystemVersion}.{optional.MinorSubsystemVersion}",
+        linker_version=f"{optional.MajorLinkerVersion}.{optional.MinorLinkerVersion}",
+        writable_executable=[
+            text(section.Name.rstrip(b"\0"))
+            for section in image.sections
+            if section.Characteristics & _WRITABLE_EXECUTABLE == _WRITABLE_EXECUTABLE
+        ],
+        hybrid=bool(getattr(loading, "CHPEMetadataPointer", 0)),
+        dependent_load_flags=getattr(loading, "DependentLoadFlags", 0),
+        signed=bool(optional.DATA_DIRECTORY[_SECURITY].Size),
+    )
+    for delayed, name in ((False, "IMPORT"), (True, "DELAY_IMPORT")):
+        for entry in getattr(image, f"DIRECTORY_ENTRY_{name}", ()):
+            names = [
+                f"#{each.ordinal}" if each.import_by_ordinal else text(each.name)
+                for each in entry.imports
+            ]
+            view.imported.append((text(entry.dll), delayed, names))
+    directory = getattr(image, "DIRECTORY_ENTRY_EXPORT", None)
+    if directory:
+        view.dll_name = text(directory.name)
+        view.exported = [
+            (text(each.name), each.ordinal, text(each.forwarder))
+            for each in directory.symbols
+            if each.address or each.forwarder
+        ]
+        # It stops at the first name that is not ASCII, as those of casadi's libalpaqa.dll.
+        given_up = [each for each in image.get_warnings() if "in the export directory" in each]
+        view.silent = {"exports": f"it gives up: {given_up[0]}"} if given_up else {}
+    entries = getattr(image, "DIRECTORY_ENTRY_DEBUG", ())
+    paths = (getattr(each.entry, "PdbFileName", b"") for each in entries if each.entry)
+    view.pdb = next((text(path.rstrip(b"\0")) for path in paths if path), "")
+    return view
+
+
+def _look_with_lief(path: str) -> list[PeView]:
+    import lief
+
+    lief.logging.disable()
+    wanted = lief.PE.ParserConfig()
+    wanted.parse_rsrc = wanted.parse_reloc = wanted.parse_exceptions = False
+    image: Any = lief.PE.parse(path, wanted)
+    if image is None:
+        raise unparsed()
+    optional, configuration = image.optional_header, image.load_configuration
+    signatures, export = list(image.signatures), image.get_export()
+    view = PeView(
+        file_machine=number(image.header.machine),
+        characteristics=image.header.characteristics,
+        dll_characteristics=optional.dll_characteristics,
+        subsystem=number(optional.subsystem),
+        subsystem_version=f"{optional.major_subsystem_version}.{optional.minor_subsystem_version}",
+        linker_version=f"{optional.major_linker_version}.{optional.minor_linker_version}",
+        writable_executable=[
+            text(section.fullname.rstrip(b"\0"))
+            for section in image.sections
+            if section.characteristics & _WRITABLE_EXECUTABLE == _WRITABLE_EXECUTABLE
+        ],
+        hybrid=image.is_arm64ec or image.is_arm64x,
+        pdb=text(image.codeview_pdb.filename) if image.codeview_pdb else "",
+        dependent_load_flags=(configuration.dependent_load_flags or 0) if configuration else 0,
+        signed=bool(signatures),
+    )
+    for delayed, entries in ((False, image.imports), (True, image.delay_imports)):
+        for entry in entries:
+            names = [f"#{e.ordinal}" if e.is_ordinal else text(e.name) for e in entry.entries]
+            view.imported.append((text(entry.name), delayed, names))
+    if export:
+        view.dll_name = text(export.name)
+        view.exported = list(_find_exports(export))
+    if signatures:  # LIEF also judges certificates, which is not the question
+        digest = bytes(image.authentihash(signatures[0].digest_algorithm))
+        view.signature_matches = str(digest == bytes(signatures[0].content_info.digest))
+    return [view]
+
+
+def _find_exports(export: Any) -> Iterator[_Export]:
+    for each in export.entries:
+        forward = each.forward_information
+        target = f"{forward.library}.{forward.function}" if each.is_forwarded else ""
+        if target or each.address:
+            yield text(each.name), each.ordinal, target
+
+
+TABLE = Table(
+    facts=FACTS,
+    libraries=(
+        Library(
+            name="pefile",
+            distribution="pefile",
+            format=Format.PE,
+            look=_look_with_pefile,
+            unknown=frozenset({"signature_matches"}),
+            allowances={
+                "imports": Allowance(
+                    reason="it leaves out names with non-ASCII characters "
+                    "(`is_valid_function_name` in pefile.py), as those of casadi's libalpaqa.dll",
+                    narrow=keep_ascii,
+                ),
+            },
+        ),
+        Library(
+            name="LIEF",
+            distribution="lief",
+            format=Format.PE,
+            look=_look_with_lief,
+            allowances={
+                "imports": Allowance(
+                    reason="it leaves out names that are not printable ASCII "
+                    "(`is_valid_import_name` in its include/LIEF/PE/Parser.hpp)",
+                    narrow=keep_ascii,
+                ),
+            },
+        ),
+    ),
+)

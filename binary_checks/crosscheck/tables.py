@@ -1,0 +1,59 @@
+"""The tables of all formats. docs/readers.md shows them, written from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from binary_checks.crosscheck import elf, macho, pe
+from binary_checks.crosscheck.facts import Library, Table
+from binary_checks.model import Format, ObjectFile
+
+TABLES: Mapping[Format, Table] = {
+    Format.ELF: elf.TABLE,
+    Format.MACHO: macho.TABLE,
+    Format.PE: pe.TABLE,
+}
+
+
+def libraries_of(found: Format) -> tuple[Library, ...]:
+    """The libraries that read objects of a format; none for device code and archives."""
+    return TABLES[found].libraries if found in TABLES else ()
+
+
+def our_facts(item: ObjectFile) -> dict[str, Any]:
+    """What we read in an object, by the names of facts; nothing of formats with one reader.
+
+    Raises Unavailable where its symbols are not known.
+    """
+    facts = TABLES[item.format].facts if item.format in TABLES else ()
+    return {fact.name: fact.of_ours(item) for fact in facts if item.kind in fact.kinds}
+
+
+def read(library: Library, path: str) -> dict[str, dict[str, Any]]:
+    """What a library reads in a file, by slice and fact. Raises what the library raises."""
+    table = TABLES[library.format]
+    return {view.name: table.spell(view, library.unknown) for view in library.look(path)}
+
+
+def tabulate() -> Iterator[str]:
+    """Lines of Markdown: a table for each format, and below it what is not compared and why."""
+    for found, table in TABLES.items():
+        names = " | ".join(library.name for library in table.libraries)
+        yield from (f"### {found}", "", f"| fact | what it is | {names} |")
+        yield "|---|---|" + ":---:|" * len(table.libraries)
+        for fact in table.facts:
+            cells = " | ".join(_cell(library, fact.name) for library in table.libraries)
+            yield f"| `{fact.name}` | {fact.what} | {cells} |"
+        yield ""
+        for library in table.libraries:
+            for name, allowance in library.allowances.items():
+                yield f"- `{name}` of {library.name} is compared in part: {allowance.reason}."
+        if any(library.allowances for library in table.libraries):
+            yield ""
+
+
+def _cell(library: Library, fact: str) -> str:
+    if fact in library.unknown:
+        return "unknown"
+    return "in part" if fact in library.allowances else "yes"
