@@ -3,53 +3,59 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
 from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.knowledge.nvidia_names import is_cuda_library
 from binary_checks.knowledge.visual_cpp import is_beside_python, is_redistributable
+from binary_checks.profile.toml_values import read_toml
 
+_TABLES = Path(__file__).with_suffix(".toml")
 _FIRST_WORD = re.compile(r"(?:lib)?([A-Z]*[a-z]*[0-9]*)")
 _SHORTEST = 3  # letters of a word that tells of anything
 _DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, and in none of nvidia's wheels
 _NOT_A_NAME = frozenset({"python", "the", "lib"})
 
-# What these have for others, as their wheels show, by the beginning of its name behind "lib".
-_NAMES = (
-    (
-        r"torch",
-        r"(?:torch|c10|caffe2|shm)(?![a-z0-9])|gomp\.so\.1|(?:asmjit|fbgemm|iomp5md|uv)\.dll",
-    ),
-    (r"pyarrow", r"(?:arrow|parquet|gandiva)(?![a-z0-9])"),
-    (r"pyside6(?:-essentials|-addons)?", r"Qt6|pyside6"),
-    (r"pyqt6-qt6", r"Qt6"),
-    (r"pyside2", r"Qt5|pyside2"),
-    (r"pyqt5-qt5", r"Qt5"),
-    (r"h5py", r"hdf5(?:_hl)?\.dll"),
-)
-_NOTHING_ELSE = frozenset(
-    {"torch", "pyarrow", "h5py", "pyqt5-sip", "pyqt6-sip"}
-    | {"numpy", "scipy", "pandas", "packaging", "pillow", "protobuf", "requests", "setuptools"}
-    | {"typing-extensions"}
-)
-"""These have nothing else for others; of the rest only the words of their own names tell."""
-_OF_NVIDIA = re.compile(r"nvidia-.+|cuda-toolkit|cuda-pathfinder")
-_OF_DRIVERS = frozenset(
-    {"opencl.dll", "ze_loader.dll", "vulkan-1.dll", "amdhip64.dll"}
-    | {"libopencl.so.1", "libze_loader.so.1", "libvulkan.so.1"}
-)
-"""What comes with a graphics driver, whatever a wheel requires."""
-_OF_SYSTEMS = re.compile(
-    r"lib(?:EGL|GLX?|GLU|GLES\w*|GLdispatch|OpenGL|X(?:[a-z]\w*|11)(?:-xcb)?|xcb|xkbcommon|SM|ICE|"
-    r"wayland|drm|gbm|vdpau|va|udev|usb|dbus|systemd|idn2?|asound|pulse|fontconfig|cups|nss3|"
-    r"nssutil3|nspr4|smime3|glib|gobject|gio|gtk|gdk|pango\w*|atk|atspi)(?:-[-\w.]*?)?\.so\b.*"
-)
-"""What distributions of Linux have, and some users lack: "libEGL.so.1: cannot open shared object
-file" is the first thing that servers say of PySide6."""
 _QT = re.compile(r"(?:lib)?Qt[56]?(?P<part>(?:3D|[A-Z])\w*)")
-_IN_PREFIX = re.compile(
-    r"(?:mkl|tbb|tcmlib|umf|daal|impi|intel|onemkl|dpcpp|onedal|oneccl)(?:-.*)?"
-)
+
+
+_Tells = Callable[[str], bool]
+
+
+class _Tables(NamedTuple):
+    """What shipped_names.toml says, each as a question to a name."""
+
+    has: tuple[tuple[_Tells, re.Pattern[str]], ...]
+    has_nothing_else: _Tells
+    of_nvidia: _Tells
+    fills_prefix: _Tells
+    of_nobody: _Tells
+
+
+@lru_cache(maxsize=1)
+def _read_tables() -> _Tables:
+    tables = read_toml(_TABLES, _TABLES.name)
+
+    def tell(table: str, key: str = "distributions") -> _Tells:
+        known = [re.compile(row[key]) for row in tables[table]]
+        return lambda name: any(each.fullmatch(name) for each in known)
+
+    def match(expression: str) -> _Tells:
+        known = re.compile(expression)
+        return lambda name: known.fullmatch(name) is not None
+
+    return _Tables(
+        has=tuple(
+            (match(row["distributions"]), re.compile(row["libraries"])) for row in tables["has"]
+        ),
+        has_nothing_else=tell("has_nothing_else"),
+        of_nvidia=tell("of_nvidia"),
+        fills_prefix=tell("fills_prefix"),
+        of_nobody=tell("of_nobody", "libraries"),
+    )
 
 
 def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
@@ -99,28 +105,27 @@ def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:
     word = first_word(name)
     if word == _DRIVERS_OWN:
         return ()
-    named = tuple(filter(_OF_NVIDIA.fullmatch, requirements.by_word.get(word, ())))
+    named = tuple(filter(_read_tables().of_nvidia, requirements.by_word.get(word, ())))
     return named or requirements.of_nvidia or requirements.torch
 
 
 def fills_prefix(requirement: str) -> bool:
     """Whether it puts libraries into the environment's own ``lib``, as Intel's wheels do."""
-    return _IN_PREFIX.fullmatch(requirement) is not None
+    return _read_tables().fills_prefix(requirement)
 
 
 def may_have(requirement: str, needed: str) -> bool:
     """Whether nothing speaks against its having a library of that name."""
     if not may_be_required(needed):
         return False
-    if _OF_NVIDIA.fullmatch(requirement):
+    if _read_tables().of_nvidia(requirement):
         return is_nvidias(needed)
-    return requirement not in _NOTHING_ELSE
+    return not _read_tables().has_nothing_else(requirement)
 
 
 def may_be_required(needed: str) -> bool:
     """Whether any requirement may have a library of that name, rather than a driver or a system."""
-    name = needed.rpartition("/")[2]
-    return needed.lower() not in _OF_DRIVERS and _OF_SYSTEMS.fullmatch(name) is None
+    return not _read_tables().of_nobody(needed.rpartition("/")[2])
 
 
 def is_nvidias(needed: str) -> bool:
@@ -179,13 +184,13 @@ class RequiredNames:
         self.by_word: dict[str, list[str]] = {}
         self._by_stem: dict[str, list[str]] = {}
         for name in self.names:
-            theirs = [re.compile(its) for whose, its in _NAMES if re.fullmatch(whose, name)]
+            theirs = [its for whose, its in _read_tables().has if whose(name)]
             if theirs:
                 self.known.append((name, theirs))
             for word in dict.fromkeys(name.split("-")):
                 self.by_word.setdefault(word, []).append(name)
             self._by_stem.setdefault(_strip_name(name), []).append(name)
-        self.of_nvidia = tuple(filter(_OF_NVIDIA.fullmatch, self.names))
+        self.of_nvidia = tuple(filter(_read_tables().of_nvidia, self.names))
         self.torch = tuple(name for name in self.names if name == "torch")
 
     def __iter__(self) -> Iterator[str]:
