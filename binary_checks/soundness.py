@@ -23,7 +23,7 @@ from binary_checks.model.description import RenderedDescription
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.published import Survey
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model.python_modules import PythonModules, PythonSyntax
 from binary_checks.model.requests import Request
 from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
 
@@ -38,6 +38,7 @@ _FACTS = (
     Request,
     SecondOpinion,
     PythonModules,
+    PythonSyntax,
     RenderedDescription,
     RequiredWheels,
     GivenVersions,

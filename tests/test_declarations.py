@@ -31,7 +31,7 @@ from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.ptx_links import PtxTexts
 from binary_checks.model.published import Survey
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model.python_modules import PythonModules, PythonSyntax
 from binary_checks.model.requests import Request
 from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
 from binary_checks.model.toolkits import StatedToolkits
@@ -77,6 +77,7 @@ GATHERED = (
     ProbeReport,
     SecondOpinion,
     PythonModules,
+    PythonSyntax,
     RenderedDescription,
     RequiredWheels,
     GivenVersions,

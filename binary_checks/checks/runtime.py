@@ -307,7 +307,7 @@ def object_does_not_load(
     With ``--binary-place image:NAME`` the image's own loader loads every object with all that it
     needs, and looks up every symbol and version (``LD_TRACE_LOADED_OBJECTS``, as ``ldd -r`` does);
     nothing of the package runs for that, and no Python is needed. Symbols of the interpreter, and
-    what the package's own code loads first, are not asked for.
+    what its imports have loaded before, are not asked for.
 
     Why: on systems like that one an import fails, although it works where the package was built.
 

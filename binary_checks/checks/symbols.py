@@ -44,6 +44,7 @@ from binary_checks.wording.symbol_texts import (
     count_undefined,
     list_symbols,
     spell_lacking,
+    spell_lent,
     spell_undefined,
 )
 
@@ -152,7 +153,9 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     Fix: link the object with the library that defines the symbol, in the version that is shipped
     (``-Wl,-z,defs`` reports it at link time).
     Level: the import fails, or the first call ends the process. Only a warning where no import
-    reaches the object (see missing-library).
+    reaches the object (see missing-library), or where the package's Python code says
+    ``RTLD_GLOBAL`` and a wheel that was given defines the symbol: the import decides. Symbols that
+    a required wheel may define so are not inspected as long as it was not given.
     """
     yield from find_unloaded(linkage, package)
     imported = {item.path for item in package.objects if is_extension(item)}
@@ -178,7 +181,14 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         if expected:
             yield NotInspected(path=path, sentence=sentence)
             continue
-        problem = Problem(path=path, sentence=sentence, cause=of_symbols(items, linkage))
+        if _may_be_lent(items[0], linkage):
+            yield NotInspected(path=path, sentence=spell_lent(items, linkage))
+            continue
+        lent = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
+        level = Level.WARNING if lent else Level.ERROR
+        problem = Problem(
+            path=path, sentence=sentence, level=level, cause=of_symbols(items, linkage)
+        )
         yield soften(problem, linkage)
     yield from _tell_unexplored(linkage)
     if linkage.granted:
@@ -188,6 +198,12 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence=f"{total} symbols of system libraries of unknown exports were assumed "
             f"to exist ({names})"
         )
+
+
+def _may_be_lent(item: UnresolvedSymbol, linkage: Linkage) -> bool:
+    """Whether a required package may define it, for all that comes later in the process."""
+    known = item.elsewhere or item.provider or item.other_abi or linkage.bystander(item.path)
+    return linkage.loads_everywhere and bool(linkage.requirements) and not known
 
 
 def _tell_unexplored(linkage: Linkage) -> Iterator[NotInspected]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from binary_checks import objects, packages, trees
+from binary_checks import objects, packages
 from binary_checks.errors import (
     BinaryChecksError,
     GatherError,
@@ -18,7 +17,7 @@ from binary_checks.errors import (
 )
 from binary_checks.model import Package, TargetSystem, UnpackedWheel, Wheel, WheelLike
 from binary_checks.model.conda_packages import CondaPackage
-from binary_checks.model.protocols import Source, Tree
+from binary_checks.model.protocols import Source
 
 _ENDINGS = (".whl", ".conda", ".tar.bz2")
 """How packages are called that a folder is searched for."""
@@ -79,12 +78,6 @@ class Shelf:
         elif isinstance(package, CondaPackage):
             others = (*others, *self.required_conda(package))
         return Company(others, package.claims.requirements)
-
-    def open_tree(self, source: Source, other: Package) -> Callable[[], Tree]:
-        """How to read the files of one of those again that `accompany` has found."""
-        if any(other is package for package in self._opened.values()):
-            return partial(trees.open_tree, other.path)
-        return source.open  # what is installed beside it lies in the same folder
 
     def required(self, wheel: WheelLike, target: TargetSystem) -> tuple[Package, ...]:
         """What the wheel requires on its system, beside what was given. Raises GatherError."""

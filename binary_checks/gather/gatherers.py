@@ -13,10 +13,11 @@ from binary_checks.gather.companions import Shelf
 from binary_checks.gather.run_environment import RunEnvironment, lacks_required
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.knowledge.configurations import configure
+from binary_checks.knowledge.driver_copies import find_copies
 from binary_checks.knowledge.linked_libraries import find_linked
-from binary_checks.knowledge.loadings import find_roots_in_doubt
-from binary_checks.knowledge.nvidia_names import is_driver_library
+from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES, is_driver_library
 from binary_checks.knowledge.toolkit_claims import claim_by_package
+from binary_checks.loaders.loaded_before import find_loaded_before, is_in_doubt, leave_open
 from binary_checks.loaders.reach import find_bystanders
 from binary_checks.loaders.required_packages import find_families_beside, find_misfits
 from binary_checks.model import (
@@ -41,7 +42,7 @@ from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
 from binary_checks.model.ptx_links import PtxTexts
 from binary_checks.model.published import Publication, PublishedFile, Release
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model.python_modules import PythonModules, PythonSyntax
 from binary_checks.model.requests import (
     BuildsRequest,
     DeviceCodeRequest,
@@ -149,7 +150,7 @@ def _simulate(
     shelf: Shelf,
     installed: Source | None = None,
 ) -> Linkage:
-    """Load what there is; and again with what code loads first, where that may matter.
+    """Load what there is; and again with what imports have loaded before, where that matters.
 
     ``installed`` is the same package where others lie beside it.
     """
@@ -159,32 +160,24 @@ def _simulate(
         loaders.simulate, package, target, others, requirements, limit_factor=shelf.limit_factor
     )
     linkage = simulate()
-    if not (roots := find_roots_in_doubt(linkage)):
+    if not is_in_doubt(linkage):
         return linkage
-    from binary_checks.gather.loading_order import find_first_loads  # of few packages
-
-    beside = [(item, shelf.open_tree(installed or source, item)) for item in others]
-    first = find_first_loads(package, roots, source.open, beside, target)
-    return simulate(first_loads=first) if first else linkage
+    words = own_code.read_loading_words(package, source)
+    before = find_loaded_before(linkage, words, others, target)
+    if before.loads:
+        linkage = leave_open(simulate(first_loads=before.loads), before.doubtful)
+    return replace(linkage, loading_code=words.loading, loads_everywhere=words.everywhere)
 
 
 @gathers(ImportOpenings)
-def find_import_openings(
-    source: Source, package: Package, target: TargetSystem, linkage: Linkage, code: CodeNames
-) -> ImportOpenings:
-    """Follow what importing the package opens; of one that needs no driver, nobody asks that.
-
-    Where that code is not followed to its end, the import may open all that any of it opens.
-    """
-    if not any(is_driver_library(edge.needed) for edge in (*linkage.edges, *linkage.edges_beside)):
+def find_import_openings(source: Source, package: Package, linkage: Linkage) -> ImportOpenings:
+    """Find what the package's code opens; where nothing is of the driver, nobody asks that."""
+    needs = (edge.needed for edge in (*linkage.edges, *linkage.edges_beside))
+    if not any(map(is_driver_library, needs)) and not find_copies(
+        package.objects, DRIVER_LIBRARIES
+    ):
         return ImportOpenings()
-    from binary_checks.gather.loading_order import find_openings  # of few packages
-
-    found = find_openings(package, source.open, target)
-    if found.followed:
-        return found
-    demanded = found.demanded | (code.opened - code.tried - found.tried)
-    return replace(found, demanded=demanded)
+    return own_code.find_import_openings(package, source)
 
 
 @gathers(RequiredWheels)
@@ -237,10 +230,18 @@ def render(package: Distribution, source: Source) -> RenderedDescription:
 
 @gathers(PythonModules)
 def read_python(package: Distribution, source: Source) -> PythonModules:
-    """Say which of its Python files compile, and what the modules that matter bind."""
+    """Say what the modules bind that entry points and shared namespaces concern."""
     from binary_checks.gather.module_reading import read_modules  # the parser, for such packages
 
     return read_modules(package, source.open)
+
+
+@gathers(PythonSyntax)
+def parse_python(package: Distribution, source: Source) -> PythonSyntax:
+    """Say which of its Python files compile."""
+    from binary_checks.gather.module_reading import read_syntax  # the parser, for such packages
+
+    return read_syntax(package, source.open)
 
 
 @gathers(PtxTexts)

@@ -1,11 +1,11 @@
-"""Reads the Python files of a package again, to say which compile and what their modules bind."""
+"""Reads Python files of a package again, to say which compile and what their modules bind."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -19,6 +19,7 @@ from binary_checks.model.python_modules import (
     Minor,
     ModuleNames,
     PythonModules,
+    PythonSyntax,
     UnparsedSource,
 )
 from binary_checks.python_code.grammar import find_newer, read_names, tabulate
@@ -42,51 +43,35 @@ _REFERENCE = re.compile(r"\s*([\w.]{1,250})")
 
 
 def read_modules(package: Distribution, open_tree: Callable[[], Tree]) -> PythonModules:
-    """Parse every Python file that an import may find. Raises PackageError."""
+    """Read the modules that entry points and namespaces concern. Raises PackageError."""
     with closing(open_tree()) as tree:
         return _ModuleReader(package, tree).read()
 
 
-class _ModuleReader:
-    """One pass over the files, and another over the few whose imports matter."""
+def read_syntax(package: Distribution, open_tree: Callable[[], Tree]) -> PythonSyntax:
+    """Parse every Python file that an import may find. Raises PackageError."""
+    with closing(open_tree()) as tree:
+        return _SyntaxReader(package, tree).read()
+
+
+class _Reader:
+    """Reads some of the files, and pays for what parsing them takes."""
 
     def __init__(self, package: Distribution, tree: Tree) -> None:
         self._package = package
         self._tree = tree
         self._files = ModuleFiles(package)
         self._members = {member.path: member for member in package.members}
-        self._lowest = _find_lowest(package)
-        self._referred = frozenset(self._list_referred_files())
-        self._shared = frozenset(self._list_outer_packages())
-        self._broken: list[BrokenSource] = []
         self._unparsed: list[UnparsedSource] = []
-        self._names: list[ModuleNames] = []
-        self._starred: dict[str, ModuleNames | None] = {}
         self._budget = ParsingBudget(_LEAST_COST + _COST * package.size)
 
-    def read(self) -> PythonModules:
-        """Read them all."""
-        for path, content in self._read_all():
-            self._judge(path, content)
-        if self._broken:
-            reached = dict(self._follow())
-            self._broken = [
-                replace(each, reached_from=reached.get(each.path, "")) for each in self._broken
-            ]
-        return PythonModules(
-            grammar=sys.version_info[:2],
-            broken=tuple(sorted(self._broken, key=lambda each: each.path)),
-            unparsed=tuple(sorted(self._unparsed, key=lambda each: each.path)),
-            names=tuple(sorted(self._names, key=lambda each: each.path)),
-            top_level=self._read_top_level(),
-        )
-
-    def _read_all(self) -> Iterator[tuple[str, bytes]]:
+    def _read_all(self, chosen: Collection[str]) -> Iterator[tuple[str, bytes]]:
+        """The contents of the files at these paths, as far as they can be read."""
         entries = list[TreeEntry]()
         paths: dict[int, str] = {}
         for name, path in self._files.sources.items():
-            if is_for_tests(name.split(".")):
-                continue  # users import none, and scipy has as many as all others
+            if is_for_tests(name.split(".")) or path not in chosen:
+                continue  # users import no tests, and scipy has as many as all others
             entry = self._find(self._members[path])
             if entry is None:
                 self._leave(path, "it cannot be read")
@@ -122,28 +107,46 @@ class _ModuleReader:
         entry = None if member.faults else self._tree.find(member.archive_name)
         return None if entry is None or entry.faults else entry
 
-    def _judge(self, path: str, content: bytes) -> None:
+    def _read(self, entry: TreeEntry) -> bytes:
+        self._pay(entry)
+        return b"".join(self._tree.pieces(entry))
+
+    def _list_referred(self) -> Iterator[str]:
+        for _, _, value in self._package.entry_points:
+            match = _REFERENCE.match(value)
+            if match:
+                yield match[1]
+
+
+class _ModuleReader(_Reader):
+    """Reads the few files whose names matter, and those of which they take all names."""
+
+    def __init__(self, package: Distribution, tree: Tree) -> None:
+        super().__init__(package, tree)
+        self._referred = frozenset(self._list_referred_files())
+        self._shared = frozenset(self._list_outer_packages())
+        self._starred: dict[str, ModuleNames | None] = {}
+
+    def read(self) -> PythonModules:
+        """Read them all."""
+        contents = self._read_all(self._referred | self._shared)
+        found = (self._read_one(path, content) for path, content in contents)
+        names = (each for each in found if each is not None)
+        return PythonModules(
+            names=tuple(sorted(names, key=lambda each: each.path)),
+            unparsed=tuple(sorted(self._unparsed, key=lambda each: each.path)),
+            top_level=self._read_top_level(),
+        )
+
+    def _read_one(self, path: str, content: bytes) -> ModuleNames | None:
         try:
-            table = tabulate(content, self._budget)
-            if path in self._referred:
-                self._names.append(self._follow_stars(read_names(path, table, self._budget)))
-            elif path in self._shared:
-                self._names.append(read_names(path, table, self._budget))
-            newer = find_newer(content, self._lowest, self._budget) if self._lowest else None
-        except FaultyError as error:
-            self._broken.append(
-                BrokenSource(path=path, line=error.line, reason=error.reason, text=error.text)
-            )
-            return
+            names = read_names(path, tabulate(content, self._budget), self._budget)
+            return self._follow_stars(names) if path in self._referred else names
+        except FaultyError:  # the check of the syntax tells that
+            return None
         except LeftAloneError as error:
             self._leave(path, str(error))
-            return
-        if newer is not None:
-            self._broken.append(
-                BrokenSource(
-                    path=path, line=newer.line, reason=newer.reason, newer_than=self._lowest
-                )
-            )
+            return None
 
     def _follow_stars(self, names: ModuleNames) -> ModuleNames:
         """Add the names that a module takes from others of the package. Raises LeftAloneError."""
@@ -164,10 +167,6 @@ class _ModuleReader:
                     opaque = opaque or taken.opaque
                     waiting.append(taken)
         return replace(names, bound=frozenset(bound), opaque=opaque, stars=tuple(left))
-
-    def _read(self, entry: TreeEntry) -> bytes:
-        self._pay(entry)
-        return b"".join(self._tree.pieces(entry))
 
     def _find_star(self, path: str, star: str) -> str:
         module = name_module(self._package.layout.inside(path) or "")
@@ -196,11 +195,47 @@ class _ModuleReader:
             if name.count(".") < 2 and path.endswith("/__init__.py"):
                 yield path
 
-    def _list_referred(self) -> Iterator[str]:
-        for _, _, value in self._package.entry_points:
-            match = _REFERENCE.match(value)
-            if match:
-                yield match[1]
+    def _read_top_level(self) -> tuple[str, ...] | None:
+        entry = self._tree.find(f"{self._package.dist_info}/top_level.txt")
+        if entry is None or entry.faults or entry.size > _LONGEST_LIST:
+            return None
+        try:
+            content = b"".join(self._tree.pieces(entry))
+        except BrokenDataError:
+            return None
+        return tuple(dict.fromkeys(content.decode(errors="replace").split()))
+
+
+class _SyntaxReader(_Reader):
+    """One pass over all files, and another over the few whose imports matter."""
+
+    def read(self) -> PythonSyntax:
+        """Parse them all."""
+        lowest, broken = _find_lowest(self._package), list[BrokenSource]()
+        for path, content in self._read_all(frozenset(self._files.sources.values())):
+            found = self._judge(path, content, lowest)
+            broken += [found] if found else []
+        if broken:
+            reached = dict(self._follow())
+            broken = [replace(each, reached_from=reached.get(each.path, "")) for each in broken]
+        return PythonSyntax(
+            grammar=sys.version_info[:2],
+            broken=tuple(sorted(broken, key=lambda each: each.path)),
+            unparsed=tuple(sorted(self._unparsed, key=lambda each: each.path)),
+        )
+
+    def _judge(self, path: str, content: bytes, lowest: Minor | None) -> BrokenSource | None:
+        try:
+            tabulate(content, self._budget)
+            newer = find_newer(content, lowest, self._budget) if lowest else None
+        except FaultyError as error:
+            return BrokenSource(path=path, line=error.line, reason=error.reason, text=error.text)
+        except LeftAloneError as error:
+            self._leave(path, str(error))
+            return None
+        if newer is None:
+            return None
+        return BrokenSource(path=path, line=newer.line, reason=newer.reason, newer_than=lowest)
 
     def _follow(self) -> Iterator[tuple[str, str]]:
         """The files that are always imported with a module that users import, and that module."""
@@ -229,16 +264,6 @@ class _ModuleReader:
             return []
         is_package = path.endswith("/__init__.py")
         return [*list_always_imported(tree, module, is_package=is_package)]
-
-    def _read_top_level(self) -> tuple[str, ...] | None:
-        entry = self._tree.find(f"{self._package.dist_info}/top_level.txt")
-        if entry is None or entry.faults or entry.size > _LONGEST_LIST:
-            return None
-        try:
-            content = b"".join(self._tree.pieces(entry))
-        except BrokenDataError:
-            return None
-        return tuple(dict.fromkeys(content.decode(errors="replace").split()))
 
 
 def _list_around(name: str) -> Iterator[str]:

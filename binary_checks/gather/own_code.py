@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
+from fnmatch import fnmatchcase
 from functools import partial
 
 from binary_checks.errors import BinaryChecksError, TooLarge
+from binary_checks.knowledge.nvidia_names import is_driver_library
 from binary_checks.model import CodeNames, Edge, Kind, Layout, Linkage, Member, Package
+from binary_checks.model.code_names import ImportOpenings
 from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.model.protocols import Source, Tree, TreeEntry
-from binary_checks.python_code.mentions import SourceFile, is_source
+from binary_checks.python_code.dll_directories import find_openings
+from binary_checks.python_code.loading_words import LoadingWords, read_words
+from binary_checks.python_code.mentions import OPENING, SourceFile, is_source
 from binary_checks.python_code.named_files import NameSearch
 from binary_checks.python_code.tried_imports import TriedImports
 
 _MOST = 96 << 20  # bytes of all sources together; torch 2.15 has 33 MiB
-_FOLLOWED = 192 << 10  # bytes of one whose expressions are followed
+_CALLED = re.compile(rb"^(?:\w+ *= *)?(?:\w+\.)*(\w{1,128})\(", re.MULTILINE)
+"""Functions that a module calls when it is imported, as far as no line around it is indented."""
 _SCRIPT = 64 << 10  # bytes of a script without an ending
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 
@@ -47,19 +54,55 @@ def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _search(package: Package, tree: Tree, candidates: Mapping[str, tuple[str, ...]]) -> CodeNames:
     layout, search = package.layout, NameSearch(candidates)
-    opening: list[SourceFile] = []
     for path, content in _read_sources(package, tree):
-        if search.see(content) and len(content) <= _FOLLOWED:
-            opening.append(SourceFile(path, len(content), partial(bytes, content)))
-    found = search.conclude(opening, (layout.shorten(member.path) for member in package.members))
+        search.see(path, content)
+    found = search.conclude()
     return CodeNames(
         named=frozenset(map(layout.place, found.named)),
-        opened=frozenset(map(layout.place, found.opened)),
-        patterns=tuple(map(layout.place, found.patterns)),
+        completed=frozenset(map(layout.place, found.completed)),
         guided=frozenset(map(layout.place, found.guided)),
-        tried=frozenset(map(layout.place, found.tried)),
-        late=tuple(map(layout.place, found.late)),
         modules=found.modules,
+    )
+
+
+def find_import_openings(package: Package, source: Source) -> ImportOpenings:
+    """Which objects the package's code opens by their paths, and when.
+
+    Of an opening whose name only running it tells, those count that the source spells out.
+    """
+    opening: list[SourceFile] = []
+    called: set[str] = set()
+    named: dict[str, NameSearch] = {}
+    candidates = {
+        package.layout.shorten(item.path): (item.file_name,)
+        for item in package.objects
+        if item.kind is Kind.SHARED
+        and ".libs/" not in item.path
+        and not is_driver_library(item.file_name)  # so spelled, it is the user's
+    }
+    try:
+        with closing(source.open()) as tree:
+            for path, content in _read_sources(package, tree):
+                called.update(name.decode() for name in _CALLED.findall(content))
+                if OPENING.is_in(content):
+                    opening.append(SourceFile(path, len(content), partial(bytes, content)))
+                    named[path] = NameSearch(candidates)
+                    named[path].see(path, content)
+    except (BinaryChecksError, OSError):
+        return ImportOpenings()
+    demanded, tried, late = set[str](), set[str](), set[str]()
+    paths = (package.layout.shorten(member.path) for member in package.members)
+    for each in find_openings(opening, paths, called):
+        words = named[each.source].conclude()
+        spelled = words.named | words.completed
+        guessed = (path for path in spelled if any(fnmatchcase(path, p) for p in each.patterns))
+        chosen = late if each.late else tried if each.tried else demanded
+        chosen.update(each.paths, guessed)
+    place = package.layout.place
+    return ImportOpenings(
+        demanded=frozenset(map(place, demanded)),
+        tried=frozenset(map(place, tried - demanded)),
+        later=frozenset(map(place, late - demanded)),
     )
 
 
@@ -84,6 +127,15 @@ def find_tried(package: Package, source: Source, linkage: Linkage) -> frozenset[
         return frozenset()
     tried = search.conclude()
     return frozenset(path for path, module in modules.items() if module in tried)
+
+
+def read_loading_words(package: Package, source: Source) -> LoadingWords:
+    """Read what the package's sources import; nothing where they cannot be read."""
+    try:
+        with closing(source.open()) as tree:
+            return read_words(_read_sources(package, tree))
+    except (BinaryChecksError, OSError):
+        return read_words(())
 
 
 def _is_foreign(edge: Edge) -> bool:

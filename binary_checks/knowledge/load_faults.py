@@ -115,11 +115,21 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     if edge and isinstance(tried.linkage, Linkage):
         cause = of_need(edge, partial(directories, tried.package), tried.linkage.layout)
     finding = _fail(fault, f"{name} is not found there", cause, tried, edge)
+    if edge and edge.elsewhere and isinstance(tried.linkage, Linkage):
+        finding = _ease(finding, tried.linkage.loading_code)
     beside = isinstance(tried.linkage, Linkage) and edge is None and not _needs(name, tried)
     if beside and isinstance(finding, Problem):
         sentence = f"{finding.sentence}, which libraries of its requirements need"
         finding = replace(finding, sentence=sentence, level=Level.WARNING)
     yield finding
+
+
+def _ease(finding: Finding, code: str) -> Finding:
+    """A warning where the package's own code may have loaded before what nothing finds."""
+    if not code or not isinstance(finding, Problem):
+        return finding
+    sentence = f"{finding.sentence}; the package's own code may load it first ({code})"
+    return replace(finding, sentence=sentence, level=Level.WARNING)
 
 
 def _needs(name: str, tried: _Tried) -> bool:
@@ -158,7 +168,10 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
     shown = name_first(sorted(names), _SHOWN)
     why = f"nothing that it loads there defines {count} ({shown})"
-    yield _fail(faults[0], why, _find_cause(path, names, tried), tried)
+    finding = _fail(faults[0], why, _find_cause(path, names, tried), tried)
+    if isinstance(tried.linkage, Linkage) and tried.linkage.loads_everywhere:
+        finding = _ease(finding, tried.linkage.loading_code)
+    yield finding
 
 
 def _is_imported(root: str, tried: _Tried) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from binary_checks.model import Edge, Linkage, Package, Rule
+from binary_checks.model import Edge, Linkage, Package
 from binary_checks.model.extensions import is_extension
 
 
@@ -91,18 +91,3 @@ def find_imported(package: Package, opened_at_import: tuple[str, ...]) -> frozen
             fnmatchcase(package.layout.shorten(item.path), pattern) for pattern in opened_at_import
         )
     )
-
-
-def find_roots_in_doubt(linkage: Linkage) -> tuple[str, ...]:
-    """The roots of which something is only found if something else was loaded before."""
-    doubtful = {
-        edge.path
-        for edge in linkage.edges
-        if not edge.delayed
-        and (bool(edge.elsewhere) if edge.resolved is None else edge.rule is Rule.LOADED)
-    }
-    doubtful.update(item.path for item in linkage.unresolved if item.elsewhere)
-    if not doubtful:
-        return ()
-    loading = (root for root, objects in linkage.closures if not doubtful.isdisjoint(objects))
-    return tuple(dict.fromkeys(loading))

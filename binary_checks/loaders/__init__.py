@@ -23,7 +23,6 @@ from binary_checks.loaders.roots import Loadings, load_roots
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import (
     Edge,
-    FirstLoad,
     Format,
     Linkage,
     MissingVersion,
@@ -34,7 +33,7 @@ from binary_checks.model import (
 
 __all__ = ["simulate"]
 
-_First = Mapping[str, tuple[FirstLoad, ...]]
+_First = Mapping[str, tuple[str, ...]]
 
 
 def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
@@ -50,8 +49,8 @@ def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
 
     ``others`` are packages installed beside it; ``requirements`` those that the package
     claims, as it spells them; of ``others`` those are left out whose version it excludes.
-    ``first_loads`` says, by the path of an object of the package, what Python code has loaded
-    before it. Raises TooLarge where following search paths takes too many steps, which
+    ``first_loads`` names, by the path of an object of the package, what Python has loaded before
+    it. Raises TooLarge where following search paths takes too many steps, which
     ``limit_factor`` multiplies.
     """
     beside = sort_out(requirements, others, target)

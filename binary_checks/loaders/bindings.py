@@ -180,7 +180,7 @@ class _Process(Generic[ObjectT]):
             names = names - known
         if self._presumed:
             names = frozenset(name for name in names if not name.startswith(self._presumed))
-        for item in (*self.image.objects, *self.image.everywhere):
+        for item in self.image.objects:
             names = names - item.exports.among(names) if names else names
         hidden, reason = self._out_of_sight(names)
         if hidden:

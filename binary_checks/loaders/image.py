@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic
 
 from binary_checks.loaders.loader import Loader, ObjectT
@@ -26,7 +26,6 @@ class Image(Generic[ObjectT]):
     system: tuple[str, ...]  # libraries of the system that are in scope
     unread: tuple[str, ...]  # files that were found and of which nothing is known
     loaded: Mapping[str, str]  # by the name that it is asked for: what has it
-    everywhere: tuple[ObjectT, ...] = ()  # loaded before, and in scope for whatever comes later
 
     @property
     def edges(self) -> Iterator[Edge]:
@@ -45,24 +44,19 @@ class Image(Generic[ObjectT]):
 
 
 def load(
-    root: ObjectT, loader: Loader[ObjectT], before: Before[ObjectT] | None = None
+    root: ObjectT, loader: Loader[ObjectT], before: Mapping[str, str] | None = None
 ) -> Image[ObjectT]:
-    """Load a root and everything that it needs, after what was loaded before it."""
-    return _Process(root, loader, before or Before()).run()
+    """Load a root and everything that it needs.
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Before(Generic[ObjectT]):
-    """What a process has loaded already when a root is loaded."""
-
-    names: Mapping[str, str] = field(default_factory=dict)  # as `Image.loaded`
-    everywhere: tuple[ObjectT, ...] = ()
+    ``before`` is what the process has loaded already, as `Image.loaded` has it.
+    """
+    return _Process(root, loader, before or {}).run()
 
 
 class _Process(Generic[ObjectT]):
     """A process while things are being loaded into it."""
 
-    def __init__(self, root: ObjectT, loader: Loader[ObjectT], before: Before[ObjectT]) -> None:
+    def __init__(self, root: ObjectT, loader: Loader[ObjectT], before: Mapping[str, str]) -> None:
         self.root, self.loader, self.before = root, loader, before
         self.loaded: dict[str, str] = {}  # by the name that it is asked for: what has it
         self.bits = 0  # the same, as `Searches.bit` tells it
@@ -87,7 +81,6 @@ class _Process(Generic[ObjectT]):
             system=tuple(dict.fromkeys((*self.system, *brought))),
             unread=tuple(dict.fromkeys(self.unread)),
             loaded=self.loaded,
-            everywhere=self.before.everywhere,
         )
 
     def begin_as_python(self) -> None:
@@ -124,7 +117,7 @@ class _Process(Generic[ObjectT]):
         loaded = self.loaded.get(name)
         if edge.delayed:
             return edge
-        first = self.before.names.get(name) if name else None
+        first = self.before.get(name) if name else None
         if loaded is None and first is not None:
             architecture = self.root.architecture
             library, loaded = self.loader.layout.fitting(first, architecture), first

@@ -14,7 +14,6 @@ failure is handled there (tbb's libtbbbind); it counts only for libraries of the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 
 from binary_checks.knowledge.shipped_names import RequiredNames, find_shippers
 from binary_checks.knowledge.vendor_families import tell_plugin
@@ -67,7 +66,6 @@ def find_bystanders(
     extra = _find_needs_of_extras(package, linkage)
     reasons = dict(_find_opened(objects, demanded))
     attempted = _follow(reasons, needs)
-    late = set(_complete(objects.values(), code, code.late))
     for path in sorted(objects):
         item = objects[path]
         if path in tried:
@@ -86,10 +84,8 @@ def find_bystanders(
         elif path in demanded:
             continue
         elif path in replaced:
-            reason = f"the package goes on without it, as it opens {linkage.show(replaced[path])}"
+            reason = f"{linkage.show(replaced[path])} has its name, and lacks nothing"
             yield Bystander(path=path, reason=reason, complete=False)
-        elif path in late:
-            yield Bystander(path=path, reason=GOES_ON, complete=False)
         elif path in attempted:
             reason = reasons.get(path, "only libraries that are opened by name need it")
             yield Bystander(path=path, reason=reason, complete=False)
@@ -105,7 +101,7 @@ def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozense
     known = {path: objects[path] for path in code.named & objects.keys()}
     programs = {path for path, item in known.items() if item.kind is Kind.EXECUTABLE}
     started = programs & code.guided
-    return frozenset(started | (known.keys() - programs - code.opened if started else set()))
+    return frozenset(started | (known.keys() - programs if started else set()))
 
 
 def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[str]]:
@@ -157,7 +153,7 @@ def _follow(beginning: Iterable[str], needs: dict[str, set[str]]) -> set[str]:
 def _find_replaced(
     objects: Mapping[str, ObjectFile], linkage: Linkage, code: CodeNames
 ) -> Iterator[tuple[str, str]]:
-    """What code tries to open as it does another file of that name, which lacks nothing.
+    """What code names as it does another file of that name, which lacks nothing.
 
     tables tries libblosc2.dll in tables.libs, and the one beside it, whose DLLs have other names
     since delvewheel repaired that copy. Windows takes what is loaded for all who need the name.
@@ -166,43 +162,39 @@ def _find_replaced(
         return
     needs = _read_needs(linkage)
     lacking = {edge.path for edge in linkage.edges if edge.resolved is None and not edge.delayed}
-    whole = {path for path in code.tried if lacking.isdisjoint(_follow((path,), needs))}
-    named = {
-        (item.file_name.lower(), item.architecture): path
-        for path, item in objects.items()
-        if path in whole
-    }
-    for path in sorted((code.tried & objects.keys()) - whole):
-        other = named.get((objects[path].file_name.lower(), objects[path].architecture))
-        if other is not None:
-            yield path, other
+    broken = [
+        path
+        for path in sorted(code.named & objects.keys())
+        if not lacking.isdisjoint(_follow((path,), needs))
+    ]
+    for path in broken:
+        name, architecture = objects[path].file_name.lower(), objects[path].architecture
+        for other, item in objects.items():
+            alike = item.file_name.lower() == name and item.architecture == architecture
+            if alike and lacking.isdisjoint(_follow((other,), needs)):
+                yield path, other
 
 
-def _find_demanded(package: Package, code: CodeNames, spared: Collection[str] = ()) -> set[str]:
-    """The objects from which all begins that must work; ``spared`` code only tries."""
+def _find_demanded(package: Package, code: CodeNames, spared: Collection[str]) -> set[str]:
+    """The objects from which all begins that must work; ``spared`` have a twin that does."""
     objects = [item for item in package.objects if item.kind in _LOADED]
-    known = (code.named | code.opened).difference(spared)
+    known = code.named.difference(spared)
     begun = {item.path for item in objects if is_extension(item) or item.path in known}
-    begun |= set(_complete(objects, code, set(code.patterns).difference(code.late)))
+    begun |= set(_find_completed(code))
     offered = {item.path for item in objects if package.layout.inside(item.path) is None}
     if not begun:
         offered = {item.path for item in objects}
     return begun | (offered - set(_find_optional(objects)))
 
 
-def _complete(
-    objects: Iterable[ObjectFile], code: CodeNames, patterns: Collection[str]
-) -> Iterator[str]:
-    """What code may open by a name that it computes, in folders where it spells out none.
+def _find_completed(code: CodeNames) -> Iterator[str]:
+    """What code may open by a name that it completes, in folders where it spells out none.
 
     Where it spells one out, that is what always works, and the others are for some machines:
     bitsandbytes opens libbitsandbytes_cpu.so, or one of a dozen for versions of CUDA and ROCm.
     """
-    spelled = {path.rpartition("/")[0] for path in code.named | code.opened}
-    for item in objects:
-        for folder, _, name in (pattern.rpartition("/") for pattern in patterns):
-            if item.directory == folder not in spelled and fnmatchcase(item.file_name, name):
-                yield item.path
+    spelled = {path.rpartition("/")[0] for path in code.named}
+    yield from (path for path in code.completed if path.rpartition("/")[0] not in spelled)
 
 
 def _find_optional(objects: Collection[ObjectFile]) -> Iterator[str]:

@@ -111,7 +111,7 @@ class Scope:
         """Those of the names that nothing in the process defines."""
         left = set(self._not_of_python(names - self.system.names(frozenset(self.image.system))))
         self.loader.steps.count(len(self.image.objects))
-        for item in (*self.image.objects, *self.image.everywhere) if left else ():
+        for item in self.image.objects if left else ():
             left -= item.exports.among(left)
             if not left:
                 break

@@ -26,7 +26,6 @@ from binary_checks.model.layout import Layout
 from binary_checks.model.linkage import (
     Bystander,
     Edge,
-    FirstLoad,
     Linkage,
     MissingVersion,
     Rule,
@@ -118,7 +117,6 @@ __all__ = [
     "Disagreement",
     "Distribution",
     "Edge",
-    "FirstLoad",
     "ElfFile",
     "Entry",
     "ExtensionReport",

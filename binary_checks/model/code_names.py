@@ -12,14 +12,8 @@ class CodeNames:
     named: frozenset[str] = frozenset()
     """Those that it spells out: ``"libdemo.so"``, ``"libdemo"``, ``"_demo"``; for a program
     ``"node"``. Why it does so is not known, so this excuses nothing."""
-    opened: frozenset[str] = frozenset()
-    """Those that it gives to ctypes, ``load_library`` or ``spec_from_file_location``."""
-    patterns: tuple[str, ...] = ()
-    """What it opens by a name that only running it completes: ``demo/libdemo_*.so``."""
-    tried: frozenset[str] = frozenset()
-    """Of those opened, where the code around each opening catches its failure and goes on."""
-    late: tuple[str, ...] = ()
-    """Of the patterns, those of openings that are tried so, in functions that no import calls."""
+    completed: frozenset[str] = frozenset()
+    """Those whose name it completes where it opens libraries: ``f"libdemo_{x}.so"``."""
     guided: frozenset[str] = frozenset()
     """Programs named where it sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
     modules: frozenset[str] = frozenset()
@@ -30,8 +24,8 @@ class CodeNames:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportOpenings:
-    """The objects that the package's own code opens by their paths while it is imported."""
+    """The objects that the package's own code opens by their paths."""
 
     demanded: frozenset[str] = frozenset()  # without which the import fails
     tried: frozenset[str] = frozenset()  # without which it goes on
-    followed: bool = True  # whether all of that code was followed to the end
+    later: frozenset[str] = frozenset()  # that no import opens, as far as names of functions tell

@@ -15,7 +15,7 @@ class Rule(str, Enum):
     """The rule of the loader by which a needed library is found."""
 
     LOADED = "loaded"  # only because something else of that name was loaded before
-    LOADED_FIRST = "loaded-first"  # the same, and the package's own code always loads that first
+    LOADED_FIRST = "loaded-first"  # the same, and an import of the package's code loads that
     RPATH = "rpath"
     RUNPATH = "runpath"
     SYSTEM = "system"  # the platform tag promises it
@@ -29,14 +29,6 @@ class Rule(str, Enum):
     ADDED_DIRECTORY = "added-directory"
     SIBLING = "sibling"
     MISSING = "missing"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FirstLoad:
-    """An object that Python code has loaded by the time that another one is loaded."""
-
-    path: str  # in the prefix; of any package
-    everywhere: bool = False  # with RTLD_GLOBAL: all that comes later sees its symbols
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,6 +130,10 @@ class Linkage(Deriving):
     """Packages given that Requires-Dist excludes, so that they were left out: ``numpy 1.0, where
     numpy>=2 is required``."""
     bystanders: tuple[Bystander, ...] = ()  # in the order of their paths
+    loading_code: str = ""
+    """A word by which the package's own Python code may load libraries by itself, and where it
+    says that: ``ctypes in demo/__init__.py``. Asked where one is found only if it was loaded."""
+    loads_everywhere: bool = False  # whether that code also says RTLD_GLOBAL
     _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )

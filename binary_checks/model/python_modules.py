@@ -44,11 +44,18 @@ class ModuleNames:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PythonModules:
-    """The Python code of a package, parsed once and judged by its grammar and its names."""
+class PythonSyntax:
+    """All Python files of a package that an import may find, judged by their grammar."""
 
-    grammar: Minor  # of the Python that parsed it
+    grammar: Minor  # of the Python that parsed them
     broken: tuple[BrokenSource, ...] = ()
     unparsed: tuple[UnparsedSource, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PythonModules:
+    """The modules that entry points name, or that other distributions may fill too."""
+
     names: tuple[ModuleNames, ...] = ()
+    unparsed: tuple[UnparsedSource, ...] = ()
     top_level: tuple[str, ...] | None = None  # what top_level.txt states; None without one

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import ntpath
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.python_code.bound_names import BoundNames
 from binary_checks.python_code.folding import Folder
-from binary_checks.python_code.mentions import DllLoading, SourceFile
+from binary_checks.python_code.mentions import DllLoading, Opening, SourceFile
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
 from binary_checks.python_code.possible_texts import SOMETHING, UNKNOWN, Texts
 from binary_checks.python_code.spared_calls import find_spared_calls
@@ -31,8 +32,6 @@ _MAY_OPEN = "load_library"  # torch.ops has such a function, and so have many th
 class _Found(NamedTuple):
     added: Texts
     opened: Texts
-    firm: Texts  # of those opened, what it does not go on without
-    early: Texts  # and what else an import may open
 
 
 def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoading:
@@ -51,20 +50,37 @@ def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoad
     directories = {path for path in added if path is not None}
     deciding = (path for path, each in found.items() if _decides(each, directories))
     preloaded = {path for path in opened if path is not None}
-    patterns = _spell_patterns(text for each in followed for text in each.opened)
-    tried, late = set[str](), set[str]()
-    if len(followed) == len(found):  # one that is not followed may open anything
-        firm = (text for each in followed for text in each.firm if UNKNOWN not in text)
-        tried = set(preloaded) - {path for path in map(places.file, firm) if path is not None}
-        late = patterns - _spell_patterns(text for each in followed for text in each.early)
-    return DllLoading(
-        tuple(sorted(directories)),
-        tuple(sorted(deciding)),
-        tuple(sorted(preloaded)),
-        tuple(sorted(patterns)),
-        tuple(sorted(tried)),
-        tuple(sorted(late)),
-    )
+    return DllLoading(tuple(sorted(directories)), tuple(sorted(deciding)), tuple(sorted(preloaded)))
+
+
+def find_openings(
+    sources: Iterable[SourceFile], paths: Iterable[str], called: Iterable[str] = ()
+) -> Iterator[Opening]:
+    """Find the calls that open files of the package.
+
+    ``paths`` are those of all its files, and ``called`` the names of functions that other modules
+    of the package call when they are imported. A source that is too large opens nothing.
+    """
+    budget = ParsingBudget(_MOST_COST)
+    places, called = Places(paths, budget), frozenset(called)
+    for source, fits in choose_followed(sources):
+        if not fits:
+            continue
+        with suppress(LeftAloneError, BrokenDataError, PackageError):
+            budget.pay(source.size)
+            tree = parse(_read(source), budget)
+            names, spared = BoundNames(tree, budget), find_spared_calls(tree, budget, called)
+            folder = Folder(source.path, names, places, budget)
+            for name, texts, call in _list_loads(names, folder):
+                known = (places.file(text) for text in texts if UNKNOWN not in text)
+                if call is not None and name not in _ADDS:
+                    yield Opening(
+                        source.path,
+                        tuple(sorted(filter(None, known))),
+                        tuple(sorted(_spell_patterns(texts))),
+                        tried=call in spared.tried,
+                        late=call in spared.late,
+                    )
 
 
 def choose_followed(sources: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, bool]]:
@@ -83,20 +99,17 @@ def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found
     try:
         budget.pay(source.size)
         tree = parse(_read(source), budget)
-        names, spared = BoundNames(tree, budget), find_spared_calls(tree, budget)
+        names = BoundNames(tree, budget)
         folder = Folder(source.path, names, places, budget)
-        added, opened, firm, early = set[str](), set[str](), set[str](), set[str]()
-        for name, texts, call in _list_loads(names, folder):
+        added, opened = set[str](), set[str]()
+        for name, texts, _ in _list_loads(names, folder):
             if name in _ADDS:
                 added |= texts
-                continue
-            meant = {text for text in texts if name != _MAY_OPEN or UNKNOWN not in text}
-            opened |= meant
-            firm |= meant if call not in spared.tried else set()
-            early |= meant if call not in spared.late else set()
+            else:
+                opened |= {text for text in texts if name != _MAY_OPEN or UNKNOWN not in text}
     except (LeftAloneError, BrokenDataError, PackageError):
         return None
-    return _Found(*map(frozenset, (added, opened, firm, early)))
+    return _Found(frozenset(added), frozenset(opened))
 
 
 def _spell_patterns(texts: Iterable[str]) -> set[str]:
@@ -104,9 +117,14 @@ def _spell_patterns(texts: Iterable[str]) -> set[str]:
 
 
 def _spell_pattern(text: str) -> str:
-    """A path whose folder is known, and the file's name in part at most: ``demo/libdemo_*.so``."""
+    """A path of which a part is known at most: ``demo/libdemo_*.so``, ``*/libdemo.so``, ``*``.
+
+    A name in part without a folder, and a folder that is none of the package's, are the system's.
+    """
     folder, name = ntpath.split(text)
-    place = relative(folder) if UNKNOWN not in folder else None
+    if UNKNOWN in folder or text == UNKNOWN:
+        return text.replace("\\", "/").replace(UNKNOWN, "*")
+    place = relative(folder)
     return f"{place}/{name.replace(UNKNOWN, '*')}" if place else ""
 
 

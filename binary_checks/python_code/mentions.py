@@ -69,15 +69,22 @@ class SourceFile(NamedTuple):
     read: Callable[[], bytes]
 
 
+class Opening(NamedTuple):
+    """A call by which code opens files of its package."""
+
+    source: str
+    paths: tuple[str, ...]
+    patterns: tuple[str, ...]  # of those whose names only running it completes
+    tried: bool  # whether it goes on where that fails
+    late: bool  # whether no import comes there
+
+
 class DllLoading(NamedTuple):
     """What the code of a package does, see ``Package``."""
 
     dll_directories: tuple[str, ...] = ()
     loading_code: tuple[str, ...] = ()
     preloaded: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()  # of what it opens by names that only running it completes
-    tried: tuple[str, ...] = ()  # of those preloaded, what it goes on without
-    late: tuple[str, ...] = ()  # of the patterns, what it opens after the import, and tries only
 
     def placed(self, place: Callable[[str], str]) -> DllLoading:
         """The same with other paths: all of them count from site-packages, where code stands."""

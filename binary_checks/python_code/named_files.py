@@ -1,4 +1,4 @@
-"""Which of a package's object files its own code spells out, and which of them it opens."""
+"""Which of a package's object files its own code spells out, found as text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from binary_checks.python_code.dll_directories import find_loading
-from binary_checks.python_code.mentions import OPENING, SourceFile
+from binary_checks.python_code.mentions import OPENING
 
 _LONGEST = 128  # characters of a name
 _QUOTED = re.compile(rb"""["'/\\=]([\w+.-]{1,128})(?=["'{%/\\]|$)""", re.MULTILINE)
@@ -25,8 +24,9 @@ _LOADS = re.compile(
     rb"""\b(?:spec_from_file_location|ExtensionFileLoader)\(\s*["']([\w.]{1,128})["']"""
 )
 """PyNvVideoCodec imports PyNvVideoCodec_121.so or PyNvVideoCodec_130.so as ``_PyNvVideoCodec``."""
-_LOCATES = re.compile(rb"__file__|__path__|__spec__|resources|find_spec|getfile|prefix")
-"""What code needs that computes the path of the package's own files: most opens the system's."""
+_COMPUTED = re.compile(rb"""["'/\\]([\w+.-]{4,128}(?:\{[^{}"'\n]{0,80}\}|%\w)[\w+.-]{0,128})["']""")
+"""A name that code completes: ``f"libdemo_{x}.so"``, ``"libdemo_%s.so"``."""
+_HOLE = re.compile(r"\{.*\}|%\w")
 _TAGGED = re.compile(r"\.(?:cpython-\d|cp\d\d|abi3|pypy\d|graalpy\d)[\w-]*\.(?:so|pyd)$")
 _LIBRARY = re.compile(r"(?i)\.(?:so|dylib|dll|pyd|exe)(?:\.|$)")
 
@@ -35,11 +35,8 @@ class NamedFiles(NamedTuple):
     """Paths of a package's files, see ``CodeNames``."""
 
     named: frozenset[str]
-    opened: frozenset[str]
-    patterns: tuple[str, ...]
+    completed: frozenset[str]
     guided: frozenset[str]
-    tried: frozenset[str]
-    late: tuple[str, ...]
     modules: frozenset[str]  # names, no paths
 
 
@@ -60,10 +57,11 @@ class NameSearch:
         self._hinted: set[str] = set()
         self._opens = False
         self._guided: set[str] = set()
+        self._completed: set[str] = set()
         self._modules: set[str] = set()
 
-    def see(self, content: bytes) -> bool:
-        """Search one source; whether it also opens libraries, and computes where its own lie."""
+    def see(self, path: str, content: bytes) -> None:
+        """Search one source, which lies there."""
         words = _list_words(content)
         if not self._stems.keys().isdisjoint(words):
             words = _list_words(_TESTS.sub(b"", content))
@@ -72,22 +70,27 @@ class NameSearch:
         self._hinted |= found
         if found and _GUIDES.search(content):
             self._guided |= found
-        opens = OPENING.is_in(content)
-        self._opens |= opens
-        if opens:
+        if OPENING.is_in(content):
+            self._opens = True
             self._modules.update(name.decode() for name in _LOADS.findall(content))
-        return opens and _LOCATES.search(content) is not None
+            for name in set(_COMPUTED.findall(content)):
+                known = words.union(path.split("/"))
+                self._completed |= self._complete(
+                    _HOLE.sub("*", name.decode("ascii", "replace")), known
+                )
 
-    def conclude(self, opening: Iterable[SourceFile], paths: Iterable[str]) -> NamedFiles:
-        """Follow those sources that open libraries, among all ``paths`` of the package."""
-        loading = find_loading(opening, paths)
+    def _complete(self, pattern: str, folders: set[str]) -> set[str]:
+        """The files of a name that code completes, in folders that it spells out or lies in."""
+        names = (name for name in self._whole if fnmatchcase(name, pattern))
+        found = (path for name in names for path in self._whole[name])
+        return {path for path in found if folders.issuperset(path.split("/")[:-1])}
+
+    def conclude(self) -> NamedFiles:
+        """Say what all sources name together."""
         return NamedFiles(
             named=frozenset(self._named | self._hinted if self._opens else self._named),
-            opened=frozenset(loading.preloaded),
-            patterns=loading.patterns,
+            completed=frozenset(self._completed),
             guided=frozenset(self._guided),
-            tried=frozenset(loading.tried),
-            late=loading.late,
             modules=frozenset(self._modules),
         )
 
@@ -113,8 +116,3 @@ def spell_stems(name: str) -> Iterator[str]:
         if each:
             yield each
             yield each.removeprefix("lib") or each
-
-
-def matches(path: str, patterns: Iterable[str]) -> bool:
-    """Whether code that completes one of those patterns may mean the file."""
-    return any(fnmatchcase(path, pattern) for pattern in patterns)

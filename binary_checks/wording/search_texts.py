@@ -141,8 +141,16 @@ def spell_luck(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
     lie = f"{were} given" if places.startswith("wheel:") else f"{are} in the package"
     return (
         f"{needs}: {places} {lie}, but the search does not lead there; it loads only once "
-        f"something else has loaded {them}"
+        f"something else has loaded {them}{spell_loading(first, linkage)}"
     )
+
+
+def spell_loading(edge: Edge, linkage: Linkage) -> str:
+    """Say that the package's own code may load it; "" where that makes no difference."""
+    code, bystander = linkage.loading_code, linkage.bystander(edge.path)
+    if not code or (bystander is not None and bystander.complete):
+        return ""
+    return f", as the package's own code may do ({code})"
 
 
 def spell_out_of_reach(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:

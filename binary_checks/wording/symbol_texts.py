@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from binary_checks.model import UnresolvedSymbol
+from binary_checks.model import Linkage, UnresolvedSymbol
 from binary_checks.wording.phrases import name_first
 
 Show = Callable[[str], str]
@@ -61,6 +61,16 @@ def spell_undefined(
     if expected:
         return f"{sentence}it works only in a process that has already loaded {other}"
     return f"{sentence}{other} defines {them}, but {who} does not load that; link with it"
+
+
+def spell_lent(items: list[UnresolvedSymbol], linkage: Linkage) -> str:
+    """Say that what is required, and was not given, may define symbols for the whole process."""
+    names = list_symbols([item.name for item in items])
+    whose = name_first(linkage.requirements)
+    return (
+        f"has {count_undefined(len(items))} ({names}): the package's own code says RTLD_GLOBAL, "
+        f"with which {whose} may define them; give that with --binary-with"
+    )
 
 
 def count_undefined(number: int) -> str:

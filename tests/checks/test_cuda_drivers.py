@@ -7,7 +7,6 @@ import pytest
 from binary_checks.checks.cuda.drivers import driver_library_in_layout, driver_library_needed
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
-    CodeNames,
     ElfFile,
     Finding,
     Linkage,
@@ -26,7 +25,7 @@ USED = symbols("cuInit", "nvmlInit_v2")
 PYD = "demo/_native.cp311-win_amd64.pyd"
 
 
-NOTHING = CodeNames()
+NOTHING = ImportOpenings()
 NONE_OPENED = ImportOpenings()
 
 
@@ -207,7 +206,7 @@ def stub(path: str, **fields: Any) -> ElfFile:
     return elf_file(path, **{"name": "libcuda.so.1", "exports": CALLS, "size": 9000, **fields})
 
 
-def judge_layout(*objects: ObjectFile, code: CodeNames = NOTHING) -> list[Finding]:
+def judge_layout(*objects: ObjectFile, code: ImportOpenings = NOTHING) -> list[Finding]:
     return list(driver_library_in_layout(link(*objects), wheel(objects=objects), code))
 
 
@@ -245,7 +244,7 @@ def test_a_stub_that_only_a_linker_finds_hides_nothing() -> None:
 
 def test_a_stub_for_linkers_that_code_opens_hides_the_driver() -> None:
     shipped = stub("demo/stubs/libcuda.so")
-    (by_code,) = judge_layout(shipped, code=CodeNames(opened=frozenset({shipped.path})))
+    (by_code,) = judge_layout(shipped, code=ImportOpenings(later=frozenset({shipped.path})))
     assert isinstance(by_code, Problem)
     opener = extension(runpath=("$ORIGIN/stubs",), opened=OpenedNames(names=("libcuda.so",)))
     (by_search,) = judge_layout(opener, shipped)

@@ -114,6 +114,17 @@ def test_what_the_package_or_python_loads_first_is_not_missing(edge: dict[str, A
     assert judge(found, linkage(known)) == []
 
 
+@pytest.mark.parametrize(("code", "level"), [("", Level.ERROR), ("CDLL in a.py", Level.WARNING)])
+def test_what_the_package_s_own_code_may_load_first_warns(code: str, level: Level) -> None:
+    there = ("demo/lib/libown.so.1",)
+    edge = Edge(path=OBJECT, architecture="x86_64", needed="libown.so.1", elsewhere=there)
+    known = linkage(edge, loading_code=code, loads_everywhere=bool(code))
+    (problem,) = judge(report(fault(LIBRARY, name="libown.so.1")), known)
+    assert problem.level is level
+    (problem,) = judge(report(fault(SYMBOL, name="own_call")), known)
+    assert problem.level is level
+
+
 def test_what_only_libraries_of_requirements_need_warns_or_is_promised() -> None:
     promised, other = (fault(LIBRARY, name=name) for name in ("libglib-2.0.so.0", "libdbus-1.so.3"))
     gap, problem = judge(report(promised, other))

@@ -178,8 +178,8 @@ def test_libraries_that_an_any_wheel_has_for_one_system_are_a_warning() -> None:
     ]
     error = Problem(path=util.path, sentence=f"a library that the package needs, {what}")
     opening = (
-        CodeNames(opened=frozenset({codec.path})),
-        CodeNames(patterns=("demo/lib/libavc*.dylib",)),
+        CodeNames(named=frozenset({codec.path})),
+        CodeNames(completed=frozenset({codec.path})),
         CodeNames(unread="its own code has more than 96 MiB"),
     )
     for code in opening:

@@ -18,11 +18,12 @@ from binary_checks.checks.python_code.top_level_modules import (
 from binary_checks.declaring import Check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Distribution, Level, NotInspected, Problem
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model.python_modules import PythonModules, PythonSyntax
 from fixtures.build_wheel import build_wheel
 
 Judge = Callable[..., list[Any]]
 POINTS = "demo-1.0.dist-info/entry_points.txt"
+_OF_SYNTAX = (invalid_syntax, syntax_newer_than_promised)
 BROKEN = "def f(:\n    pass\n"
 
 
@@ -32,8 +33,8 @@ def judge(tmp_path: Path) -> Judge:
         wheel = {"tags": ("py3-none-any",), "root_is_purelib": True, **wheel}
         path = build_wheel(tmp_path, members=members, **wheel)
         with examine(path) as examination:
-            package, modules = examination.get(Distribution), examination.get(PythonModules)
-            return list(check(package, modules))
+            fact = PythonSyntax if check in _OF_SYNTAX else PythonModules
+            return list(check(examination.get(Distribution), examination.get(fact)))
 
     return judge_wheel
 

@@ -1,4 +1,4 @@
-"""What importing a package opens by its path, found without running it."""
+"""What a package opens by its path, and whether its import does, found without running it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.gather.loading_order import find_openings
-from binary_checks.model import Package, TargetSystem
-from binary_checks.model.code_names import ImportOpenings
+from binary_checks.gather.own_code import find_import_openings
+from binary_checks.model import Package
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 
-LIBRARIES = ("demo/_C.so", "demo/lib/libdemo_cuda.so", "demo/libother.so")
+LIBRARIES = ("demo/_C.so", "demo/lib/libdemo_cuda.so", "demo/libother.so", "demo/libpart_gpu.so")
 DIRECT = """
 import ctypes, os
 {0}ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", "libdemo_cuda.so"))
@@ -65,7 +64,7 @@ PYNVVIDEOCODECS = """
 import importlib.util, os, sys
 
 def _get_path(suffix):
-    for name in [f"libdemo{suffix}.cpython-{sys.version_info[1]}.so", f"libdemo{suffix}.so"]:
+    for name in [f"libpart{suffix}.cpython-{sys.version_info[1]}.so", f"libpart{suffix}.so"]:
         path = os.path.join(os.path.dirname(__file__), name)
         if os.path.exists(path):
             return path
@@ -86,9 +85,7 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
     members["demo/__init__.py"] = init
     members.update({f"demo/{name}.py": code for name, code in modules.items()})
     with examine(build_wheel(folder, members=members)) as facts:
-        package = facts.get(Package)
-        found = find_openings(package, facts.source.open, facts.get(TargetSystem))
-    assert found.followed
+        found = find_import_openings(facts.get(Package), facts.source)
     names = (found.demanded, found.tried)
     first, second = (sorted(path.rpartition("/")[2] for path in each) for each in names)
     return first, second
@@ -109,7 +106,7 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
         (DIRECT.format("def later():\n    "), [], []),
         (DIRECT.format("def now():\n    ") + "now()\n", ["libdemo_cuda.so"], []),
         (DIRECT.format("if os.path.getsize(__file__):\n    "), [], []),
-        (DIRECT.format("if os.environ.get('DEMO'):\n    "), [], []),
+        (DIRECT.format("if os.path.exists(path):\n    "), ["libdemo_cuda.so"], []),
         (DIRECT.format("if not os.getenv('DEMO'):\n    "), ["libdemo_cuda.so"], []),
         (DIRECT.format("if 'DEMO' not in os.environ:\n    "), ["libdemo_cuda.so"], []),
         (
@@ -119,16 +116,20 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
             [],
         ),
         (TORCHVISIONS + "_load('_C')\n", ["_C.so"], []),
-        (TORCHVISIONS + "try:\n    _load('_C')\nexcept ImportError:\n    pass\n", [], ["_C.so"]),
+        (
+            TORCHVISIONS + "try:\n    _load('_C')\nexcept (ImportError, OSError):\n    pass\n",
+            [],
+            ["_C.so"],
+        ),
         (TORCHVISIONS, [], []),
         (FBGEMMS, ["_C.so", "libdemo_cuda.so"], []),
         (XFORMERS, [], ["_C.so"]),
-        (PYNVVIDEOCODECS, ["libdemo_cuda.so"], []),
+        (PYNVVIDEOCODECS, ["libpart_gpu.so"], []),
         (MODULES, ["_C.so"], []),
     ],
     ids=[
         *("direct", "tried", "not caught", "raised again", "suppressed", "later", "function"),
-        *("condition", "variable", "not set", "not there", "default", "helper", "helper tried"),
+        *("condition", "there", "not set", "not there", "default", "helper", "helper tried"),
         *("helper later", "list", "own exception", "maker", "loader"),
     ],
 )
@@ -142,28 +143,4 @@ def test_those_of_modules_that_it_imports_count_and_no_others(tmp_path: Path) ->
     code = TORCHVISIONS + "_load('_C')\n"
     assert find(tmp_path / "a", "from . import ops\n", ops=code) == (["_C.so"], [])
     assert find(tmp_path / "b", "from demo.ops import _load\n", ops=code) == (["_C.so"], [])
-    assert find(tmp_path / "c", "def late():\n    from . import ops\n", ops=code) == ([], [])
-
-
-@pytest.mark.parametrize(
-    "limit",
-    [
-        "binary_checks.python_code.own_modules._MOST_COST",
-        "binary_checks.gather.loading_order._LONGEST",
-    ],
-)
-def test_what_is_not_followed_to_its_end_may_open_whatever_its_code_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
-) -> None:
-    members: dict[str, str | bytes] = {
-        "demo/__init__.py": DIRECT.format("def later():\n    "),
-        "demo/lib/libdemo_cuda.so": build_elf(needed=("libcuda.so.1",)),
-    }
-    wheel = build_wheel(tmp_path, members=members)
-    with examine(wheel) as facts:
-        assert facts.get(ImportOpenings) == ImportOpenings()
-    monkeypatch.setattr(limit, 10)
-    with examine(wheel) as facts:
-        found = facts.get(ImportOpenings)
-    assert not found.followed
-    assert [path.rpartition("/")[2] for path in found.demanded] == ["libdemo_cuda.so"]
+    assert find(tmp_path / "c", "from . import ops\n", ops=TORCHVISIONS) == ([], [])

@@ -45,9 +45,7 @@ def idle(path: Path) -> dict[str, str]:
 def test_code_is_read_for_what_it_opens(tmp_path: Path) -> None:
     with examine(build(tmp_path, OPENING)) as examination:
         path = f"{SITE}/demo/libdemo.so"
-        assert examination.get(CodeNames) == CodeNames(
-            named=frozenset({path}), opened=frozenset({path})
-        )
+        assert examination.get(CodeNames) == CodeNames(named=frozenset({path}))
 
 
 def test_what_code_opens_is_reached_and_what_only_tests_name_is_not(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from binary_checks.loaders import simulate
-from binary_checks.model import FirstLoad, Kind, Linkage, ObjectFile, Package, TargetSystem
+from binary_checks.model import Kind, Linkage, ObjectFile, Package, TargetSystem
 from fixtures.linking import dll, dylib, extension, library, macos, resolutions, target, windows
 from fixtures.values import symbols, wheel
 
@@ -14,12 +14,12 @@ TORCH = wheel(
         library("torch/lib/libc10.so", name="libc10.so", exports=symbols("c10_fill")),
     ),
 )
-IMPORTED = (FirstLoad(path="torch/_C.so"),)
+IMPORTED = ("torch/_C.so",)
 
 
 def load(
     *objects: ObjectFile,
-    first: tuple[FirstLoad, ...] = IMPORTED,
+    first: tuple[str, ...] = IMPORTED,
     others: tuple[Package, ...] = (TORCH,),
     on: TargetSystem | None = None,
 ) -> Linkage:
@@ -56,12 +56,9 @@ def test_it_comes_before_what_a_search_path_leads_to() -> None:
     assert edge.shadowed == "demo/libc10.so"
 
 
-def test_its_symbols_are_in_scope_where_they_are_needed_or_loaded_everywhere() -> None:
-    needer = extension(imports=symbols("c10_fill"))
-    (unresolved,) = load(needer).unresolved
+def test_its_symbols_are_in_scope_only_where_the_library_is_needed() -> None:
+    (unresolved,) = load(extension(imports=symbols("c10_fill"))).unresolved
     assert unresolved.elsewhere == "wheel:torch:torch/lib/libc10.so"
-    everywhere = (FirstLoad(path="torch/_C.so", everywhere=True),)
-    assert load(needer, first=everywhere).unresolved == ()
 
 
 def test_an_executable_is_a_process_of_its_own() -> None:
@@ -71,7 +68,7 @@ def test_an_executable_is_a_process_of_its_own() -> None:
 
 def test_a_library_of_the_package_itself_may_be_loaded_first() -> None:
     objects = (extension("libx.so"), library("demo/lib/libx.so", name="libx.so"))
-    linkage = load(*objects, first=(FirstLoad(path="demo/lib/libx.so"),), others=())
+    linkage = load(*objects, first=("demo/lib/libx.so",), others=())
     assert resolutions(linkage, MODULE) == {"libx.so": ("demo/lib/libx.so", "loaded-first")}
 
 
@@ -105,6 +102,6 @@ def test_windows_finds_what_is_loaded_by_its_file_name() -> None:
         "torch-2.0-cp311-cp311-win_amd64.whl",
         objects=(dll("torch/_C.pyd", "c10.dll"), dll("torch/c10.dll")),
     )
-    first = (FirstLoad(path="torch/_C.pyd"),)
+    first = ("torch/_C.pyd",)
     linkage = load(dll("demo/a.pyd", "C10.dll"), first=first, others=(other,), on=windows())
     assert resolutions(linkage) == {"C10.dll": ("wheel:torch:torch/c10.dll", "loaded-first")}

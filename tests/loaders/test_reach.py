@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from binary_checks.loaders.reach import GOES_ON, UNREACHED, find_bystanders
+from binary_checks.loaders.reach import UNREACHED, find_bystanders
 from binary_checks.model import (
     Bystander,
     Claims,
@@ -44,13 +43,10 @@ def _find(
     *objects: ObjectFile,
     tried: tuple[str, ...] = (),
     on: TargetSystem | None = None,
-    tried_openings: Collection[str] = (),
     **code: Any,
 ) -> list[Bystander]:
     package: Package = wheel(objects=objects)
-    names = CodeNames(
-        **{key: _freeze(value) for key, value in code.items()}, tried=frozenset(tried_openings)
-    )
+    names = CodeNames(**{key: _freeze(value) for key, value in code.items()})
     return list(find_bystanders(package, link(*objects, on=on or target()), names, tried))
 
 
@@ -74,9 +70,8 @@ def test_an_extension_module_and_all_that_it_needs_are_reached() -> None:
     )
 
 
-def test_a_library_that_code_names_or_opens_is_reached() -> None:
+def test_a_library_that_code_names_is_reached() -> None:
     assert idle(MODULE, PLUGIN, named=[PLUGIN.path]) == {}
-    assert idle(MODULE, PLUGIN, opened=[PLUGIN.path]) == {}
 
 
 def test_of_a_package_without_code_that_loads_anything_all_is_reached() -> None:
@@ -91,14 +86,13 @@ def test_where_the_code_could_not_be_read_nothing_is_excused() -> None:
 def test_one_of_several_that_code_chooses_by_a_computed_name_is_not_demanded() -> None:
     """As bitsandbytes does, by the version of CUDA; libbitsandbytes_cpu.so it spells out."""
     cpu, cuda = library("demo/libdemo_cpu.so"), library("demo/libdemo_cuda118.so")
-    pattern = ("demo/libdemo_*.so",)
-    assert idle(cpu, cuda, named=[cpu.path], patterns=pattern) == {cuda.path: UNREACHED}
+    both = [cpu.path, cuda.path]
+    assert idle(cpu, cuda, named=[cpu.path], completed=both) == {cuda.path: UNREACHED}
 
 
 def test_where_code_spells_out_no_library_of_a_folder_a_computed_name_means_them_all() -> None:
-    assert idle(MODULE, PLUGIN, patterns=("demo/plugins/lib*.so",)) == {}
-    assert idle(MODULE, PLUGIN, patterns=("demo/plugins/lib*.dll",)) == {PLUGIN.path: UNREACHED}
-    assert idle(MODULE, PLUGIN, patterns=("demo/*",)) == {PLUGIN.path: UNREACHED}
+    assert idle(MODULE, PLUGIN, completed=[PLUGIN.path]) == {}
+    assert idle(MODULE, PLUGIN) == {PLUGIN.path: UNREACHED}
 
 
 def test_native_code_finds_out_whether_what_it_opens_by_name_loads() -> None:
@@ -166,8 +160,6 @@ def test_so_may_a_plugin_that_code_names_to_such_a_program() -> None:
     tool = program("demo/bin/tool")
     both = [tool.path, PLUGIN.path]
     assert PLUGIN.path in idle(MODULE, tool, PLUGIN, named=both, guided=[tool.path])
-    opened = idle(MODULE, tool, PLUGIN, named=both, guided=[tool.path], opened=[PLUGIN.path])
-    assert set(opened) == {tool.path}
     assert idle(MODULE, tool, PLUGIN, named=both) == {}
 
 
@@ -213,33 +205,14 @@ def test_what_no_loader_takes_is_no_matter_of_reach() -> None:
     assert idle(MODULE, elf_file("demo/x.o", kind=Kind.RELOCATABLE)) == {}
 
 
-def test_what_code_tries_is_not_needed_where_another_file_of_its_name_loads() -> None:
+def test_a_library_is_not_needed_where_another_file_of_its_name_lacks_nothing() -> None:
     """tables: hdf5extension.pyd needs libblosc2.dll, which is loaded from tables.libs by then."""
     module = dll("demo/_a.pyd", "libb.dll", exports=symbols("PyInit__a"))
     broken, copy = dll("demo/libb.dll", "lz4.dll"), dll("demo.libs/libb.dll")
-    both: dict[str, Any] = {"named": [broken.path], "opened": [broken.path, copy.path]}
-    on = windows()
-    (found,) = _find(module, broken, copy, on=on, tried_openings=[broken.path, copy.path], **both)
-    reason = "the package goes on without it, as it opens demo.libs/libb.dll"
+    named = [broken.path, copy.path]
+    (found,) = _find(module, broken, copy, on=windows(), named=named)
+    reason = "demo.libs/libb.dll has its name, and lacks nothing"
     assert found == Bystander(path=broken.path, reason=reason, complete=False)
-    for tried in ([], [copy.path], [broken.path]):
-        assert _find(module, broken, copy, on=on, tried_openings=tried, **both) == []
+    assert _find(module, broken, on=windows(), named=named) == []
     lacking = replace(copy, needed=broken.needed)
-    paths = [broken.path, copy.path]
-    assert _find(module, broken, lacking, on=on, tried_openings=paths, **both) == []
-
-
-def test_what_code_tries_after_the_import_by_a_name_that_it_completes_is_optional() -> None:
-    """debugpy's attach_amd64.dll; a name that is spelled out, or needed, is another matter."""
-    attach = library("demo/attach_amd64.so", "libodbc.so.2")
-    patterns = ("demo/attach_*.so",)
-    assert idle(MODULE, attach, patterns=patterns) == {}
-    assert idle(MODULE, attach, patterns=patterns, late=patterns) == {attach.path: GOES_ON}
-    assert partly(MODULE, attach, patterns=patterns, late=patterns) == {attach.path}
-    assert idle(MODULE, attach, patterns=patterns, late=patterns, named=[attach.path]) == {}
-    needer = extension("attach_amd64.so", runpath=("$ORIGIN",))
-    assert idle(needer, attach, patterns=patterns, late=patterns) == {}
-    spelled = library("demo/libdemo.so")
-    assert idle(
-        MODULE, attach, spelled, patterns=patterns, late=patterns, named=[spelled.path]
-    ) == {attach.path: UNREACHED}
+    assert _find(module, broken, lacking, on=windows(), named=named) == []

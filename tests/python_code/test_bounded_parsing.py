@@ -11,7 +11,7 @@ from binary_checks import examine
 from binary_checks.checks.python_code.compiling import invalid_syntax
 from binary_checks.checks.python_code.entry_points import missing_entry_point
 from binary_checks.model import Distribution, NotInspected
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model.python_modules import PythonModules, PythonSyntax
 from binary_checks.python_code import grammar, parsing
 from binary_checks.python_code.grammar import tabulate
 from binary_checks.python_code.limited_parsing import try_parsing
@@ -166,9 +166,9 @@ def test_what_was_left_alone_is_not_inspected_in_any_check(tmp_path: Path) -> No
         tmp_path, {"demo/core.py": text_rows.commas(350_000)}, "[console_scripts]\na=demo.core:f\n"
     )
     with examine(path) as examination:
-        package, modules = examination.get(Distribution), examination.get(PythonModules)
-        for check in (invalid_syntax, missing_entry_point):
-            (found,) = check(package, modules)
+        package = examination.get(Distribution)
+        for check, fact in ((invalid_syntax, PythonSyntax), (missing_entry_point, PythonModules)):
+            (found,) = check(package, examination.get(fact))
             assert isinstance(found, NotInspected)
             assert "more than 650000 words and signs" in found.sentence
 

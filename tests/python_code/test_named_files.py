@@ -1,4 +1,4 @@
-"""Which object files a package's own code spells out, opens, or starts with a search path."""
+"""Which object files a package's own code spells out, or starts with a search path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from textwrap import dedent
 
 import pytest
 
-from binary_checks.python_code.mentions import SourceFile
 from binary_checks.python_code.named_files import NamedFiles, NameSearch
 
 FILES = {
@@ -17,16 +16,13 @@ FILES = {
     "demo/bin/node": ("node",),
 }
 OPENING = "\nimport ctypes\nctypes.CDLL(find())\n"
-LOCATING = "from pathlib import Path\nhere = Path(__file__).parent\n"
 
 
-def search(*codes: str, path: str = "demo/__init__.py") -> NamedFiles:
-    names, opening = NameSearch(FILES), []
+def search(*codes: str) -> NamedFiles:
+    names = NameSearch(FILES)
     for code in codes:
-        content = dedent(code).encode()
-        if names.see(content):
-            opening.append(SourceFile(path, len(content), lambda content=content: content))
-    return names.conclude(opening, [path, *FILES])
+        names.see("demo/__init__.py", dedent(code).encode())
+    return names.conclude()
 
 
 @pytest.mark.parametrize(
@@ -79,25 +75,20 @@ def test_all_else_names_nothing(code: str) -> None:
     assert search(code, OPENING).named == set()
 
 
-def test_what_is_opened_by_its_path_is_opened() -> None:
-    beginning = "import ctypes, os\nhere = os.path.dirname(__file__)\n"
-    assert search(f"{beginning}ctypes.CDLL(os.path.join(here, 'libdemo.so.1'))").opened == {
-        "demo/libdemo.so.1"
-    }
-    found = search(
-        f"{beginning}from importlib.util import spec_from_file_location\n"
-        "spec_from_file_location('x', os.path.join(here, '_inject.abi3.so'))"
-    )
-    assert found.opened == {"demo/_inject.abi3.so"}
-
-
-def test_a_name_that_is_computed_is_a_pattern() -> None:
-    code = """
-        import ctypes, os, sys
-        ctypes.CDLL(os.path.join(os.path.dirname(__file__), f"libdemo_{sys.argv[1]}.so"))
-        ctypes.CDLL(sys.argv[2])
-    """
-    assert search(code).patterns == ("demo/libdemo_*.so",)
+@pytest.mark.parametrize(
+    ("code", "paths"),
+    [
+        ('f"libdemo{suffix}"', {"demo/libdemo.so.1"}),
+        ('f"libde{suffix}.so"', set()),
+        ('f"lib{suffix}.so.1"', set()),
+        ('"libother-%s.dylib" % version', {"demo/libother-1.2.dylib"}),
+        ('"libother-{}.dylib".format(version)', {"demo/libother-1.2.dylib"}),
+        ('"%s.so" % name', set()),
+    ],
+)
+def test_a_name_that_code_completes_means_the_files_that_fit(code: str, paths: set[str]) -> None:
+    assert search(code + OPENING).completed == paths
+    assert search(code).completed == set()
 
 
 @pytest.mark.parametrize(
@@ -108,12 +99,6 @@ def test_a_program_is_guided_whose_starter_sets_a_search_path(setting: str) -> N
     assert search(f'{setting}\nrun("node")').guided == {"demo/bin/node"}
     assert search(setting, 'run("node")').guided == set()
     assert search('"LD_LIBRARY_PATH is not set"\nrun("node")').guided == set()
-
-
-def test_code_that_opens_the_system_s_libraries_alone_is_not_followed() -> None:
-    search = NameSearch(FILES)
-    assert not search.see(b"import ctypes\nctypes.windll.LoadLibrary('kernel32.dll')")
-    assert search.see(LOCATING.encode() + b"import ctypes\nctypes.CDLL(here / name)")
 
 
 @pytest.mark.parametrize(

@@ -41,44 +41,6 @@ def test_a_library_that_is_opened_by_its_path_is_loaded(code: str) -> None:
     assert follow(code, "demo/lib/a.dll") == DllLoading(preloaded=("demo/lib/a.dll",))
 
 
-TRIED = """
-import ctypes
-from pathlib import Path
-for where in (Path(__file__).parent.with_suffix(".libs"), Path(__file__).parent):
-    try:
-        ctypes.CDLL(str(where / "a.dll"))
-    except OSError:
-        pass
-"""
-
-
-def test_what_is_opened_only_where_its_failure_is_caught_is_tried() -> None:
-    """As tables does: the repaired copy in tables.libs, and the library beside its code."""
-    both = ("demo.libs/a.dll", "demo/a.dll")
-    found = follow(TRIED, *both)
-    assert (found.preloaded, found.tried) == (both, both)
-    firmly = follow(TRIED + 'ctypes.CDLL(str(Path(__file__).parent / "a.dll"))', *both)
-    assert (firmly.preloaded, firmly.tried) == (both, ("demo.libs/a.dll",))
-
-
-LATE = """
-import ctypes, os, platform
-def load():
-    try:
-        name = f"attach_{platform.machine()}.dll"
-        return ctypes.CDLL(os.path.join(os.path.dirname(__file__), name))
-    except OSError:
-        return None
-"""
-
-
-def test_a_name_that_is_completed_after_the_import_is_late_unless_another_call_has_it_too() -> None:
-    """debugpy's attach_amd64.dll, without which it goes on."""
-    assert follow(LATE).late == ("demo/attach_*.dll",)
-    early = follow(LATE + "load()\n")
-    assert (early.patterns, early.late) == (("demo/attach_*.dll",), ())
-
-
 def test_a_library_of_the_system_is_not_the_package_s() -> None:
     assert follow("import ctypes\nctypes.WinDLL('kernel32')\nctypes.CDLL('a.dll')", "a.dll") == (
         DllLoading()
@@ -93,9 +55,8 @@ def test_some_file_of_a_directory_is_known_only_where_that_is_searched_anyway() 
             ctypes.CDLL(os.path.join(here, name))
         """
     adding = f"{dedent(opening)}\nos.add_dll_directory(here)"
-    some = ("demo/lib/*",)
-    assert follow(opening) == DllLoading(loading_code=("demo/__init__.py",), patterns=some)
-    assert follow(adding) == DllLoading(dll_directories=("demo/lib",), patterns=some)
+    assert follow(opening) == DllLoading(loading_code=("demo/__init__.py",))
+    assert follow(adding) == DllLoading(dll_directories=("demo/lib",))
 
 
 def test_of_a_pth_file_the_imports_are_run() -> None:

@@ -73,18 +73,32 @@ def test_one_that_the_file_calls_itself_does_not() -> None:
     assert late("try: CDLL(path)\nexcept OSError: pass") == set()
 
 
-def test_one_of_several_attempts_may_be_the_last() -> None:
-    code = """
-        def find():
-            for path in paths:
-                try:
-                    return CDLL(path)
-                except OSError:
-                    pass
-            raise RuntimeError
-    """
-    assert late(code) == set()
-    assert tried(code) == {"CDLL(path)"}
+@pytest.mark.parametrize(
+    ("code", "guarded"),
+    [
+        ("with contextlib.suppress(OSError): CDLL(path)", True),
+        ("try: CDLL(path)\nexcept InvalidLibrary: pass", True),
+        ("try: CDLL(path)\nexcept KeyError: pass", False),
+    ],
+)
+def test_failures_are_suppressed_or_stand_for_others(code: str, guarded: bool) -> None:
+    assert tried(code) - {"contextlib.suppress(OSError)"} == ({"CDLL(path)"} if guarded else set())
+
+
+FIND = "def find(): CDLL(path)\n"
+
+
+def test_what_a_function_opens_is_tried_where_all_its_callers_go_on() -> None:
+    trying = "try: find()\nexcept OSError: pass\n"
+    assert "CDLL(path)" in tried(FIND + trying)
+    assert "CDLL(path)" not in tried(FIND + trying + "find()")
+    assert "CDLL(path)" in tried(FIND + "def load(): find()\ntry: load()\nexcept OSError: pass")
+
+
+def test_a_function_that_another_module_calls_is_called_at_import() -> None:
+    assert late(FIND) == {"CDLL(path)"}
+    found = find_spared_calls(ast.parse(FIND), ParsingBudget(10_000), {"find"})
+    assert found.late == set()
 
 
 def test_a_file_that_would_cost_too_much_is_left_alone() -> None:

@@ -20,7 +20,6 @@ from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
 from binary_checks.model import (
-    CodeNames,
     Edge,
     ElfFile,
     Finding,
@@ -51,11 +50,11 @@ def driver_library_needed(
     """Importing the package loads a library of the NVIDIA driver.
 
     Every extension module may be imported, and libraries that the package's own code opens by path
-    while it is imported count too (ctypes, ``torch.ops.load_library``, ``spec_from_file_location``,
-    also in functions that are called there); ``opened_at_import`` lists, as globs, those that it
-    opens in ways that are not recognised. Libraries that it opens later, under a condition, or
-    catching the failure, and libraries that nothing needs by name, may need the driver: this is
-    noted.
+    count too (ctypes, ``torch.ops.load_library``, ``spec_from_file_location``), outside of
+    functions and in those that are called there by their names; ``opened_at_import`` lists, as
+    globs, those that it opens in ways that are not recognised. Libraries that it opens later, under
+    a condition, or catching the failure, and libraries that nothing needs by name, may need the
+    driver: this is noted.
 
     Why: without a driver, as on CPU-only machines, on build hosts and in containers started without
     ``--gpus``, the loader refuses the module, and the import fails before any code can check.
@@ -161,7 +160,7 @@ def _is_known(name: str, drivers: tuple[str, ...]) -> bool:
 def driver_library_in_layout(
     linkage: Linkage,
     package: Package,
-    code: CodeNames,
+    openings: ImportOpenings,
     *,
     drivers: tuple[str, ...] = DRIVER_LIBRARIES,
 ) -> Iterator[Finding]:
@@ -195,14 +194,15 @@ def driver_library_in_layout(
                 sentence=f"needs {edge.needed} and finds {found} ({edge.rule.value}): it "
                 "hides the user's driver, and only that matches the kernel module",
             )
-    opened = code.opened | {edge.resolved for edge in linkage.edges if is_eager(edge)}
+    opened = openings.demanded | openings.tried | openings.later
+    opened |= {edge.resolved or "" for edge in linkage.edges if is_eager(edge)}
     for copy in shipped:
         if copy.item.path not in told:
             yield _tell_copy(copy, opened, package.objects)
 
 
 def _tell_copy(
-    copy: DriverCopy, opened: Collection[str | None], objects: Iterable[ObjectFile]
+    copy: DriverCopy, opened: Collection[str], objects: Iterable[ObjectFile]
 ) -> Problem | Note:
     """Judge a file that nothing needs by its name."""
     item = copy.item

@@ -227,16 +227,21 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     """A needed library is found only if something else was loaded first.
 
     On Windows only the directory of the opened file is searched, and plugins in a folder of their
-    own are meant to work that way: there it is a fault only in an extension module.
+    own are meant to work that way: there it is a fault only in an extension module. A library of a
+    required wheel that was given counts as loaded if the package's Python code imports that wheel's
+    modules, or those of one that requires it.
 
     Why: in another import order, or when the object is opened on its own, it is not found.
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``, on macOS
     ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``), or
-    have an ``__init__`` above it load the library first, by an import or with ctypes: what its code
-    always does is taken into account. What a required wheel loads is known once that is given.
+    have an ``__init__`` above it load the library first, with ctypes.
     Level: users who import that module first cannot import it. Only a warning where all that leads
-    to the object loads the library before it, or no import reaches it (see missing-library), or
-    it is no extension module and lies in a folder on disk, which the system may search.
+    to the object loads the library before it, or the package's Python code may do so, as it has one
+    of the words ``ctypes``, ``cffi``, ``dlopen``, ``CDLL``, ``load_library``,
+    ``add_dll_directory``, ``RTLD_GLOBAL``, ``LD_LIBRARY_PATH`` or ``os.environ["PATH"]``: then the
+    import decides (``import-fails``). And where no import reaches the object (see
+    missing-library), or it is no extension module and lies in a folder on disk, which the system
+    may search.
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
@@ -251,7 +256,7 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
         else:
             library = package.claims.partial and not _is_module(edge.root or edge.path, package)
             milder = library or _is_for_others(edge, package)
-            level = Level.WARNING if milder else _level_of(edge)
+            level = Level.WARNING if milder else _level_of(edge, linkage)
             yield soften(
                 Problem(
                     path=edge.path,
@@ -269,9 +274,9 @@ def _place_of(edge: Edge) -> tuple[str, str, str]:
     return edge.path, edge.architecture, edge.needed
 
 
-def _level_of(edge: Edge) -> Level:
-    """A warning where whatever loads the object has loaded the library before, as usd-core's do."""
-    return Level.WARNING if edge.resolved else Level.ERROR
+def _level_of(edge: Edge, linkage: Linkage) -> Level:
+    """A warning where what loads the object has, or code may have, loaded the library before."""
+    return Level.WARNING if edge.resolved or linkage.loading_code else Level.ERROR
 
 
 def _is_for_others(edge: Edge, package: Package) -> bool:
@@ -308,7 +313,8 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     Why: the path was meant to lead to the library, which is now found only through load order.
     Fix: correct the path; it is relative to the location of the installed object.
     Level: users who import that module first cannot import it. Only a warning where all that leads
-    to the object loads the library before it, or no import reaches it (see missing-library).
+    to the object loads the library before it, or the package's own code may do so (see
+    load-order-dependent), or no import reaches it (see missing-library).
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows, objects name no directories")
@@ -330,7 +336,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
             problem = Problem(
                 path=edges[0].path,
                 sentence=sentence,
-                level=_level_of(edges[0]),
+                level=_level_of(edges[0], linkage),
                 cause=cause,
                 command=spell_way(edges[0], linkage),
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
@@ -188,15 +187,11 @@ def _list_needs(item: ObjectFile) -> set[str]:
 
 def _find_loaded(package: Package, code: CodeNames) -> set[str]:
     """The names of what is needed by extension modules, by programs and by what code opens."""
-    patterns = set(code.patterns)
-    opened = code.named | code.opened
+    opened = code.named | code.completed
     waiting = [
         item
         for item in package.objects
-        if is_extension(item)
-        or item.kind is Kind.EXECUTABLE
-        or item.path in opened
-        or any(fnmatchcase(item.path, pattern) for pattern in patterns)
+        if is_extension(item) or item.kind is Kind.EXECUTABLE or item.path in opened
     ]
     names: set[str] = set()
     for item in waiting:

@@ -216,8 +216,7 @@ def missing_init_function(
     if not _is_for_import(name):
         return
     function = init_function(name.stem)
-    named = library.path in code.named or library.path in code.opened
-    if library.exports.among((function,)) or named:
+    if library.exports.among((function,)) or library.path in code.named:
         return
     others = sorted(
         item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))

@@ -10,7 +10,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.module_files import ModuleFiles
 from binary_checks.knowledge.promised_pythons import find_promised
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
-from binary_checks.model.python_modules import BrokenSource, PythonModules
+from binary_checks.model.python_modules import BrokenSource, PythonSyntax
 
 _NEVER = re.compile(
     r"Missing parentheses in call|inconsistent use of tabs|null bytes|not valid|"
@@ -25,7 +25,7 @@ _MAY_BE_NEWER = re.compile(
 
 
 @check
-def invalid_syntax(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
+def invalid_syntax(package: Distribution, syntax: PythonSyntax) -> Iterator[Finding]:
     """A Python file does not compile.
 
     Templates whose names are no modules', and tests, are left out. A file that may need a later
@@ -40,9 +40,9 @@ def invalid_syntax(package: Distribution, modules: PythonModules) -> Iterator[Fi
     """
     _demand_code(package)
     promised = find_promised(package)
-    host = modules.grammar[1]
+    host = syntax.grammar[1]
     doubtful = []
-    for each in modules.broken:
+    for each in syntax.broken:
         if each.newer_than is not None:
             continue
         if _is_certain(each, host, promised):
@@ -55,7 +55,7 @@ def invalid_syntax(package: Distribution, modules: PythonModules) -> Iterator[Fi
             f"does not compile{others} on Python 3.{host}, which parsed it, and may on another"
         )
         yield NotInspected(path=doubtful[0], sentence=f"{sentence} that the package promises")
-    for unparsed in modules.unparsed:
+    for unparsed in syntax.unparsed:
         yield NotInspected(path=unparsed.path, sentence=unparsed.reason)
 
 
@@ -83,7 +83,7 @@ def _report(broken: BrokenSource, what: str, otherwise: Level) -> Problem:
 
 
 @check
-def syntax_newer_than_promised(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
+def syntax_newer_than_promised(package: Distribution, syntax: PythonSyntax) -> Iterator[Finding]:
     """A file that is always imported has syntax that the oldest promised Python does not know.
 
     The oldest is that of Requires-Python and the tags together. Found are ``match``, ``except*``,
@@ -95,7 +95,7 @@ def syntax_newer_than_promised(package: Distribution, modules: PythonModules) ->
     Level: nobody can import the package on that Python.
     """
     _demand_code(package)
-    for each in modules.broken:
+    for each in syntax.broken:
         if each.newer_than is not None and each.reached_from:
             python = f"Python {each.newer_than[0]}.{each.newer_than[1]}"
             what = f"does not compile on {python}, which the package promises: {each.reason}"

@@ -1,4 +1,4 @@
-"""What the code of a package, and of what it imports, loads first is there for its objects."""
+"""What a package imports has loaded its libraries; what its own code does is known by its words."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def demo(folder: Path, init: str, *imports: str, tag: str = "cp311-cp311") -> Pa
     return build_wheel(folder, members=members, tags=tags, requires=("torch>=2",))
 
 
-def problems(wheel: Path, *companions: Path) -> list[str]:
+def problems(wheel: Path, *companions: Path, kind: str = "problems") -> list[str]:
     with examine(wheel, companions=companions) as facts:
         return [
             f"{verdict.check}: {problem.sentence}"
             for verdict in judge(facts)
-            for problem in verdict.problems
+            for problem in getattr(verdict, kind)
             if verdict.check in {"load-order-dependent", "missing-library", "undefined-symbol"}
         ]
 
@@ -65,10 +65,29 @@ def test_wheels_of_different_pythons_lie_in_one_site_packages(tmp_path: Path) ->
     assert not [line for line in problems(wheel, torch(tmp_path)) if "libc10" in line]
 
 
-@pytest.mark.parametrize("init", ["", "from demo import _native\nimport torch\n"])
-def test_one_that_nothing_has_imported_yet_is_not(tmp_path: Path, init: str) -> None:
+@pytest.mark.parametrize("init", ["", "import torchvision\n"])
+def test_one_of_what_nothing_imports_is_not(tmp_path: Path, init: str) -> None:
     (problem,) = problems(demo(tmp_path / "dist", init), torch(tmp_path))
     assert problem.startswith("load-order-dependent: needs libc10.so and does not find it")
+
+
+@pytest.mark.parametrize(
+    ("init", "word"),
+    [
+        ("import ctypes\n", "ctypes"),
+        ("os.environ['PATH'] += here\n", "environ['PATH']"),
+        ("os.environ['PYTHONPATH'] += here\n", ""),
+    ],
+)
+def test_where_the_package_s_own_code_may_load_it_that_is_a_warning(
+    tmp_path: Path, init: str, word: str
+) -> None:
+    wheel, other = demo(tmp_path / "dist", init), torch(tmp_path)
+    assert len(problems(wheel, other)) == (0 if word else 1)
+    found = problems(wheel, other, kind="warnings")
+    assert [line.partition("as the package's own code")[2] for line in found] == (
+        [f" may do ({word} in demo/__init__.py)"] if word else []
+    )
 
 
 def test_without_the_wheel_it_is_not_inspected(tmp_path: Path) -> None:
@@ -83,20 +102,55 @@ def test_a_symbol_of_the_other_abi_is_found_in_what_is_imported(tmp_path: Path) 
     assert problems(demo(tmp_path / "dist", "import torch\n", old), torch(tmp_path)) == []
 
 
-def test_what_the_package_opens_first_itself_is_found(tmp_path: Path) -> None:
-    init = (
-        "import ctypes, os\n"
-        "ctypes.CDLL(os.path.join(os.path.dirname(__file__), 'lib', 'libc10.so'))\n"
-        "from demo import _native\n"
-    )
+def test_what_lies_nowhere_is_an_error_whatever_the_code_says(tmp_path: Path) -> None:
+    native = build_elf(needed=("liblost.so",), exports=(ElfSymbol("PyInit__native"),))
+    members = {"demo/__init__.py": "import ctypes\nimport torch\n", NATIVE: native}
+    wheel = build_wheel(tmp_path / "dist", members=members)
+    (problem,) = problems(wheel, torch(tmp_path))
+    assert problem.startswith("missing-library: needs liblost.so")
+
+
+def test_a_library_of_the_package_itself_is_found_by_its_own_code_at_most(tmp_path: Path) -> None:
     own = {
         "demo/lib/libc10.so": build_elf(soname="libc10.so"),
         NATIVE: build_elf(needed=("libc10.so",), exports=(ElfSymbol("PyInit__native"),)),
     }
-    opened = build_wheel(tmp_path, members={"demo/__init__.py": init, **own})
+    opened = build_wheel(tmp_path, members={"demo/__init__.py": "import ctypes\n", **own})
     assert problems(opened) == []
-    never = build_wheel(tmp_path, members={"demo/__init__.py": "", **own})
+    assert len(problems(opened, kind="warnings")) == 1
+    never = build_wheel(tmp_path, members={"demo/__init__.py": "import demo.lib\n", **own})
     assert len(problems(never)) == 1
+
+
+EVERYWHERE = "import sys, os\nsys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)\nimport torch\n"
+SYMBOL = "_ZN3c103getERKSs"
+
+
+def lender(folder: Path, init: str) -> Path:
+    native = build_elf(
+        exports=(ElfSymbol("PyInit__native"),), imports=(ElfSymbol(SYMBOL), ElfSymbol("lost"))
+    )
+    members: dict[str, Any] = {"demo/__init__.py": init, NATIVE: native}
+    return build_wheel(folder, members=members, requires=("torch>=2",))
+
+
+def test_symbols_that_a_given_wheel_lends_to_the_process_are_a_warning(tmp_path: Path) -> None:
+    other = torch(tmp_path)
+    wheel = lender(tmp_path / "a", EVERYWHERE)
+    (warning,) = problems(wheel, other, kind="warnings")
+    assert SYMBOL in warning
+    (problem,) = problems(wheel, other)
+    assert "lost" in problem
+    assert len(problems(lender(tmp_path / "b", "import torch\n"), other)) == 2
+
+
+def test_those_of_a_required_wheel_that_was_not_given_are_not_inspected(tmp_path: Path) -> None:
+    wheel = lender(tmp_path / "a", EVERYWHERE)
+    assert problems(wheel) == []
+    (gap,) = problems(wheel, kind="not_inspected")
+    assert "says RTLD_GLOBAL, with which torch may define them" in gap
+    (problem,) = problems(lender(tmp_path / "b", "import torch\n"))
+    assert "has 2 undefined symbols" in problem
 
 
 CUDA = "libcudart.so.13"
