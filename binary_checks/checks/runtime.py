@@ -304,10 +304,10 @@ def object_does_not_load(
 ) -> Iterator[Finding]:
     """The loader of a clean system does not take an object of the package.
 
-    With ``--binary-place image:NAME`` the image's own loader loads every object with all that it
-    needs, and looks up every symbol and version (``LD_TRACE_LOADED_OBJECTS``, as ``ldd -r`` does);
-    nothing of the package runs for that, and no Python is needed. Symbols of the interpreter, and
-    what its imports have loaded before, are not asked for.
+    With ``--binary-place image:REFERENCE`` the image's own loader loads every object with all that
+    it needs, and looks up every symbol and version (``LD_TRACE_LOADED_OBJECTS``, as ``ldd -r``
+    does); nothing of the package runs for that, and no Python is needed. Symbols of the
+    interpreter, and what its imports have loaded before, are not asked for.
 
     Why: on systems like that one an import fails, although it works where the package was built.
 

@@ -27,7 +27,6 @@ SUBCOMMANDS = {
     "cells": "binary_checks.command.cell_listing",
     "ci": "binary_checks.command.ci",
     "hud": "binary_checks.command.hud",
-    "images": "binary_checks.command.imaging",
     "inspect": "binary_checks.command.inspecting",
     "known": "binary_checks.command.known",
     "nightly": "binary_checks.command.nightly",

@@ -29,7 +29,7 @@ Say whether wheels, conda packages, C++ libraries and folders are fit to ship.
   --binary-known-problems LIST a file or a URL, whose problems are accepted
   --binary-strict              count every warning as an error
   --binary-profile FILE        what the project expects (else pyproject.toml's)
-  --binary-place PLACE         venv, existing:PYTHON, prefix:PATH, image:NAME
+  --binary-place PLACE         venv, existing:PYTHON, prefix:PATH, image:REFERENCE
   --binary-with PATH           a required package, or a folder of such
   --binary-with-requirements   download required packages that are not given
   --binary-require FAMILY      fail if its checks cannot inspect the package

@@ -93,7 +93,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     code of the package runs.
     python: that the package is installed for, or ``installed:NAME`` is; without it this one.
     place: where it runs, as ``--binary-place`` names it: ``venv``, a fresh environment of python;
-    ``existing:PYTHON`` or ``prefix:PATH``, one that it is installed in; ``image:NAME``.
+    ``existing:PYTHON`` or ``prefix:PATH``, one that it is installed in; ``image:REFERENCE``.
     configuration: what the package is said to be, as ``python=3.11`` or ``cuda=12.6``; variables of
     CI systems are never read here.
     target: another Python and system for which ``numpy==2.4.6`` is chosen, ``cp312-win_amd64``.
@@ -143,7 +143,7 @@ def _read_channels(names: Iterable[str]) -> Iterator[str]:
 
 def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Path:
     """The interpreter of the place. Raises ProfileError where two are named."""
-    if python is not None and name.kind != "venv":
+    if python is not None and name.is_there:
         raise ProfileError(f"{name.label}: this place makes no venv of {python}; give one of both")
     if not name.is_there:
         return Path(python or sys.executable)

@@ -161,7 +161,7 @@ class Facts:
 
     @property
     def root(self) -> str:
-        """The root file system that the package was put in, with its digest; "" of this host's."""
+        """The image that the package was put in, with its digest; "" of this host's system."""
         place = self._remembered.get(Place)
         if place is None or isinstance(place, BinaryChecksError):
             return ""
@@ -169,7 +169,7 @@ class Facts:
             image = place.system
         except BinaryChecksError:
             return ""
-        return f"{image.name}@{image.digest}" if image and image.digest else ""
+        return image.pinned if image else ""
 
     @property
     def ran_on(self) -> str:

@@ -102,7 +102,7 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     if edge and (edge.rule in _BEFORE or edge.weak or (resolved or "").startswith("python:")):
         return
     promised = edge is None and is_promised(name, tried.package.claims)
-    if promised or (resolved or "").startswith("system:") or name in tried.report.lacks:
+    if promised or (resolved or "").startswith("system:"):
         why = f"it lacks {name}, which the platform tag promises"
         yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
         return

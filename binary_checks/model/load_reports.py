@@ -37,7 +37,6 @@ class LoadReport(ProbeReport):
     system: str  # how sentences call it: "image bullseye (glibc 2.31)"
     libc: str = ""  # "glibc 2.31"
     architecture: str = ""  # the model's spelling
-    lacks: tuple[str, ...] = ()  # libraries that tags promise, and this system cannot have
     reservation: str = ""  # what a pass there does not prove, as a sentence
     loaded: tuple[str, ...] = ()  # objects that were tried, in the prefix
     faults: tuple[LoadFault, ...] = ()

@@ -13,14 +13,14 @@ PLACE_KINDS: Final[Mapping[str, str]] = {
     "venv": "",
     "existing": "PYTHON",
     "prefix": "PATH",
-    "image": "NAME",
+    "image": "REFERENCE",
 }
 """What each kind of place is given behind its colon, "" where that is nothing."""
-SPELLINGS: Final = "venv|existing:PYTHON|prefix:PATH|image:NAME"
+SPELLINGS: Final = "venv|existing:PYTHON|prefix:PATH|image:REFERENCE"
 RELATIVE: Final = frozenset({"oldest", "newest"})
 """Images that are chosen by what a package promises."""
 
-_DIGEST = re.compile(r"([^/@]+)@([0-9a-f]{12,64})")
+_REFERENCE = re.compile(r"[a-z0-9][\w.:/@-]*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +29,7 @@ class PlaceName:
 
     ``venv``: a fresh environment. ``existing:PYTHON``: that of an interpreter in which the package
     is installed. ``prefix:PATH``: that of a folder, a virtual environment or a conda prefix.
-    ``image:NAME``: a clean root file system.
+    ``image:REFERENCE``: a container of an image.
     """
 
     kind: str = "venv"
@@ -46,14 +46,8 @@ class PlaceName:
         return self.kind in {"existing", "prefix"}
 
 
-def split_digest(image: str) -> tuple[str, str]:
-    """The name of an image, and the digest or its beginning where one is asked for, else ""."""
-    found = _DIGEST.fullmatch(image)
-    return (found[1], found[2]) if found else (image, "")
-
-
 def read_place(text: str) -> PlaceName:
-    """Read ``venv``, ``existing:PYTHON``, ``prefix:PATH`` or ``image:NAME``.
+    """Read ``venv``, ``existing:PYTHON``, ``prefix:PATH`` or ``image:REFERENCE``.
 
     Raises ProfileError for anything else.
     """
@@ -64,4 +58,6 @@ def read_place(text: str) -> PlaceName:
     if bool(wanted) != bool(argument) or (colon and not wanted):
         spelled = f"{kind}:{wanted}" if wanted else kind
         raise ProfileError(f"{text}: a place of this kind is spelled {spelled}")
+    if kind == "image" and not _REFERENCE.fullmatch(argument):
+        raise ProfileError(f"{text}: no reference of an image, such as debian:bookworm-slim")
     return PlaceName(kind=kind, argument=argument)

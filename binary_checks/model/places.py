@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from packaging.markers import default_environment
 from packaging.tags import Tag
 
+from binary_checks.model.clean_systems import CleanSystem
 from binary_checks.model.packages import Package
 from binary_checks.model.probes import Ending, InstallReport
-from binary_checks.model.root_filesystem import RootFilesystem
 
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
 
@@ -156,7 +156,7 @@ class Place(Protocol):
         """
 
     @property
-    def system(self) -> RootFilesystem | None:
+    def system(self) -> CleanSystem | None:
         """The clean system that it is; None where packages run on this host's.
 
         Raises Unavailable where that system cannot be had.

@@ -116,7 +116,7 @@ class PackageIdentity:
     ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"
     roots: tuple[
         str, ...
-    ] = ()  # the images that it ran in, each with its SHA-256: "bullseye@3560…"
+    ] = ()  # the images that it ran in, each with its digest: "debian@sha256:f313…"
     installing: float = 0.0  # seconds that its environment and its installation took
     provenance: Provenance | None = None  # where it is published; None of what was here
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -19,8 +19,6 @@ from binary_checks.places.visible import SYSTEM, is_below
 _GPU_DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "dxg")
 _SHARED = Path("/dev/shm")  # noqa: S108 - POSIX's place for shared memory: OpenMP needs it
 _TEMPORARY = Path("/tmp")  # noqa: S108
-_REPLACED = frozenset({"proc", "dev", "sys", "tmp", "run", "mnt"})
-"""Folders of a root that a running system has something of its own in."""
 MEMORY = (_TEMPORARY, _SHARED)
 """The folders that lie in memory, wherever the private one is."""
 
@@ -31,9 +29,7 @@ class Limits:
 
     program: str = "bwrap"
     own_proc: bool = True  # whether it is given a /proc of its own; else the host's, read-only
-    root: Path | None = None  # of another system than the host's
     visible: tuple[Path, ...] = ()  # folders, files and links that are to be read
-    bound: tuple[tuple[Path, str], ...] = ()  # such that are to be read under another path
     writable: tuple[Path, ...] = ()  # folders that are shared with the host
     services: tuple[Path, ...] = ()  # such in which others write, too: nothing there is counted
     private: Path = field(default=_TEMPORARY)  # an empty folder, in memory
@@ -41,8 +37,6 @@ class Limits:
     disk: int = 1 << 30  # bytes that each folder in memory may hold
     network: bool = False
     gpu: bool = False
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """Set for the command alone: what confines it would obey those of loaders, too."""
 
 
 def confine(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
@@ -57,10 +51,9 @@ def confine(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
         *(limits.program, "--die-with-parent", "--cap-drop", "ALL"),
         *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", *shared),
         *(*proc, "--dev", "/dev"),
-        *(_mount_host(limits) if limits.root is None else _mount_root(limits.root)),
+        *_mount_host(limits),
         *_mount_devices(limits),
         *_mount_own(limits),
-        *(word for pair in limits.variables.items() for word in ("--setenv", *pair)),
         *("--remount-ro", "/", "--", *argv),
     )
 
@@ -82,16 +75,6 @@ def _mount_host(limits: Limits) -> Iterator[str]:
         yield from ("--ro-bind-try", resolver, resolver)
 
 
-def _mount_root(root: Path) -> Iterator[str]:
-    """Mount what lies in another root; nothing can be made in one that is only read."""
-    for entry in sorted(root.iterdir()):
-        if entry.is_symlink():
-            yield from ("--symlink", str(entry.readlink()), f"/{entry.name}")
-        elif entry.name not in _REPLACED:
-            yield from ("--ro-bind", str(entry), f"/{entry.name}")
-    yield from ("--ro-bind", "/sys", "/sys")  # processors are counted there
-
-
 def _mount_devices(limits: Limits) -> Iterator[str]:
     for path in _find_settings(Path("/proc")) if os.geteuid() == 0 else ():
         yield from ("--ro-bind-try", str(path), str(path))
@@ -106,9 +89,7 @@ def _mount_own(limits: Limits) -> Iterator[str]:
     yield from ("--remount-ro", "/dev")
     for folder in limits.folders:
         yield from ("--dir", str(folder))
-    seen = list(SYSTEM) if limits.root is None else []
-    for source, target in limits.bound:
-        yield from ("--ro-bind", str(source.resolve()), target)
+    seen = list(SYSTEM)
     for path in sorted({*limits.visible}, key=lambda each: len(each.parts)):
         if is_below(path, seen):
             continue

@@ -16,6 +16,7 @@ from typing import ClassVar, TypeVar
 from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
 from binary_checks.model import InstallReport, Package
 from binary_checks.model.claims import Claims
+from binary_checks.model.clean_systems import CleanSystem
 from binary_checks.model.place_names import PlaceName
 from binary_checks.model.places import (
     Conditions,
@@ -24,7 +25,6 @@ from binary_checks.model.places import (
     ProbeAnswer,
     TargetPython,
 )
-from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.interpreter import identify
 from binary_checks.places.left_behind import hash_file
 from binary_checks.places.running import HostFiles, run_probe
@@ -181,14 +181,14 @@ class HostPlace:
         return replace(conditions, variables=variables)
 
     @property
-    def system(self) -> RootFilesystem | None:
+    def system(self) -> CleanSystem | None:
         """None: packages run on this host's system."""
         return None
 
     def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
         """Raise NotApplicable: this host's system is not a clean one."""
         del package, paths
-        raise NotApplicable("only in an image: --binary-place image:NAME")
+        raise NotApplicable("only in an image: --binary-place image:REFERENCE")
 
     def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """Some have the driver where only ``LD_LIBRARY_PATH`` finds it; other folders stay out."""

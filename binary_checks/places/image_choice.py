@@ -1,92 +1,111 @@
-"""Which image a name means: ``oldest`` and ``newest`` are found from what a package promises."""
+"""Which image a name means: a reference is taken as it is, ``oldest`` and ``newest`` are chosen."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
 
 from binary_checks.errors import Unavailable
 from binary_checks.model.claims import Claims, SystemClaim
-from binary_checks.model.place_names import RELATIVE, split_digest
-from binary_checks.model.root_filesystem import RootFilesystem
+from binary_checks.model.place_names import RELATIVE
+from binary_checks.profile.toml_values import parse_toml
 
-if TYPE_CHECKING:
-    from binary_checks.places.images import ImageEntry
-
-_BASE = "base"
-"""The profile with what policies promise alone."""
+_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
-def find_chosen(name: str, claims: Claims) -> RootFilesystem:
-    """Find the image of a name, or the one that fits what a package promises.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageEntry:
+    """An image, and what is known of it before it runs."""
 
-    Raises Unavailable where there is none, or none can be had.
+    name: str
+    reference: str  # as podman and docker take it
+    libc: str = ""  # "glibc 2.31"; "" of one that the user named
+    architectures: tuple[str, ...] = ()
+    clean: bool = True  # whether it has no libraries that a wheel may have forgotten
+
+    @property
+    def libc_version(self) -> tuple[int, ...]:
+        """The version of the C library as numbers."""
+        number = self.libc.rpartition(" ")[2]
+        return tuple(int(part) for part in number.split("."))
+
+    @property
+    def reservation(self) -> str:
+        """What a pass there does not prove, as a sentence; "" where that is nothing."""
+        if self.clean:
+            return ""
+        return (
+            f"image {self.name} carries libraries that no platform tag promises, such as libssl "
+            "and libcurl: a package that forgot one of them passes there"
+        )
+
+
+@lru_cache
+def list_images() -> tuple[ImageEntry, ...]:
+    """List the images of our table."""
+    content = resources.files("binary_checks.places").joinpath("images.toml").read_bytes()
+    tables = parse_toml(content, "images.toml")
+    return tuple(
+        ImageEntry(
+            name=name,
+            reference=table["reference"],
+            libc=table["libc"],
+            architectures=tuple(table["architectures"]),
+            clean=table.get("clean", True),
+        )
+        for name, table in tables.items()
+    )
+
+
+def choose_image(name: str, claims: Claims) -> ImageEntry:
+    """Choose the image of that name, or the one that fits what a package promises.
+
+    Raises Unavailable where there is none of the table that fits.
     """
-    from binary_checks.places.images import find_image, list_images
-
+    entries = list_images()
     if name not in RELATIVE:
-        return _find_exactly(name)
-    entries = tuple(list_images())
-    lacks = []
-    for entry in rank(name, claims, entries):
-        try:
-            return find_image(entry.name)
-        except Unavailable as error:
-            lacks.append(str(error))
-    if lacks:
-        raise Unavailable(f"image:{name}: {lacks[0]}")
-    raise Unavailable(f"image:{name}: {_say_none(claims, entries)}")
-
-
-def _find_exactly(name: str) -> RootFilesystem:
-    """Find the image of a name; of ``NAME@DIGEST`` with that digest, or one that begins so."""
-    from binary_checks.places.images import find_image
-
-    image, digest = split_digest(name)
-    found = find_image(image)
-    if not found.digest.startswith(digest):
+        named = (entry for entry in entries if entry.name == name)
+        return next(named, ImageEntry(name=name, reference=name))
+    machine = spell_host_architecture()
+    found = next(rank(name, claims, entries, machine), None)
+    if found is None:
+        promised = ", ".join(claim.name for claim in claims.systems) or "no system"
         raise Unavailable(
-            f"image:{image}: its digest is {found.digest}, and {digest} is asked for: it was built "
-            "of other packages; pin them (binary-checks images pin)"
+            f"image:{name}: no image that this host ({machine}) runs is one that {promised} "
+            "promises"
         )
     return found
 
 
-def find_with_python(image: RootFilesystem) -> RootFilesystem:
-    """Find the same system with a Python, where the image has none and there is such a one.
-
-    In a root with a Python objects find libraries by luck that no policy promises, so that it is
-    another one. Raises Unavailable where it cannot be had.
-    """
-    from binary_checks.places.images import find_image, list_images
-
-    twins = {entry.name: entry.with_python for entry in list_images()}
-    wanted = twins.get(image.name, "")
-    return find_image(wanted) if wanted and not image.pythons else image
-
-
-def rank(name: str, claims: Claims, entries: Sequence[ImageEntry]) -> Iterator[ImageEntry]:
-    """The images that a package promises to run on, the one that is meant first."""
-    fitting = [entry for entry in entries if any(_fits(entry, each) for each in claims.systems)]
+def rank(
+    name: str, claims: Claims, entries: Sequence[ImageEntry], machine: str
+) -> Iterator[ImageEntry]:
+    """Yield the images that a package promises to run on, the one that is meant first."""
+    fitting = [
+        entry
+        for entry in entries
+        if machine in entry.architectures
+        and any(_fits(entry, each, machine) for each in claims.systems)
+    ]
     yield from sorted(
-        fitting, key=lambda entry: (entry.libc_version, entry.name), reverse=name == "newest"
+        fitting, key=lambda entry: (entry.libc_version, entry.clean), reverse=name == "newest"
     )
 
 
-def _fits(entry: ImageEntry, claim: SystemClaim) -> bool:
-    """Whether it has the architecture, and the libc in the promised version or a newer one."""
-    if entry.profile != _BASE or not entry.libc_version or claim.system not in {"linux", "any"}:
+def _fits(entry: ImageEntry, claim: SystemClaim, machine: str) -> bool:
+    """Whether it has the libc in the promised version or a newer one, on this machine."""
+    if claim.system not in {"linux", "any"}:
         return False
-    libc = claim.libc or "glibc"
-    right = claim.architectures == () or entry.machine in claim.architectures
-    return right and entry.libc.startswith(f"{libc} ") and entry.libc_version >= _oldest(claim)
+    if claim.architectures and machine not in claim.architectures:
+        return False
+    same = entry.libc.startswith(f"{claim.libc or 'glibc'} ")
+    return same and entry.libc_version >= (claim.minimum or ())
 
 
-def _oldest(claim: SystemClaim) -> tuple[int, ...]:
-    return claim.minimum or ()
-
-
-def _say_none(claims: Claims, entries: Sequence[ImageEntry]) -> str:
-    names = ", ".join(claim.name for claim in claims.systems) or "no system"
-    there = ", ".join(f"{entry.name} ({entry.libc}, {entry.machine})" for entry in entries)
-    return f"no image is one that {names} promises; there are {there or 'none'}"
+def spell_host_architecture() -> str:
+    """Spell the architecture of this host as the model does."""
+    machine = platform.machine().lower()
+    return _ARCHITECTURES.get(machine, machine)

@@ -6,6 +6,7 @@ takes wheels alone for what it requires.
 
 from __future__ import annotations
 
+import os
 import shutil
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -18,10 +19,10 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import InstalledPackage, Package, Wheel
 from binary_checks.model.claims import ANY_SYSTEM, Claims, SystemClaim
+from binary_checks.model.clean_systems import CleanSystem
 from binary_checks.model.conda_packages import CondaLike
 from binary_checks.model.places import TargetPython
 from binary_checks.model.requires_dist import applies, read_requirement
-from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.given_wheels import describe_given
 from binary_checks.places.host_place import PlaceSettings
 from binary_checks.places.installers import Installer, find_installer, find_uv, install
@@ -84,7 +85,7 @@ def demand_movable(package: Package) -> None:
 def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFiles:
     """Write the members of any package as it has them. Raises Unavailable, GatherError."""
     demand_movable(package)
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     with closing(open_tree(package.path)) as tree:
         try:
             unpack(tree, package, folder, seconds=seconds)
@@ -97,20 +98,20 @@ def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFile
     )
 
 
-def demand_system(claims: Claims, image: RootFilesystem) -> None:
+def demand_system(claims: Claims, system: CleanSystem) -> None:
     """Raise Unavailable where the package is for no such system."""
-    if not any(_claims(claim, image) for claim in claims.systems):
+    if not any(_claims(claim, system) for claim in claims.systems):
         names = ", ".join(claim.name for claim in claims.systems) or "no system"
-        system = f"{image.libc or 'no libc that is known'} on {image.architecture}"
-        raise Unavailable(f"the package is for {names}, image {image.name} has {system}")
+        there = f"{system.libc or 'no libc that is known'} on {system.architecture}"
+        raise Unavailable(f"the package is for {names}, image {system.name} has {there}")
 
 
-def _claims(claim: SystemClaim, image: RootFilesystem) -> bool:
+def _claims(claim: SystemClaim, system: CleanSystem) -> bool:
     if claim.system == ANY_SYSTEM:
         return True
-    fits = not claim.architectures or image.architecture in claim.architectures
-    same = not claim.libc or claim.libc == image.libc.partition(" ")[0]
-    old = claim.libc and claim.minimum is not None and claim.minimum > image.libc_version
+    fits = not claim.architectures or system.architecture in claim.architectures
+    same = not claim.libc or claim.libc == system.libc.partition(" ")[0]
+    old = claim.libc and claim.minimum is not None and claim.minimum > system.libc_version
     return claim.system == "linux" and fits and same and not old
 
 
@@ -121,7 +122,7 @@ class Cargo:
     wheel: Wheel
     prefix: Prefix
     target: TargetPython  # for which what it requires is resolved
-    image: RootFilesystem
+    system: CleanSystem
     settings: PlaceSettings
     requires: tuple[str, ...] = ()  # what is to be there that it has not itself
 
@@ -169,21 +170,21 @@ def _find_uv(cargo: Cargo, cwd: Path) -> Installer:
         what = "a free-threaded Python" if target.free_threaded else "another Python without uv"
         raise Unavailable(f"its requirements cannot be resolved for {what}")
     installer = find_installer(settings.python, cwd=cwd, timeout=settings.timeout)
-    platform = _name_platform(cargo.image)
+    platform = _name_platform(cargo.system)
     options = ("--python-version", target.version, "--python-platform", platform)
     command = (*installer.command, "--prefix", str(cargo.prefix.folder), *options)
     return replace(installer, command=command)
 
 
-def _name_platform(image: RootFilesystem) -> str:
-    """The newest platform of uv's that the image's libc can run."""
-    libc, version = image.libc.partition(" ")[0], image.libc_version
+def _name_platform(system: CleanSystem) -> str:
+    """The newest platform of uv's that the system's libc can run."""
+    libc, version = system.libc.partition(" ")[0], system.libc_version
     if libc == "musl":
-        return f"{image.architecture}-unknown-linux-musl"
+        return f"{system.architecture}-unknown-linux-musl"
     known = [minor for minor in _GLIBC if version and (2, minor) <= version]
     if not known:
-        raise Unavailable(f"uv resolves requirements for no system with {image.libc}")
-    return f"{image.architecture}-manylinux_2_{known[-1]}"
+        raise Unavailable(f"uv resolves requirements for no system with {system.libc}")
+    return f"{system.architecture}-manylinux_2_{known[-1]}"
 
 
 def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
@@ -210,9 +211,18 @@ def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
         raise GatherError(f"{wheel.path.name}: cannot be unpacked: {error.strerror}") from error
 
 
-def imagine_python(version: tuple[int, int], image: RootFilesystem) -> TargetPython:
+def let_read(folder: Path) -> None:
+    """Let another user read a folder with all that lies in it, whatever our umask is."""
+    for parent, _, names in os.walk(folder):
+        Path(parent).chmod(0o755)
+        for path in (Path(parent, name) for name in names):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | 0o444)
+
+
+def imagine_python(version: tuple[int, int], system: CleanSystem) -> TargetPython:
     """Describe a CPython that is not there, as requirements are resolved for one."""
-    platforms = tuple(_list_platforms(image))
+    platforms = tuple(_list_platforms(system))
     number = "{}.{}".format(*version)
     tags: Iterable[Tag] = (
         *cpython_tags(version, platforms=platforms),
@@ -221,17 +231,17 @@ def imagine_python(version: tuple[int, int], image: RootFilesystem) -> TargetPyt
     return TargetPython(
         executable=Path(),
         version=f"{number}.0",
-        architecture=image.architecture,
+        architecture=system.architecture,
         paths={},
         tags=frozenset(tags),
     )
 
 
-def _list_platforms(image: RootFilesystem) -> Iterable[str]:
-    libc, *_ = image.libc.partition(" ")
-    major, minor = (*image.libc_version, 0, 0)[:2]
+def _list_platforms(system: CleanSystem) -> Iterable[str]:
+    libc, *_ = system.libc.partition(" ")
+    major, minor = (*system.libc_version, 0, 0)[:2]
     name = "musllinux" if libc == "musl" else "manylinux"
     older = ("2014", "2010", "1") if name == "manylinux" else ()
-    yield from (f"{name}_{major}_{each}_{image.architecture}" for each in range(minor, -1, -1))
-    yield from (f"{name}{each}_{image.architecture}" for each in older)
-    yield f"linux_{image.architecture}"
+    yield from (f"{name}_{major}_{each}_{system.architecture}" for each in range(minor, -1, -1))
+    yield from (f"{name}{each}_{system.architecture}" for each in older)
+    yield f"linux_{system.architecture}"

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -90,13 +90,15 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     calls: bool = False,
     talk: Conversation | None = None,
     watch: Watch | None = None,
+    abort: Callable[[], None] | None = None,
     kept: int = _KEPT,
 ) -> Ended:
     """Run the command in a session of its own and kill what is left of it at the end.
 
     At the time limit, or at that of the conversation's stage, a POSIX process is sent SIGABRT
     first, at which faulthandler shows its stacks; with ``calls`` a debugger is asked for the native
-    one before. With ``talk`` standard input and output are the conversation's; with ``watch`` all
+    one before. ``abort`` sends the signal where the process itself runs out of reach. With
+    ``talk`` standard input and output are the conversation's; with ``watch`` all
     of them together have a budget. Of what it writes ``kept`` bytes are.
     Raises OSError when the command cannot be started.
     """
@@ -130,7 +132,12 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     try:
         limit = _wait(process, timeout, talk)
         depth = watch.depth if watch else 0
-        stack = () if limit is None else _abort(process, calls=calls, depth=depth)
+        stack: tuple[str, ...] = ()
+        if limit is not None and abort is not None:
+            abort()
+            _wait_for_end(process)
+        elif limit is not None:
+            stack = _abort(process, calls=calls, depth=depth)
         status = process.returncode if limit is None else None
     finally:
         if watcher:
@@ -199,9 +206,13 @@ def _abort(process: subprocess.Popen[bytes], *, calls: bool, depth: int) -> tupl
     if os.name == "posix":
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGABRT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE)
+        _wait_for_end(process)
     return stack
+
+
+def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
 
 
 def _kill_session(leader: int) -> None:

@@ -39,11 +39,14 @@ class Sandbox:
     program: str = ""  # the path of bubblewrap; "": there is no sandbox
     own_proc: bool = True  # whether it has a /proc of its own; else it reads the host's
     reason: str = "it was not asked for"  # why there is none
+    contained: bool = False  # whether packages run in containers alone, and need no sandbox
     network: bool = False  # whether probes reach it
     budget: Budget = field(default_factory=Budget)
 
     def describe(self) -> str:
         """How the header of a report says it."""
+        if self.contained:
+            return f"in containers{' with the network' * self.network}"
         if not self.holds:
             return f"not sandboxed: {self.reason}; a package may do what this user may"
         shared = "" if self.own_proc else ", which shows this host's processes"

@@ -84,14 +84,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         help="where packages run: venv (a fresh environment; the default), existing:PYTHON or "
-        "prefix:PATH (one that they are installed in), image:NAME (a clean root file system; "
-        "oldest and newest choose one by the package's tag) (repeatable)",
+        "prefix:PATH (one that they are installed in), image:REFERENCE (a container of podman's or "
+        "docker's; oldest and newest choose one by the package's tag) (repeatable)",
     )
     add(
         "--binary-python",
         metavar="PATH",
-        help="interpreter that a venv is made from; with --binary-installed the same as "
-        "--binary-place existing:PATH",
+        help="interpreter that a venv is made from, or that a container gets; with "
+        "--binary-installed the same as --binary-place existing:PATH",
     )
     add(
         "--binary-allow-builds",

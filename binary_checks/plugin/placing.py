@@ -7,13 +7,12 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.model.place_names import RELATIVE, PlaceName, read_place, split_digest
+from binary_checks.model.place_names import PlaceName, read_place
 from binary_checks.plugin.failures import misused
 
 _OPTION = "--binary-place"
@@ -54,9 +53,6 @@ def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
     except ProfileError as error:
         raise misused(f"{_OPTION} {error}") from None
     _demand_one_meaning(config, names, installed=installed)
-    for name in names:
-        if name.kind == "image" and name.argument not in RELATIVE:
-            demand_image(folder, name)
     python = demand_program(folder, given or sys.executable, f"--binary-python {given}")
     placing = Placing(
         interpreters={
@@ -75,7 +71,7 @@ def _demand_one_meaning(
     python, static = config.option.binary_python, config.option.binary_static
     there = [name.label for name in names if name.is_there]
     kinds = {name.kind for name in names}
-    if python is not None and names and "venv" not in kinds:
+    if python is not None and names and kinds.isdisjoint({"venv", "image"}):
         said = f"{_OPTION} {names[0].label} makes no venv from it; give one of the two"
         raise misused(f"--binary-python {python}: {said}")
     if len(there) > 1:
@@ -98,26 +94,6 @@ def find_interpreter(folder: Path, name: PlaceName) -> Path:
     from binary_checks.places.prefixes import find_python  # for few runs
 
     return find_python(path) or path / "bin" / "python"
-
-
-def demand_image(folder: Path, name: PlaceName) -> None:
-    """Refuse an image that there is none of: a typing error is no reason to inspect nothing."""
-    from binary_checks.places.images import list_images  # for few runs
-    from binary_checks.places.images.image_entries import spell_host_architecture
-
-    wanted, _ = split_digest(name.argument)
-    if "/" in wanted:
-        if not (folder / wanted).is_dir():
-            raise misused(f"{_OPTION} {name.label}: no such folder")
-        return
-    try:
-        known = {entry.name for entry in list_images()}
-    except ProfileError as error:
-        raise misused(f"{_OPTION} {name.label}: {error}") from None
-    if known.isdisjoint({wanted, wanted.removesuffix(f"-{spell_host_architecture()}")}):
-        close = get_close_matches(wanted, {*known, *RELATIVE}, n=1)
-        hint = f"did you mean {close[0]}?" if close else "binary-checks images lists them"
-        raise misused(f"{_OPTION} {name.label}: there is no such image; {hint}")
 
 
 def demand_program(folder: Path, name: str, option: str) -> Path:

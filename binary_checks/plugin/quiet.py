@@ -60,7 +60,7 @@ class QuietReporter:
         profile, sandbox = self._state.profile, self._state.settings.sandbox
         lines = [] if profile.source == "default" else [f"profile {one_line(profile.source)}"]
         lines += list_surprises(self._config, self._state)
-        if sandbox is not None and not sandbox.holds:
+        if sandbox is not None and not sandbox.holds and not sandbox.contained:
             lines.append(one_line(sandbox.describe()))
         for line in lines:
             for part in self._screen.layout.wrap(line, 0, 2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from binary_checks import withheld
 from binary_checks.errors import Unavailable
 from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.lines import cut, one_line
+from binary_checks.model.place_names import PlaceName
 from binary_checks.profile.reading import Profile
 
 if TYPE_CHECKING:
@@ -27,10 +29,12 @@ def _is_ours(config: pytest.Config) -> bool:
     return any(isinstance(each, StartsAnew) for each in config.pluginmanager.get_plugins())
 
 
-def choose_sandbox(config: pytest.Config, profile: Profile) -> Sandbox | None:
+def choose_sandbox(
+    config: pytest.Config, profile: Profile, names: Sequence[PlaceName]
+) -> Sandbox | None:
     """Choose what packages run in, before anything of one runs; None where nothing does.
 
-    Ends the run with one line where one is required and none holds.
+    Ends the run with one line where one is required and none holds; none is in containers.
     """
     if config.option.binary_static:
         return None
@@ -40,6 +44,8 @@ def choose_sandbox(config: pytest.Config, profile: Profile) -> Sandbox | None:
     withheld.hold(given or {})
     try:
         mode = config.option.binary_sandbox
+        if all(name.kind == "image" for name in names):
+            return places.Sandbox(network=profile.network, contained=True)
         sandbox = places.choose_sandbox(mode, network=profile.network)
         if not sandbox.holds and _is_ours(config):
             withheld.start_anew()

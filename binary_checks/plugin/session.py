@@ -114,7 +114,7 @@ def open_session(config: pytest.Config) -> Session:
             _demand_keyword(option.keyword, every, named)
         asked = frozenset(named.release or ()).union(*named.packages.values())
         _demand_checks(asked, every, checks)
-        sandbox = choose_sandbox(config, profile)
+        sandbox = choose_sandbox(config, profile, placing.names)
     configuration = read_configuration(config, [path.name for path in named.packages])
     shelf = _stock_shelf(config, profile.limit_factor)
     settings = Settings(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import places
-from binary_checks.errors import Unavailable
+from binary_checks.errors import GatherError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.placed_facts import place_facts
@@ -29,7 +29,9 @@ def everywhere(tmp_path: Path) -> Facts:
     return Facts(FileSource(path=path), Settings(python=PYTHON), Shelf(()))
 
 
-def test_a_package_is_read_once_and_placed_in_each(everywhere: Facts) -> None:
+def test_a_package_is_read_once_and_placed_in_each(
+    everywhere: Facts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     named = {label: replace(everywhere.settings, place=read_place(label)) for label in LABELS}
     placed = place_facts(everywhere, named)
     assert [facts.place for facts in placed.values()] == list(LABELS)
@@ -37,7 +39,8 @@ def test_a_package_is_read_once_and_placed_in_each(everywhere: Facts) -> None:
     assert len(packages) == 1
     kinds = [type(facts.get(Place)) for facts in placed.values()]  # type: ignore[type-abstract]
     assert kinds == [places.PLACES[0], places.ImagePlace]
-    with pytest.raises(Unavailable, match="image:gone: it runs in a sandbox alone"):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(GatherError, match="image:gone: there is no podman and no docker here"):
         placed["image:gone"].get(InstallReport)
     assert placed["image:gone"].system == ""
     assert everywhere.place == everywhere.system == ""

@@ -1,43 +1,41 @@
-"""Wheels in real images: what the build machine's own system hides shows on another one."""
+"""Wheels in real containers: what the build machine's own system hides shows on another one."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from binary_checks import examine, judge
-from binary_checks.errors import Unavailable
-from binary_checks.gather.examination import Examination
+from binary_checks.errors import GatherError
 from binary_checks.judging import Verdict
 from binary_checks.model import Ending, LoadReport, Outcome
 from binary_checks.model.place_names import read_place
-from binary_checks.model.places import Conditions
-from binary_checks.places import PlaceSettings, installers
+from binary_checks.places import PlaceSettings, Sandbox, installers
+from binary_checks.places.budgets import Budget
 from binary_checks.places.image_place import ImagePlace
-from binary_checks.places.images import find_image
-from binary_checks.probes.gpu_host.reader import choose_variables, describe_host
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PYTHON, demand_sandbox, read_wheel
-from fixtures.gpu.driver import make_driver
+from fixtures.clean_roots import demand_engine, demand_image
+from fixtures.environments import PURE, PYTHON, read_wheel
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.network,
-    pytest.mark.skipif(sys.platform != "linux", reason="roots are Linux's"),
+    pytest.mark.skipif(sys.platform != "linux", reason="containers are Linux's"),
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="the wheels are for x86_64"),
 ]
-SYSTEMS = {"bullseye": "image bullseye (glibc 2.31)", "trixie": "image trixie (glibc 2.41)"}
+SYSTEMS = {"bullseye-python": "glibc 2.31", "trixie-python": "glibc 2.41"}
 MODULE = """
 #define Py_LIMITED_API 0x03080000
 #include <Python.h>
@@ -50,14 +48,16 @@ NEW = ("#include <stdlib.h>", "if (arc4random() == 1) return NULL;")  # glibc 2.
 
 @pytest.fixture(scope="session", params=sorted(SYSTEMS))
 def image(request: pytest.FixtureRequest) -> str:
-    """An image by name, with the one beside it that has a Python."""
-    name = str(request.param)
-    try:
-        find_image(name)
-        find_image(f"{name}-python")
-    except Unavailable as error:
-        pytest.skip(str(error))
-    return name
+    """The reference of an image with a Python of its own."""
+    return demand_image(str(request.param))
+
+
+def libc_of(image: str) -> str:
+    return next(libc for name, libc in SYSTEMS.items() if name in image)
+
+
+def title(image: str) -> str:
+    return f"image {image} ({libc_of(image)})"
 
 
 def compile_wheel(folder: Path, head: str = "", body: str = "", tag: str = "2_28") -> Path:
@@ -85,17 +85,10 @@ def download(folder: Path, name: str, version: str, python: str) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def try_on(wheel: Path, image: str) -> dict[str, Verdict]:
+def try_on(wheel: Path, image: str, **settings: Any) -> dict[str, Verdict]:
     """The verdicts of the checks that run it, by id."""
-    with examine(wheel, run=True, place=f"image:{image}") as examination:
-        _demand_sandbox(examination)
+    with examine(wheel, run=True, place=f"image:{image}", **settings) as examination:
         return {verdict.check: verdict for verdict in judge(examination)}
-
-
-def _demand_sandbox(examination: Examination) -> None:
-    sandbox = examination.facts.settings.sandbox
-    if sandbox is None or not sandbox.holds:
-        pytest.skip("no sandbox works here")
 
 
 def test_a_healthy_module_for_every_python_is_imported_on_both(tmp_path: Path, image: str) -> None:
@@ -103,7 +96,7 @@ def test_a_healthy_module_for_every_python_is_imported_on_both(tmp_path: Path, i
     for check in ("import-fails", "extension-fails-to-load", "object-does-not-load"):
         assert found[check].outcome is Outcome.PASSED
     (gap,) = found["image-newer-than-tag"].not_inspected
-    libc = SYSTEMS[image].partition("(")[2].strip(")")
+    libc = libc_of(image)
     assert gap.sentence == (
         f"manylinux_2_28 on {libc}: not inspected below {libc.partition(' ')[2]}"
     )
@@ -114,13 +107,13 @@ def test_what_needs_a_new_glibc_fails_on_an_old_one_alone(tmp_path: Path, image:
     if tuple(map(int, version.split("."))) < (2, 36):
         pytest.skip(f"this host builds for glibc {version}, and only 2.36 has arc4random")
     found = try_on(compile_wheel(tmp_path, *NEW), image)
-    outcome = Outcome.FAILED if image == "bullseye" else Outcome.PASSED
+    outcome = Outcome.FAILED if "bullseye" in image else Outcome.PASSED
     for check in ("import-fails", "object-does-not-load"):
         assert found[check].outcome is outcome
-    if image == "bullseye":
+    if "bullseye" in image:
         (problem,) = found["object-does-not-load"].problems
         assert problem.sentence == (
-            "does not load on image bullseye (glibc 2.31): "
+            f"does not load on {title(image)}: "
             "libc.so.6 there does not define GLIBC_2.36, which it needs"
         )
 
@@ -144,7 +137,7 @@ def test_numpy_passes_the_load_probe_on_both_without_a_python_for_it(
 def test_opencv_lacks_the_libraries_of_a_screen(tmp_path: Path, image: str) -> None:
     found = try_on(download(tmp_path, "opencv-python", "5.0.0.93", "3.9"), image)
     sentences = [problem.sentence for problem in found["object-does-not-load"].problems]
-    assert f"does not load on {SYSTEMS[image]}: libxcb.so.1 is not found there" in sentences
+    assert f"does not load on {title(image)}: libxcb.so.1 is not found there" in sentences
     assert found["import-fails"].outcome is Outcome.FAILED
 
 
@@ -167,15 +160,23 @@ def test_what_it_requires_is_put_beside_it_for_the_images_python(
         requires=("demo",),
         tags=("py3-none-any",),
     )
-    with examine(wheel, run=True, place=f"image:{image}", companions=[other]) as examination:
-        _demand_sandbox(examination)
-        found = {verdict.check: verdict.outcome for verdict in judge(examination)}
-    assert found["import-fails"] is Outcome.PASSED
+    found = try_on(wheel, image, companions=[other])
+    assert found["import-fails"].outcome is Outcome.PASSED
 
 
-def test_the_sandbox_confines_it_to_the_image(tmp_path: Path, image: str) -> None:
+def open_place(image: str, **sandbox: Any) -> ImagePlace:
+    settings = PlaceSettings(
+        name=read_place(f"image:{image}"),
+        python=PYTHON,
+        timeout=60,
+        sandbox=Sandbox(contained=True, **sandbox),
+    )
+    return ImagePlace(settings)
+
+
+def test_what_an_import_of_it_loads_is_the_package_s(tmp_path: Path, image: str) -> None:
     wheel = read_wheel(compile_wheel(tmp_path))
-    with open_image(f"{image}-python") as place:
+    with open_place(image) as place:
         assert place.install(wheel) is None
         (step,) = import_each(place, ("demo",)).steps
         assert (step.outcome, step.origin) == (Ending.OK, "demo.abi3.so")
@@ -186,23 +187,82 @@ def test_the_sandbox_confines_it_to_the_image(tmp_path: Path, image: str) -> Non
         )
 
 
-def open_image(name: str) -> ImagePlace:
-    settings = PlaceSettings(
-        name=read_place(f"image:{name}"), python=PYTHON, timeout=60, sandbox=demand_sandbox("auto")
-    )
-    return ImagePlace(settings)
+def test_a_python_of_this_host_is_mounted_where_it_runs(tmp_path: Path) -> None:
+    place = f"image:{demand_image('bookworm')}"
+    with examine(compile_wheel(tmp_path), run=True, place=place) as examination:
+        found = {verdict.check: verdict for verdict in judge(examination)}
+        report = examination.get(LoadReport)
+    (step,) = found["import-fails"].not_inspected or [None]
+    if step is not None:
+        pytest.skip(step.sentence)  # it is linked with something that this system has not
+    assert found["import-fails"].outcome is Outcome.PASSED
+    assert not [fault for fault in report.faults if fault.name.startswith("libpython")]
 
 
-def test_probes_for_a_gpu_find_this_hosts_driver_there(tmp_path: Path, image: str) -> None:
-    if not shutil.which("cc"):
-        pytest.skip("there is no C compiler here")
-    with open_image(f"{image}-python") as place:
-        assert describe_host(place, Conditions(gpu=True)).library == ""
-    with open_image(f"{image}-python") as place:
-        variables = choose_variables(make_driver(tmp_path), place)
-        assert variables == {"LD_LIBRARY_PATH": "/mnt/driver"}
-        host = describe_host(place, Conditions(variables=variables, gpu=True))
-    assert (host.library, len(host.devices)) == ("/mnt/driver/libcuda.so.1", 2)
+HOSTILE = {
+    "asks_who_it_is": "import os\n"
+    "status = open('/proc/self/status').read()\n"
+    "assert os.getuid() == 65534 and 'CapEff:\\t0000000000000000' in status\n"
+    "assert 'NoNewPrivs:\\t1' in status and 'Seccomp:\\t2' in status\n",
+    "writes": "import errno, os\n"
+    "for path in ('/x', '/usr/x', '/mnt/package/x', __file__ + '.x', '/mnt/probes/x'):\n"
+    "    try: open(path, 'w')\n"
+    "    except OSError as error: assert error.errno in (errno.EROFS, errno.EACCES), path\n"
+    "    else: raise ValueError(path)\n"
+    "open(os.environ['HOME'] + '/x', 'w').write('y')\n",
+    "connects": "import socket\nsocket.create_connection(('127.0.0.1', {port}), 5).close()\n",
+    "allocates": "x = []\nwhile True: x.append(bytearray(b'1') * (1 << 24))\n",
+    "forks": "import os, time\nfor _ in range(2000):\n    if not os.fork(): time.sleep(600)\n",
+    "hangs": "import time\ntime.sleep(600)\n",
+    "leaves_a_daemon": "import os, time\n"
+    "if not os.fork():\n    os.setsid()\n    if not os.fork(): time.sleep(600)\n    os._exit(0)\n",
+    "counts_processes": "import os\n"
+    "found = [name for name in os.listdir('/proc') if name.isdecimal()]\n"
+    "assert len(found) < 8, found\n",
+}
+
+
+def test_a_container_confines_what_runs_in_it(tmp_path: Path) -> None:
+    """Each module in its turn: what one left behind is not there for the next."""
+    image = demand_image("bullseye-python")
+    budget = Budget(processes=50, memory=1 << 30, disk=1 << 24)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        members = {
+            f"{name}.py": code.replace("{port}", str(port)) for name, code in HOSTILE.items()
+        }
+        wheel = read_wheel(build_wheel(tmp_path, name="hostile", tags=PURE, members=members))
+        with open_place(image, budget=budget) as place:
+            place.demand(wheel)
+            steps = {}
+            for name in HOSTILE:
+                place.timeout = 5 if name == "hangs" else 60
+                (steps[name],) = import_each(place, (name,)).steps
+    outcomes = {name: step.outcome for name, step in steps.items()}
+    assert outcomes == {
+        "asks_who_it_is": Ending.OK,
+        "writes": Ending.OK,
+        "connects": Ending.RAISED,
+        "allocates": Ending.CRASHED,
+        "forks": Ending.RAISED,
+        "hangs": Ending.HUNG,
+        "leaves_a_daemon": Ending.OK,
+        "counts_processes": Ending.OK,
+    }
+    assert steps["allocates"].detail.startswith("SIGKILL")
+    assert steps["hangs"].detail == "5 s at hangs.py:2 in <module>"
+
+
+def test_another_digest_of_an_image_is_refused() -> None:
+    name = demand_image("bullseye-python").rpartition(":")[0]
+    other = f"{name}@sha256:{'0' * 64}"
+    with open_place(other) as place, pytest.raises(GatherError, match=f"image:{other}"):
+        assert place.system
+    with open_place(demand_image("bullseye-python")) as place:
+        pinned = place.system.pinned
+    assert pinned.startswith(f"{name}@sha256:")
+    with open_place(pinned) as place:
+        assert place.system.libc == "glibc 2.31"
 
 
 HANGING = "import time\ntime.sleep(600)\n"
@@ -210,16 +270,13 @@ HANGING = "import time\ntime.sleep(600)\n"
 
 @pytest.fixture
 def hanging(tmp_path: Path) -> Iterator[Any]:
-    """A run that hangs in the image, with its own folder for temporary files."""
-    wheel = build_wheel(tmp_path, members={"demo.py": HANGING}, tags=("py3-none-any",))
+    """A run that hangs in a container, with its own folder for temporary files."""
+    image = demand_image("bullseye-python")
+    wheel = build_wheel(tmp_path, members={"demo.py": HANGING}, tags=PURE)
     (tmp_path / "tmp").mkdir()
-    try:
-        find_image("bullseye-python")
-    except Unavailable as error:
-        pytest.skip(str(error))
     command = (sys.executable, "-m", "binary_checks", wheel, "-m", "runtime")
     process = subprocess.Popen(
-        (*command, "--binary-place", "image:bullseye-python"),
+        (*command, "--binary-place", f"image:{image}"),
         env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
@@ -229,21 +286,30 @@ def hanging(tmp_path: Path) -> Iterator[Any]:
     process.wait()
 
 
-def _find_inside() -> list[str]:
-    """The processes that run the probe in the image."""
+def list_containers() -> list[str]:
+    shown = demand_engine().ask("ps", "--all", "--format", "{{.Names}}")
+    return [name for name in shown.split() if name.startswith("binary_checks-")]
+
+
+def find_processes(*words: bytes) -> list[int]:
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
-                words = (folder / "cmdline").read_bytes()
+                said = (folder / "cmdline").read_bytes()
             except OSError:
                 continue
-            if b"/mnt/package/bin/python" in words and b"import_name" in words:
-                found.append(folder.name)
+            if all(word in said for word in words):
+                found.append(int(folder.name))
     return found
 
 
-def _wait_until(condition: Any) -> None:
+def find_inside() -> list[int]:
+    """The processes that run the probe in the container."""
+    return find_processes(b"/mnt/package/bin/python", b"import_name", b"faulthandler")
+
+
+def wait_until(condition: Callable[[], object]) -> None:
     for _ in range(600):
         if condition():
             return
@@ -251,15 +317,19 @@ def _wait_until(condition: Any) -> None:
     raise AssertionError(condition)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_of_a_run_that_is_ended(
-    hanging: Any, tmp_path: Path, number: signal.Signals
-) -> None:
-    before = Path("/proc/self/mountinfo").read_text()
-    _wait_until(_find_inside)
-    hanging.send_signal(number)
+@pytest.mark.parametrize("who", ["asked", "run", "engine", "both"])
+def test_nothing_is_left_of_a_run_that_is_ended(hanging: Any, tmp_path: Path, who: str) -> None:
+    assert not list_containers()
+    wait_until(find_inside)
+    engines = find_processes(b"\0run\0", b"binary_checks-") if who in ("engine", "both") else []
+    for pid in engines:
+        os.kill(pid, signal.SIGKILL)
+    if who != "engine":
+        hanging.send_signal(signal.SIGINT if who == "asked" else signal.SIGKILL)
+    wait_until(lambda: not list_containers() and not find_inside())
+    if who == "engine":
+        hanging.kill()
     hanging.wait()
-    _wait_until(lambda: not _find_inside())
-    assert Path("/proc/self/mountinfo").read_text() == before
-    if number is signal.SIGINT:
+    assert not list_containers()
+    if who == "asked":
         assert list((tmp_path / "tmp").iterdir()) == []

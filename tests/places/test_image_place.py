@@ -1,25 +1,29 @@
-"""A clean root file system as a place: what it takes, where its files lie, and what it runs."""
+"""A container of an image as a place: what it takes, where its files lie, and what it runs."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
 import zipfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from binary_checks import objects
-from binary_checks.errors import Unavailable
-from binary_checks.model import InstalledPackage
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.model import Ending, InstalledPackage
+from binary_checks.model.clean_systems import CleanSystem
 from binary_checks.model.place_names import read_place
-from binary_checks.model.root_filesystem import ImagePython, RootFilesystem
+from binary_checks.model.places import Conditions
 from binary_checks.packages import open_package
-from binary_checks.places import PlaceSettings, Sandbox, choose_place, image_place
-from binary_checks.places.confinement import Limits, confine
-from binary_checks.places.gpu_drivers import find_driver_files
-from binary_checks.places.image_choice import find_chosen, rank
+from binary_checks.places import PlaceSettings, choose_place
+from binary_checks.places.image_choice import choose_image, list_images, rank
 from binary_checks.places.image_place import ImagePlace
 from binary_checks.places.image_prefix import (
     Cargo,
@@ -30,14 +34,14 @@ from binary_checks.places.image_prefix import (
     unpack_files,
     unpack_wheel,
 )
+from binary_checks.probes.import_name.reader import import_each
+from fixtures import fake_engine
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PYTHON, read_wheel
+from fixtures.environments import PURE, PYTHON, demand_sandbox, read_wheel
 from fixtures.values import wheel
 
 ABI3 = ("cp38-abi3-manylinux_2_28_x86_64",)
-BULLSEYE = RootFilesystem(
-    name="bullseye", path=Path("/roots/bullseye"), libc="glibc 2.31", architecture="x86_64"
-)
+BULLSEYE = CleanSystem(name="bullseye", libc="glibc 2.31", architecture="x86_64")
 
 
 def settings(**fields: Any) -> PlaceSettings:
@@ -70,64 +74,48 @@ def test_a_system_takes_what_its_users_installers_take(
         demand_system(claims, image)
 
 
-def entry(name: str, libc: str, machine: str = "x86_64", profile: str = "base") -> Any:
-    version = tuple(int(part) for part in libc.partition(" ")[2].split(".") if part)
-    return SimpleNamespace(
-        name=name, libc=libc, libc_version=version, machine=machine, profile=profile
-    )
-
-
-ENTRIES = (
-    entry("trixie", "glibc 2.41"),
-    entry("bullseye", "glibc 2.31"),
-    entry("bullseye-python", "glibc 2.31", profile="python"),
-    entry("bullseye-arm64", "glibc 2.31", machine="aarch64"),
-    entry("bookworm", "glibc 2.36"),
-    entry("sid", "glibc"),
-    entry("musl", "musl 1.2.5"),
-)
-
-
 @pytest.mark.parametrize(
-    ("platform", "oldest", "newest"),
+    ("platform", "machine", "oldest", "newest"),
     [
-        ("manylinux_2_28_x86_64", "bullseye", "trixie"),
-        ("manylinux_2_36_x86_64", "bookworm", "trixie"),
-        ("manylinux_2_28_aarch64", "bullseye-arm64", "bullseye-arm64"),
-        ("musllinux_1_2_x86_64", "musl", "musl"),
-        ("manylinux_2_99_x86_64", "", ""),
-        ("win_amd64", "", ""),
+        ("manylinux_2_17_x86_64", "x86_64", "manylinux2014", "debian-trixie"),
+        ("manylinux_2_17_aarch64", "aarch64", "manylinux2014-aarch64", "debian-trixie"),
+        ("manylinux_2_28_x86_64", "x86_64", "almalinux-8", "debian-trixie"),
+        ("manylinux_2_31_armv7l", "armv7l", "debian-bullseye", "debian-trixie"),
+        ("manylinux_2_34_x86_64", "x86_64", "almalinux-9", "debian-trixie"),
+        ("manylinux_2_35_x86_64", "x86_64", "debian-bookworm", "debian-trixie"),
+        ("musllinux_1_1_x86_64", "x86_64", "alpine-3.12", "alpine-3.22"),
+        ("musllinux_1_2_x86_64", "x86_64", "alpine-3.15", "alpine-3.22"),
+        ("manylinux_2_99_x86_64", "x86_64", "", ""),
+        ("manylinux_2_28_aarch64", "x86_64", "", ""),
+        ("win_amd64", "x86_64", "", ""),
     ],
 )
 def test_oldest_and_newest_are_among_those_that_the_tag_promises(
-    platform: str, oldest: str, newest: str
+    platform: str, machine: str, oldest: str, newest: str
 ) -> None:
     claims = wheel(f"demo-1.0-cp311-cp311-{platform}.whl").claims
     for name, wanted in (("oldest", oldest), ("newest", newest)):
-        first = next(rank(name, claims, ENTRIES), None)
+        first = next(rank(name, claims, list_images(), machine), None)
         assert (first.name if first else "") == wanted
 
 
-def test_nothing_of_this_host_is_mounted_but_what_is_named(tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    for name in ("usr", "etc", "tmp", "proc", "mnt"):
-        (root / name).mkdir(parents=True)
-    (root / "lib").symlink_to("usr/lib")
-    package = tmp_path / "package"
-    package.mkdir()
-    bound = ((package, "/mnt/package"),)
-    limits = Limits(root=root, bound=bound, variables={"LD_BIND_NOW": "yes"})
-    words = confine(("/usr/bin/python3",), limits)
-    assert ("--setenv", "LD_BIND_NOW", "yes") in zip(words, words[1:], words[2:], strict=False)
-    mounted = [words[i + 1 : i + 3] for i, word in enumerate(words) if word == "--ro-bind"]
-    own = [pair for pair in mounted if not pair[1].startswith("/proc/")]
-    assert own == [
-        (str(root / "etc"), "/etc"),
-        (str(root / "usr"), "/usr"),
-        ("/sys", "/sys"),
-        (str(package), "/mnt/package"),
-    ]
-    assert ("--symlink", "usr/lib", "/lib") in zip(words, words[1:], words[2:], strict=False)
+def test_a_name_is_one_of_the_table_or_a_reference() -> None:
+    known = choose_image("debian-bullseye", wheel().claims)
+    assert known.reference.startswith("docker.io/library/debian@sha256:")
+    other = choose_image("debian:sid", wheel().claims)
+    assert (other.name, other.reference) == ("debian:sid", "debian:sid")
+    elsewhere = wheel("demo-1.0-cp311-cp311-win_amd64.whl").claims
+    with pytest.raises(Unavailable, match=r"image:oldest: no image that this host .* win_amd64"):
+        choose_image("oldest", elsewhere)
+
+
+def test_the_images_of_the_table_are_pinned_or_say_which_tag_they_follow() -> None:
+    for entry in list_images():
+        name, _, digest = entry.reference.partition("@sha256:")
+        assert re.fullmatch("[0-9a-f]{64}", digest) or ":" in name, entry
+    (unclean, _) = [entry for entry in list_images() if not entry.clean]
+    assert unclean.libc == "glibc 2.17"
+    assert "a package that forgot one of them passes there" in unclean.reservation
 
 
 def test_a_wheel_is_unpacked_where_an_installer_of_that_python_puts_it(tmp_path: Path) -> None:
@@ -179,57 +167,9 @@ def test_requirements_are_not_resolved_for_a_python_that_nothing_knows(tmp_path:
     package = read_wheel(path)
     target = replace(imagine_python((3, 13), BULLSEYE), free_threaded=True)
     prefix = Prefix(folder=tmp_path / "package", site="lib/python3.13t/site-packages")
-    cargo = Cargo(wheel=package, prefix=prefix, target=target, image=BULLSEYE, settings=settings())
+    cargo = Cargo(wheel=package, prefix=prefix, target=target, system=BULLSEYE, settings=settings())
     with pytest.raises(Unavailable, match="cannot be resolved for a free-threaded Python"):
         fill(cargo)
-
-
-def test_an_image_runs_in_a_sandbox_or_not_at_all() -> None:
-    place = choose_place(wheel(), settings(sandbox=Sandbox(reason="--binary-sandbox off")))
-    assert isinstance(place, ImagePlace)
-    with pytest.raises(Unavailable) as caught:
-        place.install(wheel())
-    wanted = "image:bullseye: it runs in a sandbox alone: --binary-sandbox off"
-    assert str(caught.value) == wanted
-
-
-def test_a_place_that_cannot_be_had_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def find(name: str, claims: object) -> RootFilesystem:
-        del claims
-        asked.append(name)
-        raise Unavailable("there is no such image")
-
-    monkeypatch.setattr(image_place, "find_chosen", find)
-    place = choose_place(wheel(), settings(sandbox=Sandbox(program="bwrap")))
-    for _ in range(2):
-        with pytest.raises(Unavailable, match="there is no such image"):
-            assert place.system
-    assert asked == ["bullseye"]
-
-
-def test_what_no_python_of_the_image_takes_is_not_imported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    image = replace(BULLSEYE, pythons=(ImagePython(path="/usr/bin/python3.9", version="3.9"),))
-    place = ImagePlace(settings(sandbox=Sandbox(program="bwrap")))
-    target = replace(imagine_python((3, 9), image), platform="linux-x86_64")
-    monkeypatch.setattr(place, "_ask", lambda _: target)
-    for name in ("system", "python"):
-        place._found[name] = image
-    with pytest.raises(Unavailable, match="it cannot be imported there: the wheel is for cp311"):
-        place.install(wheel("demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"))
-
-
-def test_the_driver_of_this_host_is_found_where_the_environment_leads(tmp_path: Path) -> None:
-    for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libother.so"):
-        (tmp_path / name).touch()
-    found = dict(find_driver_files("/mnt/driver", (tmp_path,)))
-    assert found == {
-        tmp_path / "libcuda.so.1": "/mnt/driver/libcuda.so.1",
-        tmp_path / "libnvidia-ml.so.1": "/mnt/driver/libnvidia-ml.so.1",
-    }
 
 
 def test_no_file_of_a_wheel_is_written_through_the_environments_own_links(tmp_path: Path) -> None:
@@ -245,13 +185,111 @@ def test_no_file_of_a_wheel_is_written_through_the_environments_own_links(tmp_pa
     assert (folder / "bin/python").read_bytes() == b"a stranger's"
 
 
-def test_of_a_name_with_a_digest_that_root_alone_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    digest = "3560f1a3c9d2" + "0" * 52
-    monkeypatch.setattr(
-        "binary_checks.places.images.find_image", lambda name: replace(BULLSEYE, digest=digest)
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ImagePlace]:
+    """A place whose image is this host's own system."""
+    demand_sandbox("auto")
+    folder = fake_engine.install(tmp_path, images=("localhost/here",))
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    made = choose_place(wheel(), settings(name=read_place("image:localhost/here"), index=False))
+    assert isinstance(made, ImagePlace)
+    with made:
+        yield made
+
+
+MODULES = {
+    "healthy.py": "import sys\nassert sys.prefix == '/mnt/package'\n",
+    "fails.py": "raise ValueError(__file__)\n",
+    "crashes.py": "import os\nos.abort()\n",
+    "hangs.py": "import time\ntime.sleep(600)\n",
+}
+
+
+def test_a_wheel_is_imported_by_a_python_of_the_container(
+    place: ImagePlace, tmp_path: Path
+) -> None:
+    package = read_wheel(build_wheel(tmp_path, members=MODULES, tags=PURE))
+    assert place.install(package) is None
+    healthy, fails, crashes = import_each(place, ("healthy", "fails", "crashes")).steps
+    assert (healthy.outcome, healthy.origin) == (Ending.OK, "healthy.py")
+    assert healthy.origin_sha256 == next(
+        each.sha256 for each in package.members if each.path.endswith("healthy.py")
     )
-    claims = wheel().claims
-    assert find_chosen("bullseye@3560f1a3c9d2", claims).digest == digest
-    assert find_chosen(f"bullseye@{digest}", claims).digest == digest
-    with pytest.raises(Unavailable, match=f"image:bullseye: its digest is {digest}, and aaaa"):
-        find_chosen("bullseye@" + "a" * 12, claims)
+    assert (fails.outcome, "ValueError: fails.py" in fails.detail) == (Ending.RAISED, True)
+    assert (crashes.outcome, crashes.detail) == (
+        Ending.CRASHED,
+        "SIGABRT at crashes.py:2 in <module>",
+    )
+
+
+def test_after_an_import_that_hangs_the_next_one_has_a_container_again(
+    place: ImagePlace, tmp_path: Path
+) -> None:
+    package = read_wheel(build_wheel(tmp_path, members=MODULES, tags=PURE))
+    place.demand(package)
+    place.timeout = 3
+    hangs, healthy = import_each(place, ("hangs", "healthy")).steps
+    assert (hangs.outcome, healthy.outcome) == (Ending.HUNG, Ending.OK)
+
+
+def test_the_systems_own_loader_says_what_an_object_lacks(
+    place: ImagePlace, tmp_path: Path
+) -> None:
+    compiler = shutil.which("cc") or pytest.skip("there is no C compiler here")
+    source, built = tmp_path / "demo.c", tmp_path / "demo.so"
+    source.write_text(
+        '#include <stdio.h>\nvoid lost(void);\nvoid demo(void) { lost(); puts(""); }\n',
+        encoding="utf-8",
+    )
+    subprocess.run([compiler, "-shared", "-fPIC", source, "-o", built], check=True)
+    members = {"demo.abi3.so": built.read_bytes(), "other.abi3.so": built.read_bytes()}
+    machine = sysconfig.get_platform().partition("-")[2]
+    tags = (f"cp38-abi3-linux_{machine}",)
+    package = read_wheel(build_wheel(tmp_path, members=members, tags=tags))
+    paths = [f"lib/python3.8/site-packages/{name}" for name in members]
+    answers = place.resolve(package, paths)
+    assert [answer.path for answer in answers] == paths
+    for answer in answers:
+        assert answer.lack == ""
+        assert "libc.so.6 => " in answer.printed
+        assert f"undefined symbol: lost\t({answer.path})" in answer.complaints
+
+
+def test_decoys_and_scripts_of_the_user_lie_where_a_container_reads_them(
+    place: ImagePlace, tmp_path: Path
+) -> None:
+    place.demand(read_wheel(build_wheel(tmp_path, members=MODULES, tags=PURE)))
+    script = tmp_path / "own.py"
+    script.write_text(
+        "import os, sys\n"
+        "functions = {'__name__': 'process'}\n"
+        "exec(open(sys.argv[1]).read(), functions)\n"
+        "folder = os.environ['LD_LIBRARY_PATH'].partition(':')[0]\n"
+        "answer = {'content': open(folder + '/libx.so').read(), 'folder': folder}\n"
+        "functions['open_recorder']().finish(answer)\n",
+        encoding="utf-8",
+    )
+    answer = place.run(script, {}, conditions=Conditions(decoys={"libx.so": b"decoy"}))
+    assert (answer.answer.get("content"), answer.stderr) == ("decoy", "")
+    assert str(answer.answer["folder"]).startswith("/mnt/decoys/")
+
+
+def test_the_image_that_it_was_is_named_by_its_digest(place: ImagePlace) -> None:
+    system = place.system
+    assert (system.name, system.pinned) == ("localhost/here", fake_engine.PINNED)
+    assert system.libc == " ".join(str(os.confstr("CS_GNU_LIBC_VERSION")).split())
+    assert system.title == f"image localhost/here ({system.libc})"
+
+
+def test_a_place_that_cannot_start_is_nobody_s_gap_and_is_tried_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fake_engine.install(tmp_path, images=("localhost/here",), refuses="run")
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    said = "image:localhost/here: podman starts no container: Error: it was refused"
+    with choose_place(wheel(), settings(name=read_place("image:localhost/here"))) as made:
+        for _ in range(2):
+            with pytest.raises(GatherError, match=said):
+                made.install(wheel())
+            with pytest.raises(GatherError, match=said):
+                assert made.system

@@ -11,6 +11,7 @@ from binary_checks import examine
 from binary_checks.errors import ProfileError
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
+from tests.plugin.conftest import TRY_AGAIN
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ from fixtures.environments import PURE
         (
             ["--binary-place", "podman:x"],
             "--binary-place podman:x: no such place; there are "
-            "venv|existing:PYTHON|prefix:PATH|image:NAME",
+            "venv|existing:PYTHON|prefix:PATH|image:REFERENCE",
         ),
         (
             ["--binary-place", "existing"],
@@ -49,15 +50,14 @@ from fixtures.environments import PURE
             "--binary-place prefix:.: there is no Python in it",
         ),
         (
-            ["--binary-place", "image:bulseye"],
-            "--binary-place image:bulseye: there is no such image; did you mean bullseye?",
+            ["--binary-place", "image:--privileged"],
+            "--binary-place image:--privileged: no reference of an image, "
+            "such as debian:bookworm-slim",
         ),
         (
-            ["--binary-place", "image:nothing-like-it"],
-            "--binary-place image:nothing-like-it: there is no such image; "
-            "binary-checks images lists them",
+            ["--binary-place", "image:./root"],
+            "--binary-place image:./root: no reference of an image, such as debian:bookworm-slim",
         ),
-        (["--binary-place", "image:./gone"], "--binary-place image:./gone: no such folder"),
         (
             ["--binary-place", "venv", "--binary-installed", "demo"],
             "--binary-place venv: what is installed runs where it lies: "
@@ -73,6 +73,19 @@ def test_places_that_mean_nothing_or_two_things_are_refused(
     result = pytester.runpytest_inprocess("demo-1.0-py3-none-any.whl", *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {line.replace('[', '[[]')}"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="containers are Linux's")
+def test_an_image_that_cannot_be_started_is_no_fault_of_the_package_and_no_pass(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(pytester.path))
+    wheel = build_wheel(pytester.path, members={"demo.py": ""}, tags=PURE)
+    command = (sys.executable, "-m", "binary_checks", wheel.name, "-m", "runtime")
+    result = pytester.run(*command, "--binary-place", "image:debian:bookworm-slim")
+    assert result.ret == TRY_AGAIN
+    said = "image:debian:bookworm-slim: there is no podman and no docker here; install one of them"
+    result.stdout.fnmatch_lines([f"*{said}*"])
 
 
 def test_a_place_of_the_api_is_spelled_as_the_option_is(tmp_path: Path) -> None:

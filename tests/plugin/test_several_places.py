@@ -13,8 +13,8 @@ import pytest
 import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it, and loads it anew
 from binary_checks import places
 from binary_checks.model import InstallReport, Package, Wheel
+from binary_checks.model.clean_systems import CleanSystem
 from binary_checks.model.places import LoaderAnswer, ProbeAnswer, TargetPython
-from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.host_place import HostPlace
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
@@ -32,10 +32,10 @@ class OldAndNew(HostPlace):
     spelled = ("image",)
 
     @property
-    def system(self) -> RootFilesystem:
+    def system(self) -> CleanSystem:
         name = self.settings.name.argument
         libc = {"bullseye": "glibc 2.31", "trixie": "glibc 2.41"}[name]
-        return RootFilesystem(name=name, path=Path("/roots", name), libc=libc)
+        return CleanSystem(name=name, libc=libc)
 
     @property
     def target(self) -> TargetPython:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Dependency, Linkage, LoadFault, LoadFaultKind, Package
+from binary_checks.model.clean_systems import CleanSystem
 from binary_checks.model.places import LoaderAnswer
-from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places import PlaceSettings
 from binary_checks.places.host_place import HostPlace
 from binary_checks.places.venv import FreshPlace
@@ -82,9 +81,9 @@ class Answering(HostPlace):
         self._said = (printed, complaints)
 
     @property
-    def system(self) -> RootFilesystem:
+    def system(self) -> CleanSystem:
         libc = "glibc 2.31"
-        return RootFilesystem(name="old", path=Path(), libc=libc, architecture="x86_64")
+        return CleanSystem(name="old", libc=libc, architecture="x86_64")
 
     def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
         printed, complaints = self._said
@@ -127,7 +126,7 @@ def test_what_comes_with_another_object_is_loaded_with_that() -> None:
 def test_on_this_hosts_own_system_no_loader_is_asked() -> None:
     place = FreshPlace(PlaceSettings(python=PYTHON, timeout=60))
     package = wheel(objects=(elf_file(),))
-    with pytest.raises(NotApplicable, match="only in an image: --binary-place image:NAME"):
+    with pytest.raises(NotApplicable, match="only in an image: --binary-place image:REFERENCE"):
         trace_loading(place, package, package)
     with pytest.raises(NotApplicable, match="only in an image"):
         place.resolve(package, ())

@@ -53,7 +53,7 @@ class PackageVerdict:
     known_problems_sha256: str
     families: tuple[FamilyVerdict, ...]
     places: tuple[str, ...] = ()  # as they were named; none: static checks only, or not known
-    roots: tuple[str, ...] = ()  # images, each with the beginning of its SHA-256
+    roots: tuple[str, ...] = ()  # images, each with its digest
     ran_on: str = ""  # "" where nothing of it ran
     passed: tuple[str, ...] = ()  # family/check, with the place where there are several
     warned: tuple[str, ...] = ()  # of warnings alone, or problems that are all known

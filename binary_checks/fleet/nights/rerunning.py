@@ -9,7 +9,6 @@ from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.model import Run
 
 _PLACE, _IMAGE = "--binary-place", "image:"
-_SHOWN_DIGITS = 16  # of a digest: enough to be no other's
 
 
 def rerun_command(
@@ -18,7 +17,7 @@ def rerun_command(
     """The command, to be pasted into a shell; "" for a cell that the plan has no file for.
 
     Where the ``result`` of the night's run names the image that it ran in, the command takes that
-    very root. One without frozen files needs nothing of the store. Else `nightly rerun` fetches
+    very image. One without frozen files needs nothing of the store. Else `nightly rerun` fetches
     them from there: the profile as it was, with those that it extends, and the known problems.
     """
     if not planned.url or not planned.sha256:
@@ -34,11 +33,9 @@ def rerun_command(
 
 def pin_place(place: str, result: Run | None) -> str:
     """The place with the digest of the image that it was; as it is where the result names none."""
-    roots = result.packages[0].roots if result and result.packages else ()
-    if len(roots) != 1 or not place.startswith(_IMAGE):
-        return place
-    name, _, digest = roots[0].rpartition("@")
-    return f"{_IMAGE}{name}@{digest[:_SHOWN_DIGITS]}"
+    images = result.packages[0].roots if result and result.packages else ()
+    pins = len(images) == 1 and place.startswith(_IMAGE)
+    return f"{_IMAGE}{images[0]}" if pins else place
 
 
 def _replace(arguments: tuple[str, ...], old: str, new: str) -> list[str]:

@@ -60,7 +60,7 @@ def trace_loading(place: Place, package: Package, linkage: Linkage | Package) ->
     """
     image = place.system
     if image is None:
-        raise NotApplicable("only in an image: --binary-place image:NAME")
+        raise NotApplicable("only in an image: --binary-place image:REFERENCE")
     objects = {
         item.path: item
         for item in package.objects_of(ElfFile)
@@ -77,7 +77,6 @@ def trace_loading(place: Place, package: Package, linkage: Linkage | Package) ->
         system=image.title,
         libc=image.libc,
         architecture=image.architecture,
-        lacks=image.lacks,
         reservation=image.reservation,
         loaded=paths,
         faults=tuple(_attribute(faults, objects)),

@@ -1,0 +1,287 @@
+"""Runs commands in a container of podman or docker: one of them, whichever is there and starts.
+
+The container lives as long as we do. Its first process waits for the end of our pipe, so that it
+ends with us however we end, and the engine removes it then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from binary_checks.errors import GatherError
+from binary_checks.places.budgets import Budget, choose_memory
+from binary_checks.places.conversation import Conversation
+from binary_checks.places.processes import Ended, run_process
+from binary_checks.withheld import user_environment
+
+ENGINES = ("podman", "docker")
+Mounts = tuple[tuple[Path, str], ...]
+"""Paths of this host, and where they are read in a container."""
+WORK = "/tmp"  # noqa: S108 - in the container, in memory
+_USER = "65534:65534"  # nobody, on every distribution
+_ANSWER = 60.0  # seconds in which an engine must answer
+_START = 120.0  # seconds in which a container must run: 1 is usual
+_PULL = 900.0  # seconds for an image: on a slow line a hundred
+_MARGIN = 10.0  # seconds that the limit inside is later than ours
+_REFUSED = (125, 126, 127)
+"""How an engine ends that did not run the command, and how a command may end, too."""
+# The shell reaps what is orphaned: podman's --init is a program that Debian only recommends.
+_WAIT = "echo started; cat; :"
+_RUN = (
+    f"cd {WORK} && rm -rf home empty; mkdir -p home empty bytecode; cd empty && "
+    'limit=$1; shift; exec timeout -s KILL "$limit" "$@"'
+)
+_ABORT = """
+for each in /proc/[0-9]*; do
+  case $(tr '\\0' ' ' <"$each/cmdline") in
+    *supervisor.py*) ;;
+    *" faulthandler "*) kill -ABRT "${each#/proc/}" ;;
+  esac
+done
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
+    """What makes containers."""
+
+    name: str  # "podman"
+    program: str  # its path
+
+    def ask(self, *words: str, seconds: float = _ANSWER) -> str:
+        """Return what it writes; raises GatherError with the last line that it says."""
+        try:
+            done = subprocess.run(
+                (self.program, *words),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=user_environment(),
+                text=True,
+                errors="replace",
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise GatherError(f"{self.name} does not answer within {seconds:g} s") from None
+        except OSError as error:
+            raise GatherError(f"{self.program}: cannot be run: {error.strerror}") from error
+        if done.returncode:
+            raise GatherError(f"{self.name}: {_last_line(done.stderr, done.returncode)}")
+        return done.stdout
+
+
+def _last_line(said: str, status: int | None) -> str:
+    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
+    return lines[-1] if lines else f"it ends with exit status {status} and says nothing"
+
+
+def find_engine() -> Engine:
+    """Find podman or docker, the first that answers. Raises GatherError with why none does."""
+    lacks = []
+    for name in ENGINES:
+        program = shutil.which(name)
+        if program is None:
+            continue
+        lack = _try(name, program)
+        if not lack:
+            return Engine(name=name, program=program)
+        lacks.append(lack)
+    if lacks:
+        raise GatherError(f"no container can be started here: {'; '.join(lacks)}")
+    raise GatherError("there is no podman and no docker here; install one of them")
+
+
+@lru_cache
+def _try(name: str, program: str) -> str:
+    """Ask for what runs, which needs all that a container needs; "" or why it is refused."""
+    try:
+        Engine(name=name, program=program).ask("ps", "--quiet")
+    except GatherError as error:
+        return str(error)
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Image:
+    """An image as an engine has it."""
+
+    id: str
+    pinned: str = ""  # the reference that names no other: "docker.io/library/debian@sha256:f313…"
+
+
+def find_image(engine: Engine, reference: str) -> Image:
+    """Find an image, and pull it where the engine does not have it yet. Raises GatherError."""
+    try:
+        text = engine.ask("image", "inspect", reference)
+    except GatherError:
+        engine.ask("pull", "--quiet", reference, seconds=_PULL)
+        text = engine.ask("image", "inspect", reference)
+    return read_image(text, reference, engine.name)
+
+
+def read_image(text: str, reference: str, engine: str) -> Image:
+    """Read what an engine says of an image. Raises GatherError for what is no answer."""
+    try:
+        (found,) = json.loads(text)
+        name, digests = str(found["Id"]), [str(each) for each in found.get("RepoDigests") or ()]
+        pinned = [reference] if "@" in reference else digests
+        own = f"sha256:{name.removeprefix('sha256:')}"  # of one that no registry has
+        return Image(id=name, pinned=(*pinned, own)[0])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise GatherError(f"{engine}: what it says of {reference} is no answer") from None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bounds:
+    """What a container reaches and may take."""
+
+    mounts: Mounts = ()  # read there, and not written to
+    budget: Budget = field(default_factory=Budget)
+    network: bool = False
+    gpu: bool = False
+
+
+class Container:
+    """A container in which commands run one after the other, until it is closed or we end."""
+
+    def __init__(self, engine: Engine, image: Image, bounds: Bounds) -> None:
+        """Start it. Raises GatherError with what the engine says."""
+        self._engine, self._name = engine, f"binary_checks-{uuid.uuid4().hex}"
+        # podman leaves a file where it was started when memory runs out.
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="binary_checks-", ignore_cleanup_errors=True
+        )
+        words = (*_list_options(engine, bounds), "--name", self._name, "--entrypoint", "sh")
+        command = (engine.program, "run", *words, image.id, "-c", _WAIT)
+        with tempfile.TemporaryFile() as said:
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=said,
+                    cwd=self._folder.name,
+                    env=user_environment(),
+                    start_new_session=True,  # an interrupt is ours to answer
+                )
+            except OSError as error:
+                raise GatherError(f"{engine.program}: cannot be run: {error.strerror}") from error
+            if not self._has_started():
+                self.close()
+                said.seek(0)
+                text = said.read().decode("utf-8", "replace")
+                raise GatherError(
+                    f"{engine.name} starts no container: "
+                    f"{_last_line(text, self._process.returncode)}"
+                )
+
+    def _has_started(self) -> bool:
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], _START)
+        return bool(ready) and self._process.stdout.readline() == b"started\n"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is there still."""
+        return self._process.poll() is None
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        timeout: float,
+        variables: Mapping[str, str] | None = None,
+        talk: Conversation | None = None,
+        kept: int = 1 << 16,
+    ) -> Ended:
+        """Run a command in a clean environment, with an empty folder and home.
+
+        At its limit the container ends with it: nothing else ends all that it started. Raises
+        GatherError when the engine did not run it.
+        """
+        home = f"{WORK}/home"
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LC_ALL": "C.UTF-8",
+            **dict.fromkeys(("HOME", "TMPDIR"), home),
+            **(variables or {}),
+        }
+        settings = (f"{name}={value}" for name, value in environment.items())
+        limit = f"{timeout + _MARGIN:.0f}"
+        inner = ("sh", "-c", _RUN, "sh", limit, "env", "-i", *settings, *command)
+        try:
+            ended = run_process(
+                (self._engine.program, "exec", "-i", self._name, *inner),
+                cwd=Path(self._folder.name),
+                env=user_environment(),
+                timeout=timeout,
+                talk=talk,
+                abort=self._show_stacks,
+                kept=kept,
+            )
+        except OSError as error:
+            raise GatherError(f"{self._engine.program}: cannot be run: {error.strerror}") from error
+        if ended.status is None:
+            self.close()
+        elif not self.runs or (ended.status in _REFUSED and not self._answers()):
+            said = _last_line(ended.stderr, ended.status)
+            raise GatherError(f"{self._engine.name} runs nothing in the container: {said}")
+        # The shell's and the engine's: 128 and the number of a signal.
+        killed = ended.status is not None and 128 < ended.status < 160
+        return replace(ended, status=128 - ended.status) if killed and ended.status else ended
+
+    def _show_stacks(self) -> None:
+        """Have a probe show its stacks, which is no descendant of ours."""
+        with contextlib.suppress(GatherError):
+            self._engine.ask("exec", self._name, "sh", "-c", _ABORT)
+
+    def _answers(self) -> bool:
+        try:
+            self._engine.ask("exec", self._name, "true")
+        except GatherError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """End it with all that runs in it, and wait until it is gone."""
+        process = self._process
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        if process.poll() is None:
+            with contextlib.suppress(GatherError):
+                self._engine.ask("kill", self._name)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_ANSWER)
+        process.kill()
+        process.wait()
+        self._folder.cleanup()
+
+
+def _list_options(engine: Engine, bounds: Bounds) -> tuple[str, ...]:
+    """The options of a container that reads what it is given and reaches nothing else."""
+    budget = bounds.budget
+    network = () if bounds.network else ("--network", "none")
+    gpu = ("--device", "nvidia.com/gpu=all") if engine.name == "podman" else ("--gpus", "all")
+    # Labels of SELinux would hide the folders of this host, or be written to them.
+    rights = ("--security-opt", "no-new-privileges", "--security-opt", "label=disable")
+    mounts = (f"type=bind,source={path},target={target},readonly" for path, target in bounds.mounts)
+    return (
+        *("--interactive", "--rm", "--pull", "never", "--read-only", "--user", _USER),
+        *("--cap-drop", "ALL", *rights, *network, *(gpu if bounds.gpu else ())),
+        *("--memory", str(budget.memory or choose_memory()), "--pids-limit", str(budget.tasks)),
+        *("--tmpfs", f"{WORK}:rw,exec,nosuid,nodev,size={budget.disk},mode=1777"),
+        *("--shm-size", str(budget.disk)),
+        *(word for mount in mounts for word in ("--mount", mount)),
+    )
