@@ -52,7 +52,7 @@ done
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Engine:
+class ContainerEngine:
     """What makes containers."""
 
     name: str  # "podman"
@@ -85,7 +85,7 @@ def _last_line(said: str, status: int | None) -> str:
     return lines[-1] if lines else f"it ends with exit status {status} and says nothing"
 
 
-def find_engine() -> Engine:
+def find_engine() -> ContainerEngine:
     """Find podman or docker, the first that answers. Raises GatherError with why none does."""
     lacks = []
     for name in ENGINES:
@@ -94,7 +94,7 @@ def find_engine() -> Engine:
             continue
         lack = _try(name, program)
         if not lack:
-            return Engine(name=name, program=program)
+            return ContainerEngine(name=name, program=program)
         lacks.append(lack)
     if lacks:
         raise GatherError(f"no container can be started here: {'; '.join(lacks)}")
@@ -105,21 +105,21 @@ def find_engine() -> Engine:
 def _try(name: str, program: str) -> str:
     """Ask for what runs, which needs all that a container needs; "" or why it is refused."""
     try:
-        Engine(name=name, program=program).ask("ps", "--quiet")
+        ContainerEngine(name=name, program=program).ask("ps", "--quiet")
     except GatherError as error:
         return str(error)
     return ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Image:
+class PulledImage:
     """An image as an engine has it."""
 
     id: str
     pinned: str = ""  # the reference that names no other: "docker.io/library/debian@sha256:f313…"
 
 
-def find_image(engine: Engine, reference: str) -> Image:
+def find_image(engine: ContainerEngine, reference: str) -> PulledImage:
     """Find an image, and pull it where the engine does not have it yet. Raises GatherError."""
     try:
         text = engine.ask("image", "inspect", reference)
@@ -129,14 +129,14 @@ def find_image(engine: Engine, reference: str) -> Image:
     return read_image(text, reference, engine.name)
 
 
-def read_image(text: str, reference: str, engine: str) -> Image:
+def read_image(text: str, reference: str, engine: str) -> PulledImage:
     """Read what an engine says of an image. Raises GatherError for what is no answer."""
     try:
         (found,) = json.loads(text)
         name, digests = str(found["Id"]), [str(each) for each in found.get("RepoDigests") or ()]
         pinned = [reference] if "@" in reference else digests
         own = f"sha256:{name.removeprefix('sha256:')}"  # of one that no registry has
-        return Image(id=name, pinned=(*pinned, own)[0])
+        return PulledImage(id=name, pinned=(*pinned, own)[0])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise GatherError(f"{engine}: what it says of {reference} is no answer") from None
 
@@ -154,7 +154,7 @@ class Bounds:
 class Container:
     """A container in which commands run one after the other, until it is closed or we end."""
 
-    def __init__(self, engine: Engine, image: Image, bounds: Bounds) -> None:
+    def __init__(self, engine: ContainerEngine, image: PulledImage, bounds: Bounds) -> None:
         """Start it. Raises GatherError with what the engine says."""
         self._engine, self._name = engine, f"binary_checks-{uuid.uuid4().hex}"
         # podman leaves a file where it was started when memory runs out.
@@ -269,7 +269,7 @@ class Container:
         self._folder.cleanup()
 
 
-def _list_options(engine: Engine, bounds: Bounds) -> tuple[str, ...]:
+def _list_options(engine: ContainerEngine, bounds: Bounds) -> tuple[str, ...]:
     """The options of a container that reads what it is given and reaches nothing else."""
     budget = bounds.budget
     network = () if bounds.network else ("--network", "none")

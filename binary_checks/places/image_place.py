@@ -36,8 +36,8 @@ from binary_checks.places.containers import (
     WORK,
     Bounds,
     Container,
-    Engine,
-    Image,
+    ContainerEngine,
+    PulledImage,
     find_engine,
     find_image,
 )
@@ -105,10 +105,10 @@ class ImagePlace(HostPlace):
         return self._once("entry", lambda: choose_image(settings.name.argument, settings.claims))
 
     @property
-    def _image(self) -> tuple[Engine, Image]:
+    def _image(self) -> tuple[ContainerEngine, PulledImage]:
         return self._once("image", self._find_image)
 
-    def _find_image(self) -> tuple[Engine, Image]:
+    def _find_image(self) -> tuple[ContainerEngine, PulledImage]:
         reference, label = self._entry.reference, self.settings.name.label
         try:
             engine = find_engine()

@@ -118,13 +118,14 @@ def test_what_needs_a_new_glibc_fails_on_an_old_one_alone(tmp_path: Path, image:
         )
 
 
-def test_numpy_passes_the_load_probe_on_both_without_a_python_for_it(
+def test_numpy_passes_the_load_probe_on_both_whichever_python_there_is(
     tmp_path: Path, image: str
 ) -> None:
     wheel = download(tmp_path, "numpy", "2.2.6", "3.11")
     found = try_on(wheel, image)
     assert found["object-does-not-load"].outcome is Outcome.PASSED
-    assert found["import-fails"].outcome is Outcome.NOT_INSPECTED
+    # By a Python 3.11 of this host, if that runs there: the image's own are others.
+    assert found["import-fails"].outcome in (Outcome.PASSED, Outcome.NOT_INSPECTED)
     with examine(wheel, run=True, place=f"image:{image}") as examination:
         report = examination.get(LoadReport)
     assert len(report.loaded) > 10

@@ -15,8 +15,8 @@ from binary_checks.places.budgets import Budget
 from binary_checks.places.containers import (
     Bounds,
     Container,
-    Engine,
-    Image,
+    ContainerEngine,
+    PulledImage,
     find_engine,
     find_image,
     read_image,
@@ -55,7 +55,7 @@ def test_docker_serves_where_podman_does_not_answer(
     monkeypatch.setenv("PATH", str(tmp_path))
     write_program(tmp_path / "podman", "echo Error: no cgroups >&2; exit 125")
     write_program(tmp_path / "docker", "exit 0")
-    assert find_engine() == Engine(name="docker", program=str(tmp_path / "docker"))
+    assert find_engine() == ContainerEngine(name="docker", program=str(tmp_path / "docker"))
 
 
 def test_where_none_answers_the_words_of_each_are_given(
@@ -71,7 +71,7 @@ def test_where_none_answers_the_words_of_each_are_given(
 
 def test_an_image_that_is_not_here_is_pulled(programs: Path) -> None:
     found = find_image(find_engine(), "localhost/other")
-    assert found == Image(id="1a" * 32, pinned=fake_engine.PINNED)
+    assert found == PulledImage(id="1a" * 32, pinned=fake_engine.PINNED)
 
 
 def test_an_image_that_cannot_be_pulled_is_named_by_the_engine(
@@ -107,7 +107,7 @@ def test_a_container_reads_what_it_is_given_and_reaches_nothing_else(
 ) -> None:
     budget = Budget(processes=10, memory=1 << 30, disk=1 << 20)
     bounds = Bounds(mounts=((tmp_path, "/mnt/package"),), budget=budget)
-    Container(find_engine(), Image(id="image"), bounds).close()
+    Container(find_engine(), PulledImage(id="image"), bounds).close()
     (words,) = fake_engine.list_runs(programs)
     pairs = set(itertools.pairwise(words))
     assert {"--rm", "--read-only", "--interactive"} <= {*words}
@@ -133,8 +133,8 @@ def test_gpus_are_given_in_the_words_of_each_engine(
     programs: Path, name: str, words: tuple[str, str]
 ) -> None:
     """podman takes docker's words, too, and gives none for them."""
-    engine = Engine(name=name, program=str(programs / "podman"))
-    Container(engine, Image(id="image"), Bounds(gpu=True, network=True)).close()
+    engine = ContainerEngine(name=name, program=str(programs / "podman"))
+    Container(engine, PulledImage(id="image"), Bounds(gpu=True, network=True)).close()
     (said,) = fake_engine.list_runs(programs)
     assert words in set(itertools.pairwise(said))
     assert "--network" not in said
@@ -146,14 +146,14 @@ def test_a_container_that_does_not_start_says_why(
     folder = fake_engine.install(tmp_path, refuses="run")
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     with pytest.raises(GatherError, match="podman starts no container: Error: it was refused"):
-        Container(find_engine(), Image(id="image"), Bounds())
+        Container(find_engine(), PulledImage(id="image"), Bounds())
 
 
 @pytest.mark.parametrize(
     ("code", "status"), [("exit 7", 7), ("exit 125", 125), ("kill -9 $$", -9), ("kill -6 $$", -6)]
 )
 def test_a_command_ends_as_it_does(programs: Path, code: str, status: int) -> None:
-    container = Container(find_engine(), Image(id="image"), Bounds())
+    container = Container(find_engine(), PulledImage(id="image"), Bounds())
     assert container.run(("sh", "-c", code), timeout=60).status == status
     assert container.runs
     container.close()
@@ -162,7 +162,7 @@ def test_a_command_ends_as_it_does(programs: Path, code: str, status: int) -> No
 
 def test_a_command_has_a_clean_environment(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOP_SECRET", "token")
-    container = Container(find_engine(), Image(id="image"), Bounds())
+    container = Container(find_engine(), PulledImage(id="image"), Bounds())
     ended = container.run(("sh", "-c", "pwd; ls; env"), timeout=60, variables={"LANG": "x"})
     container.close()
     lines = set(ended.stdout.splitlines())
@@ -171,7 +171,7 @@ def test_a_command_has_a_clean_environment(programs: Path, monkeypatch: pytest.M
 
 
 def test_what_the_engine_did_not_run_is_its_fault(programs: Path) -> None:
-    container = Container(find_engine(), Image(id="image"), Bounds())
+    container = Container(find_engine(), PulledImage(id="image"), Bounds())
     about = programs.parent / "state" / "about.json"
     about.write_text('{"images": [], "refuses": "exec"}', encoding="utf-8")
     with pytest.raises(GatherError, match="podman runs nothing in the container: Error: it was"):
@@ -180,7 +180,7 @@ def test_what_the_engine_did_not_run_is_its_fault(programs: Path) -> None:
 
 
 def test_a_command_that_hangs_ends_with_its_container(programs: Path) -> None:
-    container = Container(find_engine(), Image(id="image"), Bounds())
+    container = Container(find_engine(), PulledImage(id="image"), Bounds())
     begun = time.monotonic()
     assert container.run(("sleep", "600"), timeout=0.5).status is None
     assert not container.runs
