@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from binary_checks.declaring import difference
 from binary_checks.model import Outcome, PackageResult
 from binary_checks.model.compared_builds import Change, Severity
-
-_UNKNOWN = frozenset({Outcome.ERROR, Outcome.BROKEN, Outcome.NOT_INSPECTED})
-"""With which nobody knows whether the check would have failed."""
+from binary_checks.model.outcomes import GAPS
 
 
 @difference
@@ -37,6 +35,6 @@ def check_outcomes(old: PackageResult, new: PackageResult) -> Iterator[Change]:
 
 def _weigh(was: Outcome | None, now: Outcome) -> Severity:
     if now is Outcome.FAILED:
-        seen = was is not None and was not in _UNKNOWN
+        seen = was is not None and was not in GAPS
         return Severity.BREAK if seen else Severity.CHANGE
-    return Severity.CHANGE if now in _UNKNOWN else Severity.INFO
+    return Severity.CHANGE if now in GAPS else Severity.INFO

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from binary_checks.model.outcomes import CellState
 
-
-class CellState(str, Enum):
-    """Of one attempt, and of the cell, whose last attempt decides but where it is flaky."""
-
-    PASSED = "passed"
-    KNOWN = "known"  # problems, and all of them accepted
-    FAILED = "failed"
-    FLAKY = "flaky"  # failed, then passed on the same bytes; counts as neither
-    NOT_JUDGED = "not judged"  # too little is known of it, and another attempt knows no more
-    INFRA = "infra"  # the network, the disk or the host broke: tried again
-    LOST = "lost"  # no result: out of memory, killed, disk full
-    BLOCKED = "blocked"  # a GPU stage without a passing CPU stage of the same bytes
-    STALE = "stale"  # what is published is older than the source allows
-    MISSING = "missing"  # nothing is published
-
+__all__ = ["DECIDED", "GOOD", "LETTERS", "WELL", "CellState"]
 
 GOOD = frozenset({CellState.PASSED, CellState.KNOWN})
 """After which a package may be published, and its second stage begin."""

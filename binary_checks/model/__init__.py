@@ -51,6 +51,16 @@ from binary_checks.model.objects import (
     StaticArchive,
     UnreadObject,
 )
+from binary_checks.model.outcomes import (
+    BROKE,
+    GAPS,
+    GOOD_OUTCOMES,
+    JUDGED,
+    Fitness,
+    Outcome,
+    conclude,
+    sum_up,
+)
 from binary_checks.model.packages import (
     Distribution,
     InstalledPackage,
@@ -76,13 +86,10 @@ from binary_checks.model.run_results import (
     Accepted,
     CheckText,
     Entry,
-    Outcome,
     PackageIdentity,
     PackageResult,
     ProfileIdentity,
     Run,
-    conclude,
-    sum_up,
 )
 from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
 from binary_checks.model.symbol_tables import (
@@ -150,6 +157,11 @@ __all__ = [
     "ObjectFile",
     "OpenedNames",
     "Outcome",
+    "BROKE",
+    "GAPS",
+    "GOOD_OUTCOMES",
+    "JUDGED",
+    "Fitness",
     "Ending",
     "Package",
     "PackageIdentity",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.findings import Level, Note, NotInspected, Problem
 from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.outcomes import VERDICTS, Fitness, Outcome
 from binary_checks.model.provenance import Provenance
 
 UNREADABLE = "unreadable-package"
@@ -19,20 +19,6 @@ UNREADABLE = "unreadable-package"
 
 NATIVE_FAMILIES = frozenset({"linkage", "symbols"})
 """The families of checks that judge how native code is loaded."""
-
-
-class Outcome(str, Enum):
-    """How one check ended on one package; and in `conclude`'s words, how the package did."""
-
-    FAILED = "failed"  # it has problems
-    BROKEN = "broken"  # the check itself broke: a bug of whoever wrote it
-    ERROR = "error"  # we, the network or the machine broke: try again
-    NOT_JUDGED = "not judged"  # a package, never a check: see `conclude`
-    ACCEPTED = "accepted"  # all its problems are known ones
-    WARNED = "warned"  # it has problems of the level warning alone
-    PASSED = "passed"
-    NOT_INSPECTED = "not inspected"
-    NOT_APPLICABLE = "not applicable"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,29 +125,10 @@ class PackageResult(PackageIdentity):
     stopped: str = ""  # why not all of its checks came to their end; "" where they did
     entries: tuple[Entry, ...]  # by check
 
-
-_GRAVER = frozenset({Outcome.FAILED, Outcome.BROKEN, Outcome.ERROR})
-
-
-def conclude(package: PackageIdentity, outcomes: Iterable[Outcome], stopped: str = "") -> Outcome:
-    """Return the verdict on a package, the same for every document, exit code and night.
-
-    Without a problem it is `NOT_JUDGED` where no check inspected anything, where none of its native
-    code could be judged, where it was not run as asked, and where its checks were ``stopped``.
-    """
-    found = sum_up(outcomes)
-    if found is Outcome.FAILED or package.lacks_objects:
-        return Outcome.FAILED
-    gap = found is Outcome.NOT_INSPECTED or package.unjudged or package.unrun or stopped
-    return Outcome.NOT_JUDGED if gap and found not in _GRAVER else found
-
-
-def sum_up(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return the gravest of some checks' outcomes; where nothing was inspected, that is no pass."""
-    found = {*outcomes}
-    if found <= {Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED}:
-        return Outcome.NOT_INSPECTED
-    return next(outcome for outcome in Outcome if outcome in found)
+    @property
+    def fitness(self) -> Fitness:
+        """The verdict as people read it: what broke leaves the package as little judged."""
+        return VERDICTS[self.verdict].fitness
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.exit_codes import MISUSED
 from binary_checks.lines import cut, one_line
 from binary_checks.plugin.reporting import list_surprises
 from binary_checks.plugin.screen import SCREEN, Screen
@@ -107,7 +108,7 @@ class QuietReporter:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Print what is left: verdicts on packages whose checks did not all end, and the count."""
         run = self._state.run
-        if run is None or exitstatus == pytest.ExitCode.USAGE_ERROR:
+        if run is None or exitstatus == MISUSED:
             self._screen.wipe()
             return
         for package in run.packages:

@@ -14,7 +14,7 @@ import pytest
 
 from binary_checks import __version__
 from binary_checks.errors import BinaryChecksError, CheckError, GatherError
-from binary_checks.exit_codes import TRY_AGAIN
+from binary_checks.exit_codes import EMPTY, FIT, MISUSED, PROBLEMS
 from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
@@ -22,6 +22,7 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, Package, PackageIdentity, Run
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.outcomes import choose_exit_code
 from binary_checks.model.provenance import Provenance
 from binary_checks.model.published import PublishedFile
 from binary_checks.plugin.failures import ProblemsAccepted, misused
@@ -39,12 +40,7 @@ from binary_checks.reports.place_differences import find_differences
 from binary_checks.reports.writing import write_all
 from binary_checks.wording.origin_texts import describe_origin
 
-_MISUSED = pytest.ExitCode.USAGE_ERROR
-_ENDED = (
-    pytest.ExitCode.OK,
-    pytest.ExitCode.TESTS_FAILED,
-    pytest.ExitCode.NO_TESTS_COLLECTED,
-)
+_ENDED = (FIT, PROBLEMS, EMPTY)
 """How a run ends that came to its end."""
 
 
@@ -55,11 +51,11 @@ def answer(config: pytest.Config) -> int:
     families = {check.family for check in checks.values()}
     if name in families:
         sys.stdout.write(explain_family(name, checks.values()))
-        return int(pytest.ExitCode.OK)
+        return FIT
     if name not in checks:
         raise misused(no_such_check(name, {*checks, *families}))
     sys.stdout.write(explain(checks[name]))
-    return int(pytest.ExitCode.OK)
+    return FIT
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -320,18 +316,19 @@ def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost:
     if exitstatus not in _ENDED or session.config.option.collectonly or others_failed:
         return exitstatus
     if state.misnamed:
-        return int(_MISUSED)
+        return MISUSED
     outcomes = state.ledger.outcomes()
     excused = {each.excused for each in state.ledger.complaints()}
     unfit = False in excused
-    doubt = bool(_doubt(state))
-    failed = Outcome.FAILED in outcomes and not doubt
-    if failed or (unfit and not _stopped(session, exitstatus)):
-        return int(pytest.ExitCode.TESTS_FAILED)
-    if Outcome.BROKEN in outcomes:
-        return int(pytest.ExitCode.INTERNAL_ERROR)
-    broke = doubt or Outcome.ERROR in outcomes or lost or True in excused
-    return TRY_AGAIN if broke else exitstatus
+    return (
+        choose_exit_code(
+            outcomes,
+            unfit=unfit and not _stopped(session, exitstatus),
+            in_doubt=bool(_doubt(state)),
+            broke=lost or True in excused,
+        )
+        or exitstatus
+    )
 
 
 def _stopped(session: pytest.Session, exitstatus: int) -> bool:
@@ -382,7 +379,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     run = state.run
     if run is None or config.option.collectonly:
         return
-    if exitstatus == _MISUSED and not state.misnamed:
+    if exitstatus == MISUSED and not state.misnamed:
         return
     terminalreporter.write_sep("=", "binary_checks")
     for line in summarise(run):

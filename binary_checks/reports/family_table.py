@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from binary_checks.lines import LONGEST, MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Entry, Note, NotInspected, Outcome, PackageIdentity, Run
+from binary_checks.model.outcomes import GAPS
 from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
 
 _HEADINGS = (
@@ -18,7 +19,7 @@ _HEADINGS = (
 _NAMES = re.compile(r"\S*[\d./_@]\S*")
 """What notes of one kind differ in: paths, names of files, versions, numbers."""
 _WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # to users both are errors
-_WITHOUT_VERDICT = (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED, Outcome.ERROR, Outcome.BROKEN)
+_WITHOUT_VERDICT = GAPS | {Outcome.NOT_APPLICABLE}
 _Told = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
 
 

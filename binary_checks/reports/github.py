@@ -11,7 +11,8 @@ from itertools import islice
 from typing import TextIO
 
 from binary_checks.lines import cut, one_line
-from binary_checks.model import CheckText, Level, Outcome, PackageResult, Run
+from binary_checks.model import CheckText, Level, PackageResult, Run
+from binary_checks.model.outcomes import BROKE
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.faults import Fault, fold
 from binary_checks.reports.verdict_texts import list_unjudged
@@ -48,7 +49,7 @@ def _list_broken(run: Run) -> Iterator[str]:
     """Each reason for which a package could not be judged, once."""
     seen = set()
     for package, entry in run.entries():
-        if entry.outcome in (Outcome.ERROR, Outcome.BROKEN) and entry.reason not in seen:
+        if entry.outcome in BROKE and entry.reason not in seen:
             seen.add(entry.reason)
             title = f"{entry.check}: {package.file_name}"
             yield _command("error", entry.reason, file=package.node, title=title)

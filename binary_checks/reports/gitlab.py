@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from binary_checks.lines import one_line
-from binary_checks.model import Level, Outcome, Run
+from binary_checks.model import Level, Run
+from binary_checks.model.outcomes import BROKE
 from binary_checks.reports.faults import fold
 from binary_checks.reports.verdict_texts import list_unjudged
 
@@ -38,7 +39,7 @@ def _list_rows(run: Run) -> Iterator[dict[str, Any]]:
         yield _row("complaint", package.node, line, "info")
     for package in run.packages:
         for entry in package.entries:
-            if entry.outcome in (Outcome.ERROR, Outcome.BROKEN):
+            if entry.outcome in BROKE:
                 said = f"{entry.outcome.value}: {entry.reason}"
                 yield _row(entry.check, package.node, said, "critical")
         for fault in fold(package.entries):

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from binary_checks.model import Entry, Outcome, PackageResult, Run
+from binary_checks.model.outcomes import BROKE, Fitness
 from binary_checks.reports import markdown
-from binary_checks.reports.verdict_texts import Fitness, assess, count_verdicts
+from binary_checks.reports.verdict_texts import count_verdicts
 
 name = "github-summary"
 of_facts = uses_facts = False
@@ -58,7 +59,7 @@ def _table(run: Run) -> Iterator[str]:
     for package in run.packages:
         signs = (_sign(_of_family(package, family)) for family in families)
         name_of_it = markdown.spell_cell(package.file_name)
-        yield f"| {name_of_it} | {_SIGNS[assess(package)]} | {' | '.join(signs)} |"
+        yield f"| {name_of_it} | {_SIGNS[package.fitness]} | {' | '.join(signs)} |"
     yield ""
     yield f"<sub>{_KEY}</sub>"
 
@@ -72,7 +73,7 @@ def _sign(entries: Iterable[Entry]) -> str:
     entries = [entry for entry in entries if entry.outcome is not Outcome.NOT_APPLICABLE]
     counts = {
         "❌": sum(len(entry.problems) for entry in entries),
-        "💥": sum(entry.outcome in (Outcome.ERROR, Outcome.BROKEN) for entry in entries),
+        "💥": sum(entry.outcome in BROKE for entry in entries),
         "🟡": sum(len(entry.warnings) for entry in entries),
         "🔵": sum(len(entry.accepted) for entry in entries),
     }

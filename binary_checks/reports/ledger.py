@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from binary_checks.lines import one_line
 from binary_checks.model import Entry, Outcome, PackageIdentity, PackageResult, conclude
+from binary_checks.model.outcomes import BROKE
 
 ACCEPTING = 'to let it pass, say unjudged = "accept" in the profile'
 """What a user may do about a package none of whose native code can be judged."""
@@ -121,8 +122,7 @@ def _find_unverified(
 
 
 def _broke(entries: Iterable[Entry]) -> bool:
-    broken = (Outcome.ERROR, Outcome.BROKEN)
-    return any(entry.outcome in broken or entry.is_gap_of_host for entry in entries)
+    return any(entry.outcome in BROKE or entry.is_gap_of_host for entry in entries)
 
 
 def _most_common(reasons: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from typing import TextIO
 
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText, Outcome, PackageResult, Run
+from binary_checks.model.outcomes import BROKE
 from binary_checks.reports.family_table import gap
 from binary_checks.reports.faults import Fault, fault_line, fold
 from binary_checks.wording.problem_lines import accepted_line
@@ -96,7 +97,7 @@ def _others(package: PackageResult) -> Iterator[str]:
     for entry in package.entries:
         for accepted in entry.accepted:
             lines.append(accepted_line(entry.check, "", accepted))
-        if entry.outcome in (Outcome.ERROR, Outcome.BROKEN):
+        if entry.outcome in BROKE:
             lines.append(f"{entry.outcome.value}: {entry.check}: {entry.reason}")
         elif entry.has_gap:
             reason = gap(entry.not_inspected) or entry.reason

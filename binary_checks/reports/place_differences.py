@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from binary_checks.model import Entry, Outcome, PackageResult
+from binary_checks.model.outcomes import GOOD_OUTCOMES
 from binary_checks.wording.phrases import name_first
-
-_WORKS = frozenset({Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED})
 
 
 def find_differences(packages: Iterable[PackageResult]) -> Iterator[str]:
@@ -19,7 +18,7 @@ def find_differences(packages: Iterable[PackageResult]) -> Iterator[str]:
                 by_check.setdefault(entry.check, []).append(entry)
         for check, entries in by_check.items():
             fails = [_name(entry) for entry in entries if entry.outcome is Outcome.FAILED]
-            works = [_name(entry) for entry in entries if entry.outcome in _WORKS]
+            works = [_name(entry) for entry in entries if entry.outcome in GOOD_OUTCOMES]
             if fails and works:
                 yield (
                     f"{package.file_name}: {check}: passes in {name_first(works)}, "

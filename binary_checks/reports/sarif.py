@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any, TextIO
 
 from binary_checks.lines import one_line
-from binary_checks.model import CheckText, Entry, Outcome, PackageIdentity, Run
+from binary_checks.model import CheckText, Entry, PackageIdentity, Run
+from binary_checks.model.outcomes import BROKE
 from binary_checks.reports.verdict_texts import list_unjudged
 from binary_checks.wording.problem_lines import (
     ProblemGroup,
@@ -48,7 +49,7 @@ def _pieces(run: Run) -> Iterator[str]:
 
 def _list_broken(run: Run) -> Iterator[str]:
     for package, entry in run.entries():
-        if entry.outcome in (Outcome.ERROR, Outcome.BROKEN):
+        if entry.outcome in BROKE:
             yield f"{package.node}::{entry.check}: {entry.reason}"
 
 

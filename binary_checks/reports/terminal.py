@@ -16,10 +16,10 @@ from binary_checks.model import (
     CheckText,
     Entry,
     Level,
-    Outcome,
     PackageResult,
     Run,
 )
+from binary_checks.model.outcomes import BROKE, Fitness
 from binary_checks.profile.known import is_follow_up
 from binary_checks.reports.explanation import remedy
 from binary_checks.reports.family_table import gap
@@ -27,8 +27,6 @@ from binary_checks.reports.faults import Fault, fault_line, fold, shell_path
 from binary_checks.reports.ledger import ACCEPTING
 from binary_checks.reports.page_layout import PageLayout, elide
 from binary_checks.reports.verdict_texts import (
-    Fitness,
-    assess,
     count,
     count_verdicts,
     find_gaps,
@@ -115,7 +113,7 @@ class RunText:
         yield from self._beside(package)
 
     def _verdict(self, package: PackageResult) -> Iterator[str]:
-        layout, fitness = self._layout, assess(package)
+        layout, fitness = self._layout, package.fitness
         word, *rest = spell_verdict(package, self._checks.values())
         if fitness is Fitness.NOT_JUDGED and word in self._explained:
             word = f"{fitness.value}, as above"
@@ -243,8 +241,8 @@ class RunText:
     def _beside(self, package: PackageResult) -> Iterator[str]:
         """What broke although there are problems too, and what is accepted."""
         lines = [*_accepted(package, "" if self._wraps else package.file_name)]
-        if assess(package) is Fitness.UNFIT:
-            broke = (e for e in package.entries if e.outcome in (Outcome.ERROR, Outcome.BROKEN))
+        if package.fitness is Fitness.UNFIT:
+            broke = (e for e in package.entries if e.outcome in BROKE)
             lines += dict.fromkeys(f"not judged wholly: {entry.reason}" for entry in broke)
         for line in lines[:MOST]:
             yield from self._indented(cut(one_line(line)))
@@ -260,7 +258,7 @@ class RunText:
     def close(self, run: Run, seconds: float | None = None) -> Iterator[str]:
         """The count of verdicts, what else there is to say of the run, and last what it lacks."""
         layout, packages = self._layout, run.packages
-        verdict_of = {one_line(package.file_name): assess(package) for package in packages}
+        verdict_of = {one_line(package.file_name): package.fitness for package in packages}
         for line in run.complaints:
             if verdict_of.get(line.partition(": ")[0]) is not Fitness.NOT_JUDGED:
                 yield from (layout.paint(part, "red") for part in layout.wrap(line, 0, _INDENT))
@@ -291,7 +289,7 @@ class RunText:
     def _lacking(self, packages: Iterable[PackageResult]) -> Iterator[str]:
         """What could not be judged: what did not run, and what could not be inspected."""
         checks = self._checks.values()
-        judged = [each for each in packages if assess(each) is not Fitness.NOT_JUDGED]
+        judged = [each for each in packages if each.fitness is not Fitness.NOT_JUDGED]
         unrun = [_say_once(why, each) for each in judged if (why := find_unrun(each, checks))]
         if unrun:
             yield _summarise("not run", unrun, "package", len(packages := [*packages]) > 1)

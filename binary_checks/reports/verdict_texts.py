@@ -5,37 +5,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from enum import Enum
 
 from binary_checks.lines import one_line
-from binary_checks.model import CheckText, Entry, Level, Outcome, PackageResult, Run
+from binary_checks.model import (
+    JUDGED,
+    CheckText,
+    Entry,
+    Fitness,
+    Level,
+    Outcome,
+    PackageResult,
+    Run,
+)
 from binary_checks.reports.faults import fold
 
-_BROKE = (Outcome.ERROR, Outcome.BROKEN)
-_JUDGED = (Outcome.FAILED, Outcome.ACCEPTED, Outcome.WARNED, Outcome.PASSED)
 _NOT_RUN = "not run"
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")
 
 
-class Fitness(str, Enum):
-    """What a run says of a package, in the order of its closing line."""
-
-    FIT = "fit"
-    UNFIT = "unfit"
-    NOT_JUDGED = "not judged"
-
-
-def assess(package: PackageResult) -> Fitness:
-    """Return the package's verdict as people read it: what broke leaves it as little judged."""
-    if package.verdict is Outcome.FAILED:
-        return Fitness.UNFIT
-    unjudged = package.verdict in (*_BROKE, Outcome.NOT_JUDGED)
-    return Fitness.NOT_JUDGED if unjudged else Fitness.FIT
-
-
 def spell_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
     """The verdict, then what it is based on: ("fit", "54 checks, 19 objects, not run")."""
-    fitness, counts, basis = assess(package), _count_problems(package), _spell_basis(package)
+    fitness, counts, basis = package.fitness, _count_problems(package), _spell_basis(package)
     if fitness is Fitness.UNFIT:
         return (f"{fitness.value}{_explain_lack(package)}", *counts, basis)
     if fitness is Fitness.NOT_JUDGED:
@@ -72,7 +62,7 @@ def count(number: int, word: str) -> str:
 
 def _spell_basis(package: PackageResult) -> str:
     """How many checks judged how many objects, and where the package ran."""
-    judged = sum(entry.outcome in _JUDGED or entry.inspected > 0 for entry in package.entries)
+    judged = sum(entry.outcome in JUDGED or entry.inspected > 0 for entry in package.entries)
     parts = [count(judged, "check")]
     if package.objects:
         parts.append(count(package.objects, "object"))
@@ -85,7 +75,7 @@ def _spell_basis(package: PackageResult) -> str:
 
 def explain_gap(package: PackageResult) -> str:
     """Why the package could not be judged, in one line."""
-    for outcome in reversed(_BROKE):
+    for outcome in (Outcome.BROKEN, Outcome.ERROR):
         if reasons := [entry.reason for entry in package.entries if entry.outcome is outcome]:
             return _most_common(reasons)
     if package.stopped:
@@ -128,7 +118,7 @@ def _most_common(reasons: Iterable[str]) -> str:
 def count_verdicts(packages: Iterable[PackageResult]) -> str:
     """The verdicts of a run: "17 packages: 15 fit, 1 unfit, 1 not judged; release: unfit"."""
     packages = tuple(packages)
-    found = Counter(assess(package) for package in packages if not package.parts)
+    found = Counter(package.fitness for package in packages if not package.parts)
     told = ", ".join(f"{found[each]:,} {each.value}" for each in Fitness if found[each])
-    together = (f"; {each.file_name}: {assess(each).value}" for each in packages if each.parts)
+    together = (f"; {each.file_name}: {each.fitness.value}" for each in packages if each.parts)
     return f"{count(found.total(), 'package')}: {told}{''.join(together)}"

@@ -23,7 +23,7 @@ from binary_checks.model.compared_builds import (
     NotCompared,
     Severity,
 )
-from binary_checks.model.run_results import sum_up
+from binary_checks.model.outcomes import sum_up
 from binary_checks.profile.known import KnownProblem
 from binary_checks.reports.build_differences import write_markdown, write_text
 from fixtures.values import macho_file, member, wheel

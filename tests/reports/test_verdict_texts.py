@@ -16,9 +16,8 @@ from binary_checks.model import (
     PackageResult,
     Problem,
 )
+from binary_checks.model.outcomes import Fitness
 from binary_checks.reports.verdict_texts import (
-    Fitness,
-    assess,
     count_verdicts,
     find_gaps,
     find_unrun,
@@ -89,7 +88,7 @@ def test_a_fault_of_many_files_counts_once() -> None:
 
 def test_a_problem_weighs_more_than_something_that_broke() -> None:
     judged = package(entry(Outcome.FAILED, problems=(OPT,)), entry(Outcome.ERROR, reason="no disk"))
-    assert assess(judged) is Fitness.UNFIT
+    assert judged.fitness is Fitness.UNFIT
 
 
 def test_what_could_not_run_is_one_gap_with_one_reason() -> None:
@@ -110,6 +109,6 @@ def test_a_run_is_counted_by_its_verdicts() -> None:
 
 def test_a_package_for_a_system_whose_loader_is_unknown_is_not_judged() -> None:
     blind = package(entry(), unjudged="the loader of iOS is not simulated")
-    assert assess(blind) is Fitness.NOT_JUDGED
+    assert blind.fitness is Fitness.NOT_JUDGED
     assert spell_verdict(blind, ())[0] == "not judged: the loader of iOS is not simulated"
-    assert assess(package(entry(), entry(Outcome.NOT_INSPECTED, inspected=1))) is Fitness.FIT
+    assert package(entry(), entry(Outcome.NOT_INSPECTED, inspected=1)).fitness is Fitness.FIT

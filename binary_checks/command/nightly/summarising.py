@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from binary_checks.command import SubcommandParser
+from binary_checks.exit_codes import FIT, PROBLEMS
 
 _PURPOSE = "Say in some forty lines how a night ended, and in three where all is well."
 
@@ -23,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
     mail = write_mail(morning, view.remarks)
     lines = write_markdown(mail) if options.markdown else write_text(mail)
     sys.stdout.writelines(f"{line}\n" for line in lines)
-    return 0 if morning.is_well else 1
+    return FIT if morning.is_well else PROBLEMS
 
 
 def _read_options(arguments: Sequence[str]) -> Namespace:

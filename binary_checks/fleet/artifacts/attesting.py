@@ -16,7 +16,7 @@ from binary_checks.fleet.artifacts.artifact import AXES, Artifact
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact
 from binary_checks.fleet.artifacts.stated_fields import state_fields
 from binary_checks.fleet.artifacts.statements import read_statement, read_time, write_statement
-from binary_checks.fleet.artifacts.verdict import GOOD_OUTCOMES, PackageVerdict, make_verdict
+from binary_checks.fleet.artifacts.verdict import PackageVerdict, make_verdict
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.plan import PlannedCell
@@ -24,6 +24,7 @@ from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan
 from binary_checks.model import Outcome, PackageResult, Run
+from binary_checks.model.outcomes import GOOD_OUTCOMES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

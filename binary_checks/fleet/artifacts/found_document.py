@@ -10,7 +10,7 @@ from binary_checks.documents.encoding import dump, dump_rows
 from binary_checks.documents.json_schema import DIALECT
 from binary_checks.fleet.artifacts.artifact_records import describe_artifacts, write_artifact
 from binary_checks.fleet.artifacts.matching import FoundArtifact
-from binary_checks.fleet.artifacts.verdict_labels import LABELS
+from binary_checks.model.outcomes import LABELS
 
 FOUND_SCHEMA = "binary-checks/found-artifacts/1"
 

@@ -17,10 +17,10 @@ from binary_checks.fleet.artifacts.statements import read_time
 from binary_checks.fleet.artifacts.verdict import FamilyVerdict, PackageVerdict
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome
+from binary_checks.model.outcomes import GAPS
 
 AHEAD = timedelta(minutes=5)
 """By which the clocks of two hosts may differ."""
-_SILENT = (Outcome.NOT_INSPECTED, Outcome.BROKEN, Outcome.ERROR)
 _SEVERITY = tuple(Outcome)
 
 
@@ -159,7 +159,7 @@ class _Case:
         """Let the newest verdict decide that judged a family in a place."""
         where = f"{family} at {place}" if place else family
         about = [(each, said) for each in counted for said in _find(each.verdict, family, place)]
-        judged = [(each, said) for each, said in about if said.outcome not in _SILENT]
+        judged = [(each, said) for each, said in about if said.outcome not in GAPS]
         if not judged:
             self._refuse_unjudged(where, family, [said for _, said in about])
             return

@@ -17,6 +17,7 @@ from pathlib import Path
 from binary_checks.documents.decoding import LARGEST
 from binary_checks.documents.facts_reader import Statement, WantedFacts, restore
 from binary_checks.errors import GatherError, PackageError, ProfileError
+from binary_checks.exit_codes import MISUSED, PROBLEMS
 from binary_checks.lines import cut, one_line
 from binary_checks.model import UnknownSymbols
 from binary_checks.withheld import DEAF
@@ -28,7 +29,6 @@ _MEMORY = 16 << 30  # bytes of addresses, which are more than those that are use
 _LONGEST_COMPLAINT = 4096  # bytes
 _FOR_LINKERS = (".a", ".lib")
 _CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
-_MISUSED, _UNREADABLE = 4, 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,5 +132,5 @@ def _explain(name: str, status: int, complaint: Path) -> Exception:
     about = said if name in said else f"{name}: {said or 'could not be inspected'}"
     if status < 0:
         return GatherError(f"{name}: inspect was ended by signal {-status}")
-    kind = {_UNREADABLE: PackageError, _MISUSED: ProfileError}.get(status, GatherError)
+    kind = {PROBLEMS: PackageError, MISUSED: ProfileError}.get(status, GatherError)
     return kind(cut(one_line(about)))

@@ -20,7 +20,7 @@ from binary_checks.fleet.artifacts.gates import (
 )
 from binary_checks.fleet.artifacts.matching import FIELDS
 from binary_checks.fleet.artifacts.signatures import PublicKey, read_public_key
-from binary_checks.fleet.artifacts.verdict import GOOD_OUTCOMES
+from binary_checks.fleet.artifacts.verdict import GOOD_WORDS
 from binary_checks.fleet.cells.table_rows import read_rows
 from binary_checks.lines import one_line
 from binary_checks.model.place_names import read_place
@@ -171,7 +171,7 @@ class _PolicyReader:
             places=said.get("places", ()),
             gaps=said.get("gaps", ()),
             sources=_demand_sources(said, name, where),
-            accept=said.get("accept", tuple(GOOD_OUTCOMES.values())),
+            accept=said.get("accept", GOOD_WORDS),
             profile=said.get("profile", ""),
             known_problems_sha256=said.get("known_problems_sha256", ""),
             max_age=said.get("max_age"),
@@ -191,7 +191,7 @@ class _PolicyReader:
             if not said["families"]:
                 raise ProfileError(f"{where}: families: none, and so anything would pass")
             reject_unknown(said["families"], self._families, f"{where}: families", "family")
-        words = {word: word for word in GOOD_OUTCOMES.values()}
+        words = {word: word for word in GOOD_WORDS}
         if "accept" in said:
             reject_unknown(said["accept"], words, f"{where}: accept", "verdict")
             if "passed" not in said["accept"]:

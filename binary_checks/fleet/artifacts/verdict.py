@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from binary_checks.exit_codes import EMPTY, MISUSED
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Entry, Outcome, PackageResult, Run, sum_up
+from binary_checks.model import GOOD_OUTCOMES, Entry, Outcome, PackageResult, Run, sum_up
+from binary_checks.model.outcomes import VERDICTS, Words
 
 VERDICT_SCHEMA = "binary-checks/verdict/1"
-GOOD_OUTCOMES: Mapping[Outcome, str] = {
-    Outcome.PASSED: "passed",
-    Outcome.WARNED: "warned",
-    Outcome.ACCEPTED: "known",
-}
-"""Outcomes after which a package may ship, in the words of policies."""
-_VOID = {4, 5}  # exit codes of runs that did not do as they were told, or had nothing to do
+GOOD_WORDS = tuple(
+    VERDICTS[each].word for each in (Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED)
+)
+"""The words after which a package may ship."""
+_VOID = {MISUSED, EMPTY}  # runs that did not do as they were told, or had nothing to do
 _MOST_LINES = 20
 
 
@@ -86,9 +86,17 @@ class PackageVerdict:
     @property
     def word(self) -> str:
         """What it comes to, as policies and pages say it: passed, warned, known, failed, …."""
-        if self.faults and self.outcome in GOOD_OUTCOMES:
-            return "failed"
-        return GOOD_OUTCOMES.get(self.outcome, self.outcome.value)
+        return self._words.word
+
+    @property
+    def label(self) -> str:
+        """What it makes of its file in a channel without a gate: untested, failing, passed."""
+        return self._words.label
+
+    @property
+    def _words(self) -> Words:
+        complained = self.faults and self.outcome in GOOD_OUTCOMES
+        return VERDICTS[Outcome.FAILED if complained else self.outcome]
 
     def told(self) -> str:
         """Why it is no pass, in one line; "" where nothing says so."""

@@ -7,11 +7,9 @@ from datetime import datetime
 
 from binary_checks.fleet.artifacts.kept_verdicts import list_verdicts
 from binary_checks.fleet.artifacts.statements import read_time
-from binary_checks.fleet.artifacts.verdict import GOOD_OUTCOMES, PackageVerdict
+from binary_checks.fleet.artifacts.verdict import PackageVerdict
 from binary_checks.fleet.store import Store, ask_at_once
-
-LABELS = UNTESTED, FAILING, PASSED = "untested", "failing", "passed"
-_FAILED = "failed"  # the word of a verdict
+from binary_checks.model.outcomes import FAILING, PASSING, UNTESTED
 
 
 def label_artifacts(store: Store, digests: Iterable[str]) -> Mapping[str, str]:
@@ -36,13 +34,12 @@ def label_verdicts(verdicts: Iterable[PackageVerdict]) -> str:
             known = newest.get(about)
             if known is None or _rank(known) < _rank(each):
                 newest[about] = each
-    if not newest:
-        return UNTESTED
-    if any(each.word == _FAILED for each in newest.values()):
+    labels = {each.label for each in newest.values()}
+    if FAILING in labels:
         return FAILING
-    return PASSED if all(each.outcome in GOOD_OUTCOMES for each in newest.values()) else UNTESTED
+    return PASSING if labels == {PASSING} else UNTESTED
 
 
 def _rank(verdict: PackageVerdict) -> tuple[datetime, bool]:
     """The newest last; of equal times the one that failed."""
-    return read_time(verdict.ended), verdict.word == _FAILED
+    return read_time(verdict.ended), verdict.label == FAILING

@@ -14,9 +14,10 @@ from binary_checks.exit_codes import (
     TRY_AGAIN,
 )
 from binary_checks.fleet.attempts import ProcessEnd
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, PackageResult, Run
+from binary_checks.model.outcomes import choose_cell_state
 
 _LOST, _FAILED, _INFRA = CellState.LOST, CellState.FAILED, CellState.INFRA
 _NEEDS_A_PERSON = {  # the same again would end the same
@@ -81,28 +82,19 @@ def _with_result(run: Run, sha256: str) -> Decided:
     if len(run.packages) != 1:
         return _LOST, f"its result is about {len(run.packages)} packages, and not about one"
     package = run.packages[0]
-    if run.exit_code == TRY_AGAIN:
+    accepts = any(entry.accepted for entry in package.entries)
+    state = choose_cell_state(run.exit_code, package.verdict, accepts=accepts)
+    if state is _INFRA:
         return _INFRA, _find_error(run, package)
     if sha256 and package.sha256 and package.sha256 != sha256:
         return _INFRA, f"other bytes than planned: SHA-256 {package.sha256}, and not {sha256}"
-    if run.exit_code == FIT:
-        return _demand_pass(run, package, sha256)
-    if run.exit_code == INTERRUPTED:
-        return _LOST, "interrupted"
-    state = CellState.NOT_JUDGED if package.verdict is Outcome.NOT_JUDGED else _FAILED
-    return state, "" if _shows_problem(package) else _find_failure(run, package)
-
-
-def _demand_pass(run: Run, package: PackageResult, sha256: str) -> Decided:
-    """An exit code of 0 must have a verdict beside it, on the planned bytes."""
-    if sha256 and not package.sha256:
+    if run.exit_code == FIT and sha256 and not package.sha256:
         return _LOST, "its result does not say which bytes were judged"
-    if package.verdict is Outcome.NOT_JUDGED:
-        return CellState.NOT_JUDGED, _find_failure(run, package)
-    if package.verdict not in (Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED):
-        return _LOST, f"its result says {package.verdict.value}, and yet exit code 0"
-    known = any(entry.accepted for entry in package.entries)
-    return (CellState.KNOWN if known else CellState.PASSED), ""
+    if state is _LOST:
+        contradiction = f"its result says {package.verdict.value}, and yet exit code 0"
+        return _LOST, "interrupted" if run.exit_code == INTERRUPTED else contradiction
+    shown = state in GOOD or _shows_problem(package)
+    return state, "" if shown else _find_failure(run, package)
 
 
 def _shows_problem(package: PackageResult) -> bool:

@@ -16,13 +16,12 @@ from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.lines import cut
 from binary_checks.model import Entry, NotInspected, Outcome, PackageResult, Problem, Run
+from binary_checks.model.outcomes import BROKE, GOOD_OUTCOMES
 
 Row = dict[str, Any]
 LONGEST = 2_000
 """Characters of a text in a table; documents have it whole."""
 _MOST = {"USMALLINT": (1 << 16) - 1, "UINTEGER": (1 << 32) - 1}
-_BAD = frozenset({Outcome.FAILED, Outcome.BROKEN, Outcome.ERROR})
-_SOUND = frozenset({Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED})
 
 
 def find_contradiction(attempt: Attempt) -> str:
@@ -41,14 +40,14 @@ def find_contradiction(attempt: Attempt) -> str:
 def _find_no_pass(result: Run) -> str:
     """Why a result is not that of a package that passed; "" where it is."""
     outcomes = {entry.outcome for _, entry in result.entries()}
-    if bad := sorted(outcomes & _BAD):
+    if bad := sorted(outcomes & {Outcome.FAILED, *BROKE}):
         verb = "is" if bad[0] is Outcome.BROKEN else "has"
         return f"its result has a check that {verb} {bad[0].value}"
     if result.exit_code != FIT:
         return f"its result says exit code {result.exit_code}"
     if any(package.verdict is Outcome.NOT_JUDGED for package in result.packages):
         return f"its result says {Outcome.NOT_JUDGED.value}"
-    return "" if outcomes & _SOUND else "nothing in its result was inspected"
+    return "" if outcomes & GOOD_OUTCOMES else "nothing in its result was inspected"
 
 
 def entries_of(attempt: Attempt) -> Iterator[Entry]:

@@ -13,14 +13,14 @@ from binary_checks.documents.facts_reader import restore
 from binary_checks.errors import ProfileError
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.model import CheckText, Level, Outcome, PackageResult, Problem, Run
+from binary_checks.model.outcomes import BROKE, Fitness
 from binary_checks.reports.faults import Fault, fold, shell_path
 from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.graph import Graph, draw_graph
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
-from binary_checks.reports.verdict_texts import Fitness, assess, find_unrun, spell_verdict
+from binary_checks.reports.verdict_texts import find_unrun, spell_verdict
 from binary_checks.wording.fix_commands import fill_in
 
-_BROKEN = (Outcome.ERROR, Outcome.BROKEN)
 _NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and when it is unfolded
 _AT_ONCE = 6  # faults of a check that are shown before any is unfolded
 _LONGEST = 1200  # characters of a sentence
@@ -128,7 +128,7 @@ class Page:
 def lay_out_page(run: Run) -> Page:
     """Everything that the page shows, within bounds."""
     texts = {check.id: check for check in run.checks}
-    ranked = sorted(run.packages, key=lambda package: [*_TONES].index(assess(package)))
+    ranked = sorted(run.packages, key=lambda package: [*_TONES].index(package.fitness))
     packages = tuple(_show(package, number, texts, run) for number, package in enumerate(ranked, 1))
     found = Counter((package.tone, package.verdict) for package in packages)
     tally = tuple((tone, count, word) for (tone, word), count in found.items())
@@ -175,7 +175,7 @@ def _show(
 ) -> ShownPackage:
     checks = tuple(show_checks(package, texts))
     graph, treemap, reason = _draw(package, run)
-    fitness = assess(package)
+    fitness = package.fitness
     unrun = fitness is Fitness.FIT and find_unrun(package, texts.values())
     gaps = tuple(_gaps(package))
     problems, warnings = (
@@ -275,7 +275,7 @@ def _gaps(package: PackageResult) -> Iterator[Gap]:
     """What was not inspected, by reason: what broke, then whole checks, then parts of some."""
     found: dict[tuple[int, str], tuple[list[str], list[str]]] = {}
     for entry in package.entries:
-        if entry.outcome in _BROKEN:
+        if entry.outcome in BROKE:
             found.setdefault((0, entry.reason), ([], []))[0].append(entry.check)
         elif entry.outcome is Outcome.NOT_INSPECTED and not entry.not_inspected:
             found.setdefault((1, entry.reason), ([], []))[0].append(entry.check)
