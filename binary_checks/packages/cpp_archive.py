@@ -315,7 +315,7 @@ def _read_build_files(
     }
     if not written:
         return BuildFiles(unread=tuple(unread))
-    from binary_checks.packages.build_files import read_build_files  # of few packages
+    from binary_checks.packages.build_system_files import read_build_files  # of few packages
 
     found = read_build_files(written, [each.path for each in members], top=top)
     return replace(found, unread=(*unread, *found.unread))
