@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from datetime import datetime, timezone
 
-from binary_checks.command import UNREADABLE, SubcommandParser, complain
-from binary_checks.command.nightly.pruning_nights import tell_gone
+from binary_checks.command import SubcommandParser
+from binary_checks.command.nightly.pruning_nights import finish, tell_gone
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.nights.channel_pruning import prune_channel, read_history
-from binary_checks.fleet.nights.channel_retention import ExpiryRule, expire
+from binary_checks.fleet.retention.pruning import read_prune_view
+from binary_checks.fleet.retention.rules import ExpiryRule, expire
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import one_line
-from binary_checks.reports.html.figures import spell_size
 from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Show which members a channel would lose by number and age, and which files with them."
@@ -24,23 +24,14 @@ def run(arguments: Sequence[str]) -> int:
     if options.keep < 1 or options.days < 0:
         raise ProfileError("artifact prune: --keep: at least 1; --days: at least 0")
     store, channel = open_store(options.store), options.channel
-    history = read_history(store, channel)
-    retention = expire(history, ExpiryRule(channel=channel, keep=options.keep, days=options.days))
+    view = read_prune_view(store, channel)
+    rule = ExpiryRule(channel=channel, keep=options.keep, days=options.days)
+    retention = expire(view.history, rule, datetime.now(timezone.utc))
     stays = count(len(retention.kept), "member")
-    print(one_line(f"{store.url}: channel {channel}: {stays} kept, {len(retention.members):,} go"))
+    print(one_line(f"{store.url}: channel {channel}: {stays} kept, {len(retention.steps[0]):,} go"))
     for line in tell_gone(retention.steps, names=options.names):
         print(one_line(line))
-    objects = sum(map(len, retention.steps))
-    size = spell_size(sum(each.stored.size for step in retention.steps for each in step))
-    if not options.do_it:
-        going = f"{count(objects, 'object')}, {size}"
-        print(f"would delete {going}; nothing is deleted without --do-it")
-        return 0
-    done = prune_channel(store, channel, retention, history)
-    print(f"deleted {count(done.deleted, 'object')}, {size}")
-    for name in done.refilled:
-        complain(f"{name}: it joined while its bytes were deleted: push it again")
-    return UNREADABLE if done.refilled else 0
+    return finish(store, retention, view, do_it=options.do_it)
 
 
 def _options() -> argparse.ArgumentParser:

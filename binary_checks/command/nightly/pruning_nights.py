@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from binary_checks.command import SubcommandParser, complain
+from binary_checks.command import UNREADABLE, SubcommandParser, complain
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.nights.night_retention import Deletion, Retention, retain
-from binary_checks.fleet.nights.pruning import carry_out, read_prune_view
-from binary_checks.fleet.store import open_store
+from binary_checks.fleet.retention.pruning import PruneView, carry_out, read_prune_view
+from binary_checks.fleet.retention.rules import Deletion, Entry, Retention, retain
+from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import FACTS, NIGHTS
 from binary_checks.lines import one_line
 from binary_checks.reports.html.figures import spell_size
@@ -31,17 +32,24 @@ def run(arguments: Sequence[str]) -> int:
     print(f"{store.url}: {count(len(view.nights), 'night')}, {view.closed} of them closed")
     for line in (*_tell_kept(retention), *tell_gone(retention.steps, names=options.names)):
         print(one_line(line))
-    deleted = sum(map(len, retention.steps))
-    size = _spell_sum(each.stored.size for step in retention.steps for each in step)
-    if not options.do_it:
-        going = f"{count(deleted, 'object')}, {size}"
+    return finish(store, retention, view, do_it=options.do_it)
+
+
+def finish(store: Store, retention: Retention[Any], view: PruneView, *, do_it: bool) -> int:
+    """Delete it, or say how much that would be; returns the exit status."""
+    size = _spell_sum(each.stored.size for each in retention.deletions)
+    if not do_it:
+        going = f"{count(len(retention.deletions), 'object')}, {size}"
         print(f"would delete {going}; nothing is deleted without --do-it")
         return 0
-    print(f"deleted {count(carry_out(store, retention, view), 'object')}, {size}")
-    return 0
+    done = carry_out(store, retention, view)
+    print(f"deleted {count(done.deleted, 'object')}, {size}")
+    for name in done.refilled:
+        complain(f"{name}: it joined while its bytes were deleted: push it again")
+    return UNREADABLE if done.refilled else 0
 
 
-def _tell_kept(retention: Retention) -> Iterator[str]:
+def _tell_kept(retention: Retention[Entry]) -> Iterator[str]:
     """A line a cell, with the nights that are kept of it by the reasons."""
     cells: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for (cell, night), why in sorted(retention.kept.items()):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from binary_checks.errors import PruneRefusedError
 from binary_checks.fleet.artifacts.channel_members import ChannelMember
-from binary_checks.fleet.nights import night_retention
-from binary_checks.fleet.nights.night_retention import (
+from binary_checks.fleet.retention import rules
+from binary_checks.fleet.retention.rules import (
     PastCell,
     Retention,
     StoreHistory,
@@ -221,7 +221,7 @@ def test_tables_plans_and_marks_are_never_deleted() -> None:
 def test_a_decision_that_would_lose_the_last_good_package_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(night_retention, "_keep", lambda *_: {})
+    monkeypatch.setattr(rules, "_keep_nights", lambda *_: {})
     with pytest.raises(PruneRefusedError, match=f"a: it would lose its last good .* {day(1)}"):
         retain(history_of({"a": "X·XX"}))
 

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from binary_checks.errors import PruneRefusedError, RecordError, StoreError
+from binary_checks.errors import ProfileError, PruneRefusedError, RecordError, StoreError
 from binary_checks.fleet.artifacts.channel_index import is_indexed, write_index
-from binary_checks.fleet.artifacts.channel_members import list_members
-from binary_checks.fleet.nights.night_retention import (
+from binary_checks.fleet.artifacts.channel_members import (
+    demand_channel,
+    list_channels,
+    list_members,
+)
+from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.records import read_attempt
+from binary_checks.fleet.retention.rules import (
     Deletion,
     PastCell,
     Retention,
     StoreHistory,
+    digest_of,
 )
-from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, Stored, ask_at_once
 from binary_checks.fleet.store.store_names import (
     ATTEMPT_FOLDERS,
     FACTS,
     PACKAGES,
-    channel_prefix,
+    expired_name,
     night_folder,
     result_prefix,
 )
@@ -38,21 +45,37 @@ class PruneView:
     closed: int  # nights
 
 
-def read_prune_view(store: Store) -> PruneView:
-    """Read all that the decision depends on.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pruned:
+    """What was done."""
 
-    Raises PruneRefusedError for whatever cannot be read, or says that a listing failed: what is
-    not known to be superfluous is not.
+    deleted: int  # objects
+    refilled: tuple[str, ...] = ()  # names of members that joined while their bytes went
+
+
+def read_prune_view(store: Store, channel: str = "") -> PruneView:
+    """Read all that the decision on nights depends on, or that on a channel.
+
+    Raises ProfileError for a channel that there is not, and PruneRefusedError for whatever cannot
+    be read, or says that a listing failed: what is not known to be superfluous is not.
     """
+    if channel:
+        demand_channel(channel)
     try:
         nights = list_nights(store)
-        _demand_listing(store, nights)
+        if channel:
+            _demand_member(store, channel)
+        else:
+            _demand_listing(store, nights)
         closed = closed_nights(store)
+        members = tuple(list_members(store))
+        digests = dict.fromkeys(each.sha256 for each in members if each.channel == channel)
         history = StoreHistory(
             past=_read_past(store) if closed else (),
             held=_read_open(store, nights, closed),
-            members=tuple(list_members(store)),
-            attempts=tuple(_list_attempts(store, closed)),
+            members=members,
+            artifacts={each.sha256: each for each in list_artifacts(store, digests)},
+            attempts=() if channel else tuple(_list_attempts(store, closed)),
             facts=tuple(store.names(FACTS)),
             packages=tuple(store.names(PACKAGES)),
         )
@@ -61,19 +84,27 @@ def read_prune_view(store: Store) -> PruneView:
     return PruneView(history=history, nights=tuple(nights), closed=len(closed))
 
 
-def carry_out(store: Store, retention: Retention, view: PruneView) -> int:
-    """Delete what may go; how many objects. Whatever ends it, running it again goes on.
+def carry_out(store: Store, retention: Retention[Any], view: PruneView) -> Pruned:
+    """Delete what may go. Whatever ends it, running it again goes on.
 
     Raises PruneRefusedError where a night began or a channel changed since the history was read,
     or that cannot be known, and StoreError where a deletion fails.
     """
     done = 0
+    if retention.marked:
+        _demand_unchanged(store, view)
+        marks = map(expired_name, retention.marked)
+        for _ in ask_at_once(lambda name: store.create(name, b""), marks):
+            pass
     for step in retention.steps:
         if step:
             _demand_unchanged(store, view)
             done += sum(1 for _ in ask_at_once(store.delete, [d.stored.name for d in step]))
             _mend_indexes(store, view, step)
-    return done
+    going = {digest_of(each.stored) for each in retention.deletions} - {""}
+    joined = list_members(store) if going else ()
+    lost = sorted(each.stored.name for each in joined if each.sha256 in going)
+    return Pruned(deleted=done, refilled=tuple(lost))
 
 
 def _mend_indexes(store: Store, view: PruneView, step: tuple[Deletion, ...]) -> None:
@@ -82,6 +113,14 @@ def _mend_indexes(store: Store, view: PruneView, step: tuple[Deletion, ...]) -> 
     for channel in sorted({m.channel for m in view.history.members if m.stored.name in gone}):
         if is_indexed(store, channel):
             write_index(store, channel)
+
+
+def _demand_member(store: Store, channel: str) -> None:
+    known = list_channels(store)
+    if channel not in known:
+        raise ProfileError(
+            f"{store.url}: no channel {channel} (known: {', '.join(known) or 'none'})"
+        )
 
 
 def _demand_listing(store: Store, nights: list[str]) -> None:
@@ -116,13 +155,6 @@ def _read_past(store: Store) -> tuple[PastCell, ...]:
         raise RecordError(f"{store.url}: cells: a state of a newer version") from None
 
 
-def read_referred(store: Store) -> frozenset[str]:
-    """The SHA-256 of all that any night refers to. Raises StoreError where one cannot be read."""
-    nights, closed = list_nights(store), closed_nights(store)
-    past = {d for each in (_read_past(store) if closed else ()) for d in each.digests}
-    return frozenset(past.union(*_read_open(store, nights, closed).values()))
-
-
 def _read_open(
     store: Store, nights: Sequence[str], closed: Sequence[str]
 ) -> dict[str, frozenset[str]]:
@@ -147,9 +179,9 @@ def _list_attempts(store: Store, closed: tuple[str, ...]) -> Iterator[Stored]:
 
 
 def _demand_unchanged(store: Store, view: PruneView) -> None:
-    members = {each.stored.name for each in view.history.members}
+    members = {(each.stored.name, each.sha256) for each in view.history.members}
     try:
-        there = {stored.name for stored in store.names(channel_prefix())}
+        there = {(each.stored.name, each.sha256) for each in list_members(store)}
         nights = set(list_nights(store))
     except StoreError as error:
         raise PruneRefusedError(f"nothing more is deleted: {error}") from None

@@ -21,10 +21,10 @@ from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.artifact_records import write_artifact
 from binary_checks.fleet.artifacts.channel_index import write_index
 from binary_checks.fleet.artifacts.channel_members import join_channel, list_members
-from binary_checks.fleet.nights.night_retention import retain
-from binary_checks.fleet.nights.pruning import carry_out, read_prune_view
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan, write_plan
+from binary_checks.fleet.retention.pruning import carry_out, read_prune_view
+from binary_checks.fleet.retention.rules import retain
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import MOST_READ, Store, Stored, open_store
 from binary_checks.fleet.store.store_names import (

@@ -20,14 +20,14 @@ from binary_checks.fleet.artifacts.channel_members import ChannelMember, join_ch
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact, list_artifacts
 from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
 from binary_checks.fleet.artifacts.verifying import read_scope, verify
-from binary_checks.fleet.nights.channel_pruning import prune_channel, read_history
-from binary_checks.fleet.nights.channel_retention import (
-    ChannelRetention,
+from binary_checks.fleet.retention.pruning import carry_out, read_prune_view
+from binary_checks.fleet.retention.rules import (
     ExpiryRule,
-    RepositoryHistory,
+    Retention,
+    StoreHistory,
+    digest_of,
     expire,
 )
-from binary_checks.fleet.nights.night_retention import digest_of
 from binary_checks.fleet.store import Store, Stored, open_store
 from binary_checks.fleet.store.store_names import (
     artifact_name,
@@ -60,7 +60,7 @@ def history_of(
     further: Iterable[Artifact] = (),
     marked: Iterable[int] = (),
     referred: Iterable[int] = (),
-) -> RepositoryHistory:
+) -> StoreHistory:
     """All that a store has of these channels, and of artifacts in none."""
     every = {a.sha256: a for each in (*channels.values(), further) for a in each}
     names = [
@@ -72,7 +72,7 @@ def history_of(
             verdict_name(each.sha256, digest(1)),
         )
     ]
-    return RepositoryHistory(
+    return StoreHistory(
         members=tuple(
             ChannelMember(
                 channel=channel,
@@ -89,42 +89,41 @@ def history_of(
             Stored(name=name, size=1) for name in (*names, *map(expired_name, map(digest, marked)))
         ),
         facts=tuple(Stored(name=facts_name(each), size=1) for each in every),
-        referred=frozenset(map(digest, referred)),
-        now=NOW,
+        held={"2026-11-21": frozenset(map(digest, referred))},
     )
 
 
-def lost(found: ChannelRetention) -> set[int]:
+def lost(found: Retention[str]) -> set[int]:
     """The packages that go."""
     return {
         int(digest_of(each.stored), 16)
-        for step in found.packages
+        for step in found.steps[1:]
         for each in step
         if digest_of(each.stored)
     }
 
 
-def left(found: ChannelRetention) -> set[int]:
+def left(found: Retention[str]) -> set[int]:
     """The members that go."""
-    return {int(each.stored.name.split("-")[-1].partition(".")[0]) for each in found.members}
+    return {int(each.stored.name.split("-")[-1].partition(".")[0]) for each in found.steps[0]}
 
 
 def test_the_newest_of_each_configuration_stay() -> None:
     builds = [artifact(n) for n in range(1, 8)] + [
         artifact(n, python="3.13") for n in range(11, 13)
     ]
-    found = expire(history_of({"nightly": builds}), ExpiryRule(channel="nightly", keep=3))
+    found = expire(history_of({"nightly": builds}), ExpiryRule(channel="nightly", keep=3), NOW)
     assert left(found) == lost(found) == {1, 2, 3, 4}
 
 
 def test_versions_are_no_words() -> None:
     builds = [artifact(n) for n in (2, 9, 10, 11)]
-    assert left(expire(history_of({"a": builds}), ExpiryRule(channel="a", keep=2))) == {2, 9}
+    assert left(expire(history_of({"a": builds}), ExpiryRule(channel="a", keep=2), NOW)) == {2, 9}
 
 
 def test_what_was_pushed_lately_stays() -> None:
     builds = [artifact(n, days=40 - n) for n in range(1, 10)]
-    found = expire(history_of({"a": builds}), ExpiryRule(channel="a", keep=1, days=35))
+    found = expire(history_of({"a": builds}), ExpiryRule(channel="a", keep=1, days=35), NOW)
     assert left(found) == {1, 2, 3, 4, 5}
 
 
@@ -133,6 +132,7 @@ def test_what_another_channel_holds_loses_its_place_and_not_its_bytes() -> None:
     found = expire(
         history_of({"nightly": builds, "release": builds[:1]}),
         ExpiryRule(channel="nightly", keep=1),
+        NOW,
     )
     assert left(found) == {1, 2, 3}
     assert lost(found) == {2, 3}
@@ -142,33 +142,33 @@ def test_what_another_channel_holds_loses_its_place_and_not_its_bytes() -> None:
 def test_what_a_night_refers_to_stays_until_the_night_goes() -> None:
     builds = [artifact(n) for n in range(1, 5)]
     found = expire(
-        history_of({"nightly": builds}, referred=[1]), ExpiryRule(channel="nightly", keep=1)
+        history_of({"nightly": builds}, referred=[1]), ExpiryRule(channel="nightly", keep=1), NOW
     )
     assert left(found) == {1, 2, 3}
     assert lost(found) == {2, 3}
 
 
 def test_what_nobody_put_into_a_channel_stays() -> None:
-    found = expire(history_of({"a": [artifact(1)]}, [artifact(7)]), ExpiryRule(channel="a"))
+    found = expire(history_of({"a": [artifact(1)]}, [artifact(7)]), ExpiryRule(channel="a"), NOW)
     assert found.steps == ((), (), (), (), ())
 
 
 def test_what_an_earlier_run_has_marked_goes_unless_somebody_holds_it() -> None:
     history = history_of({"a": [artifact(1)]}, [artifact(7)], marked=[1, 7])
-    assert lost(expire(history, ExpiryRule(channel="a"))) == {7}
+    assert lost(expire(history, ExpiryRule(channel="a"), NOW)) == {7}
 
 
 def test_what_nobody_knows_the_age_of_stays() -> None:
     unknown = replace(artifact(1), pushed="yesterday")
     history = history_of({"a": [unknown, artifact(2), artifact(3)]})
-    assert left(expire(history, ExpiryRule(channel="a", keep=1))) == {2}
+    assert left(expire(history, ExpiryRule(channel="a", keep=1), NOW)) == {2}
     lacking = replace(history, artifacts={})
-    assert left(expire(lacking, ExpiryRule(channel="a", keep=1))) == set()
+    assert left(expire(lacking, ExpiryRule(channel="a", keep=1), NOW)) == set()
 
 
 def test_what_refers_goes_first_and_the_mark_last() -> None:
     history = history_of({"a": [artifact(n) for n in range(1, 4)]})
-    found = expire(history, ExpiryRule(channel="a", keep=1))
+    found = expire(history, ExpiryRule(channel="a", keep=1), NOW)
     kinds = ["channels/", "facts/", "/artifact.json", "/expired", "packages/"]
     gone = [each.stored.name for step in found.steps for each in step]
     order = [next(kind for kind in kinds if kind in name) for name in gone]
@@ -198,8 +198,8 @@ histories = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(histories, st.integers(1, 4), st.integers(0, 30))
-def test_nothing_goes_that_anybody_holds(history: RepositoryHistory, keep: int, days: int) -> None:
-    found = expire(history, ExpiryRule(channel="nightly", keep=keep, days=days))
+def test_nothing_goes_that_anybody_holds(history: StoreHistory, keep: int, days: int) -> None:
+    found = expire(history, ExpiryRule(channel="nightly", keep=keep, days=days), NOW)
     names = [each.stored.name for step in found.steps for each in step]
     assert len(names) == len(set(names))
     remaining = [each for each in history.members if each.stored.name not in names]
@@ -313,11 +313,11 @@ def test_one_that_is_ended_anywhere_is_finished_by_the_next(
 def test_a_push_meanwhile_ends_it(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "kept"), make=True)
     made = fill(store, tmp_path / "made", 4)
-    history = read_history(store, "nightly")
-    retention = expire(history, ExpiryRule(channel="nightly", keep=1))
+    view = read_prune_view(store, "nightly")
+    retention = expire(view.history, ExpiryRule(channel="nightly", keep=1), NOW)
     join_channel(store, "release", made[0])
-    with pytest.raises(PruneRefusedError, match="a channel changed meanwhile"):
-        prune_channel(store, "nightly", retention, history)
+    with pytest.raises(PruneRefusedError, match="a channel changed, meanwhile"):
+        carry_out(store, retention, view)
     assert len(list(list_artifacts(store))) == 4
 
 

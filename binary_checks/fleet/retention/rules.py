@@ -1,0 +1,330 @@
+"""What a store keeps of its nights and its channels, and what may go: decided purely."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from packaging.version import Version
+
+from binary_checks.errors import PruneRefusedError
+from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.channel_members import ChannelMember
+from binary_checks.fleet.artifacts.simple_index import read_time
+from binary_checks.fleet.states import GOOD, CellState
+from binary_checks.fleet.store import Stored
+from binary_checks.fleet.store.store_names import (
+    ATTEMPT_FOLDERS,
+    FACTS,
+    NIGHT,
+    PACKAGES,
+    RESULTS,
+    expired_name,
+    split_artifact,
+    split_attempt,
+)
+
+_OF_NIGHT = re.compile(rf"{NIGHT.pattern}({'|'.join(ATTEMPT_FOLDERS)})/[^/]+")
+_FACTS = re.compile(rf"{FACTS}[0-9a-f]{{2}}/([0-9a-f]{{64}})\.[^/]+")
+_PACKAGE = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/.+")
+_OLDEST = Version("0.dev0")
+_Kept = TypeVar("_Kept")
+Entry = tuple[str, str]
+"""A cell, and a night in which it was planned."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PastCell:
+    """How a closed night of one cell ended."""
+
+    cell: str
+    night: str
+    state: CellState
+    sha256: str = ""  # of its package; "": there was none
+    facts: str = ""  # the SHA-256 under which its facts are kept
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Of all that it refers to."""
+        return frozenset({self.sha256, self.facts}) - {""}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreHistory:
+    """All that the decision depends on."""
+
+    past: tuple[PastCell, ...] = ()  # of closed nights
+    held: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By night that is not closed, the SHA-256 of all that it refers to."""
+    members: tuple[ChannelMember, ...] = ()
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+    """By SHA-256, as far as they are known: those of the channel that is asked about."""
+    attempts: tuple[Stored, ...] = ()  # results and logs of closed nights
+    facts: tuple[Stored, ...] = ()
+    packages: tuple[Stored, ...] = ()
+
+    @property
+    def referred(self) -> frozenset[str]:
+        """The SHA-256 of all that any night refers to."""
+        past = (each.digests for each in self.past)
+        return frozenset[str]().union(*past, *self.held.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deletion:
+    """One object that may go."""
+
+    stored: Stored
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention(Generic[_Kept]):
+    """What is kept, and why; and what goes, in steps of which each ends first.
+
+    Whatever refers to something goes before it, so that nothing that is left refers to nothing.
+    """
+
+    kept: Mapping[_Kept, tuple[str, ...]]  # nights of cells, or names of a channel's members
+    steps: tuple[tuple[Deletion, ...], ...]
+    marked: tuple[str, ...] = ()  # SHA-256 of packages that get a mark before any step
+
+    @property
+    def deletions(self) -> list[Deletion]:
+        """All that goes, in order."""
+        return [each for step in self.steps for each in step]
+
+
+# Nights
+
+
+def retain(
+    history: StoreHistory, *, keep: int = 5, expiring: frozenset[str] = frozenset()
+) -> Retention[Entry]:
+    """Keep per cell the last nights, the last that passed, and all that a channel holds.
+
+    ``expiring`` channels hold nothing. Raises PruneRefusedError where a cell would lose its last
+    good package.
+    """
+    holding = {
+        each.sha256: each.channel for each in history.members if each.channel not in expiring
+    }
+    kept = {entry: tuple(why) for entry, why in _keep_nights(history, keep, holding).items()}
+    retention = Retention(kept=kept, steps=_list_steps(history, kept, frozenset(holding)))
+    _demand_last_good(history, retention)
+    return retention
+
+
+def _keep_nights(
+    history: StoreHistory, keep: int, holding: Mapping[str, str]
+) -> dict[Entry, list[str]]:
+    kept: dict[Entry, list[str]] = {}
+    for cell, newest_first in _by_cell(history).items():
+        for each in newest_first[:keep]:
+            kept.setdefault((cell, each.night), []).append(f"of the last {keep}")
+        good = next((each for each in newest_first if each.state in GOOD), None)
+        if good is not None:
+            kept.setdefault((cell, good.night), []).append("the last that passed")
+        seen = set[str]()
+        for each in newest_first:
+            if each.sha256 in holding and each.sha256 not in seen:
+                seen.add(each.sha256)
+                why = f"held by the channel {holding[each.sha256]}"
+                kept.setdefault((cell, each.night), []).append(why)
+    return kept
+
+
+def _by_cell(history: StoreHistory) -> dict[str, list[PastCell]]:
+    found: dict[str, list[PastCell]] = {}
+    for each in sorted(history.past, key=lambda each: each.night, reverse=True):
+        found.setdefault(each.cell, []).append(each)
+    return found
+
+
+def _list_steps(
+    history: StoreHistory, kept: Mapping[Entry, object], holding: frozenset[str]
+) -> tuple[tuple[Deletion, ...], ...]:
+    known = {digest for each in history.past for digest in each.digests}
+    of_nights = {
+        d for each in history.past if (each.cell, each.night) in kept for d in each.digests
+    }
+    wanted = of_nights.union(holding, *history.held.values())
+    # A package that no night has met may have been pushed a moment ago.
+    superfluous = known - wanted - {""}
+    packages = [each for each in history.packages if digest_of(each) in superfluous]
+    gone = {digest_of(each) for each in packages}
+    there = {digest_of(each) for each in history.packages} - gone
+    referred = wanted | there | {""}
+    facts = [each for each in history.facts if digest_of(each) not in referred]
+    nobody = "no night that is kept refers to it"
+    return (
+        tuple(_list_attempts(history, kept, RESULTS)),
+        tuple(_list_attempts(history, kept, "")),
+        tuple(Deletion(stored=each, reason=f"{nobody}, and no package") for each in facts),
+        tuple(
+            Deletion(stored=each.stored, reason=f"its package goes: {nobody}")
+            for each in history.members
+            if each.sha256 in gone
+        ),
+        *_order_packages(
+            Deletion(stored=each, reason=f"{nobody}, and no channel") for each in packages
+        ),
+    )
+
+
+def _list_attempts(
+    history: StoreHistory, kept: Mapping[Entry, object], folder: str
+) -> Iterator[Deletion]:
+    """The results of nights of cells that are not kept; without ``folder`` all but those."""
+    past = {(each.cell, each.night) for each in history.past}
+    for stored in history.attempts:
+        found, attempt = _OF_NIGHT.fullmatch(stored.name), split_attempt(stored.name)
+        if found is None or attempt is None or (found[2] == RESULTS) != bool(folder):
+            continue
+        entry = (attempt[0], found[1])
+        if entry in past and entry not in kept:
+            yield Deletion(
+                stored=stored, reason="neither of the last nights nor the last that passed"
+            )
+
+
+def _demand_last_good(history: StoreHistory, retention: Retention[Entry]) -> None:
+    """Look at the outcome alone: whatever led to it, no cell loses what last worked."""
+    gone = {each.stored.name for step in retention.steps for each in step}
+    lost = {digest_of(Stored(name=name, size=0)) for name in gone} - {""}
+    entries = {
+        (attempt[0], found[1])
+        for name in gone
+        if (found := _OF_NIGHT.fullmatch(name)) and (attempt := split_attempt(name))
+    }
+    for cell, nights in _by_cell(history).items():
+        good = next((each for each in nights if each.state in GOOD), None)
+        if good is not None and (good.digests & lost or (cell, good.night) in entries):
+            raise PruneRefusedError(f"{cell}: it would lose its last good package, of {good.night}")
+
+
+# Channels
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExpiryRule:
+    """What a channel keeps of each configuration of each project: all else goes."""
+
+    channel: str
+    keep: int = 5  # the newest; at least 1
+    days: int = 0  # and all that were pushed since
+
+
+def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[str]:
+    """Take the older members out of a channel, and the packages that nobody holds then.
+
+    A package goes that was in the channel, or that an earlier run has marked; never one that
+    another member or a night refers to, or that nobody ever put into a channel.
+    """
+    kept = {name: (why,) for name, why in _keep_members(history, rule, now)}
+    going = [
+        each
+        for each in history.members
+        if each.channel == rule.channel and each.stored.name not in kept
+    ]
+    gone_names = {each.stored.name for each in going}
+    held = {each.sha256 for each in history.members if each.stored.name not in gone_names}
+    marked = {digest_of(each) for each in history.packages if _is_mark(each)}
+    superfluous = ({each.sha256 for each in going} | marked) - held - history.referred
+    why = f"neither of the last {rule.keep} of its configuration" + (
+        f" nor of the last {rule.days} days" if rule.days else ""
+    )
+    return Retention(
+        kept=kept,
+        steps=(
+            tuple(Deletion(stored=each.stored, reason=why) for each in going),
+            *_list_packages(history, superfluous),
+        ),
+        marked=tuple(sorted(superfluous - marked)),
+    )
+
+
+def _list_packages(history: StoreHistory, superfluous: set[str]) -> Iterator[tuple[Deletion, ...]]:
+    """Facts, documents, all that lies beside them, and last the marks that a next run goes by."""
+    why = "no channel holds it, and no night refers to it"
+
+    def choose(objects: Iterable[Stored]) -> list[Deletion]:
+        return [
+            Deletion(stored=each, reason=why) for each in objects if digest_of(each) in superfluous
+        ]
+
+    yield tuple(choose(history.facts))
+    yield from _order_packages(choose(e for e in history.packages if not _is_mark(e)))
+    known = {each.name: each for each in history.packages}
+    marks = [expired_name(each) for each in sorted(superfluous)]
+    yield tuple(choose(known.get(name, Stored(name=name, size=0)) for name in marks))
+
+
+def _is_mark(stored: Stored) -> bool:
+    digest = digest_of(stored)
+    return bool(digest) and stored.name == expired_name(digest)
+
+
+def _keep_members(
+    history: StoreHistory, rule: ExpiryRule, now: datetime
+) -> Iterator[tuple[str, str]]:
+    """The names of the members that stay, and why."""
+    groups: dict[tuple[str, ...], list[tuple[ChannelMember, Artifact]]] = defaultdict(list)
+    for each in history.members:
+        if each.channel != rule.channel:
+            continue
+        artifact = history.artifacts.get(each.sha256)
+        if artifact is None:
+            yield each.stored.name, "nothing is known of it"
+        else:
+            groups[_configuration(artifact)].append((each, artifact))
+    for members in groups.values():
+        yield from _keep_of_one(members, rule, now)
+
+
+def _configuration(artifact: Artifact) -> tuple[str, ...]:
+    axes = (str(getattr(artifact, axis)) for axis in AXES)
+    return artifact.kind, artifact.project, artifact.subdir, *axes
+
+
+def _keep_of_one(
+    members: Sequence[tuple[ChannelMember, Artifact]], rule: ExpiryRule, now: datetime
+) -> Iterator[tuple[str, str]]:
+    newest_first = sorted(members, key=lambda pair: _age(pair[1]), reverse=True)
+    for place, (member, artifact) in enumerate(newest_first):
+        pushed = read_time(artifact.pushed)
+        if place < max(rule.keep, 1):
+            yield member.stored.name, f"of the last {rule.keep}"
+        elif pushed is None:
+            yield member.stored.name, "nobody recorded when it was pushed"
+        elif rule.days and pushed > now - timedelta(days=rule.days):
+            yield member.stored.name, f"of the last {rule.days} days"
+
+
+def _age(artifact: Artifact) -> tuple[Version, str, str]:
+    try:
+        version = Version(artifact.version)
+    except ValueError:  # InvalidVersion, or digits without end
+        version = _OLDEST
+    moment = read_time(artifact.pushed)
+    return version, moment.isoformat() if moment else "", artifact.file_name
+
+
+# Both
+
+
+def _order_packages(deletions: Iterable[Deletion]) -> tuple[tuple[Deletion, ...], ...]:
+    """In which steps artifacts go: their documents, by which they count, before all the rest."""
+    found = [*deletions]
+    documents = tuple(each for each in found if split_artifact(each.stored.name))
+    return documents, tuple(each for each in found if not split_artifact(each.stored.name))
+
+
+def digest_of(stored: Stored) -> str:
+    """The SHA-256 of the package that an object of packages/ or facts/ is about; "" for others."""
+    found = _PACKAGE.fullmatch(stored.name) or _FACTS.fullmatch(stored.name)
+    return found[1] if found else ""
