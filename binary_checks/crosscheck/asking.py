@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import binary_checks
-from binary_checks.crosscheck.facts import Library
+from binary_checks.crosscheck.fact_tables import Library
 
 _PATIENCE = 60  # seconds for any file
 _SPEED = 1 << 20  # bytes, for each of which there is a second more

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.crosscheck.asking import Libraries, LibraryAnswer
-from binary_checks.crosscheck.facts import Library
+from binary_checks.crosscheck.fact_tables import Library
 from binary_checks.crosscheck.tables import libraries_of, our_facts
 from binary_checks.errors import Unavailable
 from binary_checks.lines import one_line

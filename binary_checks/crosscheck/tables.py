@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from binary_checks.crosscheck import elf, macho, pe
-from binary_checks.crosscheck.facts import Library, Table
+from binary_checks.crosscheck import elf_table, macho_table, pe_table
+from binary_checks.crosscheck.fact_tables import Library, Table
 from binary_checks.model import Format, ObjectFile
 
 TABLES: Mapping[Format, Table] = {
-    Format.ELF: elf.TABLE,
-    Format.MACHO: macho.TABLE,
-    Format.PE: pe.TABLE,
+    Format.ELF: elf_table.TABLE,
+    Format.MACHO: macho_table.TABLE,
+    Format.PE: pe_table.TABLE,
 }
 
 

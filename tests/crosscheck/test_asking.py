@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.crosscheck.asking import Libraries, LibraryAnswer
-from binary_checks.crosscheck.facts import Library
+from binary_checks.crosscheck.fact_tables import Library
 from binary_checks.crosscheck.tables import TABLES, libraries_of
 from binary_checks.model import Format
 from fixtures.samples import FOLDER
@@ -35,7 +35,7 @@ def ask(libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     def ask(body: str) -> LibraryAnswer:
         name = f"library_{len(list(folder.iterdir()))}"
-        imported = "from binary_checks.crosscheck.facts import View\n"
+        imported = "from binary_checks.crosscheck.fact_tables import View\n"
         (folder / f"{name}.py").write_text(f"{imported}def look(path):\n    {body}\n")
         made = Library(
             name="Made",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from binary_checks.crosscheck.facts import (
+from binary_checks.crosscheck.fact_tables import (
     LOADED,
     Allowance,
     Fact,

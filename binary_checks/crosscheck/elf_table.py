@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from binary_checks.crosscheck.facts import (
+from binary_checks.crosscheck.fact_tables import (
     Allowance,
     Fact,
     Library,
@@ -245,7 +245,8 @@ def _look_with_pyelftools(path: str) -> list[ElfView]:
         for segment in segments:
             if segment["p_type"] == "PT_INTERP":
                 view.interpreter = segment.get_interp_name()
-            for note in islice(segment.iter_notes(), _INDEX) if _has_notes(segment) else ():
+            has_notes = hasattr(segment, "iter_notes")
+            for note in islice(segment.iter_notes(), _INDEX) if has_notes else ():
                 if note["n_name"] == "GNU":
                     _add_note(view, note)
         sections = list(elf.iter_sections())
@@ -255,10 +256,6 @@ def _look_with_pyelftools(path: str) -> list[ElfView]:
             names = ("version_needs", "defined_versions", "imports", "exports")
             view.silent = dict.fromkeys(names, _WITHOUT_SECTIONS)
         return [view]
-
-
-def _has_notes(segment: Any) -> bool:
-    return hasattr(segment, "iter_notes")
 
 
 def _read_tags(segments: Iterable[Any]) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from binary_checks.crosscheck.facts import Fact, Library, Table, View, number, text, unparsed
+from binary_checks.crosscheck.fact_tables import Fact, Library, Table, View, number, text, unparsed
 from binary_checks.model import Dependency, Format, Kind
 
 _CPUS = {
