@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from binary_checks.documents.decoding import (
-    OddityError,
-    decode_at,
-    decode_fields,
-    decode_list,
-    read_document,
-)
+from binary_checks.documents.decoding import OddityError, decode_fields, read_document
 from binary_checks.documents.result_writer import NOT_WRITTEN, RESULT_SCHEMA
 from binary_checks.errors import ProfileError
 from binary_checks.exit_codes import EXIT_CODES
@@ -44,7 +37,11 @@ def decode_run(document: Any) -> Run:
         raise OddityError(f"{run.exit_code} is not one of 0 to {EXIT_CODES[-1]}").within(
             "exit_code"
         )
-    decode_at("packages", partial(decode_list, decode=_demand_sound), list(run.packages))
+    for index, package in enumerate(run.packages):
+        try:
+            _demand_sound(package)
+        except OddityError as error:
+            raise error.within(index).within("packages") from None
     return run
 
 
