@@ -7,6 +7,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
 from binary_checks.fleet.cells.choosing import ALSO, ONLY, OneOff, choose_cells, read_one_off
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS
+from binary_checks.fleet.ci.runner_tables import HOSTED
 from binary_checks.lines import cut, one_line
 from binary_checks.reports.verdict_texts import count
 
@@ -50,6 +52,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    if options.ci:
+        return _list_jobs(options)
+    options.tier = options.tier or NIGHTLY
     one_off = ask_one_off(options)
     if options.foreign:
         text, matrix = read_foreign(options)
@@ -70,6 +75,26 @@ def _list(options: argparse.Namespace) -> int:
             print(one_line(line))
     for warning in () if options.json else matrix.warnings:
         print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
+    return 0
+
+
+def _list_jobs(options: argparse.Namespace) -> int:
+    """Print the jobs of this run as a CI system takes them: the tier is that of the event."""
+    from binary_checks.fleet.ci.chosen_jobs import choose_jobs, find_tier
+    from binary_checks.fleet.ci.ci_settings import read_ci
+    from binary_checks.fleet.ci.generators import GENERATORS
+    from binary_checks.fleet.ci.pipeline import make_pipeline
+
+    matrix = read_matrix(options.file or Path(DEFAULT_FILE))
+    branch = read_ci(matrix).branch
+    options.tier = options.tier or find_tier(options.ci, os.environ, branch)
+    one_off = ask_one_off(options)
+    enabled = one_off.enable(matrix)
+    cells = choose_cells(enabled.cells, where=options.where, one_off=one_off, part=options.shard)
+    pipeline = make_pipeline(enabled, Path(), [options.ci])
+    chosen = [cell.id for cell in cells]
+    jobs = choose_jobs(pipeline, options.ci, chosen, one_off.tier, options.shard)
+    print(import_module(GENERATORS[options.ci]).list_jobs(jobs), end="")
     return 0
 
 
@@ -127,9 +152,15 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     form.add_argument("--ids", action="store_true", help="print only the ids, one per line")
     form.add_argument(
+        "--ci",
+        choices=HOSTED,
+        help="print the jobs of this run as a CI system takes them; generated files call it",
+    )
+    form.add_argument(
         "--toml", action="store_true", help="with --from: print the equivalent cells.toml"
     )
     add_foreign(parser)
+    parser.set_defaults(tier="")
     options = parser.parse_args(arguments)
     demand_foreign(options)
     return options

@@ -17,18 +17,17 @@ def run(arguments: Sequence[str]) -> int:
     from binary_checks.fleet.ci.generated_files import find_drift
 
     options = make_parser("check", _PURPOSE).parse_args(arguments)
-    pipeline, files = render(options)
-    drifted = [
-        *find_drift(options.folder, files, source=pipeline.source, places=places_of(options.system))
-    ]
+    pipeline, rendered, status = render(options)
+    files, places = rendered.files, places_of(options.system, rendered.refused)
+    drifted = [*find_drift(options.folder, files, source=pipeline.source, places=places)]
     for each in drifted:
         print(one_line(f"{each.path}: {each.fault}"))
         for line in each.lines:
             print(f"  {one_line(line)}")
     if not drifted:
         print(f"{count(len(files), 'file')} up to date with {pipeline.source}")
-        return 0
+        return status
     print(
         f"{len(drifted)} of {len(files)} files drifted; next: binary-checks ci write {options.file}"
     )
-    return PROBLEMS
+    return status or PROBLEMS

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from binary_checks.command import SubcommandParser, suggest
+from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.command.cell_listing import read_matrix
 from binary_checks.errors import ProfileError
+from binary_checks.exit_codes import FIT, MISUSED
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.ci.ci_settings import SYSTEMS
 from binary_checks.lines import cut, one_line
 from binary_checks.reports.verdict_texts import count
 
 if TYPE_CHECKING:
+    from binary_checks.fleet.ci.generators import RenderedFiles
     from binary_checks.fleet.ci.pipeline import Pipeline
 
 _PURPOSE = (
@@ -34,12 +36,12 @@ def run(arguments: Sequence[str]) -> int:
         "--force", action="store_true", help="also replace files that this command did not write"
     )
     options = parser.parse_args(arguments)
-    pipeline, files = render(options)
+    pipeline, rendered, status = render(options)
     changes = write_all(
         options.folder,
-        files,
+        rendered.files,
         source=pipeline.source,
-        places=places_of(options.system),
+        places=places_of(options.system, rendered.refused),
         force=options.force,
     )
     for what, paths in (("written", changes.written), ("removed", changes.removed)):
@@ -47,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
             print(one_line(f"{path}: {what}"))
     if not changes.written and not changes.removed:
         print(f"{count(len(changes.kept), 'file')} up to date")
-    return 0
+    return status
 
 
 def make_parser(action: str, purpose: str) -> SubcommandParser:
@@ -79,8 +81,11 @@ def make_parser(action: str, purpose: str) -> SubcommandParser:
     return parser
 
 
-def render(options: argparse.Namespace) -> tuple[Pipeline, Mapping[str, str]]:
-    """The pipeline and all its files by path. Raises ProfileError."""
+def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
+    """The pipeline, its files, and the exit status: other than 0 if a system lacks a machine.
+
+    Raises ProfileError.
+    """
     for system in options.system:
         if system not in SYSTEMS:
             known = ", ".join(SYSTEMS)
@@ -89,7 +94,7 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, Mapping[str, str]]:
             )
     demand_yaml()
     from binary_checks.fleet.ci.generators import write_files
-    from binary_checks.fleet.ci.making_pipeline import list_missing, make_pipeline
+    from binary_checks.fleet.ci.pipeline import list_missing, make_pipeline
 
     if not options.folder.is_dir():
         raise ProfileError(f"ci: --folder: {options.folder} is not a folder")
@@ -97,7 +102,10 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, Mapping[str, str]]:
     pipeline = make_pipeline(matrix, options.folder, options.system)
     for warning in (*pipeline.warnings, *list_missing(pipeline, options.folder)):
         print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
-    return pipeline, write_files(pipeline)
+    rendered = write_files(pipeline)
+    for system, reason in rendered.refused.items():
+        complain(f"{reason} (the files of {system} are left as they are)")
+    return pipeline, rendered, MISUSED if rendered.refused else FIT
 
 
 def demand_yaml() -> None:
@@ -106,8 +114,9 @@ def demand_yaml() -> None:
         raise ProfileError("ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`")
 
 
-def places_of(systems: Sequence[str]) -> list[str]:
+def places_of(systems: Sequence[str], refused: Container[str]) -> list[str]:
     """Where files may be left over: of the systems that are named, else of all."""
     from binary_checks.fleet.ci.generators import PLACES
 
-    return [place for system in systems or SYSTEMS for place in PLACES[system]]
+    meant = [system for system in systems or SYSTEMS if system not in refused]
+    return [place for system in meant for place in PLACES[system]]

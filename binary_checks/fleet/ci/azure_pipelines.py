@@ -1,252 +1,298 @@
-"""Writes Azure Pipelines: a stage for each cell, whose jobs wait for its own alone.
+"""Writes Azure Pipelines: constant stages, whose matrices are output variables of the first one.
 
-What depends on a matrix waits for all of it, so there is none. A pipeline that is too large to be
-read has others beside it, each of which is a pipeline of the project.
+A stage runs all cells by a matrix, and what depends on a matrix waits for all of it. So the stages
+of tests, GPUs and publishing run whatever became of other cells: one red cell must not skip them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from binary_checks.fleet.ci.hosted_scripts import (
-    FETCH_PYTHONS,
+from binary_checks.fleet.cells.choosing import ONLY
+from binary_checks.fleet.ci.chosen_jobs import ChosenJobs, demand_rows
+from binary_checks.fleet.ci.job_scripts import (
+    ARTIFACTS,
     JOB_PYTHON,
+    LEAVES,
+    SMOKE_PYTHONS,
+    TAKES,
     identify,
-    jobs_of,
-    list_needed,
-    list_steps,
-    name_pythons,
-    stages_of,
+    install_line,
+    plan_line,
+    secrets_of,
+    stage_line,
 )
-from binary_checks.fleet.ci.pipeline import (
-    Pipeline,
-    PipelineCell,
-    PipelineStage,
-    SharedFolder,
-    SmokeJob,
-)
+from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell
 from binary_checks.fleet.ci.runner_tables import RunsOn
-from binary_checks.fleet.ci.yaml_text import write_yaml
+from binary_checks.fleet.ci.running_stages import NIGHT_DATE
+from binary_checks.fleet.ci.yaml_files import write_yaml
 
-MOST_CELLS = 50
-"""Of one file: Azure reads 600 kB to 2 MB of them, and a cell comes to some 7 kB."""
+_MAIN = "azure-pipelines.yml"
+_TESTS = ".azure/binary-checks-tests.yml"
+_NIGHT = ".azure/binary-checks-night.yml"
 _PULL = "eq(variables['Build.Reason'], 'PullRequest')"
-_SCHEDULED = "in(variables['Build.Reason'], 'Schedule', 'Manual')"
-_TIERS = {
-    "pr": _PULL,
-    "merge": f"not(or({_PULL}, {_SCHEDULED}))",
-    "nightly": _SCHEDULED,
-}
-_ASKED: Mapping[str, Any] = {
-    "parameters": [
-        {
-            "name": "only",
-            "displayName": "only such cells: variant=cu*",
-            "type": "string",
-            "default": " ",  # an empty one would have to be given
-        }
-    ],
-    "variables": {"BINARY_CHECKS_ONLY": "${{ parameters.only }}"},
-}
 _OFFICE_MINUTES = 30
-_FREE_THREADED = """\
-set -e
+_LONGEST = 360  # minutes; `ci stage` ends what takes longer than its cell may
+_HOSTED = "Azure Pipelines"  # the pool of Microsoft's machines
+_ANY_AGENT = "Agent.Version"  # a demand that every agent meets
+_FREE_THREADED = "FREE_THREADED"
+_MAKE_PYTHON = f"""\
 python -m pip install --quiet uv
-uv venv --quiet --clear --seed --python "$JOB_PYTHON" .python
-here=$PWD/.python/bin
-if test -d .python/Scripts; then here=$(cygpath -w "$PWD/.python/Scripts"); fi
-echo "##vso[task.prependpath]$here"
+uv venv --quiet --clear --seed --python "${_FREE_THREADED}" .python
+cd .python/Scripts 2> /dev/null || cd .python/bin
+echo "##vso[task.prependpath]$(pwd -W 2> /dev/null || pwd)"
 """
 _FOLDER = "$(System.DefaultWorkingDirectory)"
+_SHARD = "${BINARY_CHECKS_SHARD:-1/1}"
 
 Json = dict[str, Any]
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """The files, by path; each is a pipeline."""
-    cells = pipeline.cells if pipeline.stages else ()
-    parts = [cells[start : start + MOST_CELLS] for start in range(0, len(cells), MOST_CELLS)]
-    tiers, files = pipeline.tiers_by_cell(), {}
-    for number, part in enumerate(parts or [()], 1):
-        stages = [_cell_stage(cell, tiers[cell.id], pipeline) for cell in part]
-        if number == 1 and pipeline.night:
-            stages.append(_night_stage(pipeline))
-        path = "azure-pipelines.yml" if number == 1 else f"azure-pipelines-{number}.yml"
-        document = {**_events(pipeline), **_ASKED, "stages": stages}
-        files[path] = write_yaml(document, pipeline)
-    return files
+    """The files, by path; the first includes the others. They do not depend on the cells."""
+    stages: list[Json] = [_plan_stage(pipeline)]
+    files: dict[str, Json] = {}
+    if pipeline.stages:
+        first, *others = (_chain_stage(name, pipeline) for name in pipeline.stages)
+        stages += [first, {"template": _TESTS}]
+        files[_TESTS] = {"stages": others}
+    if pipeline.settings.store:
+        stages.append({"template": _NIGHT})
+        files[_NIGHT] = {"stages": [*_night_stages(pipeline)]}
+    files[_MAIN] = {**_events(pipeline), "stages": stages}
+    return {path: write_yaml(document, pipeline) for path, document in files.items()}
 
 
 def _events(pipeline: Pipeline) -> Json:
     branches = {"branches": {"include": [pipeline.settings.branch]}}
     schedule = {"cron": pipeline.settings.schedule, "displayName": "night", **branches}
-    pulls = {"pr": {"branches": {"include": ["*"]}} if pipeline.stages else "none"}
-    pushes = {"trigger": branches if pipeline.stages else "none"}
-    return {**pushes, **pulls, "schedules": [{**schedule, "always": "true"}]}
+    only = {
+        "name": "only",
+        "displayName": "only such cells: variant=cu*",
+        "type": "string",
+        "default": " ",  # an empty one would have to be given
+    }
+    return {
+        "trigger": branches if pipeline.stages else "none",
+        "pr": {"branches": {"include": ["*"]}} if pipeline.stages else "none",
+        "schedules": [{**schedule, "always": "true"}],
+        "parameters": [only],
+        "variables": {ONLY: "${{ parameters.only }}"},
+    }
 
 
-def _name(text: str) -> str:
-    """Of letters, digits and underlines, at most 100: what Azure calls jobs and artifacts."""
-    return identify(text, "_")
+def _plan_stage(pipeline: Pipeline) -> Json:
+    plan = f'{plan_line(pipeline, "azure").strip()} --shard "{_SHARD}"\n'
+    job = {
+        "job": "plan",
+        "timeoutInMinutes": str(_OFFICE_MINUTES),
+        "pool": _pool(pipeline, pipeline.find_office("azure")),
+        "steps": [
+            *_begin(pipeline),
+            {"bash": install_line(pipeline).strip()},
+            {"bash": plan.strip(), "name": "list"},
+        ],
+    }
+    return {"stage": "plan", "jobs": [job]}
+
+
+def _output(name: str) -> str:
+    """A variable that planning left, as the condition of a stage reads it."""
+    return f"dependencies.plan.outputs['plan.list.{name}']"
+
+
+def _matrix(name: str) -> Json:
+    """The same for the matrix of a job."""
+    return {"matrix": f"$[ stageDependencies.plan.plan.outputs['list.{name}'] ]"}
+
+
+def _condition(output: str, *also: str) -> str:
+    """A stage runs whatever became of those before it, if planning left cells for it."""
+    said = ("not(canceled())", "eq(dependencies.plan.result, 'Succeeded')")
+    return f"and({', '.join((*said, f'''ne({_output(output)}, '')''', *also))})"
 
 
 # -- cells
 
 
-def _cell_stage(cell: PipelineCell, tiers: Sequence[str], pipeline: Pipeline) -> Json:
-    """The chain of one cell, which waits for no other."""
-    there = stages_of(cell, pipeline.stages)
+def _chain_stage(stage: str, pipeline: Pipeline) -> Json:
+    """One stage of all cells."""
+    before = [*pipeline.stages[: pipeline.stages.index(stage)]]
+    output = "gpu" if stage == "gpu" else "cells"
+    office = stage == "publish"
+    trusted = [f"not({_PULL})"] if office else []
+    minutes = max(1, round(pipeline.settings.build_timeout / 60)) if stage == "build" else _LONGEST
+    job: Json = {
+        "job": stage,
+        "strategy": _matrix(output),
+        "timeoutInMinutes": str(_OFFICE_MINUTES if office else minutes),
+        "pool": _pool(pipeline, pipeline.find_office("azure") if office else None),
+    }
+    job |= _list_variables(pipeline, stage, {})
     return {
-        "stage": _name(cell.id),
-        "displayName": cell.id,
-        "dependsOn": [],
-        **({"condition": _any_tier(tiers)} if len(tiers) < len(_TIERS) else {}),
-        "variables": {JOB_PYTHON: cell.python, **cell.environment},
-        "jobs": [_cell_job(stage, cell, there, pipeline) for stage in there],
+        "stage": stage,
+        "dependsOn": ["plan", *before],
+        "condition": _condition(output, *trusted),
+        "jobs": [{**job, "steps": [*_steps(stage, pipeline, own_python=not office)]}],
     }
 
 
-def _cell_job(
-    stage: PipelineStage, cell: PipelineCell, there: Sequence[PipelineStage], pipeline: Pipeline
-) -> Json:
-    needed = list_needed(stage, (each.name for each in there))
-    machine = (cell.gpu_runners if stage.gpu else cell.runners)["azure"]
-    minutes = pipeline.settings.build_timeout / 60 if stage.name == "build" else cell.minutes
-    steps = (*list_steps(stage, pipeline),)
-    own = {} if stage.own_python else {JOB_PYTHON: pipeline.settings.python}
-    python = cell.python if stage.own_python else pipeline.settings.python
-    return {
-        "job": stage.name,
-        **({"dependsOn": needed} if needed else {}),
-        **_condition(stage),
-        "timeoutInMinutes": str(max(1, round(minutes))),
-        "pool": _pool(machine),
-        **_variables(stage, own, pipeline),
-        "steps": [
-            *_begin(python, pipeline),
-            *_steps(replace(stage, steps=steps), there, of_cell=cell.id),
-        ],
-    }
-
-
-def _condition(stage: PipelineStage) -> Json:
-    """When a job runs; one without a condition runs if all that it depends on has succeeded."""
-    said = ["not(canceled())", "eq(dependencies.build.result, 'Succeeded')"]
-    said = said if stage.regardless else ["succeeded()"]
-    said += [f"not({_PULL})"] if stage.trusted else []
-    return {"condition": f"and({', '.join(said)})"} if len(said) > 1 else {}
-
-
-def _any_tier(tiers: Sequence[str]) -> str:
-    said = [_TIERS[tier] for tier in tiers]
-    return said[0] if len(said) == 1 else f"or({', '.join(said)})"
-
-
-def _pool(machine: RunsOn) -> Json:
-    """A pool of the organisation's own, or an image of Microsoft's."""
+def _pool(pipeline: Pipeline, machine: RunsOn | None) -> Json:
+    """That of a machine; without one, of the variables of a matrix."""
+    if machine is None:
+        demands = [f"$(DEMAND_{number})" for number in range(_count_demands(pipeline))]
+        return {
+            "name": "$(POOL)",
+            "vmImage": "$(IMAGE)",
+            **({"demands": demands} if demands else {}),
+        }
     if not machine.pool:
         return {"vmImage": machine.image}
-    demands = {"demands": [*machine.labels]} if machine.labels else {}
-    return {"name": machine.pool, **demands}
+    return {"name": machine.pool, **({"demands": [*machine.labels]} if machine.labels else {})}
 
 
-def _variables(stage: PipelineStage, own: Mapping[str, str], pipeline: Pipeline) -> Json:
+def _count_demands(pipeline: Pipeline) -> int:
+    """How many a machine has at most, of all that [[runners]] name."""
+    machines = (rule.machines.get("azure") for rule in pipeline.settings.runners)
+    return max(len(machine.labels) for machine in machines if machine is not None)
+
+
+def _list_variables(pipeline: Pipeline, stage: str, values: Mapping[str, str]) -> Json:
     """Variables, which come to scripts in their environment; with a group they are a list."""
-    found = {**stage.environment, **own}
-    group = pipeline.settings.deployment if stage.secrets else ""
-    if not group:
-        return {"variables": found} if found else {}
-    listed = [{"name": name, "value": value} for name, value in found.items()]
-    return {"variables": [{"group": group}, *listed]}
+    group = pipeline.settings.deployment if secrets_of(pipeline, stage) else ""
+    listed = [{"name": name, "value": value} for name, value in values.items()]
+    if group:
+        return {"variables": [{"group": group}, *listed]}
+    return {"variables": dict(values)} if values else {}
 
 
-def _begin(python: str, pipeline: Pipeline) -> Iterator[Json]:
+def _begin(pipeline: Pipeline, *, own_python: bool = False) -> Iterator[Json]:
     """Checkout, and the Python of the job; of free-threaded ones UsePythonVersion knows nothing."""
+    version = f"$({JOB_PYTHON})" if own_python else pipeline.settings.python
     yield {"checkout": "self", "persistCredentials": "false"}
-    threaded = python.endswith("t")
-    version = pipeline.settings.python if threaded else f"$({JOB_PYTHON})"
     yield {"task": "UsePythonVersion@0", "inputs": {"versionSpec": version}}
-    if threaded:
-        yield {"bash": _FREE_THREADED, "displayName": "Make an environment of the job's Python"}
+    if own_python:
+        threaded = f"and(succeeded(), ne(variables['{_FREE_THREADED}'], ''))"
+        yield {"bash": _MAKE_PYTHON, "condition": threaded}
 
 
 def _steps(
-    stage: PipelineStage, there: Sequence[PipelineStage], *, of_cell: str = ""
+    stage: str, pipeline: Pipeline, *, own_python: bool, smoke: bool = False
 ) -> Iterator[Json]:
-    """What the stages that are there left, the scripts, and what this one leaves."""
-    left = {folder for each in there for folder in each.leaves}
-    for folder in stage.takes:
-        if folder not in left:
-            continue
-        yield {
+    """What stages before left, the stage, and what it leaves."""
+    cells = stage not in ("plan", "collect")
+    suffix = "-$(CELL)" if cells else ""
+    yield from _begin(pipeline, own_python=own_python)
+    for folder in TAKES.get(stage, ()):
+        taken: Json = {
             "task": "DownloadPipelineArtifact@2",
-            "displayName": f"Fetch {folder.path}",
-            "continueOnError": True,  # a stage that failed early has left none
             "inputs": {
-                "artifactName": _artifact(folder, of_cell),
-                "targetPath": f"{_FOLDER}/{folder.path}",
+                "artifactName": f"{ARTIFACTS[folder]}{suffix}",
+                "targetPath": f"{_FOLDER}/{folder}",
             },
         }
-    for step in stage.steps:
-        secrets = {name: f"$({name})" for name in step.secrets}
-        yield {
-            "bash": f"set -e\n{step.script}",
-            "displayName": step.name,
-            **({"env": secrets} if secrets else {}),
-        }
-    for folder in stage.leaves:
-        yield {
-            "publish": folder.path,
-            "artifact": _artifact(folder, of_cell),
-            "displayName": f"Keep {folder.path}",
-            "condition": "succeededOrFailed()",
-        }
-
-
-def _artifact(folder: SharedFolder, of_cell: str) -> str:
-    return _name(f"{folder.name} {of_cell}") if of_cell else folder.name
+        # A stage that failed early has left none, and says itself that it was blocked.
+        yield taken if folder == "dist" else {**taken, "continueOnError": True}
+    install = install_line(pipeline).strip()
+    fetch = f"{install} uv\nuv python install --quiet ${SMOKE_PYTHONS}\n"
+    yield {"bash": fetch if smoke else install}
+    secrets = {name: f"$({name})" for name in secrets_of(pipeline, stage)}
+    run = {"bash": stage_line(pipeline, stage).strip()}
+    yield {**run, "env": secrets} if secrets else run
+    if stage in LEAVES:
+        ended = "succeeded()" if stage == "build" else "succeededOrFailed()"
+        folder = LEAVES[stage]
+        kept = {"publish": folder, "artifact": f"{ARTIFACTS[folder]}{suffix}"}
+        yield {**kept, "condition": ended}
 
 
 # -- the night
 
 
-def _night_stage(pipeline: Pipeline) -> Json:
-    """The night: each stage waits for those before it; only the first must have succeeded."""
-    found: list[Json] = []
-    for stage in pipeline.night:
-        before = [job["job"] for job in found]
-        planned = f"eq(dependencies.{before[0]}.result, 'Succeeded')" if before else ""
-        ended = {"condition": f"and(not(canceled()), {planned})"} if stage.regardless else {}
-        waits = {"dependsOn": before, **ended} if before else {}
-        jobs = jobs_of(stage, pipeline, "azure")
-        found += [
-            {"job": _name(f"smoke {job.name}"), "displayName": f"smoke {job.name}", **waits}
-            | _smoke_job(stage, job, pipeline)
-            for job in jobs
-        ] or [{"job": stage.name, **waits} | _office_job(stage, pipeline)]
-    return {"stage": "night", "dependsOn": [], "condition": _SCHEDULED, "jobs": found}
+def _night_stages(pipeline: Pipeline) -> Iterator[Json]:
+    """The night: each stage waits for those before it; only planning must have succeeded."""
+    date = {NIGHT_DATE: "$[ stageDependencies.plan.plan.outputs['list.date'] ]"}
+    before: list[str] = []
+    for stage in ("plan", "smoke", "smoke-gpu", "collect"):
+        name = f"night_{stage}".replace("-", "_")
+        grouped = stage in ("smoke", "smoke-gpu")
+        output = stage.replace("-", "_") if grouped else "smoke"
+        job: Json = {"job": name}
+        if grouped:
+            job["strategy"] = _matrix(output)
+        job |= {
+            "timeoutInMinutes": str(_LONGEST if grouped else _OFFICE_MINUTES),
+            "pool": _pool(pipeline, None if grouped else pipeline.find_office("azure")),
+            **_list_variables(pipeline, stage, {} if grouped else date),
+            "steps": [*_steps(stage, pipeline, own_python=False, smoke=grouped)],
+        }
+        planned = [f"eq(dependencies.{before[0]}.result, 'Succeeded')"] if before else []
+        yield {
+            "stage": name,
+            "dependsOn": ["plan", *before],
+            "condition": _condition(output, *planned),
+            "jobs": [job],
+        }
+        before.append(name)
 
 
-def _office_job(stage: PipelineStage, pipeline: Pipeline) -> Json:
-    """A job that runs no package, on the machine of the night's first one."""
-    return {
-        "timeoutInMinutes": str(_OFFICE_MINUTES),
-        "pool": _pool(pipeline.smoke_jobs["azure"][0].runner),
-        **_variables(stage, {JOB_PYTHON: pipeline.settings.python}, pipeline),
-        "steps": [*_begin(pipeline.settings.python, pipeline), *_steps(stage, pipeline.night)],
+# -- at run time
+
+
+def list_jobs(jobs: ChosenJobs) -> str:
+    """What sets the output variables of the job that plans a run. Raises ProfileError."""
+    pipeline = jobs.pipeline
+    groups = pipeline.group_smoke("azure") if jobs.is_night else []
+    gpu = [each for each in jobs.cells if each.gpu_runners]
+    matrices: dict[str, list[tuple[str, Json]]] = {
+        "cells": [_cell_row(each, each.runners["azure"], jobs) for each in jobs.cells],
+        "gpu": [_cell_row(each, each.gpu_runners["azure"], jobs) for each in gpu],
+    }
+    for output, machines in (
+        ("smoke", [(each, each.runner) for each in groups]),
+        ("smoke_gpu", [(each, each.gpu_runner) for each in groups]),
+    ):
+        matrices[output] = [
+            (
+                f"{output}_{group.name}",
+                {
+                    "CELL": group.ids,
+                    NIGHT_DATE: jobs.date,
+                    SMOKE_PYTHONS: " ".join(group.pythons),
+                    **_name_machine(pipeline, machine),
+                },
+            )
+            for group, machine in machines
+            if machine is not None
+        ]
+    lines = [_set_variable("date", jobs.date)]
+    for output, rows in matrices.items():
+        demand_rows(rows, "azure", output)
+        lines.append(_set_variable(output, json.dumps(dict(rows)) if rows else ""))
+    return "".join(lines)
+
+
+def _set_variable(name: str, value: str) -> str:
+    return f"##vso[task.setvariable variable={name};isOutput=true]{value}\n"
+
+
+def _cell_row(cell: PipelineCell, machine: RunsOn, jobs: ChosenJobs) -> tuple[str, Json]:
+    threaded = cell.python.endswith("t")
+    return identify(cell.id, "_"), {
+        "CELL": cell.id,
+        JOB_PYTHON: jobs.pipeline.settings.python if threaded else cell.python,
+        _FREE_THREADED: cell.python if threaded else "",
+        **_name_machine(jobs.pipeline, machine),
     }
 
 
-def _smoke_job(stage: PipelineStage, job: SmokeJob, pipeline: Pipeline) -> Json:
-    with_pythons = replace(stage, steps=(FETCH_PYTHONS, *stage.steps))
-    return {
-        "timeoutInMinutes": str(job.minutes),
-        "pool": _pool(job.runner),
-        **_variables(stage, {**job.environment, **name_pythons(job)}, pipeline),
-        "steps": [
-            *_begin(pipeline.settings.python, pipeline),
-            *_steps(with_pythons, pipeline.night),
-        ],
+def _name_machine(pipeline: Pipeline, machine: RunsOn) -> Json:
+    """The variables that the pool of a matrix reads."""
+    labels: Sequence[str] = machine.labels
+    demands = {
+        f"DEMAND_{number}": labels[number] if number < len(labels) else _ANY_AGENT
+        for number in range(_count_demands(pipeline))
     }
+    return {"POOL": machine.pool or _HOSTED, "IMAGE": machine.image, **demands}

@@ -85,13 +85,18 @@ _TYPES: Mapping[str, Any] = {
 _KEYS = {**_TYPES, "actions": dict, "workflows": dict, "jobs": list}
 
 
+def has_settings(matrix: Matrix) -> bool:
+    """Whether the file of a matrix has a table ``[ci]``."""
+    return "ci" in parse_toml(matrix.content, matrix.source)
+
+
 def read_ci(matrix: Matrix) -> CiSettings:
     """What the file of a matrix says of CI. Raises ProfileError."""
     name = matrix.source
     tables = parse_toml(matrix.content, name)
     where = f"{name}: ci"
-    if "ci" not in tables:
-        raise ProfileError(f'{name}: it has no [ci]; write one with systems = ["github"]')
+    if not has_settings(matrix):
+        raise ProfileError(f"{name}: it has no [ci]; `binary-checks ci init` appends one")
     table = convert(tables["ci"], dict, where)
     reject_unknown(table, _KEYS, where, "key")
     said = {
@@ -131,7 +136,8 @@ def demand_install(settings: CiSettings, source: str) -> None:
 
     There is no default: a name that nobody holds on an index is anybody's to register.
     """
-    hosted = {*settings.systems} - {"tox", "docs"} and (settings.build or settings.store)
+    listing = any(job.condition for job in settings.jobs)
+    hosted = {*settings.systems} - {"tox", "docs"} and (settings.build or settings.store or listing)
     if settings.install or not (hosted or "tox" in settings.systems):
         return
     wheel = f"tools/binary_checks-{__version__}-py3-none-any.whl[fleet,sign]"

@@ -1,120 +1,95 @@
-"""Writes CircleCI's configuration: a job for each stage, which workflows call for each cell.
+"""Writes CircleCI's configuration: a constant setup workflow, which continues with the cells.
 
-A workflow is a tier, cut where it has more cells than can be looked at. What a stage leaves lies in
-the workspace, of which a job sees what the jobs that it requires have left, and nothing else.
+The continued configuration is computed at run time: a job for each stage of each cell. What a stage
+leaves lies in the workspace, of which a job sees what the jobs that it requires have left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.ci.hosted_scripts import (
+from binary_checks.fleet.cells.choosing import ONLY
+from binary_checks.fleet.cells.tiers import TIERS
+from binary_checks.fleet.ci.chosen_jobs import TIER, TRIGGER, ChosenJobs
+from binary_checks.fleet.ci.job_scripts import (
     FETCH_PYTHONS,
     JOB_PYTHON,
+    LEAVES,
     MAKE_PYTHON,
     OWN_PATH,
     SMOKE_PYTHONS,
     has_python,
     hide_secrets,
     identify,
-    jobs_of,
-    list_needed,
-    list_steps,
-    name_pythons,
-    stages_of,
+    install_line,
+    plan_line,
+    secrets_of,
+    stage_line,
 )
-from binary_checks.fleet.ci.pipeline import (
-    Pipeline,
-    PipelineCell,
-    PipelineStage,
-    ShellStep,
-)
+from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, SmokeGroup
 from binary_checks.fleet.ci.runner_tables import RunsOn
-from binary_checks.fleet.ci.yaml_text import write_yaml
+from binary_checks.fleet.ci.running_stages import NIGHT_DATE
+from binary_checks.fleet.ci.yaml_files import dump_yaml, write_yaml
 
-MOST_CELLS = 100
-"""Of one workflow; CircleCI makes 128 jobs of one matrix."""
-_LARGEST = 8_000_000
-"""Bytes of a configuration in which each call has its job; that of one tier, for others are left
-out before."""
+_LARGEST = 3_000_000
+"""Bytes of a configuration that CircleCI continues with."""
 _FILE = ".circleci/config.yml"
+_CONTINUED = ".binary-checks-cells.yml"
+_ORB = "circleci/continuation@1.0.0"
 _BASH = "bash -eo pipefail"
 _STATUS = ".status"
 _OFFICE_MINUTES = 30
 _ENDED = "terminal"  # with any status, though one before it kept it from running
 _PARAMETERS = {
-    "night": {"type": "boolean", "default": False, "description": "run the night's cells now"},
-    "only": {"type": "string", "default": "", "description": "run such cells now: variant=cu*"},
+    "tier": {"type": "enum", "enum": ["", *TIERS], "default": ""},
+    "only": {"type": "string", "default": ""},
 }
-_NIGHTLY = {
-    "or": [
-        {"equal": ["scheduled_pipeline", "<< pipeline.trigger_source >>"]},
-        "<< pipeline.parameters.night >>",
-    ]
-}
-_NARROWED = {"not": {"equal": ["", "<< pipeline.parameters.only >>"]}}
-"""All cells have a job then: of those of a smaller tier, none may be one that is asked for."""
+"""Given by hand: `tier` = nightly begins a night, `only` = variant=cu* narrows a run."""
 
 Json = dict[str, Any]
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """The one file that CircleCI reads."""
+    """The one file that CircleCI reads. It does not depend on the cells."""
+    machine, python = pipeline.find_office("circleci"), pipeline.settings.python
+    plan = f"{plan_line(pipeline, 'circleci').strip()} > {_CONTINUED}\n"
+    steps = [*_begin(machine, python), install_line(pipeline), plan]
+    asked = {
+        JOB_PYTHON: python,
+        TIER: "<< pipeline.parameters.tier >>",
+        ONLY: "<< pipeline.parameters.only >>",
+        TRIGGER: "<< pipeline.trigger_source >>",
+    }
+    job = {
+        **_executor(machine),
+        "environment": asked,
+        "steps": [
+            "checkout",
+            *({"run": each} for each in _prefix(steps)),
+            {"continuation/continue": {"configuration_path": _CONTINUED}},
+        ],
+    }
     document: Json = {
         "version": 2.1,
+        "setup": True,
         "parameters": _PARAMETERS,
-        "executors": _executors(pipeline),
-        "jobs": {
-            **{stage.name: _cell_job(stage, pipeline) for stage in pipeline.stages},
-            **{stage.name: _night_job(stage, pipeline) for stage in pipeline.night},
-        },
-        "workflows": _workflows(pipeline),
+        "orbs": {"continuation": _ORB},
+        "jobs": {"plan": job},
+        "workflows": {"plan": {"jobs": ["plan"]}},
     }
-    _demand_size(document, pipeline)
     return {_FILE: write_yaml(document, pipeline)}
 
 
-def _demand_size(document: Json, pipeline: Pipeline) -> None:
-    """Raise ProfileError for a night that CircleCI would not read."""
-    sizes = {name: len(str(job)) for name, job in document["jobs"].items()}
-    size = sum(
-        sizes[stage] + len(str(call))
-        for name, workflow in document["workflows"].items()
-        if name.startswith("night")
-        for job in workflow["jobs"]
-        for stage, call in job.items()
-    )
-    if size > _LARGEST:
-        raise ProfileError(
-            f"{pipeline.source}: ci: circleci: the night of {len(pipeline.cells):,} cells comes to "
-            f"{size / 1e6:.0f} MB, and CircleCI reads {_LARGEST / 1e6:.0f}; choose another system"
-        )
+def _begin(machine: RunsOn, python: str) -> list[str]:
+    return [] if has_python(machine, python) else [MAKE_PYTHON]
 
 
-def _parameter(name: str) -> str:
-    return f"<< parameters.{name} >>"
-
-
-# -- machines
-
-
-def _executors(pipeline: Pipeline) -> Json:
-    found: Json = {}
-    for cell in pipeline.cells if pipeline.stages else ():
-        for machines in (cell.runners, cell.gpu_runners):
-            if "circleci" in machines:
-                found.setdefault(_name(machines["circleci"]), _executor(machines["circleci"]))
-    for job in pipeline.smoke_jobs["circleci"] if pipeline.night else ():
-        found.setdefault(_name(job.runner), _executor(job.runner))
-    return dict(sorted(found.items()))
-
-
-def _name(machine: RunsOn) -> str:
-    """What its executor is called; such a name begins with a letter and has small ones only."""
-    said = " ".join(filter(None, (machine.pool, machine.image, machine.size, *machine.labels)))
-    return identify(f"on {said}", "-").lower()
+def _prefix(scripts: Sequence[str]) -> Iterator[str]:
+    """The scripts, in the environment that the first of them makes."""
+    made = MAKE_PYTHON in scripts
+    yield from (f"{OWN_PATH}{each}" if made and each != MAKE_PYTHON else each for each in scripts)
 
 
 def _executor(machine: RunsOn) -> Json:
@@ -128,164 +103,135 @@ def _executor(machine: RunsOn) -> Json:
     return {"docker": [{"image": machine.image}], **size}
 
 
-# -- jobs
+# -- at run time
 
 
-def _cell_job(stage: PipelineStage, pipeline: Pipeline) -> Json:
-    """A stage of any cell, whose values are parameters, and come to the shell as variables."""
-    names = [JOB_PYTHON, *pipeline.cells[0].environment]
-    return _job(stage, names, [*_cell_steps(stage, pipeline)])
+class _Place(NamedTuple):
+    """Where a job runs, for how long, and what makes its Python there."""
+
+    machine: RunsOn
+    minutes: float
+    scripts: Sequence[str]
 
 
-def _job(stage: PipelineStage, names: Sequence[str], steps: Sequence[Json | str]) -> Json:
-    texts = {name.lower(): {"type": "string"} for name in names}
-    return {
-        "parameters": {
-            "machine": {"type": "executor"},
-            "prepare": {"type": "boolean"},
-            "patience": {"type": "string"},
-            **texts,
-        },
-        "executor": _parameter("machine"),
-        "environment": {
-            "BINARY_CHECKS_ONLY": "<< pipeline.parameters.only >>",
-            **stage.environment,
-            **{name: _parameter(name.lower()) for name in names},
-        },
-        "steps": steps,
+def list_jobs(jobs: ChosenJobs) -> str:
+    """The configuration to continue with. Raises ProfileError for one that is too large."""
+    found: Json = {}
+    workflows: Json = {}
+    calls = [call for cell in jobs.cells for call in _call_chain(cell, jobs, found)]
+    if calls:
+        workflows[jobs.tier] = {"jobs": calls}
+    if jobs.is_night:
+        workflows["night"] = {"jobs": [*_call_night(jobs, found)]}
+    if not workflows:
+        raise ProfileError(f"{jobs.pipeline.source}: ci: the tier {jobs.tier} has no jobs")
+    document: Json = {
+        "version": 2.1,
+        "parameters": _PARAMETERS,
+        "jobs": found,
+        "workflows": workflows,
     }
-
-
-def _cell_steps(stage: PipelineStage, pipeline: Pipeline) -> Iterator[Json | str]:
-    yield "checkout"
-    if stage.takes:
-        yield {"attach_workspace": {"at": "."}}
-    yield {"when": {"condition": _parameter("prepare"), "steps": [_run(MAKE_PYTHON, pipeline)]}}
-    yield from _scripts(stage, list_steps(stage, pipeline), pipeline)
-
-
-def _scripts(
-    stage: PipelineStage, steps: Sequence[ShellStep], pipeline: Pipeline
-) -> Iterator[Json]:
-    """The steps; the last one's status waits until what it leaves is kept."""
-    *others, last = steps
-    yield from (_run(step, pipeline) for step in others)
-    if not stage.leaves:
-        yield _run(last, pipeline)
-        return
-    yield _run(last, pipeline, keeping=[folder.path for folder in stage.leaves])
-    for folder in stage.leaves:
-        yield {"persist_to_workspace": {"root": ".", "paths": [folder.path]}}
-        yield {"store_artifacts": {"path": folder.path}}
-    yield {"run": {"name": f"{last.name}: its status", "command": f'exit "$(cat {_STATUS})"\n'}}
-
-
-def _run(step: ShellStep, pipeline: Pipeline, *, keeping: Sequence[str] = ()) -> Json:
-    script = f"{OWN_PATH}{hide_secrets(step, pipeline.settings)}"
-    if keeping:
-        script = (
-            f"mkdir -p {' '.join(keeping)}\nset +e\n(\nset -e\n{script})\necho $? > {_STATUS}\n"
+    text = dump_yaml(document)
+    if len(text.encode()) > _LARGEST:
+        raise ProfileError(
+            f"{jobs.pipeline.source}: ci: circleci: {len(jobs.cells):,} cells come to "
+            f"{len(text) / 1e6:.1f} MB, and CircleCI reads {_LARGEST / 1e6:.0f}; narrow it"
         )
+    return text
+
+
+def _call_chain(cell: PipelineCell, jobs: ChosenJobs, found: Json) -> Iterator[Json]:
+    """A call for each stage of the cell's chain, whose jobs are added to those that are found."""
+    pipeline = jobs.pipeline
+    before: list[Any] = []
+    for stage in pipeline.stages:
+        if (stage == "gpu" and not cell.gpu_runners) or (stage == "publish" and jobs.tier == "pr"):
+            continue
+        machine, python = cell.runners["circleci"], cell.python
+        minutes: float = cell.minutes
+        if stage == "build":
+            minutes = pipeline.settings.build_timeout / 60
+        elif stage == "gpu":
+            machine = cell.gpu_runners["circleci"]
+        elif stage == "publish":
+            machine, python = pipeline.find_office("circleci"), pipeline.settings.python
+            minutes = _OFFICE_MINUTES
+            before = [before[0], *({name: _ENDED} for name in before[1:])]
+        values = {JOB_PYTHON: python, "CELL": cell.id}
+        place = _Place(machine, minutes, _begin(machine, python))
+        key = identify(f"{stage} {cell.id}", "-").lower()
+        found[key] = _job(stage, place, values, pipeline)
+        yield _call(key, f"{stage} {cell.id}", stage, before, pipeline)
+        before = [*before, f"{stage} {cell.id}"]
+
+
+def _call(key: str, name: str, stage: str, requires: Sequence[Any], pipeline: Pipeline) -> Json:
+    context = pipeline.settings.deployment if secrets_of(pipeline, stage) else ""
     return {
-        "run": {
-            "name": step.name,
-            "command": script,
-            "no_output_timeout": _parameter("patience"),
+        key: {
+            "name": name,
+            **({"context": [context]} if context else {}),
+            **({"requires": [*requires]} if requires else {}),
         }
     }
 
 
-def _night_job(stage: PipelineStage, pipeline: Pipeline) -> Json:
-    jobs = jobs_of(stage, pipeline, "circleci")
-    names = [JOB_PYTHON, *((SMOKE_PYTHONS, *jobs[0].environment) if jobs else ())]
-    steps: list[Json | str] = ["checkout"]
-    if stage.takes:
-        steps.append({"attach_workspace": {"at": "."}})
-    steps.append(_run(MAKE_PYTHON, pipeline))
-    own = (FETCH_PYTHONS, *stage.steps) if jobs else stage.steps
-    return _job(stage, names, [*steps, *_scripts(stage, own, pipeline)])
-
-
-# -- workflows
-
-
-def _workflows(pipeline: Pipeline) -> Json:
-    found: Json = {}
-    for tier, cells in pipeline.tiers.items() if pipeline.stages else ():
-        parts = [cells[start : start + MOST_CELLS] for start in range(0, len(cells), MOST_CELLS)]
-        for number, part in enumerate(parts, 1):
-            name = f"{tier}-{number}" if len(parts) > 1 else tier
-            calls = [call for cell in part for call in _calls(cell, tier, pipeline)]
-            found[name] = {"when": _when(tier, pipeline), "jobs": calls}
-    if pipeline.night:
-        found["night"] = {"when": _NIGHTLY, "jobs": [*_night_calls(pipeline)]}
-    return found
-
-
-def _when(tier: str, pipeline: Pipeline) -> Json:
-    """Schedules are set in the project's settings; other pipelines are of pushed branches."""
-    if tier == "nightly":
-        return {"or": [_NIGHTLY, _NARROWED]}
-    branch = {"equal": [pipeline.settings.branch, "<< pipeline.git.branch >>"]}
-    return {
-        "and": [
-            {"not": {"or": [_NIGHTLY, _NARROWED]}},
-            branch if tier == "merge" else {"not": branch},
+def _job(stage: str, place: _Place, values: Mapping[str, str], pipeline: Pipeline) -> Json:
+    """A job whose status is that of its stage, when all that it leaves is kept."""
+    folder = LEAVES.get(stage, "")
+    own = stage_line(pipeline, stage)
+    if folder:
+        kept = f"{own.strip()} || echo $? > {_STATUS}"
+        own = f"echo 0 > {_STATUS}\n{kept}\nmkdir -p {folder}\n"
+    own = hide_secrets(own, pipeline, stage)
+    install = hide_secrets(install_line(pipeline), pipeline)
+    patience = f"{max(1, round(place.minutes))}m"
+    runs = [
+        {"run": {"command": each, "no_output_timeout": patience}}
+        for each in _prefix([*place.scripts, install, own])
+    ]
+    steps: list[Any] = ["checkout", {"attach_workspace": {"at": "."}}, *runs]
+    if stage in ("build", "plan"):
+        steps.pop(1)
+    if folder:
+        steps += [
+            {"persist_to_workspace": {"root": ".", "paths": [folder]}},
+            {"store_artifacts": {"path": folder}},
+            {"run": f'exit "$(cat {_STATUS})"'},
         ]
-    }
+    return {**_executor(place.machine), "environment": dict(values), "steps": steps}
 
 
-def _calls(cell: PipelineCell, tier: str, pipeline: Pipeline) -> Iterator[Json]:
-    """A call for each stage of the cell's chain."""
-    there = stages_of(cell, pipeline.stages, trusted=tier != "pr")
-    for stage in there:
-        machine = (cell.gpu_runners if stage.gpu else cell.runners)["circleci"]
-        minutes = pipeline.settings.build_timeout / 60 if stage.name == "build" else cell.minutes
-        call = _call(stage, machine, cell.id, minutes, pipeline)
-        call["prepare"] = not (stage.own_python and has_python(machine, cell.python))
-        needed = [
-            {f"{name} {cell.id}": _ENDED}
-            if stage.regardless and name != "build"
-            else f"{name} {cell.id}"
-            for name in list_needed(stage, (each.name for each in there))
-        ]
-        python = cell.python if stage.own_python else pipeline.settings.python
-        values = {JOB_PYTHON: python, **cell.environment}
-        yield {stage.name: {**call, **({"requires": needed} if needed else {}), **_given(values)}}
-
-
-def _call(
-    stage: PipelineStage, machine: RunsOn, name: str, minutes: float, pipeline: Pipeline
-) -> Json:
-    context = pipeline.settings.deployment if stage.secrets else ""
-    return {
-        "name": f"{stage.name} {name}".strip(),
-        **({"context": [context]} if context else {}),
-        "machine": _name(machine),
-        "prepare": True,
-        "patience": f"{max(1, round(minutes))}m",
-    }
-
-
-def _given(values: Mapping[str, str]) -> Json:
-    return {name.lower(): value for name, value in values.items()}
-
-
-def _night_calls(pipeline: Pipeline) -> Iterator[Json]:
-    """The night: each stage waits for those before it; only the first must have succeeded."""
-    office = {JOB_PYTHON: pipeline.settings.python}
-    machine = pipeline.smoke_jobs["circleci"][0].runner
+def _call_night(jobs: ChosenJobs, found: Json) -> Iterator[Json]:
+    """The night: a group on a GPU waits for its own group on the CPU alone."""
+    pipeline = jobs.pipeline
+    machine, python = pipeline.find_office("circleci"), pipeline.settings.python
+    office = {JOB_PYTHON: python, NIGHT_DATE: jobs.date}
+    place = _Place(machine, _OFFICE_MINUTES, _begin(machine, python))
+    found["plan"] = _job("plan", place, office, pipeline)
+    yield _call("plan", "plan", "plan", [], pipeline)
     called: list[str] = []
-    for stage in pipeline.night:
-        needed = [*called[:1], *({name: _ENDED} for name in called[1:])]
-        requires = {"requires": needed} if needed else {}
-        jobs = jobs_of(stage, pipeline, "circleci")
-        for job in jobs:
-            call = _call(stage, job.runner, job.name, job.minutes, pipeline)
-            values = {**job.environment, **name_pythons(job)}
-            yield {stage.name: {**call, **requires, **_given(values)}}
-            called.append(call["name"])
-        if not jobs:
-            call = _call(stage, machine, "", _OFFICE_MINUTES, pipeline)
-            yield {stage.name: {**call, **requires, **_given(office)}}
-            called.append(call["name"])
+    for group in pipeline.group_smoke("circleci"):
+        for stage, runner in (("smoke", group.runner), ("smoke-gpu", group.gpu_runner)):
+            if runner is None:
+                continue
+            name = f"{stage}-{group.name}"
+            needed: list[Any] = ["plan"] if stage == "smoke" else [{called[-1]: _ENDED}]
+            found[name] = _smoke_job(stage, group, runner, jobs)
+            yield _call(name, name, stage, needed, pipeline)
+            called.append(name)
+    found["collect"] = _job("collect", place, office, pipeline)
+    ended = ["plan", *({name: _ENDED} for name in called)]
+    yield _call("collect", "collect", "collect", ended, pipeline)
+
+
+def _smoke_job(stage: str, group: SmokeGroup, machine: RunsOn, jobs: ChosenJobs) -> Json:
+    python = group.pythons[-1]
+    values = {
+        JOB_PYTHON: python,
+        SMOKE_PYTHONS: " ".join(group.pythons),
+        "CELL": group.ids,
+        NIGHT_DATE: jobs.date,
+    }
+    place = _Place(machine, group.minutes, [*_begin(machine, python), FETCH_PYTHONS])
+    return _job(stage, place, values, jobs.pipeline)

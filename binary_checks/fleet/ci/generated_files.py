@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.fleet.ci.yaml_text import made_from
+from binary_checks.fleet.ci.yaml_files import made_from
 from binary_checks.regular_files import written_beside
 
 _LARGEST = 16 << 20  # bytes of a file that is compared

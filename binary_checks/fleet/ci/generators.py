@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 
-from binary_checks.errors import ProfileError
-from binary_checks.fleet.ci.pipeline import Pipeline
+from binary_checks.fleet.ci.pipeline import MachineError, Pipeline
+from binary_checks.fleet.ci.runner_tables import HOSTED
 
 GENERATORS: Mapping[str, str] = {
     "github": "binary_checks.fleet.ci.github_workflows",
@@ -28,13 +29,25 @@ PLACES: Mapping[str, tuple[str, ...]] = {
 """Where files of each may lie; one there that says it is generated, and is not, is left over."""
 
 
-def write_files(pipeline: Pipeline) -> dict[str, str]:
-    """All files of the systems that are asked for, by path. Raises ProfileError."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RenderedFiles:
+    """The texts of all files, and the systems that cannot run the matrix."""
+
+    files: Mapping[str, str]  # by path
+    refused: Mapping[str, str]  # by system, why: its runners have no machine for a cell
+
+
+def write_files(pipeline: Pipeline) -> RenderedFiles:
+    """The files of the systems that are asked for. Raises ProfileError for what concerns all."""
     files: dict[str, str] = {}
+    refused: dict[str, str] = {}
     for system in pipeline.settings.systems:
-        if system not in GENERATORS:
-            raise ProfileError(f"{pipeline.source}: ci: systems: {system} cannot be generated yet")
         write: Callable[[Pipeline], Mapping[str, str]]
         write = import_module(GENERATORS[system]).write
-        files.update(write(pipeline))
-    return files
+        try:
+            if system in HOSTED:
+                pipeline.demand_machines(system)
+            files.update(write(pipeline))
+        except MachineError as error:
+            refused[system] = str(error)
+    return RenderedFiles(files=files, refused=refused)

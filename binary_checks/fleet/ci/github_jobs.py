@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.ci.github_words import (
+from binary_checks.fleet.ci.chosen_jobs import MOST_ROWS
+from binary_checks.fleet.ci.github_steps import (
     BASH,
-    MOST_JOBS,
     OFFICE,
     READ,
     Json,
@@ -17,9 +18,9 @@ from binary_checks.fleet.ci.github_words import (
     set_up_python,
     use,
 )
-from binary_checks.fleet.ci.own_jobs import OwnJob, OwnStep, OwnWorkflow
+from binary_checks.fleet.ci.job_scripts import install_line, plan_line
+from binary_checks.fleet.ci.own_jobs import LISTING, OwnJob, OwnStep, OwnWorkflow
 from binary_checks.fleet.ci.pipeline import Pipeline
-from binary_checks.fleet.ci.yaml_text import OneLine
 
 
 def write_workflow(workflow: OwnWorkflow, pipeline: Pipeline) -> Json:
@@ -29,6 +30,9 @@ def write_workflow(workflow: OwnWorkflow, pipeline: Pipeline) -> Json:
         raise ProfileError(
             f"{pipeline.source}: ci.workflows.{workflow.name}: it has no [[ci.jobs]]"
         )
+    written = {job.name: _write_job(job, pipeline) for job in jobs}
+    if listed := [job for job in jobs if job.condition]:
+        written = {LISTING: _listing_job(listed, pipeline), **written}
     return {
         "name": workflow.name,
         "on": _events(workflow),
@@ -37,7 +41,8 @@ def write_workflow(workflow: OwnWorkflow, pipeline: Pipeline) -> Json:
             "group": f"{say('github.workflow')}-{say('github.ref')}",
             "cancel-in-progress": workflow.pull_requests,
         },
-        "jobs": {job.name: _write_job(job, pipeline) for job in jobs},
+        "defaults": BASH,
+        "jobs": written,
     }
 
 
@@ -54,9 +59,40 @@ def _events(workflow: OwnWorkflow) -> Json:
     return found
 
 
+def _listing_job(jobs: list[OwnJob], pipeline: Pipeline) -> Json:
+    """Computes the rows of the jobs that run for cells."""
+    plan = f'{plan_line(pipeline, "github").strip()} >> "$GITHUB_OUTPUT"'
+    return {
+        "runs-on": OFFICE,
+        "timeout-minutes": 10,
+        "permissions": READ,
+        "outputs": {_output(job): say(f"steps.plan.outputs.{_output(job)}") for job in jobs},
+        "steps": [
+            check_out(pipeline),
+            set_up_python(pipeline, pipeline.settings.python),
+            {"run": install_line(pipeline).strip()},
+            {"id": "plan", "run": plan},
+        ],
+    }
+
+
+def _output(job: OwnJob) -> str:
+    """What the rows of a job are called among the outputs of a step."""
+    return f"{job.workflow}_{job.name}".replace("-", "_")
+
+
+def list_rows_of_jobs(pipeline: Pipeline) -> dict[str, list[Json]]:
+    """The rows of all jobs that run for cells, by the name of their output."""
+    jobs = (job for job in pipeline.settings.jobs if job.condition)
+    return {_output(job): [*_rows(job, pipeline)] for job in jobs}
+
+
 def _write_job(job: OwnJob, pipeline: Pipeline) -> Json:
-    rows = [*_rows(job, pipeline)]
-    found: Json = {"needs": [*job.needs]} if job.needs else {}
+    rows: Any = [*_rows(job, pipeline)]
+    needs = [*([LISTING] if job.condition else []), *job.needs]
+    found: Json = {"needs": needs} if needs else {}
+    if job.condition:
+        rows = say(f"fromJSON(needs.{LISTING}.outputs.{_output(job)})")
     found["runs-on"] = say("matrix.runner") if job.condition else job.runner or OFFICE
     found["timeout-minutes"] = max(1, round(job.timeout / 60))
     if rows:
@@ -64,7 +100,6 @@ def _write_job(job: OwnJob, pipeline: Pipeline) -> Json:
     if job.environment:
         found["environment"] = dict(job.environment)
     found["permissions"] = dict(job.permissions) or READ
-    found["defaults"] = BASH
     python = say("matrix.python") if job.condition else job.python
     variables = {"CELL_PYTHON": python} if job.condition else {}
     variables |= {f"JOB_{name.upper()}": say(f"matrix.{name}") for name in job.matrix}
@@ -73,7 +108,7 @@ def _write_job(job: OwnJob, pipeline: Pipeline) -> Json:
     return {**found, "steps": [*_write_steps(job, pipeline, python)]}
 
 
-def _rows(job: OwnJob, pipeline: Pipeline) -> Iterator[OneLine]:
+def _rows(job: OwnJob, pipeline: Pipeline) -> Iterator[Json]:
     """The rows of the matrix: cells, multiplied with the axes of the job's own."""
     cells: list[Json] = [{}]
     if job.condition:
@@ -85,12 +120,12 @@ def _rows(job: OwnJob, pipeline: Pipeline) -> Iterator[OneLine]:
         if not cells:
             raise ProfileError(f"{job.where}: when = {job.condition.written!r} matches no cell")
     rows = [
-        OneLine({**cell, **dict(zip(job.matrix, chosen, strict=True))})
+        {**cell, **dict(zip(job.matrix, chosen, strict=True))}
         for cell in cells
         for chosen in product(*job.matrix.values())
     ]
-    if len(rows) > MOST_JOBS:
-        raise ProfileError(f"{job.where}: {len(rows)} jobs, of which GitHub makes {MOST_JOBS}")
+    if len(rows) > MOST_ROWS:
+        raise ProfileError(f"{job.where}: {len(rows)} jobs, of which GitHub makes {MOST_ROWS}")
     yield from filter(None, rows)
 
 

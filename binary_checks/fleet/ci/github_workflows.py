@@ -1,367 +1,366 @@
-"""Writes GitHub Actions: one workflow that runs a cell, and one for each tier that calls it.
+"""Writes GitHub Actions: constant workflows, whose matrices a first job computes at run time.
 
-The chain of a cell is a workflow of its own, which a matrix calls: so the GPU stage of a cell waits
-for the CPU stage of that cell alone. In a chain written as four matrices it would wait for all.
+`binary-checks.yml` plans a run and calls a workflow for at most 256 cells, which calls the workflow
+of one cell for each: so the GPU stage of a cell waits for the CPU stage of that cell alone, and no
+matrix is larger than GitHub allows. `binary-checks-night.yml` judges what is published.
 """
 
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
-from binary_checks.fleet.ci.github_jobs import write_workflow
-from binary_checks.fleet.ci.github_words import (
+from binary_checks.fleet.cells.tiers import NIGHTLY
+from binary_checks.fleet.ci.chosen_jobs import MOST_ROWS, ChosenJobs, demand_rows
+from binary_checks.fleet.ci.github_jobs import list_rows_of_jobs, write_workflow
+from binary_checks.fleet.ci.github_steps import (
     ALWAYS,
-    BASH,
     FOLDER,
-    MOST_JOBS,
     OFFICE,
     READ,
     Json,
     check_out,
-    download,
     say,
     set_up_python,
-    upload,
+    use,
 )
-from binary_checks.fleet.ci.pipeline import (
-    Pipeline,
-    PipelineCell,
-    PipelineStage,
-    SharedFolder,
-    SmokeJob,
+from binary_checks.fleet.ci.job_scripts import (
+    ARTIFACTS,
+    LEAVES,
+    TAKES,
+    install_line,
+    plan_line,
+    secrets_of,
+    stage_line,
 )
+from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, SmokeGroup
 from binary_checks.fleet.ci.runner_tables import RunsOn
-from binary_checks.fleet.ci.yaml_text import OneLine, write_yaml
+from binary_checks.fleet.ci.running_stages import NIGHT_DATE
+from binary_checks.fleet.ci.yaml_files import write_yaml
 
+_MAIN = f"{FOLDER}/binary-checks.yml"
+_CHUNK = f"{FOLDER}/binary-checks-chunk.yml"
 _CELL = f"{FOLDER}/binary-checks-cell.yml"
-_EVENTS: Mapping[str, str] = {"pr": "pull request", "merge": "merge", "nightly": "night"}
-_IDS, _FURTHER = "ids", "further"
-"""Outputs: ids that were chosen, and rows of those that the tier's own matrix lacks, as JSON."""
+_NIGHT = f"{FOLDER}/binary-checks-night.yml"
+_DAYS = 7  # that artifacts between jobs are kept
+_ASKED: Mapping[str, str] = {
+    "only": "only such cells: variant=cu* python=3.13",
+    "also": "such cells too, though they are left out",
+}
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """The files, by path."""
+    """The files, by path. They do not depend on the cells."""
     files: dict[str, Json] = {}
     if pipeline.stages:
-        files[_CELL] = _cell_workflow(pipeline)
-        for tier in ("pr", "merge"):
-            files[f"{FOLDER}/binary-checks-{tier}.yml"] = _tier_workflow(pipeline, tier)
-    if pipeline.stages or pipeline.night:
-        files[f"{FOLDER}/binary-checks-nightly.yml"] = _tier_workflow(pipeline, "nightly")
+        files = {
+            _MAIN: _write_main(pipeline),
+            _CHUNK: _write_chunk(pipeline),
+            _CELL: _write_cell(pipeline),
+        }
+    if pipeline.settings.store:
+        files[_NIGHT] = _write_night(pipeline)
     for workflow in pipeline.settings.workflows.values():
         files[f"{FOLDER}/{workflow.name}.yml"] = write_workflow(workflow, pipeline)
     return {path: write_yaml(document, pipeline) for path, document in files.items()}
 
 
-# -- the workflow of one cell
-
-
-def _cell_workflow(pipeline: Pipeline) -> Json:
-    call: Json = {
-        "inputs": {name: {"type": kind, "required": True} for name, kind in _inputs(pipeline)}
-    }
-    if secrets := _list_secrets(pipeline.stages):
-        call["secrets"] = {name: {"required": False} for name in secrets}
-    return {
-        "name": "binary-checks cell",
-        "on": {"workflow_call": call},
-        "permissions": {},
-        "jobs": {stage.name: _stage_job(stage, pipeline) for stage in pipeline.stages},
-    }
-
-
-def _inputs(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """What a cell's workflow is given, with its type; runners are JSON, for a list is no type."""
-    for variable in pipeline.cells[0].environment:
-        yield variable.lower(), "string"
-    yield "python", "string"
-    yield "minutes", "number"
-    yield "runner", "string"
-    if any(each.gpu_runners for each in pipeline.cells):
-        yield "gpu_runner", "string"
-    if _has_containers(pipeline):
-        yield "container", "string"
-        yield "gpu_container", "string"
-    yield "chosen", "boolean"
-
-
-def _has_containers(pipeline: Pipeline) -> bool:
-    """Whether any cell runs in one; "" runs on the machine itself."""
-    return any(
-        machines["github"].image
-        for each in pipeline.cells
-        for machines in (each.runners, each.gpu_runners)
-        if machines
-    )
-
-
-def _list_secrets(stages: Sequence[PipelineStage]) -> list[str]:
-    return list(dict.fromkeys(name for stage in stages for name in stage.secrets))
-
-
-def _stage_job(stage: PipelineStage, pipeline: Pipeline) -> Json:
-    """One job of the chain."""
+def _write_main(pipeline: Pipeline) -> Json:
     settings = pipeline.settings
-    own = {name: say(f"inputs.{name.lower()}") for name in pipeline.cells[0].environment}
-    machine = "gpu_runner" if stage.gpu else "runner"
-    job: Json = {"if": say(_condition(stage))}
-    if stage.needs:
-        job["needs"] = [name for name in stage.needs if name in {s.name for s in pipeline.stages}]
-    job["runs-on"] = say(f"fromJSON(inputs.{machine})") if stage.own_python else OFFICE
-    minutes = say("inputs.minutes") if stage.own_python else 30
-    job["timeout-minutes"] = minutes if stage.name != "build" else _minutes(settings.build_timeout)
-    if stage.own_python and _has_containers(pipeline):
-        job["container"] = say(f"inputs.{'gpu_' if stage.gpu else ''}container")
-    job["permissions"] = READ
-    python = say("inputs.python") if stage.own_python else settings.python
-    return {**job, **_surround(stage, pipeline, own, python, of_cell="inputs.cell")}
-
-
-def _minutes(seconds: float) -> int:
-    return max(1, round(seconds / 60))
-
-
-def _condition(stage: PipelineStage) -> str:
-    """When a stage of a cell runs; without a word of its own it waits for those that it needs."""
-    if not stage.needs:
-        return "inputs.chosen"
-    if stage.gpu:
-        return "inputs.gpu_runner != 'null'"
-    said = [ALWAYS, "needs.build.result == 'success'"] if stage.regardless else ["success()"]
-    said += ["github.event_name != 'pull_request'"] if stage.trusted else []
-    return " && ".join(said)
-
-
-def _steps(
-    stage: PipelineStage, pipeline: Pipeline, python: str, *, of_cell: str = ""
-) -> Iterator[Json]:
-    """Checkout, Python, what earlier stages left, the scripts, and what this one leaves."""
-    yield check_out(pipeline)
-    yield set_up_python(pipeline, python)
-    for folder in stage.takes:
-        yield download(pipeline, _name(folder, of_cell), folder.path)
-    for step in stage.steps:
-        said: Json = {"name": step.name}
-        if step.secrets:
-            said["env"] = {name: say(f"secrets.{name}") for name in step.secrets}
-        yield {**said, "run": step.script}
-    for folder in stage.leaves:
-        yield upload(pipeline, _name(folder, of_cell), folder.path)
-
-
-def _name(folder: SharedFolder, of_cell: str) -> str:
-    return f"{folder.name}-{say(of_cell)}" if of_cell else folder.name
-
-
-# -- the workflows that call it
-
-
-def _tier_workflow(pipeline: Pipeline, tier: str) -> Json:
-    jobs: Json = {}
-    if pipeline.stages:
-        jobs["choose"] = _choose_job(pipeline, tier)
-        contained = _has_containers(pipeline)
-        rows = [OneLine(_row(cell, contained=contained)) for cell in pipeline.tiers[tier]]
-        parts = [_call_job({"include": part}, pipeline) for part in _split(rows)]
-        jobs |= _number("cells", parts)
-        further = say(f"fromJSON(needs.choose.outputs.{_FURTHER})")
-        called = _call_job({"include": further}, pipeline)
-        jobs["further"] = {"if": say(f"needs.choose.outputs.{_FURTHER} != '[]'"), **called}
-    if tier == "nightly" and pipeline.night:
-        jobs |= _night_jobs(pipeline, [name for name in jobs if name != "choose"])
+    inputs = {
+        name: {"description": said, "type": "string", "default": ""}
+        for name, said in _ASKED.items()
+    }
+    called: Json = {
+        "needs": "plan",
+        "name": f"cells {say('strategy.job-index')}",
+        "strategy": {
+            "fail-fast": False,
+            "matrix": {"chunk": say("fromJSON(needs.plan.outputs.chunks)")},
+        },
+        "uses": f"$/{_CHUNK}",
+        "with": {"cells": say("matrix.chunk")},
+    }
+    jobs: Json = {"plan": _plan_job(pipeline), "cells": {**called, **_hand_on(pipeline)}}
+    if settings.store:
+        night = f"{ALWAYS} && needs.plan.outputs.tier == '{NIGHTLY}'"
+        jobs["night"] = {
+            "needs": ["plan", "cells"],
+            "if": say(night),
+            "uses": f"$/{_NIGHT}",
+            **_hand_on(pipeline, settings.secrets),
+        }
     return {
-        "name": f"binary-checks {_EVENTS[tier]}",
-        "on": _events(pipeline, tier),
-        "permissions": {},
+        "name": "binary-checks",
+        "on": {
+            # Not when it is labelled: jobs that such a run skips would hide the red ones before.
+            "pull_request": None,
+            "push": {"branches": [settings.branch]},
+            "schedule": [{"cron": settings.schedule}],
+            "workflow_dispatch": {"inputs": inputs},
+        },
+        "permissions": READ,
         "concurrency": {
-            "group": f"{say('github.workflow')}-{say('github.ref')}",
-            "cancel-in-progress": tier == "pr",
+            "group": "-".join(map(say, ("github.workflow", "github.event_name", "github.ref"))),
+            "cancel-in-progress": say("github.event_name == 'pull_request'"),
         },
         "jobs": jobs,
     }
 
 
-def _events(pipeline: Pipeline, tier: str) -> Json:
-    if tier == "pr":
-        # Not when it is labelled: jobs that such a run skips would hide the red ones before.
-        return {"pull_request": None}
-    if tier == "merge":
-        return {"push": {"branches": [pipeline.settings.branch]}}
-    asked = {
-        "only": "only such cells: variant=cu* python=3.13",
-        "also": "such cells too, though they are left out",
+def _plan_job(pipeline: Pipeline) -> Json:
+    """Which cells run this time: the event, labels and inputs choose them, for this run alone."""
+    labels = "join(github.event.pull_request.labels.*.name, ';')"
+    plan = {
+        "id": "plan",
+        "env": {LABELS: say(labels), ONLY: say("inputs.only"), ALSO: say("inputs.also")},
+        "run": f'{plan_line(pipeline, "github").strip()} >> "$GITHUB_OUTPUT"',
     }
-    inputs = {
-        name: {"description": said, "type": "string", "default": ""} for name, said in asked.items()
-    }
+    outputs = ("tier", "chunks")
     return {
-        "schedule": [{"cron": pipeline.settings.schedule}],
-        "workflow_dispatch": {"inputs": inputs} if pipeline.stages else None,
+        **_begin_office(minutes=10),
+        "outputs": {name: say(f"steps.plan.outputs.{name}") for name in outputs},
+        "steps": [*_begin(pipeline, pipeline.settings.python), plan],
     }
 
 
-def _split(rows: Sequence[Any]) -> list[Sequence[Any]]:
-    """At the limit of one matrix."""
-    return [rows[start : start + MOST_JOBS] for start in range(0, len(rows), MOST_JOBS)]
-
-
-def _number(name: str, jobs: Sequence[Json]) -> Json:
-    """By name; several have numbers."""
-    if len(jobs) == 1:
-        return {name: jobs[0]}
-    return {f"{name}-{number}": job for number, job in enumerate(jobs, 1)}
-
-
-_CHOOSE = 'binary-checks ci choose @CELLS@ --tier "$TIER" >> "$GITHUB_OUTPUT"\n'
-
-
-def _choose_job(pipeline: Pipeline, tier: str) -> Json:
-    """Which cells of the tier run this time: labels and inputs narrow it, for this run alone."""
-    environment = {"TIER": tier}
-    if tier == "pr":
-        labels = "join(github.event.pull_request.labels.*.name, ';')"
-        environment[LABELS] = say(labels)
-    if tier == "nightly":
-        environment[ONLY], environment[ALSO] = say("inputs.only"), say("inputs.also")
-    install = pipeline.stages[1].steps[0]
+def _write_chunk(pipeline: Pipeline) -> Json:
+    called = {"cells": {"type": "string", "required": True}}
     return {
-        "runs-on": OFFICE,
-        "timeout-minutes": 10,
+        "name": "binary-checks chunk",
+        "on": {"workflow_call": {"inputs": called, **_take_secrets(pipeline)}},
         "permissions": READ,
-        "outputs": {name: say(f"steps.choose.outputs.{name}") for name in (_IDS, _FURTHER)},
-        "defaults": BASH,
-        "steps": [
-            check_out(pipeline),
-            set_up_python(pipeline, pipeline.settings.python),
-            {"name": install.name, "run": install.script},
-            {
-                "name": "Choose the cells",
-                "id": "choose",
-                "env": environment,
-                "run": _CHOOSE.replace("@CELLS@", shlex.quote(pipeline.source)),
-            },
-        ],
+        "jobs": {
+            "cell": {
+                "name": say("matrix.row.cell"),
+                "strategy": {
+                    "fail-fast": False,
+                    "matrix": {"row": say("fromJSON(inputs.cells)")},
+                },
+                "uses": f"$/{_CELL}",
+                "with": {"row": say("toJSON(matrix.row)")},
+                **_hand_on(pipeline),
+            }
+        },
     }
 
 
-def _call_job(matrix: Json, pipeline: Pipeline) -> Json:
-    """The matrix that calls the workflow of one cell."""
-    given = {name: say(f"matrix.{name}") for name, _ in _inputs(pipeline)}
-    for name in ("runner", "gpu_runner"):
-        if name in given:
-            given[name] = say(f"toJSON(matrix.{name})")
-    given["chosen"] = say(f"contains(fromJSON(needs.choose.outputs.{_IDS}), matrix.cell)")
-    job: Json = {
-        "name": say("matrix.cell"),
-        "needs": "choose",
-        "strategy": {"fail-fast": False, "matrix": matrix},
+# -- the workflow of one cell
+
+
+def _write_cell(pipeline: Pipeline) -> Json:
+    called = {"row": {"type": "string", "required": True}}
+    return {
+        "name": "binary-checks cell",
+        "on": {"workflow_call": {"inputs": called, **_take_secrets(pipeline)}},
         "permissions": READ,
-        "uses": f"$/{_CELL}",
-        "with": given,
+        "env": {"CELL": say(_row("cell"))},
+        "jobs": {stage: _stage_job(stage, pipeline) for stage in pipeline.stages},
     }
-    if secrets := _list_secrets(pipeline.stages):
-        job["secrets"] = {name: say(f"secrets.{name}") for name in secrets}
-    return job
 
 
-def _row(cell: PipelineCell, *, contained: bool) -> Json:
-    """The values of one cell in a matrix; those that are absent are null there."""
-    row: Json = {name.lower(): value for name, value in cell.environment.items()}
-    row |= {"python": cell.python, "minutes": cell.minutes, "runner": _labels(cell.runners)}
-    if cell.gpu_runners:
-        row["gpu_runner"] = _labels(cell.gpu_runners)
-    if contained:
-        row["container"] = cell.runners["github"].image
-        row["gpu_container"] = cell.gpu_runners["github"].image if cell.gpu_runners else ""
-    return row
+def _has_images(pipeline: Pipeline) -> bool:
+    """Whether [[runners]] name a container for any cell; "" runs on the machine itself."""
+    machines = (rule.machines.get("github") for rule in pipeline.settings.runners)
+    return any(machine.image for machine in machines if machine is not None)
 
 
-def _labels(machines: Mapping[str, RunsOn]) -> list[str]:
-    return list(machines["github"].labels)
+def _row(name: str) -> str:
+    """A value of the cell's row."""
+    return f"fromJSON(inputs.row).{name}"
 
 
-def describe_choice(pipeline: Pipeline, chosen: Sequence[Cell], listed: Sequence[Cell]) -> str:
-    """What the job that chooses cells writes into GITHUB_OUTPUT. Raises ProfileError.
+def _stage_job(stage: str, pipeline: Pipeline) -> Json:
+    settings = pipeline.settings
+    publishes = stage == "publish"
+    job: Json = {}
+    if stage == "test":
+        job["needs"] = "build"
+    elif stage == "gpu":
+        job |= {"needs": ["build", "test"], "if": say(_row("gpu"))}
+    elif publishes:
+        built = "needs.build.result == 'success'"
+        trusted = "github.event_name != 'pull_request'"
+        job |= {"needs": ["build", "test", "gpu"], "if": say(f"{ALWAYS} && {built} && {trusted}")}
+    python = settings.python if publishes else say(_row("python"))
+    if publishes:
+        job |= _begin_office(minutes=30)
+        job |= {"environment": settings.deployment} if settings.deployment else {}
+    else:
+        kind = "gpu_" if stage == "gpu" else ""
+        minutes = max(1, round(settings.build_timeout / 60))
+        job["runs-on"] = say(_row(f"{kind}runner"))
+        job["timeout-minutes"] = minutes if stage == "build" else say(_row("minutes"))
+        if _has_images(pipeline):
+            job["container"] = say(_row(f"{kind}container"))
+    return {**job, "steps": [*_steps(stage, pipeline, python, _row("cell"))]}
 
-    ``listed`` are the cells that its workflow has a line for.
-    """
-    lacking = {each.id for each in chosen} - {each.id for each in listed}
-    contained = _has_containers(pipeline)
-    further = [_row(each, contained=contained) for each in pipeline.cells if each.id in lacking]
-    if len(further) > MOST_JOBS:
-        raise ProfileError(
-            f"ci choose: {len(further):,} cells that the workflow has no line for; GitHub makes "
-            f"at most {MOST_JOBS} jobs of them: narrow it"
+
+def _steps(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> Iterator[Json]:
+    """Checkout, Python, what earlier stages left, the stage, and what it leaves."""
+    yield from _begin(pipeline, python, TAKES.get(stage, ()), cell)
+    script: Json = {"run": stage_line(pipeline, stage).strip()}
+    if secrets := secrets_of(pipeline, stage):
+        script = {"env": {name: say(f"secrets.{name}") for name in secrets}, **script}
+    yield script
+    if stage in LEAVES:
+        folder = LEAVES[stage]
+        kept = use(
+            pipeline,
+            "actions/upload-artifact",
+            name=_name(folder, cell),
+            path=folder,
+            if_no_files_found="ignore",
+            overwrite=True,  # that of an attempt before this one
+            retention_days=_DAYS,
         )
-    values = {_IDS: [each.id for each in chosen], _FURTHER: further}
-    return "".join(f"{name}={json.dumps(value)}\n" for name, value in values.items())
+        yield kept if stage == "build" else {"if": say(ALWAYS), **kept}
+
+
+def _begin(
+    pipeline: Pipeline, python: str, takes: tuple[str, ...] = (), cell: str = ""
+) -> Iterator[Json]:
+    """The steps before the one that a job is for."""
+    yield check_out(pipeline)
+    yield set_up_python(pipeline, python)
+    for folder in takes:  # by a pattern: by its name, one that is not there would be an error
+        given = {"pattern": _name(folder, cell), "path": folder, "merge_multiple": True}
+        yield use(pipeline, "actions/download-artifact", **given)
+    yield {"run": install_line(pipeline).strip()}
+
+
+def _name(folder: str, cell: str) -> str:
+    name = ARTIFACTS[folder]
+    return f"{name}-{say(cell)}" if cell else name
+
+
+def _begin_office(*, minutes: int) -> Json:
+    """What a job has that runs no package."""
+    return {"runs-on": OFFICE, "timeout-minutes": minutes}
+
+
+def _take_secrets(pipeline: Pipeline, names: tuple[str, ...] | None = None) -> Json:
+    taken = pipeline.settings.publish_secrets if names is None else names
+    return {"secrets": {name: {"required": False} for name in taken}} if taken else {}
+
+
+def _hand_on(pipeline: Pipeline, names: tuple[str, ...] | None = None) -> Json:
+    given = pipeline.settings.publish_secrets if names is None else names
+    return {"secrets": {name: say(f"secrets.{name}") for name in given}} if given else {}
 
 
 # -- the night
 
 
-def _night_jobs(pipeline: Pipeline, after: Sequence[str]) -> Json:
-    """The smoke of what is published, when all cells have ended, however they have."""
-    plan, *smokes, collect = pipeline.night
-    jobs: Json = {"plan": _night_job(plan, pipeline, after)}
-    for stage in smokes:
-        found = [each for each in pipeline.smoke_jobs["github"] if each.stage == stage.name]
-        contained = _has_containers(pipeline)
-        rows = [OneLine(_smoke_row(each, contained=contained)) for each in found]
-        parts = [_smoke_job(stage, pipeline, part, [*jobs]) for part in _split(rows)]
-        jobs |= _number(stage.name, parts)
-    return {**jobs, "collect": _night_job(collect, pipeline, [*jobs])}
-
-
-def _night_job(stage: PipelineStage, pipeline: Pipeline, after: Sequence[str]) -> Json:
-    job: Json = {"if": say(ALWAYS), "needs": [*after]} if after else {}
-    job |= {"runs-on": OFFICE, "timeout-minutes": 60, "permissions": READ}
-    return {**job, **_surround(stage, pipeline, {}, pipeline.settings.python)}
-
-
-def _surround(
-    stage: PipelineStage, pipeline: Pipeline, own: Json, python: str, *, of_cell: str = ""
-) -> Json:
-    """What every job of a stage has behind its machine."""
-    said: Json = {}
-    if stage.secrets and pipeline.settings.deployment:
-        said["environment"] = pipeline.settings.deployment
-    said["defaults"] = BASH
-    said["env"] = {**stage.environment, **own}
-    said["steps"] = [*_steps(stage, pipeline, python, of_cell=of_cell)]
-    return said
-
-
-def _smoke_row(job: SmokeJob, *, contained: bool) -> Json:
+def _write_night(pipeline: Pipeline) -> Json:
+    """What is published, judged in groups; with builds it is called when all chains have ended."""
+    settings = pipeline.settings
+    events: Json = {"schedule": [{"cron": settings.schedule}], "workflow_dispatch": None}
+    if pipeline.stages:
+        events = {"workflow_call": _take_secrets(pipeline, settings.secrets) or None}
+    planned = f"{ALWAYS} && needs.plan.result == 'success'"
+    outputs = ("date", "smoke", "smoke_gpu")
+    plan: Json = {
+        **_night_job("plan", pipeline, settings.python),
+        "outputs": {name: say(f"steps.plan.outputs.{name}") for name in outputs},
+    }
+    plan["steps"].insert(
+        -1, {"id": "plan", "run": f'{plan_line(pipeline, "github").strip()} >> "$GITHUB_OUTPUT"'}
+    )
+    smoke = {"needs": "plan", **_smoke_job("smoke", pipeline)}
+    some = "needs.plan.outputs.smoke_gpu != '[]'"
+    smoke_gpu = {
+        "needs": ["plan", "smoke"],
+        "if": say(f"{planned} && {some}"),
+        **_smoke_job("smoke-gpu", pipeline),
+    }
+    collect = {
+        "needs": ["plan", "smoke", "smoke-gpu"],
+        "if": say(planned),
+        **_night_job("collect", pipeline, settings.python),
+    }
+    jobs = {"plan": plan, "smoke": smoke, "smoke-gpu": smoke_gpu, "collect": collect}
     return {
-        "name": job.name,
-        "runner": list(job.runner.labels),
-        **({"container": job.runner.image} if contained else {}),
-        "python": "\n".join(job.pythons),
-        "minutes": job.minutes,
-        **{name.lower(): value for name, value in job.environment.items()},
-    }
-
-
-def _smoke_job(
-    stage: PipelineStage, pipeline: Pipeline, rows: Sequence[Json], after: Sequence[str]
-) -> Json:
-    own = {name: say(f"matrix.{name.lower()}") for name in ("SMOKE_QUEUE", "SMOKE_CELLS")}
-    job: Json = {
-        "name": say("matrix.name"),
-        "needs": [*after],
-        "if": say(f"{ALWAYS} && needs.plan.result == 'success'"),
-        "strategy": {"fail-fast": False, "matrix": {"include": [*rows]}},
-        "runs-on": say("matrix.runner"),
-        "timeout-minutes": say("matrix.minutes"),
+        "name": "binary-checks night",
+        "on": events,
         "permissions": READ,
+        "jobs": jobs,
     }
-    if _has_containers(pipeline):
-        job["container"] = say("matrix.container")
-    return {**job, **_surround(stage, pipeline, own, say("matrix.python"))}
+
+
+def _night_job(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> Json:
+    date = "steps.plan.outputs.date" if stage == "plan" else "needs.plan.outputs.date"
+    steps = [*_steps(stage, pipeline, python, cell)]
+    job = _begin_office(minutes=60)
+    if pipeline.settings.secrets and pipeline.settings.deployment:
+        job["environment"] = pipeline.settings.deployment
+    for step in steps:
+        if f"ci stage {stage}" in step.get("run", ""):
+            step["env"] = {NIGHT_DATE: say(date), **step.get("env", {})}
+    return {**job, "steps": steps}
+
+
+def _smoke_job(stage: str, pipeline: Pipeline) -> Json:
+    rows = f"needs.plan.outputs.{stage.replace('-', '_')}"
+    job = _night_job(stage, pipeline, say("matrix.row.pythons"), "matrix.row.cell")
+    container = {"container": say("matrix.row.container")} if _has_images(pipeline) else {}
+    return {
+        "name": f"{stage} {say('matrix.row.name')}",
+        "strategy": {"fail-fast": False, "matrix": {"row": say(f"fromJSON({rows})")}},
+        **job,
+        "runs-on": say("matrix.row.runner"),
+        "timeout-minutes": say("matrix.row.minutes"),
+        **container,
+        "env": {"CELL": say("matrix.row.cell")},
+    }
+
+
+# -- at run time
+
+
+def list_jobs(jobs: ChosenJobs) -> str:
+    """What the job that plans a run writes into GITHUB_OUTPUT. Raises ProfileError."""
+    pipeline = jobs.pipeline
+    rows = [_cell_row(each) for each in jobs.cells]
+    chunks = [
+        json.dumps(rows[start : start + MOST_ROWS]) for start in range(0, len(rows), MOST_ROWS)
+    ]
+    groups = pipeline.group_smoke("github") if jobs.is_night else []
+    smoke = [_smoke_row(each, each.runner) for each in groups]
+    gpu = [_smoke_row(each, each.gpu_runner) for each in groups if each.gpu_runner]
+    demand_rows(smoke, "github", "a night")
+    values = {
+        "chunks": chunks,
+        "smoke": smoke,
+        "smoke_gpu": gpu,
+        **list_rows_of_jobs(pipeline),
+    }
+    lines = [f"{name}={json.dumps(value)}\n" for name, value in values.items()]
+    return "".join([f"tier={jobs.tier}\n", f"date={jobs.date}\n", *lines])
+
+
+def _cell_row(cell: PipelineCell) -> Json:
+    machine, gpu = cell.runners["github"], cell.gpu_runners.get("github")
+    return {
+        "cell": cell.id,
+        "python": cell.python,
+        "minutes": cell.minutes,
+        "runner": [*machine.labels],
+        "container": machine.image,
+        "gpu": gpu is not None,
+        "gpu_runner": [*gpu.labels] if gpu else [],
+        "gpu_container": gpu.image if gpu else "",
+    }
+
+
+def _smoke_row(group: SmokeGroup, machine: RunsOn) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "cell": group.ids,
+        "pythons": "\n".join(group.pythons),
+        "minutes": group.minutes,
+        "runner": [*machine.labels],
+        "container": machine.image,
+    }

@@ -14,7 +14,9 @@ from binary_checks.profile.toml_values import convert, reject_unknown
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 _AXIS = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_RESERVED = ("binary-checks-",)  # how the names of our own workflows begin
+_RESERVED = "binary-checks"  # how the names of our own workflows begin
+LISTING = "cells"
+"""The job that lists the cells for the others of its workflow."""
 _STEP = {"name": str, "run": str, "uses": str, "with": dict, "env": Mapping[str, str], "if": str}
 _MOST_SECONDS = 6 * 3600.0
 
@@ -182,6 +184,8 @@ def _demand_job(
     reject_unknown([job.workflow], workflows, f"{job.where}: workflow", "workflow")
     if not _NAME.fullmatch(job.name):
         raise ProfileError(f"{job.where}: name: {job.name!r:.60} cannot be the name of a job")
+    if job.name == LISTING:
+        raise ProfileError(f"{job.where}: name: {LISTING} is the job that lists the cells")
     if (job.workflow, job.name) in seen:
         raise ProfileError(f"{job.where}: {job.workflow} has a job {job.name} already")
     before = {name: name for workflow, name in seen if workflow == job.workflow}

@@ -1,52 +1,34 @@
-"""What CI does with a matrix, in the words of no CI system: stages, their shell, what they share.
+"""What CI does with a matrix, in the words of no CI system: cells with their machines, and groups.
 
-A cell is a chain of its own: build, test, GPU, publish. Nothing waits for all cells, for one that
-is red would then hold up every other one. The night ends with the smoke of what is published.
+A cell is a chain of its own: build, test, GPU, publish. The night of a store is a chain, too: it is
+planned, then groups of cells are judged on the CPU and on the GPU, then it is collected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from binary_checks.fleet.cell import Cell
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.matrix import Matrix
-from binary_checks.fleet.ci.ci_settings import CiSettings
-from binary_checks.fleet.ci.runner_tables import RunsOn
+from binary_checks.fleet.ci.ci_settings import CiSettings, demand_install, demand_text, read_ci
+from binary_checks.fleet.ci.runner_tables import CPU, GPU, HOSTED, RunsOn, choose_machine
+from binary_checks.fleet.nights.cell_commands import options_of
+from binary_checks.fleet.nights.frozen_inputs import is_shipped
+from binary_checks.sources.known_problem_lists import is_url
+
+_OLDEST = (3, 10)  # of the Pythons that the tool itself runs on
+_SPARE = 10  # minutes: installing, and artifacts
+_LONGEST = 360  # minutes that hosted runners give a job
+_OFFICE = Cell(id="office", project="", system="linux", architecture="x86_64")
+"""Stands for jobs that run no package: they use the machine of such a cell."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShellStep:
-    """A script of POSIX's shell, the same for all cells: their values come as variables."""
-
-    name: str
-    script: str
-    secrets: tuple[str, ...] = ()  # variables that it reads; what installs others' code has none
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SharedFolder:
-    """A folder that one stage leaves to those after it, by the artifacts of the CI system."""
-
-    name: str  # dist, cpu, gpu, night, site; of a cell's own with the cell's id behind it
-    path: str  # relative to the folder of the job: results/cpu
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PipelineStage:
-    """A job: of one cell, or of the night."""
-
-    name: str  # build, test, gpu, publish; plan, smoke, smoke-gpu, collect
-    steps: tuple[ShellStep, ...]
-    needs: tuple[str, ...] = ()  # stages of the same cell, or of the night
-    takes: tuple[SharedFolder, ...] = ()  # where one is absent, there is none
-    leaves: tuple[SharedFolder, ...] = ()  # though the stage has failed, too
-    environment: Mapping[str, str] = field(default_factory=dict)  # constants
-    secrets: tuple[str, ...] = ()  # of all its steps: the CI system has the values
-    gpu: bool = False  # for cells with a GPU stage alone, on their GPU machine
-    regardless: bool = False  # runs though one that it needs has failed; the first must not have
-    trusted: bool = False  # never for a pull request: it has secrets, or writes into a store
-    own_python: bool = True  # on the cell's Python, where the tool runs on it; else on settings'
+class MachineError(ProfileError):
+    """A CI system has no machine for a job, which concerns no other system."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,8 +37,7 @@ class PipelineCell:
 
     cell: Cell
     python: str  # of its jobs: its own, if the tool runs on it
-    options: tuple[str, ...]  # of `binary-checks`, for systems that need no shell
-    environment: Mapping[str, str]  # CELL, CELL_PYTHON, …; CELL_OPTIONS: an option a line
+    options: tuple[str, ...]  # of `binary-checks`, where that Python runs it
     minutes: int  # after which a job of its tests is ended
     runners: Mapping[str, RunsOn]  # by CI system
     gpu_runners: Mapping[str, RunsOn] = field(default_factory=dict)  # the same of its GPU stage
@@ -68,36 +49,223 @@ class PipelineCell:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SmokeJob:
-    """Cells of a night that one machine of a CI system judges."""
+class SmokeGroup:
+    """Published cells that one machine judges at night, one after another."""
 
-    name: str  # cpu-1, gpu-1
-    stage: str  # smoke, smoke-gpu
+    name: str  # 1, 2, …
     cells: tuple[PipelineCell, ...]
-    environment: Mapping[str, str]  # SMOKE_CELLS: an id a line; SMOKE_QUEUE: cpu, gpu
     pythons: tuple[str, ...]  # that its cells name; the last one runs the tool
     minutes: int
     runner: RunsOn
+    gpu_runner: RunsOn | None  # of its second stage; None without one
+
+    @property
+    def ids(self) -> str:
+        """The ids of its cells, as `ci stage` takes them."""
+        return " ".join(each.id for each in self.cells)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pipeline:
-    """Everything that a generator writes a CI system's files from."""
+    """Everything from which a generator writes files, and computes jobs at run time."""
 
     source: str  # the matrix's file, relative to the folder of the repository: cells.toml
     settings: CiSettings
     matrix: Matrix
     cells: tuple[PipelineCell, ...]  # of the whole matrix, in its order
-    tiers: Mapping[str, tuple[PipelineCell, ...]]  # pr, merge, nightly
-    stages: tuple[PipelineStage, ...] = ()  # of one cell, in order; () where nothing is built
-    night: tuple[PipelineStage, ...] = ()  # plan, smoke, smoke-gpu, collect; () without a store
-    smoke_jobs: Mapping[str, tuple[SmokeJob, ...]] = field(default_factory=dict)  # by CI system
     warnings: tuple[str, ...] = ()  # of the matrix, and of [[runners]]
 
-    def tiers_by_cell(self) -> dict[str, list[str]]:
-        """The tiers that run each cell, by its id, in the order of the tiers."""
-        found: dict[str, list[str]] = {cell.id: [] for cell in self.cells}
-        for tier, cells in self.tiers.items():
-            for cell in cells:
-                found[cell.id].append(tier)
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages of a chain, in order; () where nothing is built."""
+        if not self.settings.build:
+            return ()
+        return ("build", "test", "gpu", *(("publish",) if self.settings.built else ()))
+
+    def demand_machines(self, system: str) -> None:
+        """Raise MachineError where a CI system has no machine for a stage of a cell."""
+        for stage in (CPU, GPU):
+            lacking = [
+                each.id
+                for each in self.cells
+                if system not in (each.runners if stage == CPU else each.gpu_runners)
+                and (stage == CPU or each.cell.gpu)
+            ]
+            if lacking:
+                also = ', stage = "gpu"' if stage == GPU else ""
+                more = f" and {len(lacking) - 1:,} more" if len(lacking) > 1 else ""
+                raise MachineError(
+                    f"{self.source}: runners: {system} has no machine for {lacking[0]}{more}; "
+                    f'write [[runners]] with when = "id={lacking[0]}"{also} and {system} = …'
+                )
+
+    def find_office(self, system: str) -> RunsOn:
+        """Return the machine for jobs that run no package. Raises MachineError without one."""
+        rules, python = self.settings.runners, self.settings.python
+        found = choose_machine(rules, _OFFICE, stage=CPU, system=system, python=python)
+        if found is None:
+            raise MachineError(
+                f'{self.source}: runners: {system} has no machine for "system=linux '
+                'architecture=x86_64", on which it plans, publishes and collects'
+            )
         return found
+
+    def group_smoke(self, system: str) -> list[SmokeGroup]:
+        """Return the groups of the night: cells on the same machines, at most so many in one."""
+        alike: dict[tuple[RunsOn, RunsOn | None], list[PipelineCell]] = {}
+        for each in self.cells:
+            machines = each.runners[system], each.gpu_runners.get(system)
+            alike.setdefault(machines, []).append(each)
+        size = self.settings.smoke_cells
+        parts = [
+            (machines, cells[start : start + size])
+            for machines, cells in alike.items()
+            for start in range(0, len(cells), size)
+        ]
+        return [
+            self._make_group(str(number), cells, *machines)
+            for number, (machines, cells) in enumerate(parts, 1)
+        ]
+
+    def _make_group(
+        self, name: str, cells: Sequence[PipelineCell], runner: RunsOn, gpu_runner: RunsOn | None
+    ) -> SmokeGroup:
+        own = self.settings.python
+        named = dict.fromkeys(each.cell.python for each in cells if each.cell.python)
+        return SmokeGroup(
+            name=name,
+            cells=tuple(cells),
+            pythons=(*(each for each in named if each != own), own),
+            minutes=_minutes(sum(each.cell.timeout for each in cells)),
+            runner=runner,
+            gpu_runner=gpu_runner,
+        )
+
+
+def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> Pipeline:
+    """Return the pipeline of a matrix whose file lies below the folder. Raises ProfileError.
+
+    ``systems`` replaces those that the matrix names.
+    """
+    settings = read_ci(matrix)
+    if systems:
+        settings = replace(settings, systems=tuple(systems))
+    demand_install(settings, matrix.source)
+    source = _find_source(matrix, folder)
+    demand_text(source, matrix.source)
+    return Pipeline(
+        source=source,
+        settings=settings,
+        matrix=matrix,
+        cells=tuple(_make_cell(cell, matrix, settings, Path(source)) for cell in matrix.cells),
+        warnings=(*matrix.warnings, *_list_idle(matrix, settings), *_list_lost(settings, source)),
+    )
+
+
+def _list_idle(matrix: Matrix, settings: CiSettings) -> Iterator[str]:
+    """The entries of [[runners]] that are about no cell, but for those that are shipped."""
+    for rule in settings.runners:
+        own = rule.where.startswith(f"{matrix.source}:")
+        cells = (cell for cell in matrix.product if cell.gpu or rule.stage == CPU)
+        if own and not any(map(rule.condition.meets, cells)):
+            stage = " with a GPU stage" if rule.stage == GPU else ""
+            said = f"matches no cell{stage}; remove it"
+            yield f"{rule.where}: when = {rule.condition.written!r} {said}"
+
+
+def _list_lost(settings: CiSettings, source: str) -> Iterator[str]:
+    """What is built and kept nowhere, though there is a store, as if a channel was forgotten."""
+    if settings.build and settings.store and not settings.built:
+        yield (
+            f"{source}: ci: build and store without built: what is built is tested, and kept "
+            "nowhere; built = CHANNEL keeps it"
+        )
+
+
+def _find_source(matrix: Matrix, folder: Path) -> str:
+    """The matrix's file as jobs find it, which begin in the folder."""
+    path = matrix.folder / Path(matrix.source).name
+    try:
+        return path.relative_to(folder.absolute()).as_posix()
+    except ValueError:
+        raise ProfileError(
+            f"{matrix.source}: not below {folder}, where its jobs would begin; see --folder"
+        ) from None
+
+
+def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -> PipelineCell:
+    python = choose_job_python(cell, settings)
+    static = () if python == (cell.python or python) else ("--binary-static",)
+    options = make_options(cell, matrix, source, python=static)
+    for option in options:
+        demand_text(option, f"{matrix.source}: run: {cell.id}")
+    return PipelineCell(
+        cell=cell,
+        python=python,
+        options=options,
+        minutes=_minutes(cell.timeout),
+        runners=_find_machines(cell, CPU, settings),
+        gpu_runners=_find_machines(cell, GPU, settings) if cell.gpu else {},
+    )
+
+
+def make_options(
+    cell: Cell, matrix: Matrix, source: Path, *, python: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the options of `binary-checks` for a cell, with paths as jobs find them."""
+    own = cell.profile and not is_shipped(cell.profile)
+    return options_of(
+        cell,
+        python=python,
+        profile=_place(cell.profile, source) if own else cell.profile,
+        known=matrix.known if is_url(matrix.known) else _place(matrix.known, source),
+    )
+
+
+def name_values(cell: Cell, used: Sequence[str]) -> dict[str, str]:
+    """Return the variables that state the values of a cell: CELL, CELL_PYTHON, …."""
+    values = {f"CELL_{axis.upper()}": str(getattr(cell, axis)) for axis in AXES if axis in used}
+    return {"CELL": cell.id, **values}
+
+
+def _place(path: str, source: Path) -> str:
+    """A path that is relative to the matrix's file, as jobs find it."""
+    return (source.parent / path).as_posix() if path else ""
+
+
+def choose_job_python(cell: Cell, settings: CiSettings) -> str:
+    """Return the Python of a cell, if the tool runs on it, else that of the settings."""
+    if not cell.python:
+        return settings.python
+    major, minor = map(int, cell.python.rstrip("t").split("."))
+    return cell.python if (major, minor) >= _OLDEST else settings.python
+
+
+def _minutes(seconds: float) -> int:
+    return min(math.ceil(seconds / 60) + _SPARE, _LONGEST)
+
+
+def _find_machines(cell: Cell, stage: str, settings: CiSettings) -> dict[str, RunsOn]:
+    """By system."""
+    python = choose_job_python(cell, settings)
+    chosen = {
+        system: choose_machine(settings.runners, cell, stage=stage, system=system, python=python)
+        for system in HOSTED
+    }
+    return {system: machine for system, machine in chosen.items() if machine is not None}
+
+
+def list_missing(pipeline: Pipeline, folder: Path) -> Iterator[str]:
+    """Yield the files that jobs would look for, and that are not below the folder."""
+    source = Path(pipeline.source)
+    named = {"ci: policy": pipeline.settings.policy}
+    for cell in pipeline.matrix.cells:
+        if cell.profile and not is_shipped(cell.profile):
+            named[f"run: profile of {cell.id}"] = _place(cell.profile, source)
+    if not is_url(pipeline.matrix.known):
+        named["night: known_problems"] = _place(pipeline.matrix.known, source)
+    said: set[str] = set()
+    for where, path in named.items():
+        if path and path not in said and not (folder / path).is_file():
+            said.add(path)
+            yield f"{pipeline.source}: {where}: there is no file {path}"

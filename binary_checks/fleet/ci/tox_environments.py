@@ -15,9 +15,9 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.axis_values import family_of
-from binary_checks.fleet.ci.hosted_scripts import find_family, identify
-from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell
-from binary_checks.fleet.ci.yaml_text import heading
+from binary_checks.fleet.ci.job_scripts import find_family, identify
+from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, name_values
+from binary_checks.fleet.ci.yaml_files import heading
 from binary_checks.profile.toml_values import quote_toml
 
 _FILE = "tox.toml"
@@ -50,7 +50,7 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
         lines.append(f"set_env = {_spell(_escape_all(pipeline.settings.environment))}")
     for cell in pipeline.cells:
         own = [pattern for pattern in patterns[cell.id] if shared[pattern] == 1]
-        lines += ["", f"[env.{_spell(names[cell.id])}]", *_environment(cell, own)]
+        lines += ["", f"[env.{_spell(names[cell.id])}]", *_environment(cell, own, pipeline)]
     return {_FILE: "\n".join(lines) + "\n"}
 
 
@@ -69,20 +69,15 @@ def _name_environments(cells: Sequence[PipelineCell]) -> dict[str, str]:
     return found
 
 
-def _environment(cell: PipelineCell, patterns: Sequence[str]) -> Iterator[str]:
+def _environment(cell: PipelineCell, patterns: Sequence[str], pipeline: Pipeline) -> Iterator[str]:
     """What one cell runs, where this host has its system and its Python."""
     yield f"base_python = {_spell([cell.python])}"
     if cell.cell.system:
         yield f"platform = {_spell(_PLATFORMS[find_family(cell.cell)])}"
-    yield f"set_env = {_spell(_escape_all(_base_variables(cell)))}"
+    yield f"set_env = {_spell(_escape_all(name_values(cell.cell, pipeline.matrix.axes)))}"
     given = [{"replace": "posargs", "extend": True}, _find_files(cell.id, patterns)]
     options = [_escape(option) for option in cell.options]
     yield f"commands = [{_spell(['binary-checks', *given, *options])}]"
-
-
-def _base_variables(cell: PipelineCell) -> dict[str, str]:
-    """Those of the jobs of a CI system, but for the options, which stand in the command."""
-    return {name: text for name, text in cell.environment.items() if not name.endswith("_OPTIONS")}
 
 
 def _find_files(cell: str, patterns: Sequence[str]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def command_of(
     inputs = dict(_list_inputs(plan, cell))
     said = options_of(
         cell,
-        python=_choose_python(planned, find_python),
+        python=choose_python(cell, find_python, portable=planned.file_name.endswith("-any.whl")),
         profile=f"{_PROFILES}/{planned.profile}" if planned.profile else cell.profile,
         known=KNOWN if KNOWN in inputs else "",
     )
@@ -99,12 +99,11 @@ def _list_inputs(plan: NightPlan, cell: Cell) -> Iterator[tuple[str, str]]:
             yield f"{_PROFILES}/{path}", frozen_name(plan.night, digest)
 
 
-def _choose_python(planned: PlannedCell, find_python: Callable[[str], str]) -> list[str]:
+def choose_python(cell: Cell, find_python: Callable[[str], str], *, portable: bool) -> list[str]:
     """The interpreter of the cell's Python; without one here nothing of it runs in another.
 
-    A wheel for any system would run on this one, which says nothing of the cell's.
+    A wheel for any system (``portable``) would run on this one, which says nothing of the cell's.
     """
-    cell = planned.cell
     if cell.place or cell.kind != "wheel":  # no interpreter of this host runs it
         return []
     if {"--binary-python", "--binary-static"} & {
@@ -112,7 +111,7 @@ def _choose_python(planned: PlannedCell, find_python: Callable[[str], str]) -> l
     }:
         return []
     if cell.system and not is_here(cell.system, cell.architecture):
-        return ["--binary-static"] if planned.file_name.endswith("-any.whl") else []
+        return ["--binary-static"] if portable else []
     if not cell.python:
         return []
     python = find_python(cell.python)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.command import main
 from binary_checks.command.ci import run
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cells_file import parse_cells, read_cells
@@ -84,19 +85,23 @@ def test_one_more_cuda_in_a_release_is_one_line_in_one_file() -> None:
     }
 
 
-def test_and_the_generated_files_grow_by_what_that_line_adds(tmp_path: Path) -> None:
+def test_and_the_jobs_of_a_run_grow_by_what_that_line_adds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("yaml")
     folder = tmp_path / "project"
     folder.mkdir()
+    monkeypatch.chdir(folder)
     file = folder / "cells.toml"
     file.write_bytes(EXAMPLE.read_bytes())
-    asked = [str(file), "--folder", str(folder)]
-    assert run(["write", *asked]) == 0
+    assert run(["write", "--system", "github"]) == 0
     file.write_bytes(with_line('    "cu140",', after='    "cu132",').content)
-    assert run(["check", *asked]) == 1  # the files that are checked in are those of before
-    assert run(["write", *asked]) == 0
-    nightly = (folder / ".github" / "workflows" / "binary-checks-nightly.yml").read_text()
+    assert run(["check", "--system", "github"]) == 0  # those that are checked in are the same
+    capsys.readouterr()
+    assert main(["cells", "--ci", "github"]) == 0
+    jobs = capsys.readouterr().out
     for cell in ("torch-wheel-linux-x86_64-3.14t-cu140", "torch-wheel-windows-amd64-3.10-cu140"):
-        assert f"{cell}-release" in nightly
+        assert f"{cell}-release" in jobs
 
 
 def test_its_page_in_docs_is_the_one_that_is_written(

@@ -1,12 +1,32 @@
-"""Matrices that tests of generated CI have in common, and the programs that judge files."""
+"""Matrices that tests of generated CI have in common, their files and jobs, and judges of files."""
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from binary_checks.fleet.cells.cells_file import parse_cells
+from binary_checks.fleet.cells.tiers import NIGHTLY, choose_tier
+from binary_checks.fleet.ci.chosen_jobs import WHOLE, choose_jobs
+from binary_checks.fleet.ci.generators import GENERATORS
+from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline
+
+HOSTED = ("github", "gitlab", "circleci", "azure")
+SCHEMAS: Mapping[str, str] = {
+    "github": "vendor.github-workflows",
+    "gitlab": "vendor.gitlab-ci",
+    "circleci": "vendor.circle-ci",
+    "azure": "vendor.azure-pipelines",
+}
+Json = dict[str, Any]
 
 PROJECT = """\
 [[cells]]
@@ -58,3 +78,57 @@ def demand_tool(name: str) -> str:
     if found is None:
         pytest.skip(f"{name} is not installed (extra test)")
     return found
+
+
+def multiply(count: int, *, gpu: bool = True) -> str:
+    """A matrix of so many cells, of which most have no GPU stage."""
+    names = json.dumps([f"project{number}" for number in range(count)])
+    head = f'[[cells]]\nproject = {names}\nsystem = "linux-x86_64"\npython = "3.12"\n'
+    stage = '[[gpu]]\nwhen = "project=project*0"\n' if gpu else ""
+    rest = PROJECT[PROJECT.index("[[runners]]") :]
+    return head + stage + rest.replace("variant=cu*", "id=*").replace("gpu-{variant}", "gpu")
+
+
+def make(text: str = PROJECT) -> Pipeline:
+    return make_pipeline(parse_cells(text.encode(), Path.cwd() / "cells.toml"), Path.cwd())
+
+
+def write(system: str, pipeline: Pipeline) -> Mapping[str, str]:
+    """The constant files of one system."""
+    texts: Mapping[str, str] = import_module(GENERATORS[system]).write(pipeline)
+    return texts
+
+
+def list_jobs(system: str, pipeline: Pipeline, tier: str = NIGHTLY, shard: str = WHOLE) -> str:
+    """What `cells --ci` prints when that tier runs."""
+    ids = [cell.id for cell in choose_tier(pipeline.matrix.cells, tier)]
+    jobs = choose_jobs(pipeline, system, ids, tier, shard)
+    text: str = import_module(GENERATORS[system]).list_jobs(jobs)
+    return text
+
+
+def read_outputs(text: str) -> dict[str, str]:
+    """The outputs that GitHub and Azure read from a job that plans."""
+    pairs = (line.rpartition("isOutput=true]") for line in text.splitlines())
+    lines = ((head.partition("variable=")[2].rstrip(";"), text) for head, _, text in pairs)
+    return dict((name, value) if name else tuple(value.split("=", 1)) for name, value in lines)
+
+
+def load(text: str) -> Json:
+    yaml = pytest.importorskip("yaml")
+    document: Json = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return document
+
+
+def demand_valid(system: str, texts: Mapping[str, str], folder: Path) -> None:
+    """Hold files against the schema of their system, which check-jsonschema has offline."""
+    paths = []
+    for path, text in texts.items():
+        paths.append(folder / path.replace("/", "-").lstrip("."))
+        paths[-1].write_text(text, encoding="utf-8")
+    command = [demand_tool("check-jsonschema"), f"--builtin-schema={SCHEMAS[system]}"]
+    command += ["--regex-variant=nonunicode"]  # that of Azure has escapes that others refuse
+    ended = subprocess.run(
+        [*command, *map(str, paths)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert ended.returncode == 0, ended.stdout[:2000]

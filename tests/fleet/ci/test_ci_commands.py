@@ -1,9 +1,8 @@
-"""`binary-checks ci write | check | choose | pin`: all files or none, and a diff for drift."""
+"""`binary-checks ci init | write | check | pin`: all files or none, and a diff for drift."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import subprocess
 import tempfile
@@ -16,7 +15,7 @@ from tests.fleet.ci.ci_files import PROJECT
 
 pytest.importorskip("yaml")
 CELL = Path(".github/workflows/binary-checks-cell.yml")
-NIGHT = Path(".github/workflows/binary-checks-nightly.yml")
+NIGHT = Path(".github/workflows/binary-checks-night.yml")
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +33,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_written_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ci", "write"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f".github/workflows/binary-checks-{name}.yml: written"
-        for name in ("cell", "merge", "nightly", "pr")
+        f".github/workflows/binary-checks{name}.yml: written"
+        for name in ("-cell", "-chunk", "-night", "")
     ]
     assert main(["ci", "check"]) == 0
     assert capsys.readouterr().out == "4 files up to date with cells.toml\n"
@@ -53,20 +52,46 @@ def test_a_second_time_writes_nothing(capsys: pytest.CaptureFixture[str]) -> Non
     assert (CELL.stat().st_mtime_ns, CELL.stat().st_ino) == before
 
 
-def test_a_new_cuda_version_is_one_line_and_check_shows_what_lacks(
+def test_a_new_cuda_version_changes_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["ci", "write"])
+    Path("cells.toml").write_text(PROJECT.replace('["cpu", "cu126"]', '["cpu", "cu126", "cu130"]'))
+    capsys.readouterr()
+    assert main(["ci", "check"]) == 0
+    assert main(["cells", "--ci", "github"]) == 0
+    assert "torch-linux-x86_64-3.11-cu130" in capsys.readouterr().out
+
+
+def test_another_branch_is_written_and_check_shows_what_lacks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["ci", "write"])
-    cells = Path("cells.toml")
-    cells.write_text(PROJECT.replace('["cpu", "cu126"]', '["cpu", "cu126", "cu130"]'))
+    Path("cells.toml").write_text(PROJECT.replace("[ci]\n", '[ci]\nbranch = "work"\n'))
     capsys.readouterr()
     assert main(["ci", "check"]) == 1
     said = capsys.readouterr().out
-    assert f"{NIGHT}: changed\n" in said
-    assert "  +          - {cell: torch-linux-x86_64-3.11-cu130, cell_project: torch," in said
-    assert said.endswith("of 4 files drifted; next: binary-checks ci write cells.toml\n")
+    assert "  +    branches: [work]" in said
+    assert said.endswith("1 of 4 files drifted; next: binary-checks ci write cells.toml\n")
     main(["ci", "write"])
     assert main(["ci", "check"]) == 0
+
+
+def test_a_system_without_a_machine_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    text = PROJECT.replace('systems = ["github"]', 'systems = ["azure", "github"]')
+    Path("cells.toml").write_text(text, encoding="utf-8")
+    assert main(["ci", "write"]) == 0
+    before = Path("azure-pipelines.yml").read_bytes()
+    CELL.unlink()
+    Path("cells.toml").write_text(text.replace('azure = { pool = "macs" }', 'azure = ""'))
+    capsys.readouterr()
+    assert main(["ci", "check"]) == 4
+    assert main(["ci", "write"]) == 4
+    printed = capsys.readouterr()
+    assert printed.out.endswith(f"{CELL}: written\n")
+    said = "runners: azure has no machine for torch-macos-arm64-3.11-cpu and 1 more; write"
+    assert said in printed.err
+    assert "(the files of azure are left as they are)" in printed.err
+    assert CELL.exists()
+    assert Path("azure-pipelines.yml").read_bytes() == before
 
 
 def test_a_diff_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +171,8 @@ def test_a_full_disk_leaves_all_files_as_they_were(
 ) -> None:
     main(["ci", "write"])
     before = {path: path.read_bytes() for path in CELL.parent.iterdir()}
-    Path("cells.toml").write_text(PROJECT.replace('["cpu", "cu126"]', '["cpu", "cu126", "x"]'))
+    text = PROJECT.replace('python = ["3.11", "3.12"]', 'python = "3.12"')
+    Path("cells.toml").write_text(text.replace("[ci]\n", '[ci]\npython = "3.12"\n'))
     real, made = tempfile.mkstemp, []
 
     def fail_at_the_second(**named: str) -> tuple[int, str]:
@@ -157,7 +183,7 @@ def test_a_full_disk_leaves_all_files_as_they_were(
 
     monkeypatch.setattr(tempfile, "mkstemp", fail_at_the_second)
     assert main(["ci", "write"]) == 6
-    said = "binary-checks-nightly.yml: cannot be written: No space left on device\n"
+    said = "binary-checks-night.yml: cannot be written: No space left on device\n"
     assert capsys.readouterr().err.endswith(said)
     assert {path: path.read_bytes() for path in CELL.parent.iterdir()} == before
 
@@ -168,7 +194,7 @@ def test_line_ends_of_windows_are_no_drift() -> None:
     assert main(["ci", "check"]) == 0
 
 
-@pytest.mark.parametrize("name", [".github", ".github/workflows/binary-checks-pr.yml/x"])
+@pytest.mark.parametrize("name", [".github", ".github/workflows/binary-checks-night.yml/x"])
 def test_a_file_in_place_of_a_folder_and_the_other_way_are_one_line(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,37 +238,38 @@ def test_a_matrix_outside_of_the_folder_is_refused(
     assert "see --folder" in capsys.readouterr().err
 
 
-def test_a_run_chooses_the_cells_of_its_tier(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ci", "choose", "--tier", "pr"]) == 0
-    said = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
-    assert 0 < len(json.loads(said["ids"])) < 10
-    assert json.loads(said["further"]) == []
+INIT = (
+    *("--system", "github", "--system", "docs", "--build", "python -m build"),
+    *("--install", "binary-checks==1.0", "--store", "s3://b/x", "--secret", "AWS_KEY"),
+    *("--deployment", "night", "--schedule", "5 4 * * *", "--branch", "trunk"),
+)
 
 
-def test_a_label_of_a_pull_request_narrows_it_and_adds_to_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    labels = "bug;cells only: system=linux python=3.12;cells also: id=torch-macos-arm64-3.12-cu126"
-    monkeypatch.setenv("BINARY_CHECKS_LABELS", labels)
-    assert main(["ci", "choose", "--tier", "pr"]) == 0
-    said = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
-    assert json.loads(said["ids"]) == [
-        "torch-linux-x86_64-3.12-cpu",
-        "torch-linux-x86_64-3.12-cu126",
-        "torch-macos-arm64-3.12-cu126",
-    ]
-    further = {row["cell"]: row for row in json.loads(said["further"])}
-    assert further["torch-macos-arm64-3.12-cu126"]["runner"] == ["macos-15"]
-    listed = NIGHT.with_name("binary-checks-pr.yml")
-    main(["ci", "write"])
-    assert not [cell for cell in further if f"cell: {cell}," in listed.read_text("utf-8")]
+def test_a_first_table_is_appended_and_its_files_are_written() -> None:
+    bare = '[[cells]]\nproject = "demo"\npython = "3.12"\nsystem = "linux-x86_64"\n'
+    Path("cells.toml").write_text(bare, encoding="utf-8")
+    assert main(["ci", "init", *INIT]) == 0
+    assert Path("cells.toml").read_text("utf-8").startswith(bare)
+    assert main(["ci", "check"]) == 0
+    text = NIGHT.read_text("utf-8")
+    assert "environment: night" in text
+    assert "${{ secrets.AWS_KEY }}" in text
+    main_file = NIGHT.with_name("binary-checks.yml").read_text("utf-8")
+    assert "cron: 5 4 * * *" in main_file
+    assert "branches: [trunk]" in main_file
 
 
-def test_a_system_that_makes_no_jobs_of_a_choice_is_one_line(
+def test_a_table_that_is_there_or_would_be_wrong_changes_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["ci", "choose", "--system", "azure"]) == 4
-    assert "--system 'azure' is not one of: github, gitlab" in capsys.readouterr().err
+    assert main(["ci", "init", *INIT]) == 4
+    assert "cells.toml: it has a [ci] already" in capsys.readouterr().err
+    assert Path("cells.toml").read_text("utf-8") == PROJECT
+    bare = '[[cells]]\nproject = "demo"\n'
+    Path("cells.toml").write_text(bare, encoding="utf-8")
+    assert main(["ci", "init", *INIT[:-4], "--schedule", "daily"]) == 4
+    assert "is not five cron fields" in capsys.readouterr().err
+    assert Path("cells.toml").read_text("utf-8") == bare
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.cells_file import read_cells
-from binary_checks.fleet.ci.making_pipeline import make_pipeline
-from binary_checks.fleet.ci.pipeline import Pipeline
+from binary_checks.fleet.ci.generators import write_files
+from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline, name_values
 from binary_checks.fleet.ci.runner_tables import RunsOn
 
 CELLS = """\
@@ -71,54 +71,24 @@ def make(tmp_path: Path) -> Make:
 
 
 def test_a_cell_is_built_tested_on_both_and_published(make: Make) -> None:
-    pipeline = make()
-    assert [stage.name for stage in pipeline.stages] == ["build", "test", "gpu", "publish"]
-    build, test, gpu, publish = pipeline.stages
-    assert build.steps[0].script == "python -m build --wheel\n"
-    assert test.needs == ("build",)
-    assert gpu.gpu
-    assert "test" in gpu.needs
-    assert publish.regardless
-    assert publish.trusted
-    assert publish.secrets == ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "SIGNING_KEY")
-    assert not build.secrets + test.secrets + gpu.secrets
-    assert publish.environment == {
-        "AWS_REGION": "eu-central-1",
-        "BINARY_CHECKS_STORE": "s3://results/torch",
-        "BUILT_CHANNEL": "test",
-        "PUBLISHED_CHANNEL": "release",
-    }
-
-
-def test_the_gpu_stage_takes_the_facts_of_the_cpu_stage(make: Make) -> None:
-    _, test, gpu, _ = make().stages
-    assert set(test.leaves) < set(gpu.takes)
-    assert "facts:results/cpu/facts.json" in test.steps[-1].script
-    assert "--binary-facts results/cpu/facts.json" in gpu.steps[-1].script
-    assert "$CELL_GPU_OPTIONS" in gpu.steps[-1].script
-
-
-def test_no_script_has_a_value_of_a_cell(make: Make) -> None:
-    pipeline = make()
-    scripts = [step.script for stage in (*pipeline.stages, *pipeline.night) for step in stage.steps]
-    for each in pipeline.cells:
-        for value in (each.id, each.cell.system, each.cell.architecture, each.cell.profile):
-            assert not value or not [script for script in scripts if value in script]
+    assert make().stages == ("build", "test", "gpu", "publish")
+    kept = CI.replace('built = "test"\npublished = "release"\npolicy = "policy.toml"\n', "")
+    assert make(CELLS + kept + GPU_RUNNER).stages == ("build", "test", "gpu")
 
 
 def test_the_values_of_a_cell_are_variables(make: Make) -> None:
-    cell = make().cells[3]
-    assert cell.environment == {
+    pipeline = make()
+    cell = pipeline.cells[3]
+    assert name_values(cell.cell, pipeline.matrix.axes) == {
         "CELL": "torch-linux-x86_64-3.12-cu126",
         "CELL_PROJECT": "torch",
         "CELL_SYSTEM": "linux",
         "CELL_ARCHITECTURE": "x86_64",
         "CELL_PYTHON": "3.12",
         "CELL_VARIANT": "cu126",
-        "CELL_OPTIONS": "--binary-profile\nprofiles/torch.toml\n--binary-with-requirements",
-        "CELL_GPU_OPTIONS": "--binary-profile\nprofiles/torch.toml\n--binary-with-requirements"
-        "\n-m\ngpu\n--binary-require\ngpu",
     }
+    profile = ("--binary-profile", "profiles/torch.toml")
+    assert cell.options == (*profile, "--binary-with-requirements")
     assert cell.minutes == 20
 
 
@@ -164,18 +134,19 @@ def test_a_gpu_stage_has_a_machine_of_its_own(make: Make) -> None:
     assert cells[3].gpu_runners["github"] == RunsOn(labels=("self-hosted", "gpu-cu126"))
 
 
-def test_the_smoke_shares_cells_of_one_machine(make: Make) -> None:
+def test_the_smoke_shares_cells_of_the_same_machines(make: Make) -> None:
     pipeline = make(CELLS + CI.replace("[ci.env", "smoke_cells = 3\n[ci.env") + GPU_RUNNER)
-    assert [stage.name for stage in pipeline.night] == ["plan", "smoke", "smoke-gpu", "collect"]
-    jobs = pipeline.smoke_jobs["github"]
-    assert [(job.name, len(job.cells), job.runner.labels) for job in jobs] == [
-        ("cpu-1", 3, ("ubuntu-24.04",)),
-        ("cpu-2", 1, ("ubuntu-24.04",)),
-        ("cpu-3", 2, ("macos-15",)),
-        ("gpu-1", 2, ("self-hosted", "gpu-cu126")),
+    groups = pipeline.group_smoke("github")
+    gpu = RunsOn(labels=("self-hosted", "gpu-cu126"))
+    assert [
+        (each.name, len(each.cells), each.runner.labels, each.gpu_runner) for each in groups
+    ] == [
+        ("1", 2, ("ubuntu-24.04",), None),
+        ("2", 2, ("ubuntu-24.04",), gpu),
+        ("3", 2, ("macos-15",), None),
     ]
-    assert jobs[0].environment["SMOKE_CELLS"].splitlines() == [each.id for each in jobs[0].cells]
-    assert jobs[0].pythons == ("3.9", "3.12", "3.13")
+    assert groups[0].ids.split() == [each.id for each in groups[0].cells]
+    assert groups[0].pythons == ("3.9", "3.12", "3.13")
 
 
 def test_a_runner_for_no_cell_is_warned_of(make: Make) -> None:
@@ -198,18 +169,9 @@ def test_builds_that_no_channel_keeps_are_warned_of(make: Make) -> None:
     assert warning.startswith("cells.toml: ci: build and store without built: what is built is")
 
 
-def test_tiers_are_parts_of_the_matrix(make: Make) -> None:
-    tiers = {tier: [each.id for each in cells] for tier, cells in make().tiers.items()}
-    assert len(tiers["nightly"]) == 6
-    assert 0 < len(tiers["pr"]) < 6
-    assert {*tiers["pr"]} < {*tiers["nightly"]}
-
-
 def test_what_is_not_built_is_only_watched(make: Make) -> None:
     watched = '[ci]\nsystems = ["github"]\nstore = "s3://results/torch"\ninstall = "x"\n'
-    pipeline = make(CELLS + watched + GPU_RUNNER)
-    assert pipeline.stages == ()
-    assert [stage.name for stage in pipeline.night] == ["plan", "smoke", "smoke-gpu", "collect"]
+    assert make(CELLS + watched + GPU_RUNNER).stages == ()
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab", "circleci", "azure", "tox"])
@@ -241,17 +203,23 @@ def test_where_no_job_installs_the_tool_nothing_need_be_stated(make: Make, setti
     ],
 )
 def test_what_is_stated_is_what_every_job_installs(make: Make, text: str) -> None:
-    pipeline = make(CELLS + CI.replace(TOOL, text) + GPU_RUNNER)
-    scripts = [step.script for stage in (*pipeline.stages, *pipeline.night) for step in stage.steps]
-    found = {script for script in scripts if "pip install" in script}
-    assert found == {f"python -m pip install {shlex.quote(text)}\n"}
+    files = write_files(make(CELLS + CI.replace(TOOL, text) + GPU_RUNNER)).files
+    found = {
+        line.strip().removeprefix("- ").removeprefix("run: ")
+        for content in files.values()
+        for line in content.splitlines()
+        if "pip install" in line and " uv" not in line
+    }
+    assert found == {f"python -m pip install {shlex.quote(text)}"}
 
 
 def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) -> None:
     pipeline = make(name="ci/cells.toml")
     assert pipeline.source == "ci/cells.toml"
     assert "ci/profiles/torch.toml" in pipeline.cells[3].options
-    assert "nightly run ci/cells.toml" in pipeline.night[1].steps[-1].script
+    texts = "".join(write_files(pipeline).files.values())
+    assert "binary-checks ci stage test --cells ci/cells.toml\n" in texts
+    assert "binary-checks cells ci/cells.toml --ci github >> " in texts
 
 
 @pytest.mark.parametrize(
@@ -261,10 +229,6 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         (CELLS + "[ci]\n", "cells.toml: ci: 'systems' is missing"),
         (CELLS + '[ci]\nsystems = ["githup"]\n', "systems: 'githup' is not one of: github,"),
         (CELLS + '[ci]\nsystems = ["github"]\nbiuld = "x"\n', "ci: unknown key 'biuld'; did you"),
-        (
-            CELLS + CI,
-            "runners: github has no machine for torch-linux-x86_64-3.9-cu126 and 1 more; write",
-        ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\nstage = "cuda"\n',
             "cells.toml: runners[0] (line 28): stage: 'cuda' is not one of: cpu, gpu",
@@ -351,10 +315,20 @@ def test_a_message_never_shows_what_may_be_a_secret(make: Make) -> None:
     assert "AKIA" not in str(raised.value)
 
 
+def test_a_cell_without_a_machine_concerns_the_system_that_lacks_it_alone(make: Make) -> None:
+    rendered = write_files(make(CELLS + CI + GPU_RUNNER.replace("gitlab = ", "azure = ")))
+    assert {path.partition("/")[0] for path in rendered.files} == {".github"}
+    assert rendered.refused == {
+        "gitlab": "cells.toml: runners: gitlab has no machine for "
+        "torch-linux-x86_64-3.9-cu126 and 1 more; write [[runners]] with when = "
+        '"id=torch-linux-x86_64-3.9-cu126", stage = "gpu" and gitlab = …'
+    }
+
+
 def test_an_architecture_that_nobody_hosts_needs_a_machine(make: Make) -> None:
-    cells = CELLS.replace('"linux-x86_64"', '"linux-s390x"')
-    with pytest.raises(ProfileError, match=r"github has no machine for torch-linux-s390x-3\.9-cpu"):
-        make(cells + CI + GPU_RUNNER)
+    rendered = write_files(make(CELLS.replace('"linux-x86_64"', '"linux-s390x"') + CI + GPU_RUNNER))
+    assert rendered.files == {}
+    assert "github has no machine for torch-linux-s390x-3.9-cpu" in rendered.refused["github"]
 
 
 def test_the_example_of_the_documentation_is_read(make: Make) -> None:

@@ -13,7 +13,8 @@ yaml = pytest.importorskip("yaml")
 from binary_checks.errors import ProfileError  # noqa: E402
 from binary_checks.fleet.cells.cells_file import read_cells  # noqa: E402
 from binary_checks.fleet.ci.generators import write_files  # noqa: E402
-from binary_checks.fleet.ci.making_pipeline import make_pipeline  # noqa: E402
+from binary_checks.fleet.ci.github_jobs import list_rows_of_jobs  # noqa: E402
+from binary_checks.fleet.ci.pipeline import make_pipeline  # noqa: E402
 
 CELLS = """\
 [[cells]]
@@ -22,6 +23,7 @@ system = ["linux-x86_64", "windows-amd64"]
 python = ["3.12", "3.13"]
 [ci]
 systems = ["github"]
+install = "."
 [ci.actions]
 "actions/cache" = { commit = "5a3ec84eff668545956fd18022155c47e93e2684", tag = "v4.2.3" }
 [ci.workflows.ci]
@@ -47,7 +49,7 @@ def write(tmp_path: Path) -> Write:
         path = tmp_path / "cells.toml"
         text = CELLS.replace("github", "tox") if jobs.endswith("#tox") else CELLS
         path.write_text(text + jobs, encoding="utf-8")
-        files = write_files(make_pipeline(read_cells(path), tmp_path))
+        files = write_files(make_pipeline(read_cells(path), tmp_path)).files
         assert [*files] == [".github/workflows/ci.yml"]
         found: dict[str, Any] = yaml.safe_load(files[".github/workflows/ci.yml"])["jobs"]
         return found
@@ -55,9 +57,20 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def test_a_job_for_cells_is_multiplied_with_its_own_axes(write: Write) -> None:
-    job = write(JOB)["tests"]
-    assert job["strategy"]["matrix"]["include"] == [
+def test_a_job_for_cells_is_multiplied_with_its_own_axes_at_run_time(
+    write: Write, tmp_path: Path
+) -> None:
+    jobs = write(JOB)
+    job = jobs["tests"]
+    assert job["needs"] == ["cells"]
+    matrix = job["strategy"]["matrix"]
+    assert matrix == {"include": "${{ fromJSON(needs.cells.outputs.ci_tests) }}"}
+    assert jobs["cells"]["outputs"] == {"ci_tests": "${{ steps.plan.outputs.ci_tests }}"}
+    plan = jobs["cells"]["steps"][-1]["run"]
+    assert plan == 'binary-checks cells --ci github >> "$GITHUB_OUTPUT"'
+    pipeline = make_pipeline(read_cells(tmp_path / "cells.toml"), tmp_path)
+    outputs = list_rows_of_jobs(pipeline)
+    assert outputs["ci_tests"] == [
         {"runner": ["ubuntu-24.04"], "python": "3.12", "pytest": "8"},
         {"runner": ["ubuntu-24.04"], "python": "3.12", "pytest": "9"},
         {"runner": ["windows-2025"], "python": "3.12", "pytest": "8"},
@@ -114,10 +127,10 @@ steps = [
         ),
         (
             JOB.replace('workflow = "ci"', 'workflow = "cj"'),
-            "ci.jobs[0] (line 12): workflow: unknown workflow 'cj'",
+            "ci.jobs[0] (line 13): workflow: unknown workflow 'cj'",
         ),
-        (JOB.replace("matrix", "martix"), "ci.jobs[0] (line 12): unknown key 'martix'; did you"),
-        (JOB + JOB, "ci.jobs[1] (line 18): ci has a job tests already"),
+        (JOB.replace("matrix", "martix"), "ci.jobs[0] (line 13): unknown key 'martix'; did you"),
+        (JOB + JOB, "ci.jobs[1] (line 19): ci has a job tests already"),
         (JOB + 'needs = ["test"]\n', "needs: unknown job before it: 'test'"),
         (JOB + 'runner = "x"\n', "runner and 'when': the cells have their own"),
         (JOB.replace("python=3.12", "python=3.9"), "when = 'python=3.9' matches no cell"),
@@ -129,6 +142,7 @@ steps = [
         (JOB.replace('"pytest"]', '{ run = "x", uses = "y" }]'), "steps[1]: either run or uses"),
         (JOB.replace("steps = [", "stepz = ["), "unknown key 'stepz'; did you mean 'steps'?"),
         (JOB.replace('"tests"', '"Tests; x"'), "name: 'Tests; x' cannot be the name of a job"),
+        (JOB.replace('"tests"', '"cells"'), "name: cells is the job that lists the cells"),
         (JOB.replace("{ pytest =", "{ PATH ="), "matrix: 'PATH' cannot be the name of an axis"),
         (JOB + "timeout = 1e9\n", "is not within 6 hours"),
         (

@@ -1,10 +1,9 @@
-"""Jobs of GitLab, CircleCI and Azure, and environments of tox, run here on built wheels."""
+"""Jobs of GitLab, CircleCI and Azure, stages on a desk, and tox, run here on built wheels."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,9 +15,8 @@ from typing import Any
 import pytest
 
 from binary_checks.fleet.cells.cells_file import parse_cells
-from binary_checks.fleet.ci.generators import write_files
-from binary_checks.fleet.ci.making_pipeline import make_pipeline
-from tests.fleet.ci.ci_files import demand_tool
+from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline
+from tests.fleet.ci.ci_files import demand_tool, list_jobs, load, read_outputs, write
 
 yaml = pytest.importorskip("yaml")
 pytestmark = [
@@ -47,11 +45,11 @@ install = ["{{install}}"]
 """
 
 
-def write(folder: Path, install: str = "pip") -> dict[str, str]:
-    """The files of all systems; ``pip install pip`` has nothing to do."""
+def make(folder: Path, install: str = "pip") -> Pipeline:
+    """The pipeline of a matrix in the folder; ``pip install pip`` has nothing to do."""
     text = PROJECT.replace("{install}", install)
-    pipeline = make_pipeline(parse_cells(text.encode(), folder / "cells.toml"), folder)
-    return write_files(pipeline)
+    (folder / "cells.toml").write_text(text, encoding="utf-8")
+    return make_pipeline(parse_cells(text.encode(), folder / "cells.toml"), folder)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +59,7 @@ class JobShell:
     environment: Mapping[str, str]
     scripts: tuple[str, ...]
 
-    def run(self, folder: Path, built: Path, only: str = "") -> tuple[int, str]:
+    def run(self, folder: Path, built: Path) -> tuple[int, str]:
         """The status of the first step that failed, and what was printed."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         said = ""
@@ -69,13 +67,7 @@ class JobShell:
             ended = subprocess.run(
                 ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
                 cwd=folder,
-                env={
-                    **os.environ,
-                    **self.environment,
-                    "PATH": path,
-                    "BUILT": str(built),
-                    "BINARY_CHECKS_ONLY": only,
-                },
+                env={**os.environ, **self.environment, "PATH": path, "BUILT": str(built)},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -88,41 +80,33 @@ class JobShell:
         return 0, said
 
 
-def read_gitlab(files: Mapping[str, str], stage: str) -> JobShell:
-    document = yaml.safe_load(files[".gitlab/binary-checks.yml"])
+def read_gitlab(pipeline: Pipeline, stage: str) -> JobShell:
+    document = load(list_jobs("gitlab", pipeline))
     job = document[f"{stage} {CELL}"]
-    base = document[job["extends"][0]]
+    scripts = document[job["extends"]]["script"]
+    return JobShell(environment=job["variables"], scripts=tuple(scripts))
+
+
+def read_circleci(pipeline: Pipeline, stage: str) -> JobShell:
+    document = load(list_jobs("circleci", pipeline))
+    calls = [each for call in document["workflows"]["nightly"]["jobs"] for each in call.items()]
+    (key,) = [key for key, call in calls if call["name"] == f"{stage} {CELL}"]
+    job = document["jobs"][key]
+    runs = [step["run"] for step in job["steps"] if "run" in step]
+    scripts = [run if isinstance(run, str) else run["command"] for run in runs]
+    return JobShell(environment=job["environment"], scripts=tuple(scripts))
+
+
+def read_azure(pipeline: Pipeline, stage: str) -> JobShell:
+    files = write("azure", pipeline)
+    texts = (files["azure-pipelines.yml"], files[".azure/binary-checks-tests.yml"])
+    stages = [each for text in texts for each in load(text)["stages"]]
+    (own,) = [each for each in stages if each.get("stage") == stage]
+    rows = json.loads(read_outputs(list_jobs("azure", pipeline))["cells"])
+    (row,) = [row for row in rows.values() if row["CELL"] == CELL]
+    steps = [step for step in own["jobs"][0]["steps"] if "FREE_THREADED" not in str(step)]
     return JobShell(
-        environment={**base.get("variables", {}), **job["variables"]},
-        scripts=tuple(base["script"]),
-    )
-
-
-def read_circleci(files: Mapping[str, str], stage: str) -> JobShell:
-    """With the parameters in their places."""
-    document = yaml.safe_load(files[".circleci/config.yml"])
-    calls = [call[stage] for call in document["workflows"]["nightly"]["jobs"] if stage in call]
-    (call,) = [call for call in calls if call["name"] == f"{stage} {CELL}"]
-    job = document["jobs"][stage]
-
-    def fill(text: str) -> str:
-        return re.sub(r"<< parameters\.(\w+) >>", lambda found: str(call[found[1]]), text)
-
-    assert call["prepare"] is False
-    steps = [step["run"]["command"] for step in job["steps"] if "run" in step]
-    return JobShell(
-        environment={name: fill(value) for name, value in job["environment"].items()},
-        scripts=tuple(steps),
-    )
-
-
-def read_azure(files: Mapping[str, str], stage: str) -> JobShell:
-    stages = yaml.safe_load(files["azure-pipelines.yml"])["stages"]
-    (own,) = [each for each in stages if each.get("displayName") == CELL]
-    (job,) = [each for each in own["jobs"] if each["job"] == stage]
-    return JobShell(
-        environment={**own["variables"], **job.get("variables", {})},
-        scripts=tuple(step["bash"] for step in job["steps"] if "bash" in step),
+        environment=row, scripts=tuple(step["bash"] for step in steps if "bash" in step)
     )
 
 
@@ -136,11 +120,11 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("system", READERS)
 def test_what_was_built_is_judged(system: str, tmp_path: Path) -> None:
-    files = write(tmp_path)
-    status, said = READERS[system](files, "build").run(tmp_path, FIT)
+    pipeline = make(tmp_path)
+    status, said = READERS[system](pipeline, "build").run(tmp_path, FIT)
     assert status == 0, said
     assert [path.name for path in (tmp_path / "dist").iterdir()] == [FIT.name]
-    status, said = READERS[system](files, "test").run(tmp_path, FIT)
+    status, said = READERS[system](pipeline, "test").run(tmp_path, FIT)
     assert status == 0, said
     (package,) = read_result(tmp_path)["packages"]
     assert {entry["family"] for entry in package["entries"]} == {"linkage", "python_abi"}
@@ -148,59 +132,86 @@ def test_what_was_built_is_judged(system: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("system", READERS)
 def test_a_test_that_fails_fails_its_job_and_leaves_its_result(system: str, tmp_path: Path) -> None:
-    files = write(tmp_path)
-    assert READERS[system](files, "build").run(tmp_path, BROKEN)[0] == 0
-    status, said = READERS[system](files, "test").run(tmp_path, BROKEN)
+    pipeline = make(tmp_path)
+    assert READERS[system](pipeline, "build").run(tmp_path, BROKEN)[0] == 0
+    status, said = READERS[system](pipeline, "test").run(tmp_path, BROKEN)
     assert status == 1, said
     assert read_result(tmp_path)["exit_code"] == 1
 
 
 @pytest.mark.parametrize("system", READERS)
 def test_a_build_that_leaves_nothing_fails(system: str, tmp_path: Path) -> None:
-    files = write(tmp_path)
+    pipeline = make(tmp_path)
     (tmp_path / "empty").mkdir()
-    shell = READERS[system](files, "build")
+    shell = READERS[system](pipeline, "build")
     status, said = shell.run(tmp_path, tmp_path / "empty" / "missing.whl")
     assert status != 0
     assert "missing.whl" in said
 
 
-@pytest.mark.parametrize("system", ["circleci", "azure"])
-def test_a_run_that_is_narrowed_to_other_cells_has_nothing_to_do(
-    system: str, tmp_path: Path
+def run_stage(folder: Path, *arguments: str, **variables: str) -> tuple[int, str]:
+    """`binary-checks ci stage`, as somebody at a desk runs it."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run(
+        ["binary-checks", "ci", "stage", *arguments],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    return ended.returncode, ended.stdout
+
+
+def test_a_stage_on_a_desk_is_that_of_a_job(tmp_path: Path) -> None:
+    make(tmp_path)
+    status, said = run_stage(tmp_path, "build", CELL, BUILT=str(BROKEN))
+    assert status == 0, said
+    status, said = run_stage(tmp_path, "test", CELL)
+    assert status == 1, said
+    assert "missing-library" in said
+    status, said = run_stage(tmp_path, "gpu", CELL)
+    assert status == 6
+    assert "blocked: results/cpu has no result of a CPU stage that passed" in said
+
+
+def test_a_build_sees_the_values_of_its_cell_and_no_secret(tmp_path: Path) -> None:
+    line = 'echo "$CELL_PYTHON $CELL_SYSTEM $SIGN $AWS $REGION $(printenv | grep -c hidden)"'
+    text = PROJECT.replace("{install}", "pip").replace("mkdir dist", "mkdir dist; $LINE")
+    text = text.replace("[ci]\n", '[ci]\nkey = "SIGN"\nsecrets = ["AWS"]\nstore = "s3://a/b"\n')
+    text += '[ci.environment]\nREGION = "here"\n'
+    (tmp_path / "cells.toml").write_text(text.replace("$LINE", json.dumps(line)[1:-1]), "utf-8")
+    secrets = {"SIGN": "hidden", "AWS": "hidden"}
+    status, said = run_stage(tmp_path, "build", CELL, BUILT=str(FIT), **secrets)
+    assert status == 0, said
+    assert said == f"{PYTHON} linux   here 0\n"
+
+
+def test_what_takes_too_long_is_ended_and_fails(tmp_path: Path) -> None:
+    text = PROJECT.replace("{install}", "pip").replace("mkdir dist", "sleep 600")
+    text = text.replace("[ci]\n", "[ci]\nbuild_timeout = 1\n")
+    (tmp_path / "cells.toml").write_text(text, encoding="utf-8")
+    status, said = run_stage(tmp_path, "build", CELL)
+    assert status == 1
+    assert "it takes more than 1 s, and is ended" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["test", "demo"], "ci stage test: cells.toml has no cell demo"),
+        (["test"], "ci stage test: it takes one cell, and not 0"),
+        (["publish", CELL], "cells.toml: ci: it has no 'built' channel"),
+        (["plan"], "cells.toml: ci: it has no 'store'"),
+    ],
+)
+def test_a_stage_that_cannot_be_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path
 ) -> None:
-    files = write(tmp_path)
-    (tmp_path / "cells.toml").write_text(PROJECT.replace("{install}", "pip"), encoding="utf-8")
-    for stage in ("build", "test"):
-        status, said = READERS[system](files, stage).run(tmp_path, FIT, only="python=3.99")
-        assert status == 0, said
-        assert f"{CELL} is left out this time" in said
-    assert not (tmp_path / "results/cpu/result.json").exists()
-    assert not list((tmp_path / "dist").glob("*.whl"))
-    (tmp_path / "dist").joinpath(".left-out").unlink()
-    (tmp_path / "dist").rmdir()
-    (tmp_path / ".left-out").unlink()
-    status, said = READERS[system](files, "build").run(tmp_path, FIT, only=f"python={PYTHON}")
-    assert status == 0, said
-    assert [path.name for path in (tmp_path / "dist").iterdir()] == [FIT.name]
-
-
-def test_gitlab_writes_the_pipeline_of_the_cells_that_a_label_asks_for(tmp_path: Path) -> None:
-    files = write(tmp_path)
-    (tmp_path / "cells.toml").write_text(PROJECT.replace("{install}", "pip"), encoding="utf-8")
-    job = yaml.safe_load(files[".gitlab/binary-checks.yml"])["choose cells"]
-    labels = "bug,cells only: python=3.99"
-    asked = {"BINARY_CHECKS_TIER": "pr", "CI_MERGE_REQUEST_LABELS": labels}
-    status, said = JobShell(environment=asked, scripts=tuple(job["script"])).run(tmp_path, FIT)
-    assert status == 0, said
-    (path,) = job["artifacts"]["paths"]
-    child = yaml.safe_load((tmp_path / path).read_text(encoding="utf-8"))
-    jobs = [name for name in child if not name.startswith(".")]
-    assert jobs == ["build demo-linux-x86_64-3.99", "test demo-linux-x86_64-3.99"]
-    asked["CI_MERGE_REQUEST_LABELS"] = "cells only: python=2.7"
-    status, said = JobShell(environment=asked, scripts=tuple(job["script"])).run(tmp_path, FIT)
-    assert status == 4
-    assert "BINARY_CHECKS_LABELS 'python=2.7' matches no cell" in said
+    make(tmp_path)
+    assert run_stage(tmp_path, *arguments) == (4, f"binary-checks: {said}\n")
 
 
 # -- tox
@@ -225,7 +236,9 @@ def run_tox(folder: Path, arguments: Iterable[str]) -> subprocess.CompletedProce
 @pytest.mark.network
 def test_tox_judges_a_cell_that_this_host_can_run_and_skips_others(tmp_path: Path) -> None:
     tag = PYTHON.replace(".", "")
-    (tmp_path / "tox.toml").write_text(write(tmp_path, str(ROOT))["tox.toml"], encoding="utf-8")
+    (tmp_path / "tox.toml").write_text(
+        write("tox", make(tmp_path, str(ROOT)))["tox.toml"], encoding="utf-8"
+    )
     (tmp_path / "dist" / CELL).mkdir(parents=True)
     shutil.copy(FIT, tmp_path / "dist" / CELL)
     ended = run_tox(tmp_path, [])

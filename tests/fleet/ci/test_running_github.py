@@ -1,4 +1,4 @@
-"""The shell of a generated GitHub workflow, run here: a cell is built, tested and kept."""
+"""The jobs of generated GitHub workflows, run here: planned, built, tested and kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import platform
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 
 from binary_checks.fleet.cells.cells_file import read_cells
 from binary_checks.fleet.ci.generators import write_files
-from binary_checks.fleet.ci.making_pipeline import make_pipeline
+from binary_checks.fleet.ci.pipeline import make_pipeline
 from fixtures.samples import FOLDER
-from tests.fleet.ci.github_shell import GithubShell
+from tests.fleet.ci.github_shell import GithubShell, read_rows
 
 yaml = pytest.importorskip("yaml")
 pytestmark = [
@@ -40,7 +41,7 @@ options = ["--binary-require", "linkage"]
 systems = ["github"]
 build = ["mkdir dist", 'cp "wheels of $CELL_PROJECT"/*.whl dist/']
 store = "s3://nobody/reads-this"
-install = "binary-checks"
+install = "pip"
 built = "test"
 published = "release"
 policy = "policy.toml"
@@ -91,22 +92,23 @@ def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
         cells = repository / "cells.toml"
         python = ".".join(platform.python_version_tuple()[:2])
         cells.write_text(CELLS.replace("PYTHON", python) + also, encoding="utf-8")
-        files = write_files(make_pipeline(read_cells(cells), repository))
-        chain, night = (
-            yaml.safe_load(files[f".github/workflows/binary-checks-{name}.yml"])["jobs"]
-            for name in ("cell", "nightly")
+        files = write_files(make_pipeline(read_cells(cells), repository)).files
+        main, chain = (
+            yaml.safe_load(files[f".github/workflows/{name}.yml"])
+            for name in ("binary-checks", "binary-checks-cell")
         )
-        (row,) = night["cells"]["strategy"]["matrix"]["include"]
         shell = GithubShell(
             repository=repository,
             artifacts=tmp_path / "artifacts",
-            inputs=row,
             secrets={"SIGNING_KEY": private},
             environment={"BINARY_CHECKS_STORE": str(tmp_path / "store"), "GITHUB_SHA": "ab" * 20},
         )
-        log, worst = "", 0
+        status, log = shell.run(main, "plan", tmp_path / "plan")
+        assert status == 0, log
+        (row,) = read_rows(shell.needs["plan"]["chunks"])
+        worst = 0
         for name in stages:
-            status, said = shell.run(chain[name], tmp_path / name)
+            status, said = replace(shell, row=row).run(chain, name, tmp_path / name)
             log, worst = log + said, max(worst, status)
         return worst, log, tmp_path
 
@@ -138,6 +140,13 @@ def test_a_healthy_package_is_built_passes_and_is_published(
     (verdict,) = folder.glob("store/packages/*/*/verdicts/*.json")
     assert json.loads(verdict.read_text("utf-8"))["signatures"]
     assert "PRIVATE KEY" not in log
+
+
+def test_a_build_that_leaves_nothing_fails(run: Callable[..., tuple[int, str, Path]]) -> None:
+    status, log, folder = run(HEALTHY, "test")
+    assert status == 4
+    assert "ci stage test: the build left nothing in dist/" in log
+    assert not [*folder.glob("artifacts/cpu-*")]
 
 
 def test_a_broken_package_is_kept_with_its_result_and_not_published(
@@ -183,7 +192,7 @@ source = "here"
 [ci]
 systems = ["github"]
 store = "s3://nobody/reads-this"
-install = "binary-checks"
+install = "pip"
 """
 
 
@@ -195,17 +204,18 @@ def test_the_smoke_of_a_night_ends_with_its_pages(tmp_path: Path) -> None:
     cells = repository / "cells.toml"
     python = ".".join(platform.python_version_tuple()[:2])
     cells.write_text(WATCHED.replace("PYTHON", python), encoding="utf-8")
-    files = write_files(make_pipeline(read_cells(cells), repository))
-    jobs = yaml.safe_load(files[".github/workflows/binary-checks-nightly.yml"])["jobs"]
-    (row,) = jobs["smoke"]["strategy"]["matrix"]["include"]
+    files = write_files(make_pipeline(read_cells(cells), repository)).files
+    night = yaml.safe_load(files[".github/workflows/binary-checks-night.yml"])
     shell = GithubShell(
         repository=repository,
         artifacts=tmp_path / "artifacts",
-        matrix=row,
         environment={"BINARY_CHECKS_STORE": str(tmp_path / "store")},
     )
-    for name in ("plan", "smoke", "collect"):
-        status, log = shell.run(jobs[name], tmp_path / name)
+    status, log = shell.run(night, "plan", tmp_path / "plan")
+    assert status == 0, log
+    (row,) = read_rows(shell.needs["plan"]["smoke"])
+    for name in ("smoke", "collect"):
+        status, log = replace(shell, row=row).run(night, name, tmp_path / name)
         assert status == 0, log
     assert "1 passed" in log
     assert (tmp_path / "artifacts" / "site" / "index.html").is_file()

@@ -9,14 +9,11 @@ from binary_checks.fleet.ci.pipeline import Pipeline
 
 Json = dict[str, Any]
 FOLDER = ".github/workflows"
-MOST_JOBS = 256
-"""That GitHub makes of one matrix."""
 OFFICE = "ubuntu-24.04"
 """The machine of jobs that run no package."""
 READ = {"contents": "read"}
 ALWAYS = "!cancelled()"
 BASH = {"run": {"shell": "bash"}}
-_DAYS = 7  # that artifacts between jobs are kept
 
 
 def say(expression: str) -> str:
@@ -39,22 +36,3 @@ def set_up_python(pipeline: Pipeline, version: str) -> Json:
     """The Python of the job, or several, a line each, of which the last one is `python`."""
     given: Json = {"python_version": version, "allow_prereleases": True}
     return use(pipeline, "actions/setup-python", **given)
-
-
-def download(pipeline: Pipeline, name: str, path: str) -> Json:
-    """What a job before has left, if it has; asked for by name, nothing would be an error."""
-    return use(pipeline, "actions/download-artifact", pattern=name, path=path, merge_multiple=True)
-
-
-def upload(pipeline: Pipeline, name: str, path: str) -> Json:
-    """Leave a folder to later jobs, though the job has failed."""
-    step = use(
-        pipeline,
-        "actions/upload-artifact",
-        name=name,
-        path=path,
-        if_no_files_found="ignore",
-        overwrite=True,  # that of an attempt before this one
-        retention_days=_DAYS,
-    )
-    return {"if": say(ALWAYS), **step}

@@ -1,0 +1,288 @@
+"""Runs a stage of a cell, or of a night: the one command of a job, the same on a desk.
+
+It begins in the folder of the repository and finds there what stages before it left: files in
+dist/, results in results/cpu and results/gpu. Programs of others see no secret: the project's lines
+and the packages have none, and each command of ours has those that it reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from binary_checks.errors import GatherError, ProfileError
+from binary_checks.exit_codes import FIT, PROBLEMS, TRY_AGAIN
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
+from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
+from binary_checks.fleet.ci.pipeline import make_options, name_values
+from binary_checks.fleet.nights.cell_commands import choose_python, options_of_gpu
+from binary_checks.fleet.nights.local_pythons import find_python
+from binary_checks.fleet.nights.night_dates import read_date, tonight
+from binary_checks.withheld import DEAF, user_environment
+
+CHAIN = ("build", "test", "gpu", "publish")
+"""The stages of a cell, in order."""
+NIGHT = ("plan", "smoke", "smoke-gpu", "collect")
+"""The stages of a night, in order."""
+DIST, CPU_RESULTS, GPU_RESULTS, SITE = "dist", "results/cpu", "results/gpu", "site"
+"""The folders that stages leave to those after them."""
+NIGHT_DATE, STORE = "BINARY_CHECKS_NIGHT", "BINARY_CHECKS_STORE"
+"""Variables: the date of the night, which all of its jobs share, and a store of one's own."""
+_ONE_OFF = (ONLY, ALSO, LABELS)  # a night has the cells of its plan
+_PATIENCE = 30.0  # seconds in which what has taken too long must have ended
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageRun:
+    """Runs the stages of a matrix in the current folder."""
+
+    matrix: Matrix
+    source: Path  # the matrix's file, as commands find it
+    settings: CiSettings
+    environment: Mapping[str, str]  # of the user
+    complain: Callable[[str], None]  # shows a line
+
+    @classmethod
+    def of(cls, matrix: Matrix, complain: Callable[[str], None]) -> StageRun:
+        """The stages of a matrix. Raises ProfileError."""
+        settings = read_ci(matrix)
+        environment = {**user_environment(), **settings.environment}
+        source = Path(matrix.source)
+        return cls(
+            matrix=matrix,
+            source=source,
+            settings=settings,
+            environment=environment,
+            complain=complain,
+        )
+
+    def run(self, stage: str, ids: Sequence[str]) -> int:
+        """Run a stage; returns the exit status. Raises ProfileError."""
+        if stage in NIGHT:
+            return self._run_night(stage, ids)
+        if len(ids) != 1:
+            raise ProfileError(f"ci stage {stage}: it takes one cell, and not {len(ids)}")
+        known = {cell.id: cell for cell in self.matrix.product}
+        if ids[0] not in known:
+            raise ProfileError(f"ci stage {stage}: {self.matrix.source} has no cell {ids[0]:.200}")
+        steps = {
+            "build": self._build,
+            "test": self._test,
+            "gpu": self._test_on_gpu,
+            "publish": self._publish,
+        }
+        return steps[stage](known[ids[0]])
+
+    # -- a cell
+
+    def _build(self, cell: Cell) -> int:
+        """Run the project's lines in a shell of POSIX, and hold dist/."""
+        if not self.settings.build:
+            raise ProfileError(f"{self.matrix.source}: ci: it has no 'build'")
+        environment = {**self._hide(()), **name_values(cell, self.matrix.axes)}
+        shell, options = _find_shell()
+        script = "\n".join(self.settings.build)
+        status = self._call(
+            [shell, *options, "-c", script], environment, timeout=self.settings.build_timeout
+        )
+        if status == 0 and not _list_dist():
+            self.complain("ci stage build: it left nothing in dist/")
+            return PROBLEMS
+        return status and PROBLEMS
+
+    def _test(self, cell: Cell) -> int:
+        files = _demand_dist("test")
+        Path(CPU_RESULTS).mkdir(parents=True, exist_ok=True)
+        reports = ["--binary-report", f"json:{CPU_RESULTS}/result.json"]
+        if len(files) == 1:
+            reports += ["--binary-report", f"facts:{CPU_RESULTS}/facts.json"]
+        return self._judge(cell, [*files, *reports, *self._list_options(cell, files)])
+
+    def _test_on_gpu(self, cell: Cell) -> int:
+        """Judge the same bytes on a GPU, with the facts of a CPU stage that passed."""
+        files = _demand_dist("gpu")
+        if not _has_passed(Path(CPU_RESULTS, "result.json")):
+            said = f"{CPU_RESULTS} has no result of a CPU stage that passed"
+            raise GatherError(f"ci stage gpu: blocked: {said}")
+        Path(GPU_RESULTS).mkdir(parents=True, exist_ok=True)
+        reports = ["--binary-report", f"json:{GPU_RESULTS}/result.json"]
+        facts = Path(CPU_RESULTS, "facts.json")
+        given = ["--binary-facts", facts.as_posix()] if facts.is_file() else []
+        options = options_of_gpu(self._list_options(cell, files))
+        return self._judge(cell, [*files, *given, *reports, *options])
+
+    def _list_options(self, cell: Cell, files: Sequence[str]) -> tuple[str, ...]:
+        portable = all(each.endswith("-any.whl") for each in files)
+        python = choose_python(cell, find_python, portable=portable)
+        if python == ["--binary-python", sys.executable]:
+            python = []
+        return make_options(cell, self.matrix, self.source, python=python)
+
+    def _judge(self, cell: Cell, arguments: Sequence[str]) -> int:
+        return self._call([*_PROGRAM, *arguments], self._hide(()), timeout=cell.timeout)
+
+    def _publish(self, cell: Cell) -> int:
+        """Keep what was built and found; the policy decides what is published."""
+        if not self.settings.built:
+            raise ProfileError(f"{self.matrix.source}: ci: it has no 'built' channel")
+        files = _demand_dist("publish")
+        results = sorted(path.as_posix() for path in Path("results").glob("*/result.json"))
+        if not results:
+            raise ProfileError("ci stage publish: no stage left a result in results/")
+        stated = ["--set", f"variant={cell.variant}"] if cell.variant else []
+        own, store = self.settings, self._store()
+        push = ["artifact", "push", *files, *stated, *store, "--channel", own.built]
+        if status := self._command(push, own.secrets):
+            return status
+        with self._write_key() as key:
+            attest = ["artifact", "attest", *results, *stated, *store, *key]
+            if status := self._command(attest, own.secrets):
+                return status
+        if not own.published:
+            return FIT
+        policy = ["--policy", own.policy] if own.policy else []
+        ends = ["--from", own.built, "--to", own.published]
+        cells = ["--cells", self.source.as_posix()]
+        promote = ["artifact", "promote", *files, *ends, *cells, *policy, *store]
+        return self._command(promote, own.secrets)
+
+    @contextlib.contextmanager
+    def _write_key(self) -> Iterator[list[str]]:
+        """The option that names a file with the private key, while it is there."""
+        if not self.settings.key:
+            yield []
+            return
+        text = self.environment.get(self.settings.key, "")
+        if not text.strip():
+            raise ProfileError(f"ci stage publish: the variable {self.settings.key} has no key")
+        with tempfile.TemporaryDirectory() as folder:  # nobody else may look into it
+            path = Path(folder, "key.pem")
+            path.touch(mode=0o600)
+            path.write_text(f"{text.strip()}\n", encoding="ascii")
+            yield ["--key", str(path)]
+
+    # -- a night
+
+    def _run_night(self, stage: str, ids: Sequence[str]) -> int:
+        store = self._store()
+        night = read_date(self.environment.get(NIGHT_DATE) or tonight(), NIGHT_DATE)
+        date = ["--date", night]
+        secrets = self.settings.secrets
+        cells = self.source.as_posix()
+        if stage == "plan":
+            return self._command(["nightly", "run", cells, *store, *date, "--plan-only"], secrets)
+        if stage == "collect":
+            commands = (
+                ["nightly", "collect", cells, *store, *date, "--close"],
+                ["hud", SITE, *store],
+                ["nightly", "summary", *store, *date],
+            )
+            return max(self._command(each, secrets) for each in commands)
+        if not ids:
+            raise ProfileError(f"ci stage {stage}: it takes the ids of cells")
+        queue = ["--queue", "gpu" if stage == "smoke-gpu" else "cpu"]
+        chosen = [word for each in ids for word in ("--cell", each)]
+        return self._command(["nightly", "run", cells, *store, *date, *queue, *chosen], secrets)
+
+    # -- processes
+
+    def _store(self) -> list[str]:
+        url = self.environment.get(STORE) or self.settings.store
+        if not url:
+            raise ProfileError(f"{self.matrix.source}: ci: it has no 'store'")
+        return ["--store", url]
+
+    def _command(self, arguments: Sequence[str], secrets: Sequence[str]) -> int:
+        """A command of ours, which has these secrets and no others."""
+        hidden = self._hide(secrets)
+        environment = {key: value for key, value in hidden.items() if key not in _ONE_OFF}
+        return self._call([*_PROGRAM, *arguments], environment)
+
+    def _hide(self, kept: Sequence[str]) -> dict[str, str]:
+        """The environment without secrets, but for those that are kept."""
+        hidden = {*self.settings.publish_secrets} - {*kept}
+        return {name: value for name, value in self.environment.items() if name not in hidden}
+
+    def _call(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        timeout: float | None = None,
+    ) -> int:
+        """Run a program to its end, or to the end of its time; returns its exit status."""
+        sys.stdout.flush()
+        with subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=os.name == "posix",  # so that all that it began ends with it
+        ) as process:
+            try:
+                status = process.wait(timeout)
+                return status if status >= 0 else TRY_AGAIN  # a signal ended it
+            except subprocess.TimeoutExpired:
+                self.complain(f"ci stage: it takes more than {timeout:g} s, and is ended")
+                _end(process)
+                return PROBLEMS
+            except BaseException:
+                _end(process)
+                raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it began: in order, and by force where that takes long."""
+    if os.name != "posix":
+        process.kill()
+        return
+    os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_PATIENCE)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+_PROGRAM = (sys.executable, DEAF, "-m", "binary_checks")
+
+
+def _find_shell() -> tuple[str, tuple[str, ...]]:
+    """A shell of POSIX with its options; that of Git on Windows, where another bash is Linux's."""
+    programs = os.environ.get("PROGRAMFILES", "")
+    of_git = Path(programs, "Git", "bin", "bash.exe")
+    bash = str(of_git) if programs and of_git.is_file() else shutil.which("bash")
+    if bash:
+        return bash, ("--noprofile", "--norc", "-eo", "pipefail")
+    if found := shutil.which("sh"):
+        return found, ("-e",)
+    raise ProfileError("ci stage build: this host has neither bash nor sh")
+
+
+def _list_dist() -> list[str]:
+    folder = Path(DIST)
+    return sorted(path.as_posix() for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def _demand_dist(stage: str) -> list[str]:
+    if found := _list_dist():
+        return found
+    raise ProfileError(f"ci stage {stage}: the build left nothing in {DIST}/")
+
+
+def _has_passed(path: Path) -> bool:
+    """Whether the result document there is of a run that ended with 0."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("exit_code") == FIT

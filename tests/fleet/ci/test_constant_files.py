@@ -1,0 +1,309 @@
+"""The files of CI systems: small, the same whatever the cells are, valid, pinned, least rights."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("yaml")
+
+from tests.fleet.ci.ci_files import (
+    HOSTED,
+    PROJECT,
+    Json,
+    demand_tool,
+    demand_valid,
+    load,
+    make,
+    multiply,
+    write,
+)
+
+FOLDER = ".github/workflows"
+WATCHED = """\
+[[cells]]
+project = "numpy"
+system = "linux-x86_64"
+python = ["3.12", "3.13"]
+[ci]
+systems = ["github"]
+store = "s3://results/numpy"
+install = "binary-checks"
+"""
+IMAGE = """\
+[[runners]]
+when = "system=linux"
+github = { labels = ["big"], image = "image:{python}" }
+"""
+MOST_LINES = 80
+
+
+def jobs_of(text: str) -> Json:
+    found: Json = load(text)["jobs"]
+    return found
+
+
+def steps_of(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, job in jobs_of(text).items():
+        for step in job.get("steps", ()):
+            yield name, step
+
+
+def github(text: str = PROJECT) -> dict[str, str]:
+    """By the names of the files."""
+    files = write("github", make(text))
+    return {Path(path).stem: content for path, content in files.items()}
+
+
+# -- all systems
+
+
+@pytest.mark.parametrize("system", HOSTED)
+def test_files_do_not_change_with_the_cells(system: str) -> None:
+    one, many = write(system, make(multiply(1))), write(system, make(multiply(400)))
+    assert one == many == write(system, make(multiply(1, gpu=False)))
+    assert "project0" not in "".join(many.values())
+
+
+@pytest.mark.parametrize("system", HOSTED)
+@pytest.mark.parametrize("text", [PROJECT, WATCHED], ids=["built", "watched"])
+def test_files_are_small_and_what_schemas_want(system: str, text: str, tmp_path: Path) -> None:
+    files = write(system, make(text))
+    assert 1 <= len(files) <= 4
+    assert all(len(content.splitlines()) <= MOST_LINES for content in files.values())
+    demand_valid(system, files, tmp_path)
+
+
+@pytest.mark.parametrize("system", HOSTED)
+def test_no_script_has_a_value_of_a_cell_or_an_expression(system: str) -> None:
+    pipeline = make()
+    texts = "".join(write(system, pipeline).values())
+    assert not [cell.id for cell in pipeline.cells if cell.id in texts]
+    for line in texts.splitlines():
+        if re.match(r"\s*(?:- )?(?:run|bash): ", line):
+            assert "{{" not in line
+            assert "<<" not in line
+
+
+# -- GitHub
+
+
+@pytest.mark.parametrize("text", [PROJECT, WATCHED], ids=["built", "watched"])
+def test_zizmor_finds_nothing(text: str, tmp_path: Path) -> None:
+    paths = [tmp_path / path for path in write("github", make(text))]
+    for path, content in write("github", make(text)).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content, encoding="utf-8")
+    command = [demand_tool("zizmor"), "--offline", "--quiet", *map(str, paths)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+    assert "couldn't parse" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "text", [PROJECT, WATCHED, PROJECT + IMAGE], ids=["gpu", "watched", "image"]
+)
+def test_every_name_in_an_expression_is_declared(text: str) -> None:
+    """Of inputs, secrets, jobs and steps, in all files; rows have what run time gives them."""
+    files = github(text)
+    for path, content in files.items():
+        document = load(content)
+        events = document["on"]
+        given = {**(events.get("workflow_call") or {}), **(events.get("workflow_dispatch") or {})}
+        for name, job in document["jobs"].items():
+            pattern = r"(inputs|needs|steps|secrets)\.([\w-]+)(?:\.outputs\.([\w-]+))?"
+            named = job.get("needs", ())
+            needed = {named} if isinstance(named, str) else {*named}
+            for kind, used, output in re.findall(pattern, json.dumps(job)):
+                where = f"{path}: {name}: {kind}.{used}"
+                if kind == "inputs":
+                    assert used in given["inputs"], where
+                elif kind == "secrets" and "workflow_call" in events:
+                    assert used in given["secrets"], where
+                elif kind == "needs":
+                    assert used in needed & document["jobs"].keys(), where
+                    assert not output or output in document["jobs"][used]["outputs"], where
+                elif kind == "steps":
+                    assert used in {step.get("id") for step in job["steps"]}, where
+            if "uses" in job:
+                called = load(files[Path(job["uses"]).stem])["on"]["workflow_call"] or {}
+                assert job.get("with", {}).keys() == called.get("inputs", {}).keys()
+                assert job.get("secrets", {}).keys() == called.get("secrets", {}).keys()
+
+
+def test_cells_run_in_the_image_of_their_runner() -> None:
+    files = github(PROJECT + IMAGE)
+    chain = jobs_of(files["binary-checks-cell"])
+    assert chain["test"]["container"] == "${{ fromJSON(inputs.row).container }}"
+    assert chain["gpu"]["container"] == "${{ fromJSON(inputs.row).gpu_container }}"
+    assert "container" not in chain["publish"]
+    assert "container" in jobs_of(files["binary-checks-night"])["smoke"]
+    assert "container" not in jobs_of(github()["binary-checks-cell"])["test"]
+
+
+def test_the_gpu_stage_waits_for_its_own_cell_alone() -> None:
+    files = github()
+    chain = jobs_of(files["binary-checks-cell"])
+    assert [*chain] == ["build", "test", "gpu", "publish"]
+    assert chain["gpu"]["needs"] == ["build", "test"]
+    assert chain["gpu"]["if"] == "${{ fromJSON(inputs.row).gpu }}"
+    assert chain["publish"]["if"].startswith("${{ !cancelled() && needs.build.result == 'success'")
+    assert "needs" not in jobs_of(files["binary-checks-chunk"])["cell"]
+    assert jobs_of(files["binary-checks"])["cells"]["needs"] == "plan"
+
+
+def test_the_night_goes_on_when_cells_are_red() -> None:
+    files = github()
+    assert jobs_of(files["binary-checks"])["night"]["if"].startswith("${{ !cancelled()")
+    jobs = jobs_of(files["binary-checks-night"])
+    assert [*jobs] == ["plan", "smoke", "smoke-gpu", "collect"]
+    for name in ("smoke-gpu", "collect"):
+        assert jobs[name]["if"].startswith("${{ !cancelled()")
+
+
+def test_what_is_not_built_has_a_night_alone_which_begins_by_itself() -> None:
+    files = github(WATCHED)
+    assert [*files] == ["binary-checks-night"]
+    events = load(files["binary-checks-night"])["on"]
+    assert events == {"schedule": [{"cron": "17 3 * * *"}], "workflow_dispatch": None}
+    assert [*load(github()["binary-checks-night"])["on"]] == ["workflow_call"]
+
+
+def test_every_action_stands_beside_its_tag() -> None:
+    used = [each for text in github().values() for each in re.findall(r"uses: (.*)", text)]
+    actions = [each for each in used if not each.startswith("$/")]
+    assert len(actions) > 20
+    for each in actions:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each), each
+
+
+def test_a_project_pins_other_commits() -> None:
+    own = f'[ci.actions]\n"actions/checkout" = {{ commit = "{"ab" * 20}", tag = "v9.0.0" }}\n'
+    text = github(PROJECT + own)["binary-checks-cell"]
+    assert f"uses: actions/checkout@{'ab' * 20} # v9.0.0\n" in text
+    assert "3d3c42e5aac5ba805825da76410c181273ba90b1" not in text
+
+
+def test_secrets_reach_the_steps_that_read_them_and_no_others() -> None:
+    files = github()
+    seen = {
+        (job, step["run"])
+        for content in files.values()
+        for job, step in steps_of(content)
+        if "secrets." in json.dumps(step)
+    }
+    assert seen == {
+        (stage, f"binary-checks ci stage {stage}")
+        for stage in ("publish", "plan", "smoke", "smoke-gpu", "collect")
+    }
+    signing = [
+        job
+        for content in files.values()
+        for job, step in steps_of(content)
+        if "SIGNING_KEY" in step.get("env", {})
+    ]
+    assert signing == ["publish"]
+    assert jobs_of(files["binary-checks-cell"])["publish"]["environment"] == "publish"
+
+
+def test_a_pull_request_publishes_nothing() -> None:
+    publish = jobs_of(github()["binary-checks-cell"])["publish"]
+    assert "github.event_name != 'pull_request'" in publish["if"]
+
+
+def test_jobs_may_read_and_nothing_else() -> None:
+    for text in github().values():
+        assert load(text)["permissions"] == {"contents": "read"}
+        assert not [job for job in jobs_of(text).values() if "permissions" in job]
+
+
+def test_checkouts_keep_no_credentials_and_jobs_end() -> None:
+    for text in github().values():
+        for _, step in steps_of(text):
+            if "actions/checkout@" in step.get("uses", ""):
+                assert step["with"] == {"persist-credentials": False}
+        for job in jobs_of(text).values():
+            assert "timeout-minutes" in job or "uses" in job
+
+
+def test_an_attempt_replaces_what_the_one_before_it_left_and_pythons_may_be_previews() -> None:
+    steps = [step for text in github().values() for _, step in steps_of(text)]
+    kept = [step["with"] for step in steps if "upload-artifact" in step.get("uses", "")]
+    pythons = [step["with"] for step in steps if "setup-python" in step.get("uses", "")]
+    assert {given["overwrite"] for given in kept} == {True}
+    assert {given["allow-prereleases"] for given in pythons} == {True}
+
+
+def test_a_build_that_failed_leaves_nothing_to_publish() -> None:
+    upload = jobs_of(github()["binary-checks-cell"])["build"]["steps"][-1]
+    assert "upload-artifact" in upload["uses"]
+    assert "if" not in upload
+
+
+# -- the others
+
+
+def test_gitlab_and_circleci_hide_secrets_from_what_plans() -> None:
+    hidden = "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY SIGNING_KEY\n"
+    job = load(write("gitlab", make())[".gitlab/binary-checks.yml"])["plan cells"]
+    assert all(hidden in step for step in job["script"])
+    plan = load(write("circleci", make())[".circleci/config.yml"])["jobs"]["plan"]
+    assert "context" not in json.dumps(plan)
+
+
+def azure_stages() -> dict[str, Json]:
+    """All stages, by name, in the order in which the files have them."""
+    files = write("azure", make())
+    main = load(files["azure-pipelines.yml"])["stages"]
+    included = [files[each["template"]] for each in main if "template" in each]
+    stages = [each for each in main if "stage" in each]
+    stages += [each for text in included for each in load(text)["stages"]]
+    return {each["stage"]: each for each in stages}
+
+
+def test_azure_gives_secrets_to_the_steps_that_read_them() -> None:
+    for name, stage in azure_stages().items():
+        (job,) = stage["jobs"]
+        given = [name for step in job["steps"] for name in step.get("env", ())]
+        assert bool(given) is (name == "publish" or name.startswith("night_"))
+
+
+def test_one_red_cell_skips_no_other_on_azure() -> None:
+    """What depends on a matrix waits for all of it, so each stage must run if a cell has failed."""
+    stages = azure_stages()
+    built = [name for name in ("test", "gpu", "publish") if name in stages]
+    assert len(built) == 3
+    results = dict.fromkeys(stages, "Failed") | {"plan": "Succeeded", "night_plan": "Succeeded"}
+    for name, stage in stages.items():
+        if name != "plan":
+            assert holds(stage["condition"], results), name
+            assert "plan" in stage["dependsOn"]
+    assert not holds(stages["gpu"]["condition"], {**results, "plan": "Failed"})
+    assert not holds(stages["gpu"]["condition"], results, outputs="")
+    assert not holds(stages["publish"]["condition"], results, reason="PullRequest")
+    assert not holds("succeeded()", results)  # what a stage has that says nothing
+
+
+def holds(
+    condition: str, results: Mapping[str, str], *, outputs: str = "{}", reason: str = "Schedule"
+) -> bool:
+    """What Azure makes of a condition, when stages before have ended so."""
+    text = re.sub(r"dependencies\.plan\.outputs\['[\w.]+'\]", repr(outputs), condition)
+    text = re.sub(r"dependencies\.(\w+)\.result", lambda found: repr(results[found[1]]), text)
+    text = text.replace("variables['Build.Reason']", repr(reason))
+    names = {
+        "all_of": lambda *each: all(each),
+        "negated": lambda each: not each,
+        "eq": lambda one, other: one == other,
+        "ne": lambda one, other: one != other,
+        "canceled": lambda: False,
+        "succeeded": lambda: set(results.values()) == {"Succeeded"},
+    }
+    text = re.sub(r"\bnot\(", "negated(", re.sub(r"\band\(", "all_of(", text))
+    return bool(eval(text, {"__builtins__": {}}, names))
