@@ -38,7 +38,7 @@ from binary_checks.objects.elf.dynamic import (
 )
 from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.memory import Memory, holds
-from binary_checks.objects.elf.relocation_types import RelocationTypes
+from binary_checks.objects.elf.relocations import RelocationTypes
 
 _TABLES: Final = {
     "DT_STRTAB": DT_STRTAB,

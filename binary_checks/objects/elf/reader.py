@@ -48,8 +48,7 @@ from binary_checks.objects.elf.layout import verify_contents, verify_extent
 from binary_checks.objects.elf.notes import read_notes
 from binary_checks.objects.elf.plan import plan
 from binary_checks.objects.elf.refusals import Parsed, find_refusals
-from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES
-from binary_checks.objects.elf.relocations import count_unwritable
+from binary_checks.objects.elf.relocations import RELOCATION_TYPES, count_unwritable
 from binary_checks.objects.elf.sections import (
     Section,
     find_extents,

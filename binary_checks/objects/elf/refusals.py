@@ -31,8 +31,7 @@ from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.kinds import may_be_opened
 from binary_checks.objects.elf.layout import find_layout_faults
 from binary_checks.objects.elf.memory import Memory
-from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES
-from binary_checks.objects.elf.relocations import column
+from binary_checks.objects.elf.relocations import RELOCATION_TYPES, column
 from binary_checks.objects.elf.sections import Section
 from binary_checks.objects.elf.segments import PT_LOAD, Segment
 from binary_checks.objects.elf.symbol_faults import judge_symbols, judge_values, judge_versions

@@ -22,11 +22,30 @@ from binary_checks.objects.elf.dynamic import (
     Dynamic,
 )
 from binary_checks.objects.elf.image import MappedImage
-from binary_checks.objects.elf.relocation_types import RelocationTypes
 from binary_checks.objects.elf.segments import PF_W, PT_LOAD, Segment
 
 _NONE: Final = 0  # R_X86_64_NONE and its like, of every architecture: nothing is changed
 _MOST: Final = 1 << 28  # bytes of a table; the largest libraries have some twenty million
+
+
+class RelocationTypes(NamedTuple):
+    """The relocations of one architecture."""
+
+    relative: int  # R_*_RELATIVE: the load address plus the addend
+    addends: bool = True  # records are Elf_Rela; else Elf_Rel, with the addend in the place itself
+
+
+RELOCATION_TYPES: Final = {
+    "x86_64": RelocationTypes(relative=8),
+    "i686": RelocationTypes(relative=8, addends=False),
+    "aarch64": RelocationTypes(relative=1027),
+    "armv7l": RelocationTypes(relative=23, addends=False),
+    "ppc64le": RelocationTypes(relative=22),
+    "s390x": RelocationTypes(relative=12),
+    "riscv64": RelocationTypes(relative=3),
+    "loongarch64": RelocationTypes(relative=3),
+}
+"""The records of other architectures are not read."""
 
 
 class Relocations:

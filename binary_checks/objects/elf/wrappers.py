@@ -17,8 +17,7 @@ from binary_checks.objects.device.wrappers import (
 from binary_checks.objects.elf.dynamic import Dynamic, read_dynamic
 from binary_checks.objects.elf.header import ET_REL, architecture_of
 from binary_checks.objects.elf.image import MappedImage
-from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES
-from binary_checks.objects.elf.relocations import read_relocations
+from binary_checks.objects.elf.relocations import RELOCATION_TYPES, read_relocations
 from binary_checks.objects.elf.sections import SHT_NOBITS, Section, find_extents
 from binary_checks.objects.elf.segments import Segment
 
