@@ -55,13 +55,13 @@ _OURS = (
         "--binary-facts",
         "--binary-github",
         "--binary-installed",
-        "--binary-known",
+        "--binary-known-problems",
         "--binary-known-at",
         "--binary-python",
         "--binary-sandbox",
         "--binary-thorough",
     ),
-    *("--binary-requirements-folder", "--binary-sarif"),
+    "--binary-requirements-folder",
 )
 OPTIONS = tuple(sorted({*re.findall(r"--[a-z][a-z-]+", HELP), *_PYTESTS, *_OURS}))
 """Long options, of which a mistyped one may mean one."""

@@ -73,7 +73,7 @@ def _describe(verdict: Verdict, advice: Iterable[str], most: int | None) -> Iter
     lines = verdict.lines()
     yield from lines if most is None else map(cut, islice(lines, most))
     if hidden := count_hidden(verdict, most):
-        yield f"  and {hidden:,} more, in the report (--binary-sarif FILE)"
+        yield f"  and {hidden:,} more, in the report (--binary-report sarif:FILE)"
     if verdict.accepted:
         yield f"{len(verdict.accepted):,} accepted"
     if most != 0 and not all(map(is_follow_up, verdict.problems)):

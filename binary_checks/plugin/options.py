@@ -24,7 +24,6 @@ _ASKING = (
     "expect_set",
     "known",
     "write_known",
-    "sarif",
     "report",
 )
 """Options that ask for something by themselves, if only for the line that refuses them."""
@@ -36,7 +35,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--binary-profile", metavar="NAME_OR_TOML", help="what the project expects of its packages")
     add(
         "--binary-known-problems",
-        "--binary-known",
         dest="binary_known",
         metavar="PATH_OR_URL[#sha256=HEX]",
         action="append",
@@ -190,7 +188,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="under GitHub Actions write annotations and a job summary (auto), or never (off)",
     )
     add("--binary-strict", action="store_true", help="count every warning as an error")
-    add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
     parser.addini(
         DEAF_INI, "run no code from a profile that was found rather than named", "bool", False
     )

@@ -149,8 +149,10 @@ class Scribe:
     def closing_lines(self) -> Iterator[str]:
         """Where the problems are that were not shown."""
         if self._hidden:
-            report = self._config.option.binary_sarif
-            again = "the same command with --binary-sarif problems.sarif writes all"
+            reports = self._config.option.binary_report
+            asked = (each.partition(":")[2] for each in reports if each.startswith("sarif:"))
+            report = next(asked, "")
+            again = "the same command with --binary-report sarif:problems.sarif writes all"
             where = f"all are in {report}" if report else again
             yield f"{self._hidden:,} problems are not shown here; {where}"
 

@@ -189,8 +189,6 @@ def _count_from_root(config: pytest.Config, node: str) -> str:
 def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[Destination]:
     """The reports that are asked for; the facts of each package need a file of their own."""
     folder, option = config.invocation_params.dir, config.option
-    if sarif := option.binary_sarif:
-        yield _to(read_destination, "--binary-sarif", f"sarif:{sarif}", folder)
     if known := option.binary_write_known:
         yield _to(add_to_known, "--write-known", known, folder)
     for argument in option.binary_report:

@@ -119,7 +119,7 @@ def _bounded(word: str, run: Run) -> Iterator[str]:
     hidden += len(lines) - len(lines := {*sorted(lines)[:MOST_OF_A_RUN]})
     yield from map(cut, sorted(lines))
     if hidden:
-        yield f"{word}: and {hidden:,} more, in the report (--binary-sarif FILE)"
+        yield f"{word}: and {hidden:,} more, in the report (--binary-report sarif:FILE)"
 
 
 def _fold_notes(package_file_name: str, notes: Iterable[Note]) -> Iterator[str]:

@@ -20,7 +20,8 @@ REASON = "to be filled in: why it is accepted"
 _MONTHS = 3
 _HEADING = """\
 # Problems that binary-checks found. Each entry accepts one of them, until the day it expires.
-# Say in each reason why, and remove what has been mended. Used with: --binary-known THIS-FILE
+# Say in each reason why, and remove what has been mended. Used with:
+# --binary-known-problems THIS-FILE
 """
 _WHEEL = re.compile(r"(?P<name>[^-]+)-[^-]+(?P<rest>-.+\.whl)")
 
@@ -74,7 +75,7 @@ def say_written(packages: Iterable[PackageResult], file: str) -> str:
     if not entries:
         return f"{file}: no new problem to accept"
     count = f"{len(entries):,} problem{'s' * (len(entries) > 1)}"
-    todo = f"say why in its reasons, and give --binary-known {shlex.quote(file)}"
+    todo = f"say why in its reasons, and give --binary-known-problems {shlex.quote(file)}"
     return f"{file}: accepts {count} of this run until {entries[0].expires}; {todo}"
 
 

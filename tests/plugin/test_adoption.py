@@ -31,7 +31,7 @@ def test_todays_problems_are_written_and_accepted_from_then_on(
     first = run(NAME, "--write-known", "new.toml")
     assert first.ret == pytest.ExitCode.TESTS_FAILED
     first.stdout.fnmatch_lines(["new.toml: accepts 1 problem of this run until *"])
-    second = run(NAME, "--binary-known", "new.toml")
+    second = run(NAME, "--binary-known-problems", "new.toml")
     assert second.ret == pytest.ExitCode.OK
     assert second.parseoutcomes()["xfailed"] == 1
     second.stdout.fnmatch_lines([f"accepted: {LINE} * ({REASON}, until *)"])
@@ -71,7 +71,7 @@ def test_where_another_report_fails_the_list_is_not_added_to_twice(
     faulty(pytester.path)
     path = pytester.path / "known.toml"
     path.write_text("# ours\n")
-    run(NAME, "--write-known", "known.toml", "--binary-sarif", "/dev/full")
+    run(NAME, "--write-known", "known.toml", "--binary-report", "sarif:/dev/full")
     assert path.read_text().count("[[known_problems]]") == 1
 
 
@@ -80,7 +80,7 @@ def test_accepted_problems_are_named_in_every_report(pytester: pytest.Pytester, 
     known(pytester.path, expires="2999-12-31")
     formats = ("terminal", "markdown", "junit", "sarif", "json")
     options = [f"--binary-report={each}:all.{each}" for each in formats]
-    result = run(NAME, "--binary-known", "known.toml", "--junit-xml=pytest.xml", *options)
+    result = run(NAME, "--binary-known-problems", "known.toml", "--junit-xml=pytest.xml", *options)
     assert result.ret == pytest.ExitCode.OK
     for each in ("all.terminal", "all.junit", "pytest.xml"):
         text = (pytester.path / each).read_text("utf-8")
@@ -99,7 +99,7 @@ def test_an_expired_entry_says_that_and_that_its_problem_is_still_there(
 ) -> None:
     faulty(pytester.path)
     known(pytester.path, expires="2026-01-31")
-    result = run(NAME, "--binary-known", "known.toml")
+    result = run(NAME, "--binary-known-problems", "known.toml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"{LINE} *"])
     said = "known problem 'issue 7' expired on 2026-01-31, and 1 problem that it accepted is still"
@@ -110,7 +110,7 @@ def test_an_expired_entry_says_that_and_that_its_problem_is_still_there(
 def test_an_entry_whose_problem_is_gone_says_so(pytester: pytest.Pytester, run: Run) -> None:
     healthy(pytester.path)
     known(pytester.path)
-    result = run(NAME, "--binary-known", "known.toml")
+    result = run(NAME, "--binary-known-problems", "known.toml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     said = "known problem 'issue 7' matched nothing; remove it (known problems known.toml: *"
     result.stdout.fnmatch_lines([f"{CHECK}: {NAME}: {said}"])
@@ -120,12 +120,12 @@ def test_an_entry_whose_problem_is_gone_says_so(pytester: pytest.Pytester, run: 
 @pytest.mark.parametrize(
     ("text", "option", "said"),
     [
-        ("[[known", "--binary-known", "known problems known.toml: not TOML: *"),
+        ("[[known", "--binary-known-problems", "known problems known.toml: not TOML: *"),
         ("[[known", "--write-known", "known problems known.toml: not TOML: *"),
         ("[tool.x]\n", "--write-known", "known problems known.toml: unknown key 'tool'"),
         (
             "[[known_problems]]\ncheck = 'absolute-search-paths'\nreason = 'r'\n",
-            "--binary-known",
+            "--binary-known-problems",
             "known problems known.toml: known_problems[[]0]: unknown check "
             "'absolute-search-paths'; did you mean 'absolute-search-path'[?]",
         ),
@@ -143,7 +143,7 @@ def test_a_list_that_is_none_is_one_line_and_stays_what_it_is(
     assert path.read_text() == text
 
 
-@pytest.mark.parametrize("option", ["--binary-sarif", "--write-known", "--binary-report=json"])
+@pytest.mark.parametrize("option", ["--write-known", "--binary-report=json"])
 def test_a_report_path_that_is_a_folder_is_refused_before_the_run(
     pytester: pytest.Pytester, run: Run, option: str
 ) -> None:

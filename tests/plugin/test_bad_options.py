@@ -31,8 +31,8 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
         (["--binary-profile", ""], "profile '': neither a shipped profile nor a .toml file"),
         (["--binary-profile", "gone.toml"], "profile gone.toml: No such file"),
         (
-            ["--binary-sarif", "gone/x.sarif"],
-            "--binary-sarif: gone/x.sarif: there is no folder gone: make it first",
+            ["--binary-report", "sarif:gone/x.sarif"],
+            "--binary-report: gone/x.sarif: there is no folder gone: make it first",
         ),
         (["--binary-report", "json:gone/x.json"], "--binary-report: gone/x.json: there is no"),
         (["--binary-report", "facts:gone/facts/"], "--binary-report: gone/facts/: there is no"),
@@ -83,7 +83,7 @@ def test_half_a_character_travels_between_processes(pytester: pytest.Pytester, r
         f"{IMPORTS}def mine(wheel: Wheel):\n    'Mine.'\n    yield '\\ud800'\n"
     )
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
-    result = run(NAME, "-k", "mine", "-n", "2", "--binary-sarif", "report.sarif")
+    result = run(NAME, "-k", "mine", "-n", "2", "--binary-report", "sarif:report.sarif")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert f"mine: {NAME}: \\ud800" in result.outlines
     assert "\\\\ud800" in (pytester.path / "report.sarif").read_text("utf-8")
@@ -122,9 +122,9 @@ def test_sarif_that_cannot_be_written_is_one_line_and_never_green(
     pytester: pytest.Pytester, run: Run
 ) -> None:
     healthy(pytester.path)
-    result = run(NAME, "--binary-sarif", "/dev/full")
+    result = run(NAME, "--binary-report", "sarif:/dev/full")
     assert result.ret == TRY_AGAIN
-    result.stdout.fnmatch_lines(["--binary-sarif: * cannot be written: *"])
+    result.stdout.fnmatch_lines(["--binary-report: /dev/full: cannot be written: *"])
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
 
 
@@ -138,7 +138,7 @@ def test_sarif_that_cannot_be_written_is_one_line_and_never_green(
         ("--binary-require", "a" * 4_000),
         ("--binary-requirements-folder", "a" * 300),
         ("--binary-facts", "a" * 300),
-        ("--binary-sarif", "a/" * 3_000),
+        ("--binary-report", "sarif:a/" * 3_000),
         ("--explain", "a" * 4_000),
         ("-k", "\x1b[31m\n::error::x"),
         ("--junit-xml=\x1b[31m\n##vso[task.complete]x",),

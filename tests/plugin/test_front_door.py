@@ -115,7 +115,7 @@ def test_a_family_is_explained_by_its_checks(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--binary-facts", "a/gone.json", NAME], "a/gone.json: cannot be read: "),
-        (["--binary-known", "a/gone.toml", NAME], "known problems a/gone.toml: "),
+        (["--binary-known-problems", "a/gone.toml", NAME], "known problems a/gone.toml: "),
         (["--binary-profile", "a/gone.toml", NAME], "profile a/gone.toml: "),
         (["--binary-with", "a/gone.whl", NAME], "no such file or folder: a/gone.whl"),
     ],

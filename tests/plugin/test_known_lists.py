@@ -75,7 +75,9 @@ def test_workers_judge_by_the_list_that_was_fetched_once(
 ) -> None:
     url = publish(index, LIST)
     index.conduct["/known.toml"].changes = True  # else a second question would cost nothing
-    ended = judge(run, faulty(tmp_path), "--binary-known", url, "-n", "2", "--dist", "load")
+    ended = judge(
+        run, faulty(tmp_path), "--binary-known-problems", url, "-n", "2", "--dist", "load"
+    )
     assert ended.ret == 0
     assert index.asked == ["/known.toml"]
 
@@ -138,7 +140,7 @@ def test_an_entry_for_some_cells_holds_where_the_run_is_one_of_them(
     run: Run, tmp_path: Path, cell: tuple[str, ...], code: int
 ) -> None:
     (tmp_path / "known.toml").write_text(f'{ENTRY}cells = "variant=cu* python=3.1?"\n')
-    ended = run(faulty(tmp_path), "--binary-known", str(tmp_path / "known.toml"), *cell)
+    ended = run(faulty(tmp_path), "--binary-known-problems", str(tmp_path / "known.toml"), *cell)
     assert ended.ret == code
     said = "1 known problem holds only in some cells, and not here: --binary-cell says which"
     assert (said in ended.stdout.str()) == (not cell)

@@ -50,11 +50,11 @@ def test_fifty_problems_of_a_check_are_shown_and_documents_have_all(
     pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
 ) -> None:
     healthy(pytester.path)
-    reports = ("--binary-sarif", "all.sarif", "--junit-xml", "all.xml")
+    reports = ("--binary-report", "sarif:all.sarif", "--junit-xml", "all.xml")
     result = run(NAME, *numbered(pytester.path, 120), *reports, *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert len(problems(result, "numbered")) == 50
-    assert "  and 70 more, in the report (--binary-sarif FILE)" in result.outlines
+    assert "  and 70 more, in the report (--binary-report sarif:FILE)" in result.outlines
     assert "70 problems are not shown here; all are in all.sarif" in result.outlines
     assert len(sarif_of(pytester.path / "all.sarif")["results"]) == 120
     (failure,) = ElementTree.parse(pytester.path / "all.xml").iter("failure")
@@ -74,9 +74,9 @@ def test_a_thousand_problems_of_a_run_are_shown(pytester: pytest.Pytester, run: 
     result = run(*names, *numbered(pytester.path, 51))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert len(problems(result, "numbered")) == 1_000
-    again = "the same command with --binary-sarif problems.sarif writes all"
+    again = "the same command with --binary-report sarif:problems.sarif writes all"
     assert f"122 problems are not shown here; {again}" in result.outlines
-    assert "  and 51 more, in the report (--binary-sarif FILE)" in result.outlines
+    assert "  and 51 more, in the report (--binary-report sarif:FILE)" in result.outlines
 
 
 def test_files_with_one_fault_are_one_line(pytester: pytest.Pytester, run: Run) -> None:
@@ -90,7 +90,7 @@ def test_of_a_long_line_the_middle_is_left_out_and_documents_have_it_whole(
 ) -> None:
     path = f"demo/{'a/' * 30_000}x.txt"
     healthy(pytester.path, extra_entries=(Entry(path, b""),))
-    result = run(f"{NAME}::{RECORD}", "--binary-sarif", "all.sarif")
+    result = run(f"{NAME}::{RECORD}", "--binary-report", "sarif:all.sarif")
     (line,) = problems(result)
     assert len(line) <= 500
     assert line.endswith("a/x.txt: the archive has it, but RECORD does not list it")
@@ -106,7 +106,9 @@ def test_notes_of_one_kind_are_one_line(pytester: pytest.Pytester, run: Run) -> 
         "    yield from (Note(sentence=f'number {n:03}') for n in range(120))\n"
     )
     (pytester.path / "own.toml").write_text("checks = ['my_checks.py']\n")
-    result = run(NAME, "-k", "mine", "--binary-profile", "own.toml", "--binary-sarif", "all.sarif")
+    result = run(
+        NAME, "-k", "mine", "--binary-profile", "own.toml", "--binary-report", "sarif:all.sarif"
+    )
     assert result.ret == pytest.ExitCode.OK
     (line,) = (line for line in result.outlines if line.startswith("note: demo"))
     assert line.endswith("number 000 (and 119 more of this kind)")
@@ -135,7 +137,7 @@ def test_100000_problems_take_less_than_300_megabytes(
         "print('kilobytes', max(int(own), workers))\n"
         "sys.exit(status)\n"
     )
-    own = ("--binary-static", "--binary-sarif", "all.sarif", *workers)
+    own = ("--binary-static", "--binary-report", "sarif:all.sarif", *workers)
     result = pytester.run(sys.executable, "-c", script, *own, NAME)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert len(result.outlines) < 150
@@ -155,7 +157,7 @@ def test_names_in_a_package_command_neither_terminal_nor_build(
     pytester: pytest.Pytester, run: Run, options: tuple[str, ...]
 ) -> None:
     healthy(pytester.path, extra_entries=(Entry(EVIL, b"\x7fELF"),))
-    reports = ("--binary-sarif", "all.sarif", "--junit-xml", "all.xml")
+    reports = ("--binary-report", "sarif:all.sarif", "--junit-xml", "all.xml")
     result = run(NAME, *options, *reports)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert_all_harmless(result)
@@ -186,7 +188,7 @@ def test_a_package_file_of_a_hostile_name_is_reported_harmlessly(
 ) -> None:
     healthy(pytester.path).rename(pytester.path / name)
     command = (sys.executable, "-m", "binary_checks", "--binary-static")
-    reports = ("-v", "--binary-sarif", "all.sarif", "--junit-xml", "all.xml")
+    reports = ("-v", "--binary-report", "sarif:all.sarif", "--junit-xml", "all.xml")
     result = pytester.run(*command, *reports, *workers, name)
     assert result.ret in {pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.USAGE_ERROR}
     assert_all_harmless(result)

@@ -135,11 +135,6 @@ def test_the_document_says_which_checks_were_named(pytester: pytest.Pytester, ru
     assert result(pytester.path)["selected"] == "PACKAGE::record-is-wrong"
 
 
-def test_sarif_is_the_same_by_both_options(pytester: pytest.Pytester, run: Run) -> None:
-    run(faulty(pytester.path), "--binary-sarif", "all.sarif", *ask_for("sarif"))
-    assert (pytester.path / "all.sarif").read_bytes() == (pytester.path / "out.sarif").read_bytes()
-
-
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
 def test_one_examination_writes_results_and_facts(
     pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]

@@ -106,7 +106,12 @@ def find_strange_code(events: dict[str, list[str]]) -> list[str]:
 
 CALLS = {
     "checks": ["--binary-static", "PACKAGE"],
-    "with reports": ["--binary-static", "PACKAGE", "--binary-sarif", "PRIVATE/problems.sarif"],
+    "with reports": [
+        "--binary-static",
+        "PACKAGE",
+        "--binary-report",
+        "sarif:PRIVATE/problems.sarif",
+    ],
     "a summary": ["inspect", "PACKAGE"],
     "facts": ["inspect", "PACKAGE", "--json"],
     "an explanation": ["--explain", "absolute-search-path"],

@@ -74,7 +74,7 @@ def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -
         said += ["--binary-profile", profile]
     if known:
         said += ["--binary-known-problems", known]
-    if known or any(each.startswith("--binary-known") for each in cell.options):
+    if known or any(each.startswith("--binary-known-problems") for each in cell.options):
         said += _state_cell(cell)
     return (*said, *cell.options)
 
