@@ -44,11 +44,11 @@ class PrefixPlace(InstalledPlace):
     def _install(self, package: Package) -> None:
         """Look whether it lies there; what else it requires is there or is found missing."""
         if not self.settings.python.is_file():
-            raise Unavailable(f"{self._label}: there is no Python in it")
+            raise GatherError(f"{self._label}: there is no Python in it")
         try:
             target = self._identify(self.settings.python)
         except GatherError as error:
-            raise Unavailable(f"{self._label}: {error}") from error
+            raise GatherError(f"{self._label}: {error}") from error
         if isinstance(package, Wheel):
             require_fit(package, target)
             self._wheel_site = site = self._find_wheel(package, target)

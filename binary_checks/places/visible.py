@@ -80,10 +80,13 @@ def _ask(python: Path) -> tuple[str, ...]:
             capture_output=True,
             text=True,
             timeout=_PATIENCE,
-            check=True,
+            check=False,
         )
+        refused = f"it ends with exit status {done.returncode}" if done.returncode else ""
     except (OSError, subprocess.SubprocessError) as error:
-        raise GatherError(f"{python}: not a Python 3.8 or later that runs here: {error}") from None
+        refused = str(error)
+    if refused:
+        raise GatherError(f"{python}: not a Python 3.8 or later that runs here: {refused}")
     return tuple(done.stdout.splitlines())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.errors import Unavailable
+from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Package
 from binary_checks.model.place_names import read_place
 from binary_checks.model.places import InstalledFolders
@@ -62,7 +62,7 @@ def test_what_is_not_installed_there_is_not_inspected(tmp_path: Path) -> None:
     ("content", "said"),
     [(None, "there is no Python in it"), ("#!/bin/sh\nexit 3\n", "not a Python 3.8 or later")],
 )
-def test_half_an_environment_is_the_reason_why_nothing_was_inspected(
+def test_half_an_environment_that_was_named_cannot_start(
     tmp_path: Path, content: str | None, said: str
 ) -> None:
     wheel = read_wheel(build_wheel(tmp_path, members={"demo.py": ""}, tags=PURE))
@@ -71,7 +71,7 @@ def test_half_an_environment_is_the_reason_why_nothing_was_inspected(
         python.parent.mkdir()
         python.write_text(content)
         python.chmod(0o755)
-    with pytest.raises(Unavailable, match=said):
+    with pytest.raises(GatherError, match=said):
         name("prefix:half", python).install(wheel)
 
 
