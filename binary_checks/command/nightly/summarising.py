@@ -14,15 +14,14 @@ _PURPOSE = "Say in some forty lines how a night ended, and in three where all is
 
 def run(arguments: Sequence[str]) -> int:
     """Print it; returns 0 for a night that is well, else 1."""
-    from binary_checks.fleet.page.breakfast import write_mail, write_markdown, write_text
+    from binary_checks.fleet.page.breakfast import write_mail
     from binary_checks.fleet.page.morning import look_back
     from binary_checks.fleet.page.night_reading import read_night
 
     options = _read_options(arguments)
     view = read_night(options.store, project=options.project, date=options.date)
-    morning = look_back(view.history)
-    mail = write_mail(morning, view.remarks)
-    lines = write_markdown(mail) if options.markdown else write_text(mail)
+    morning = look_back(view.history, view.remarks)
+    lines = write_mail(morning, markdown=options.markdown)
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return FIT if morning.is_well else PROBLEMS
 

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from binary_checks.fleet.page.charts import Chart, draw_states
 from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
-from binary_checks.fleet.page.morning_texts import (
-    GONE,
-    entitle,
-    spell_gone,
-    spell_updates,
-    tally,
-)
+from binary_checks.fleet.page.morning_texts import tally
 from binary_checks.fleet.page.naming import (
     TONES,
     label_cells,
     name_cell_page,
-    name_checks,
     name_file,
     spell,
-    spell_projects,
-    spell_since,
 )
-from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.states import GOOD, LETTERS, CellState
-from binary_checks.reports.verdict_texts import count
 
 _AT_ONCE = 4  # cells of a breakage that are named before any is unfolded
 _LINKED = 2_000  # letters that are links; of more, only those that differ from the night before
@@ -36,15 +25,6 @@ _ORDER = {state: rank for rank, state in enumerate(
     (CellState.FAILED, CellState.LOST, CellState.INFRA, CellState.NOT_JUDGED, CellState.MISSING,
      CellState.STALE, CellState.FLAKY, CellState.BLOCKED, CellState.KNOWN, CellState.PASSED)
 )}  # fmt: skip
-_TITLES = {
-    CellState.MISSING: "Nothing is published",
-    CellState.STALE: "Too old",
-    CellState.LOST: "No result",
-    CellState.INFRA: "The network, the disk or the host broke",
-    CellState.NOT_JUDGED: "Not judged",
-    CellState.FLAKY: "Failed, then passed on the same bytes",
-    CellState.BLOCKED: "GPU stage waits for a CPU stage that passes",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,33 +34,6 @@ class Link:
     text: str
     href: str = ""
     tone: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShownBreakage:
-    """A check that fails, where, and since when."""
-
-    project: str
-    check: Link
-    said: str
-    more: str  # how many other sentences there are
-    since: str
-    cause: str
-    cells: tuple[Link, ...]
-    others: tuple[Link, ...]  # that are shown when it is unfolded
-    count: str
-    change: str  # of versions, where the last good build was another one
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Aside:
-    """One line about cells that neither pass nor fail, or that were mended."""
-
-    title: str
-    tone: str
-    letter: str
-    cells: tuple[tuple[Link, str], ...]  # and since when
-    others: tuple[tuple[Link, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,56 +57,62 @@ class ShownProject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexPage:
-    """Everything that the index shows."""
+    """The nights of all cells, and what else the index shows beside the morning."""
 
-    title: str
     tone: str
-    night: str
-    tally: tuple[tuple[str, str, str], ...]
-    broke: tuple[ShownBreakage, ...]
-    still: tuple[ShownBreakage, ...]
-    asides: tuple[Aside, ...]
-    notes: tuple[tuple[str, tuple[str, ...]], ...]  # titles, and lines
-    notices: tuple[str, ...]
     days: tuple[tuple[str, str], ...]  # date, and how its column is headed
     projects: tuple[ShownProject, ...]
     steady: int  # cells that passed in every night that is shown
     trend: Chart | None
+    labels: Mapping[str, str]  # of cells, where their project is named already
+    explained: frozenset[str]  # checks that checks.html has a text of
 
 
 def lay_out_index(
-    history: History,
-    morning: Morning,
-    shown: int,
-    explained: frozenset[str],
-    remarks: Remarks,
+    history: History, morning: Morning, shown: int, explained: frozenset[str]
 ) -> IndexPage:
     """What the index shows of a history, with so many nights in its tables."""
     nights = tuple(reversed(history.nights[-shown:]))
     labels = _label_all(history)
     projects = tuple(_projects(history, morning, nights, labels))
     return IndexPage(
-        title=entitle(morning),
         tone=_judge_tone(morning),
-        night=morning.night,
-        tally=tally(morning.counts),
-        broke=tuple(_show(each, morning, labels, explained) for each in morning.broke),
-        still=tuple(_show(each, morning, labels, explained) for each in morning.still),
-        asides=tuple(_asides(morning, labels)),
-        notes=tuple(_notes(morning, remarks)),
-        notices=tuple(spell(each, 500) for each in remarks.notices),
         days=tuple(_head(nights)),
         projects=projects,
         steady=sum(len(each.steady) for each in projects),
         trend=_draw_trend(history, nights),
+        labels=labels,
+        explained=explained,
     )
 
 
-def _notes(morning: Morning, remarks: Remarks) -> Iterator[tuple[str, tuple[str, ...]]]:
-    news = (("New versions", (*spell_updates(morning),)), (GONE, (*spell_gone(morning),)))
-    for title, lines in (*news, *remarks.by_title()):
-        if lines:
-            yield title, tuple(spell(each, 300) for each in lines)
+def link_cells(broken: Breakage, labels: Mapping[str, str]) -> tuple[list[Link], list[Link]]:
+    """The cells that are named, and those that are shown when it is unfolded."""
+    several = len(broken.projects) > 1
+    links = [
+        name_cell(cell.row, labels) if several else _link(cell.row, labels) for cell in broken.cells
+    ]
+    named = _AT_ONCE if len(links) > _AT_ONCE + 1 else _AT_ONCE + 1
+    return links[:named], links[named:]
+
+
+def name_cell(row: CellNight, labels: Mapping[str, str]) -> Link:
+    """A link to a cell where its project is not named."""
+    label, project = labels[row.cell], spell(row.project)
+    return _link(row, labels, label if label.startswith(project) else f"{project} {label}")
+
+
+def fold(
+    cells: Sequence[TroubledCell], labels: Mapping[str, str], since: Callable[[TroubledCell], str]
+) -> tuple[list[tuple[Link, str]], list[tuple[Link, str]]]:
+    """The same of cells with a time each: those of the same time have it after the last of them."""
+    said = [since(each) for each in cells]
+    shown = [
+        (name_cell(cell.row, labels), text if ends or said[index + 1] != text else "")
+        for index, (cell, text) in enumerate(zip(cells, said, strict=True))
+        for ends in (index + 1 in {_AT_ONCE, len(cells)},)
+    ]
+    return shown[:_AT_ONCE], shown[_AT_ONCE:]
 
 
 def _judge_tone(morning: Morning) -> str:
@@ -173,33 +132,8 @@ def _label_all(history: History) -> dict[str, str]:
     }
 
 
-def _show(
-    broken: Breakage, morning: Morning, labels: Mapping[str, str], explained: frozenset[str]
-) -> ShownBreakage:
-    several = len(broken.projects) > 1
-    links = tuple(
-        _named(cell.row, labels) if several else _link(cell.row, labels) for cell in broken.cells
-    )
-    named = _AT_ONCE if len(links) > _AT_ONCE + 1 else _AT_ONCE + 1
-    first, others = broken.cells[0], broken.sentences - 1
-    return ShownBreakage(
-        project=spell_projects(broken.projects),
-        check=Link(
-            text=spell(broken.check) or "no check",
-            href=name_checks(broken.check) if broken.check in explained else "",
-        ),
-        said=spell(broken.said, 400),
-        more=f"and {count(others, 'other sentence')}" if others else "",
-        since=spell_since(first.since, morning.night, known=first.known_before),
-        cause=spell(broken.cause),
-        cells=links[:named],
-        others=links[named:],
-        count=count(len(links), "cell"),
-        change=_spell_change(first),
-    )
-
-
-def _spell_change(cell: TroubledCell) -> str:
+def spell_change(cell: TroubledCell) -> str:
+    """What became of the file that passed last."""
     good, row = cell.last_good, cell.row
     if good is None:
         return "" if cell.known_before else "no earlier night passed"
@@ -212,43 +146,6 @@ def _spell_change(cell: TroubledCell) -> str:
 
 def _link(row: CellNight, labels: Mapping[str, str], text: str = "") -> Link:
     return Link(text=text or labels[row.cell], href=name_cell_page(row.cell), tone=TONES[row.state])
-
-
-def _asides(morning: Morning, labels: Mapping[str, str]) -> Iterator[Aside]:
-    for state, title in _TITLES.items():
-        if cells := morning.others.get(state):
-            since = [_since(cell, morning.night) for cell in cells]
-            links = [_named(cell.row, labels) for cell in cells]
-            yield _fold(title, TONES[state], LETTERS[state], links, since)
-    if morning.mended:
-        since = [f"failed since {cell.since}" for cell in morning.mended]
-        links = [_named(cell.row, labels) for cell in morning.mended]
-        yield _fold("Mended", "good", "✓", links, since)
-
-
-def _since(cell: TroubledCell, night: str) -> str:
-    return spell_since(cell.since, night, known=cell.known_before)
-
-
-def _named(row: CellNight, labels: Mapping[str, str]) -> Link:
-    label = labels[row.cell]
-    project = spell(row.project)
-    return _link(row, labels, label if label.startswith(project) else f"{project} {label}")
-
-
-def _fold(title: str, tone: str, letter: str, links: Sequence[Link], since: Sequence[str]) -> Aside:
-    """Cells of the same time have it after the last of them."""
-    cells = [
-        (link, said if index + 1 in {_AT_ONCE, len(links)} or since[index + 1] != said else "")
-        for index, (link, said) in enumerate(zip(links, since, strict=True))
-    ]
-    return Aside(
-        title=title,
-        tone=tone,
-        letter=letter,
-        cells=tuple(cells[:_AT_ONCE]),
-        others=tuple(cells[_AT_ONCE:]),
-    )
 
 
 def _head(nights: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -1,12 +1,16 @@
-"""What one wants to know in the morning: broke, still broken, mended, not there, and not judged."""
+"""What one wants to know in the morning: broke, still broken, mended, not there, and not judged.
+
+The index, the mail and the feed show the same view of it, each in its own form.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
+from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.states import GOOD, WELL, CellState
 
 
@@ -53,6 +57,7 @@ class Morning:
     others: Mapping[CellState, tuple[TroubledCell, ...]]  # neither passed nor failed
     updates: Mapping[tuple[str, str, str], int]  # cells by project, version before, version now
     gone: tuple[str, ...]  # cells of the night before that this one lacks
+    remarks: Remarks = field(default_factory=Remarks)
 
     @property
     def is_well(self) -> bool:
@@ -60,7 +65,7 @@ class Morning:
         return all(state in WELL for state in self.counts)
 
 
-def look_back(history: History) -> Morning:
+def look_back(history: History, remarks: Remarks | None = None) -> Morning:
     """What the last night of the history brought."""
     tonight = list(history.tonight())
     fresh, old = list[TroubledCell](), list[TroubledCell]()
@@ -86,6 +91,7 @@ def look_back(history: History) -> Morning:
             for cell, rows in history.cells.items()
             if before in rows and history.last not in rows
         ),
+        remarks=remarks or Remarks(),
     )
 
 

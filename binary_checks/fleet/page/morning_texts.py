@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from binary_checks.fleet.page.morning import Morning
-from binary_checks.fleet.page.naming import TONES, spell
+from binary_checks.fleet.page.morning import Morning, TroubledCell
+from binary_checks.fleet.page.naming import TONES, spell, spell_since
 from binary_checks.fleet.states import WELL, CellState
 from binary_checks.reports.verdict_texts import count
 
-GONE = "No longer in the matrix"
+OTHERS: Mapping[CellState, tuple[str, str]] = {
+    CellState.MISSING: ("Nothing is published", "Missing"),
+    CellState.STALE: ("Too old", "Too old"),
+    CellState.LOST: ("No result", "No result"),
+    CellState.INFRA: ("The network, the disk or the host broke", "Infra"),
+    CellState.NOT_JUDGED: ("Not judged", "Not judged"),
+    CellState.FLAKY: ("Failed, then passed on the same bytes", "Flaky"),
+    CellState.BLOCKED: ("GPU stage waits for a CPU stage that passes", "GPU waits"),
+}
+"""What cells that neither pass nor fail stand under, and in a mail; in that order."""
 _NAMED = 5  # cells that a line names
 
 
@@ -39,13 +48,33 @@ def tally(counts: Mapping[CellState, int]) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def spell_updates(morning: Morning) -> Iterator[str]:
+def list_notes(morning: Morning) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What there is to be said beside the cells: titles, and lines."""
+    found = (
+        ("New versions", tuple(_spell_updates(morning))),
+        ("No longer in the matrix", tuple(_spell_gone(morning))),
+        *morning.remarks.by_title(),
+    )
+    return ((title, lines) for title, lines in found if lines)
+
+
+def name_check(check: str) -> str:
+    """A check, or that none could say what failed."""
+    return spell(check) or "no check"
+
+
+def spell_beginning(cell: TroubledCell, morning: Morning) -> str:
+    """Since when the cell is as it is."""
+    return spell_since(cell.since, morning.night, known=cell.known_before)
+
+
+def _spell_updates(morning: Morning) -> Iterator[str]:
     """Which versions are new."""
     for (project, before, now), cells in morning.updates.items():
         yield f"{spell(project)} {spell(before, 40)} → {spell(now, 40)} in {count(cells, 'cell')}"
 
 
-def spell_gone(morning: Morning) -> Iterator[str]:
+def _spell_gone(morning: Morning) -> Iterator[str]:
     """Which cells of the night before nobody looked at in this one."""
     if morning.gone:
         named = ", ".join(spell(each, 120) for each in morning.gone[:_NAMED])

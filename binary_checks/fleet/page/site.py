@@ -10,18 +10,54 @@ from typing import Any
 from binary_checks.fleet.page.badges import draw_cell_badge, draw_project_badge
 from binary_checks.fleet.page.cell_page import lay_out_cell
 from binary_checks.fleet.page.evidence import CellEvidence
-from binary_checks.fleet.page.feed import find_news, write_feed
+from binary_checks.fleet.page.feed import find_mornings, write_feed
 from binary_checks.fleet.page.history import CellNight, History
-from binary_checks.fleet.page.index_page import lay_out_index
+from binary_checks.fleet.page.index_page import (
+    fold,
+    lay_out_index,
+    link_cells,
+    spell_change,
+)
 from binary_checks.fleet.page.morning import look_back
-from binary_checks.fleet.page.naming import LEGEND, name_cell_page, name_file
+from binary_checks.fleet.page.morning_texts import (
+    OTHERS,
+    entitle,
+    list_notes,
+    name_check,
+    spell_beginning,
+    tally,
+)
+from binary_checks.fleet.page.naming import (
+    LEGEND,
+    TONES,
+    name_cell_page,
+    name_checks,
+    name_file,
+    spell,
+    spell_projects,
+)
 from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.page.trends_page import lay_out_trends
-from binary_checks.fleet.states import GOOD, CellState
+from binary_checks.fleet.states import GOOD, LETTERS, CellState
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText
+from binary_checks.reports.verdict_texts import count
 
 INDEX = "index.html"
+_WORDS = (
+    count,
+    entitle,
+    fold,
+    link_cells,
+    list_notes,
+    name_check,
+    name_checks,
+    spell,
+    spell_change,
+    spell_projects,
+    tally,
+)
+"""What the templates say in words."""
 Read = Callable[[CellNight, CellNight | None, bool], CellEvidence]
 """Of a cell's last night and its last good one, and whether all is wanted: what the store keeps."""
 
@@ -31,7 +67,7 @@ def make_site(
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file; the index is the last, for it leads to all others."""
     draw = _Templates()
-    morning = look_back(history)
+    morning = look_back(history, remarks)
     texts: dict[str, CheckText] = {}
     for row in sorted(history.tonight(), key=lambda row: _rank(row, history), reverse=True):
         good = history.find_last_good(row.cell)
@@ -45,15 +81,23 @@ def make_site(
         )
         yield f"badges/cells/{badge}.svg", draw_cell_badge(page.cell, row.state).encode()
     yield from _badges(history)
-    yield "feed.xml", write_feed(morning, find_news(history, shown), base).encode()
+    yield "feed.xml", write_feed(morning, find_mornings(history, shown), base).encode()
     yield (
         "trends.html",
         draw("trends.html", page=lay_out_trends(history, shown), night=history.last),
     )
     explained = [replace(texts[check], id=one_line(check)) for check in sorted(texts)]
     yield "checks.html", draw("checks.html", checks=explained, night=history.last)
-    index = lay_out_index(history, morning, shown, frozenset(texts), remarks or Remarks())
-    yield INDEX, draw("index.html", page=index, legend=LEGEND)
+    index = lay_out_index(history, morning, shown, frozenset(texts))
+    words = {
+        "since": lambda cell: spell_beginning(cell, morning),
+        "failed_since": lambda cell: f"failed since {cell.since}",
+        "others_titles": OTHERS,
+        "tones": TONES,
+        "letters": LETTERS,
+        "legend": LEGEND,
+    }
+    yield INDEX, draw("index.html", page=index, morning=morning, **words)
 
 
 def _rank(row: CellNight, history: History) -> tuple[bool, str]:
@@ -79,6 +123,7 @@ class _Templates:
 
         self._environment = prepare("binary_checks.fleet.page")
         self._environment.filters["prose"] = mark_up
+        self._environment.globals.update({each.__name__: each for each in _WORDS})
         style, source = read_own(self._environment, "fleet.css")
         script, script_source = read_own(self._environment, "filter.js")
         self._own = {"style": style, "style_source": source}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binary_checks.fleet.page.breakfast import write_mail, write_markdown, write_text
+from binary_checks.fleet.page.breakfast import write_mail
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.morning import look_back
 from binary_checks.fleet.page.remarks import Remarks, WaiverNews
@@ -15,7 +15,7 @@ REMARKS = Remarks(
 
 
 def mail(found: History, remarks: Remarks | None = None) -> list[str]:
-    return [*write_text(write_mail(look_back(found), remarks or Remarks()))]
+    return [*write_mail(look_back(found, remarks))]
 
 
 def test_a_good_night_is_two_lines() -> None:
@@ -44,11 +44,11 @@ def test_each_kind_of_news_has_its_line() -> None:
         "Still broken:",
         "  a: missing-library in 1 cell since 2026-11-20 or earlier",
         "Mended: 1 cell: a-3",
-        "Flaky: 1 cell since tonight: a-4",
         "Missing: 1 cell since tonight: a-5",
         "Too old: 1 cell since tonight: a-6",
         "No result: 1 cell since tonight: a-7",
         "Infra: 1 cell since tonight: a-8",
+        "Flaky: 1 cell since tonight: a-4",
         "GPU waits: 1 cell since tonight: a-9",
         "The index changed meanwhile: a-1: 1.1 is published by now",
         "Known problems that expire soon: missing-library until 2026-11-25: soon",
@@ -72,7 +72,7 @@ def test_a_terrible_night_still_fits_a_screen() -> None:
 
 def test_nothing_from_outside_becomes_markup() -> None:
     found = history({"a-1": "·X"}, said="`*a* [b](http://c) <b> @d | e")
-    lines = [*write_markdown(write_mail(look_back(found), Remarks()))]
+    lines = [*write_mail(look_back(found), markdown=True)]
     assert "- `a: missing-library` in 1 cell since tonight: `a-1`" in lines
     assert "    ``demo/a.so: `*a* [b](http://c) <b> @d | e``" in lines
 

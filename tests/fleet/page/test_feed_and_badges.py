@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from binary_checks.fleet.page.badges import draw_badge, draw_cell_badge, draw_project_badge
-from binary_checks.fleet.page.feed import find_news, write_feed
+from binary_checks.fleet.page.feed import find_mornings, write_feed
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.morning import look_back
 from binary_checks.fleet.states import CellState
@@ -20,7 +20,7 @@ EVIL = "\x1b\u202e\"'><script>alert(1)</script>&"
 
 
 def feed(found: History, base: str = "") -> ElementTree.Element:
-    return ElementTree.fromstring(write_feed(look_back(found), find_news(found, 30), base))
+    return ElementTree.fromstring(write_feed(look_back(found), find_mornings(found, 30), base))
 
 
 def entries(found: History, base: str = "") -> list[dict[str, str]]:
