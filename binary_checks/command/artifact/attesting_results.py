@@ -10,7 +10,7 @@ from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, compl
 from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
 from binary_checks.documents.decoding import OddityError
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.artifacts.artifact import AXES
+from binary_checks.fleet.artifacts.artifact import FILE_AXES
 from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results
 from binary_checks.fleet.artifacts.axis_claims import read_by_hand
 from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
 def _find(store: Store, options: argparse.Namespace) -> FoundVerdicts:
     if options.night is not None:
         return take_night(store, choose_night(store, options.night))
-    by_hand = read_by_hand(options.set, (*AXES, "project", "version"))
+    by_hand = read_by_hand(options.set, (*FILE_AXES, "project", "version"))
     return take_results(store, [Path(each) for each in options.results], options.ended, by_hand)
 
 

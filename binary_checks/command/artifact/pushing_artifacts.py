@@ -19,7 +19,7 @@ from binary_checks.command import (
 )
 from binary_checks.command.artifact.updating_indexes import update_index
 from binary_checks.errors import BinaryChecksError, ProfileError
-from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand
 from binary_checks.fleet.artifacts.deriving import StatedArtifact
 from binary_checks.fleet.artifacts.inspected_files import INSPECT_LIMIT
@@ -125,7 +125,7 @@ def _tell_places(end: PushEnd, request: PushRequest) -> str:
 
 def spell_axes(artifact: Artifact) -> str:
     """What it is, in a few words."""
-    values = [getattr(artifact, axis) for axis in AXES]
+    values = [getattr(artifact, axis) for axis in FILE_AXES]
     said = " ".join((artifact.kind, *filter(None, values)))
     name = f"{artifact.project} {artifact.version}".rstrip()
     return f"{name}: {said}; {artifact.commit[:12]}"
@@ -160,7 +160,8 @@ def _options() -> argparse.ArgumentParser:
         metavar="AXIS=VALUE",
         action="append",
         default=[],
-        help=f"what the file does not say itself, as variant=cu130 (repeatable): {', '.join(AXES)}",
+        help="what the file does not say itself, as variant=cu130 (repeatable): "
+        f"{', '.join(FILE_AXES)}",
     )
     add(
         "--project",

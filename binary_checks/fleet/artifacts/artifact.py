@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from binary_checks.fleet.cell import AXES
+
 ARTIFACT_SCHEMA = "binary-checks/artifact/1"
 KINDS = ("wheel", "conda", "libtorch", "library")
-AXES = ("system", "architecture", "python", "variant", "cxx_abi", "libtorch")
+FILE_AXES = tuple(axis for axis in AXES if axis not in ("project", "kind", "source"))
 """Those of cells that the bytes of a file may say."""
 COMPANION_FOLDERS = ("licenses", "dependencies")
 RESERVED_NAMES = frozenset(

@@ -12,7 +12,7 @@ from binary_checks.documents.decoding import OddityError
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.exit_codes import TRY_AGAIN
-from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact
 from binary_checks.fleet.artifacts.stated_fields import state_fields
 from binary_checks.fleet.artifacts.statements import read_statement, read_time, write_statement
@@ -195,7 +195,7 @@ def _confirm(cell: Cell, artifact: Artifact, run: Run) -> dict[str, str]:
     known = {each.name: each.value for package in run.packages for each in state_fields(package)}
     return {
         axis: value
-        for axis in AXES
+        for axis in FILE_AXES
         if (value := getattr(cell, axis)) == getattr(artifact, axis) != known.get(axis, "") == ""
     }
 

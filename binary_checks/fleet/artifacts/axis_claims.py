@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts.artifact import AXES
+from binary_checks.fleet.artifacts.artifact import FILE_AXES
 from binary_checks.fleet.cells.axis_values import demand_value, family_of
 from binary_checks.knowledge.configurations import choose_stated, choose_value
 from binary_checks.knowledge.stated_values import READERS
@@ -68,7 +68,7 @@ class AxisValue(NamedTuple):
     evidence: str
 
 
-def read_by_hand(texts: Sequence[str], names: Sequence[str] = AXES) -> dict[str, str]:
+def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict[str, str]:
     """What ``variant=cu130`` sets. Raises ProfileError for what is no value of an axis."""
     found: dict[str, str] = {}
     for text in texts:

@@ -10,12 +10,11 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.artifacts.artifact import AXES, Artifact
-from binary_checks.fleet.artifacts.axis_claims import libc_of
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.channel_members import ChannelMember, list_members
 from binary_checks.fleet.artifacts.hashed_files import hash_file
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
-from binary_checks.fleet.artifacts.matching import read_wish
+from binary_checks.fleet.artifacts.matching import read_wish, stands_for
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.store import Store
 from binary_checks.lines import cut, one_line
@@ -90,27 +89,12 @@ def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> froze
     """The SHA-256 of files for which the matrix has a GPU stage: by all axes that both name."""
     wanted = [cell for cell in cells if cell.gpu]
     return frozenset(
-        each.sha256 for each in artifacts if any(_stands_for(cell, each) for cell in wanted)
+        each.sha256 for each in artifacts if any(stands_for(cell, each) for cell in wanted)
     )
 
 
 def list_gpu_fields(cells: Iterable[Cell]) -> frozenset[str]:
     """The fields of a file by which `find_with_gpu` finds it."""
     wanted = [cell for cell in cells if cell.gpu]
-    axes = {axis for cell in wanted for axis in AXES if getattr(cell, axis)}
+    axes = {axis for cell in wanted for axis in FILE_AXES if getattr(cell, axis)}
     return frozenset({"kind", "project", *axes} if wanted else ())
-
-
-def _stands_for(cell: Cell, artifact: Artifact) -> bool:
-    if cell.kind != artifact.kind or canonicalize_name(cell.project) != canonicalize_name(
-        artifact.project
-    ):
-        return False
-    return all(_agree(axis, getattr(cell, axis), getattr(artifact, axis)) for axis in AXES)
-
-
-def _agree(axis: str, given: str, found: str) -> bool:
-    """Whether a file may be what a cell says on an axis; what one of them does not say agrees."""
-    if axis == "system":
-        given, found = libc_of(given), libc_of(found)
-    return not given or found in ("", "any") or found.endswith("+") or given in found.split(", ")

@@ -11,8 +11,7 @@ from binary_checks.documents.decoding import OddityError, decode_fields
 from binary_checks.documents.encoding import dump, encode_fields
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.axis_claims import libc_of
-from binary_checks.fleet.artifacts.matching import FIELDS
+from binary_checks.fleet.artifacts.matching import FIELDS, is_itself
 from binary_checks.fleet.artifacts.signatures import PublicKey
 from binary_checks.fleet.artifacts.statements import read_object
 from binary_checks.fleet.records import demand_digest
@@ -49,12 +48,7 @@ class GateRule:
 
         So a rule that asks less of Windows asks no less of a wheel for any system.
         """
-        return all(_is_so(artifact, field, glob) for field, glob in self.globs)
-
-
-def _is_so(artifact: Artifact, field: str, glob: str) -> bool:
-    value: str = getattr(artifact, field)
-    return fnmatchcase(value, glob) or (field == "system" and fnmatchcase(libc_of(value), glob))
+        return all(is_itself(artifact, field, glob) for field, glob in self.globs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from binary_checks.documents.decoding import OddityError
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
-from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.artifact_records import (
     demand_sound,
     read_artifact,
@@ -27,7 +27,7 @@ from binary_checks.fleet.store.store_names import (
 )
 
 _LONGEST = 16 << 20  # bytes of a document
-_ONCE = ("file_name", "size", "kind", "project", "version", "subdir", *AXES)
+_ONCE = ("file_name", "size", "kind", "project", "version", "subdir", *FILE_AXES)
 """Of the same bytes these are the same, whoever pushes them."""
 
 

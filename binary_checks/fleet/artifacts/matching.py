@@ -13,16 +13,17 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import ANY, libc_of
 from binary_checks.fleet.artifacts.channel_members import list_members
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.store import Store
 from binary_checks.knowledge.stated_versions import same_version
 from binary_checks.model.binary_configuration import agree
 from binary_checks.profile.cell_conditions import read_condition
 
-FIELDS = ("project", "kind", *AXES, "version", "subdir")
+FIELDS = ("project", "kind", *FILE_AXES, "version", "subdir")
 """By which artifacts are chosen, in the order in which they are shown."""
 _HEX = re.compile("[0-9a-f]{7,64}")
 _PYTHON = re.compile(r"(?:3\.\d{1,2})t?")
@@ -144,7 +145,29 @@ def _meets(artifact: Artifact, name: str, glob: str) -> bool:
         return any(_runs(artifact, each, glob) for each in parts)
     if name == "system":  # linux is every manylinux, too
         parts += [libc_of(each) for each in parts]
-    return any(fnmatchcase(each, glob) for each in parts) or (ANY in parts and name in AXES)
+    return any(fnmatchcase(each, glob) for each in parts) or (ANY in parts and name in FILE_AXES)
+
+
+def is_itself(artifact: Artifact, name: str, glob: str) -> bool:
+    """Whether an artifact is what a glob says, whatever else it would serve."""
+    value: str = getattr(artifact, name)
+    return fnmatchcase(value, glob) or (name == "system" and fnmatchcase(libc_of(value), glob))
+
+
+def stands_for(cell: Cell, artifact: Artifact) -> bool:
+    """Whether an artifact may be the file of a cell: by all axes that both name."""
+    if cell.kind != artifact.kind or canonicalize_name(cell.project) != canonicalize_name(
+        artifact.project
+    ):
+        return False
+    return all(_agree(axis, getattr(cell, axis), getattr(artifact, axis)) for axis in FILE_AXES)
+
+
+def _agree(axis: str, given: str, found: str) -> bool:
+    """Whether a file may be what a cell says on an axis; what one of them does not say agrees."""
+    if axis == "system":
+        given, found = libc_of(given), libc_of(found)
+    return not given or found in ("", ANY) or found.endswith("+") or given in found.split(", ")
 
 
 def _runs(artifact: Artifact, value: str, python: str) -> bool:
@@ -166,7 +189,7 @@ def _shown(artifact: Artifact, name: str) -> str:
 
 
 def _configuration(artifact: Artifact) -> tuple[str, ...]:
-    axes = (getattr(artifact, name) for name in AXES)
+    axes = (getattr(artifact, name) for name in FILE_AXES)
     return (artifact.project, artifact.kind, artifact.subdir, *axes)
 
 
@@ -190,7 +213,7 @@ def _order(each: FoundArtifact) -> tuple[object, ...]:
 
 def spell_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
     """The rows of a table, the first of them its head."""
-    names = ("project", "version", "kind", *AXES)
+    names = ("project", "version", "kind", *FILE_AXES)
     shown = [name for name in names if any(getattr(each.artifact, name) for each in found)]
     verdicts = ["verdict"] if any(each.verdict for each in found) else []
     yield (*shown, *verdicts, "channels", "commit", "file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 
 _IN_KEYS = re.compile(r"[=:#! ]")
 
@@ -18,7 +18,7 @@ def write_properties(artifact: Artifact) -> bytes:
 
 
 def _list_properties(artifact: Artifact) -> Mapping[str, str]:
-    plain = ("file_name", "sha256", "kind", "project", "version", "commit", *AXES)
+    plain = ("file_name", "sha256", "kind", "project", "version", "commit", *FILE_AXES)
     rows = {name: getattr(artifact, name) for name in (*plain, "requires_python", "subdir")}
     rows["size"] = str(artifact.size)
     rows["licenses"] = "; ".join(artifact.licenses)

@@ -15,7 +15,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion
 
 from binary_checks.errors import ArtifactRefusedError
-from binary_checks.fleet.artifacts.artifact import AXES
+from binary_checks.fleet.artifacts.artifact import FILE_AXES
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, derive_axes
 from binary_checks.fleet.artifacts.verdict import StatedField
 from binary_checks.knowledge.tag_claims import read_claims
@@ -41,7 +41,7 @@ def state_fields(
     """
     given = by_hand or {}
     found = dict(_read_result(package, given))
-    found |= {name: value for name, value in given.items() if name not in AXES}
+    found |= {name: value for name, value in given.items() if name not in FILE_AXES}
     return tuple(
         StatedField(name=name, value=value, by_hand=name in given)
         for name, value in sorted(found.items())
@@ -73,7 +73,7 @@ def _name_kind(package: PackageResult) -> str:
 
 
 def _read_axes(package: PackageResult, kind: str, by_hand: Mapping[str, str]) -> dict[str, str]:
-    axes = {name: value for name, value in by_hand.items() if name in AXES}
+    axes = {name: value for name, value in by_hand.items() if name in FILE_AXES}
     if package.configuration is None:
         return axes
     stand_in = _make_stand_in(package.file_name)

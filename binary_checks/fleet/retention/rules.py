@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from packaging.version import Version
 
 from binary_checks.errors import PruneRefusedError
-from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.channel_members import ChannelMember
 from binary_checks.fleet.artifacts.simple_index import read_time
 from binary_checks.fleet.states import GOOD, CellState
@@ -287,7 +287,7 @@ def _keep_members(
 
 
 def _configuration(artifact: Artifact) -> tuple[str, ...]:
-    axes = (str(getattr(artifact, axis)) for axis in AXES)
+    axes = (str(getattr(artifact, axis)) for axis in FILE_AXES)
     return artifact.kind, artifact.project, artifact.subdir, *axes
 
 
