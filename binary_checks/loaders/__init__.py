@@ -81,7 +81,6 @@ def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
         unexplored=(*lookups.unexplored, *hidden),
         granted=lookups.granted,
         own_python_symbols=find_own_python_symbols(images, layout),
-        requirements_given=not missing,
         requirements=missing,
         names=layout.names,
         given=tuple(sorted({item.name for item in beside.packages})),

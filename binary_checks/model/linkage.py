@@ -120,7 +120,6 @@ class Linkage(Deriving):
     """Object -> undefined symbols of the C API's shape that a library, not Python, defines."""
     granted: tuple[tuple[str, int], ...] = ()
     """System libraries whose exports are not known, and how many symbols are asked of each."""
-    requirements_given: bool = False  # the wheels of Requires-Dist were part of the layout
     requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist that were not given
     unjudged: tuple[str, ...] = ()  # platform tags of the package that it was not simulated for
     names: frozenset[str] = frozenset()

@@ -69,7 +69,7 @@ def test_what_is_required_through_others_is_downloaded_too(index: Path, tmp_path
     shelf = Shelf((), folder=tmp_path / "kept", fetches=True)
     linkage = simulate(wheel, shelf)
     assert found(linkage)["libx.so.1"] == "wheel:x-runtime:x/lib/libx.so.1"
-    assert linkage.requirements_given
+    assert not linkage.requirements
     assert sorted(path.name for path in (tmp_path / "kept").rglob("*.whl")) == [
         "toolkit-1.0-py3-none-any.whl",
         "x_runtime-1.0-py3-none-manylinux_2_17_x86_64.whl",
@@ -189,4 +189,4 @@ def test_nvidias_wheels_find_each_others_libraries(tmp_path: Path) -> None:
     place = "wheel:nvidia-nvjitlink-cu12:nvidia/nvjitlink/lib/libnvJitLink.so.12"
     assert found(linkage)["libnvJitLink.so.12"] == place
     assert linkage.missing_versions == ()
-    assert linkage.requirements_given
+    assert not linkage.requirements

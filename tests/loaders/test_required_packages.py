@@ -29,7 +29,7 @@ def test_requirements_that_apply_on_the_target_and_were_not_given_are_named() ->
     package = wheel(objects=(extension(),))
     linkage = simulate(package, target(), others=(numpy,), requirements=REQUIRES)
     assert linkage.requirements == ("nvidia-cudnn-cu13",)
-    assert not linkage.requirements_given
+    assert linkage.requirements
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_requirements_that_are_given_are_not_named() -> None:
     package, given = wheel(objects=(extension(),)), numpy("2.0")
     linkage = simulate(package, target(), others=(given,), requirements=("numpy>=1.2",))
     assert linkage.requirements == ()
-    assert linkage.requirements_given
+    assert not linkage.requirements
 
 
 def numpy(version: str) -> Wheel:
