@@ -11,6 +11,7 @@ import json
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
@@ -87,6 +88,8 @@ def _last_line(said: str, status: int | None) -> str:
 
 def find_engine() -> ContainerEngine:
     """Find podman or docker, the first that answers. Raises GatherError with why none does."""
+    if sys.platform == "win32":
+        raise GatherError("containers are not started from Windows; name this place on Linux")
     lacks = []
     for name in ENGINES:
         program = shutil.which(name)
