@@ -86,7 +86,8 @@ def identify_facts(store: Store, sha256: str) -> tuple[str, str]:
 def demand_facts(store: Store, name: str, sha256: str) -> None:
     """Raise RecordError unless an object, as the store has it now, is the facts of that package."""
     with tempfile.TemporaryDirectory(prefix="facts-") as folder:
-        packed, path = Path(folder) / "packed", Path(folder) / name.rpartition("/")[2]
+        packed = Path(folder) / "packed"
+        path = Path(folder) / name.rpartition("/")[2].removesuffix(".gz")  # it is unpacked there
         with packed.open("wb") as file:
             for piece in store.pieces(name):
                 if file.write(piece) and file.tell() > LARGEST:
