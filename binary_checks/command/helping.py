@@ -26,10 +26,10 @@ Say whether wheels, conda packages, C++ libraries and folders are fit to ship.
   binary-checks --write-known k.toml dist/*.whl   accept today's problems
 
   --binary-static              install and run nothing
-  --binary-known-problems LIST a file or a URL, whose problems are accepted
+  --binary-known-problems LIST a file or a URL whose problems are accepted
   --binary-strict              count every warning as an error
   --binary-profile FILE        what the project expects (else pyproject.toml's)
-  --binary-place PLACE         venv, existing:PYTHON, prefix:PATH, image:REFERENCE
+  --binary-place PLACE         venv, existing:PYTHON, prefix:PATH, image:NAME
   --binary-with PATH           a required package, or a folder of such
   --binary-with-requirements   download required packages that are not given
   --binary-require FAMILY      fail if its checks cannot inspect the package
