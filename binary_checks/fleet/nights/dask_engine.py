@@ -28,6 +28,7 @@ from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.engines import Engine
 from binary_checks.fleet.nights.gpu_devices import lend_device
+from binary_checks.fleet.nights.night_folders import open_folder
 from binary_checks.fleet.store import open_store
 
 RESOURCES = {CPU: "CPU", GPU: "GPU"}
@@ -52,23 +53,28 @@ class _Client(Client):  # type: ignore[misc] # distributed has no types
 
 
 class _Attempts(WorkerPlugin):  # type: ignore[misc] # distributed has no types
-    """The processes of one coordinator's attempts on a worker."""
+    """The processes of one coordinator's attempts on a worker, and the folder that is theirs."""
 
     running: RunningProcesses
+    folder: str
+    _open: contextlib.ExitStack
 
     def setup(self, worker: Any) -> None:  # noqa: ARG002 - its name there
         """Begin without any."""
-        self.running = RunningProcesses()
+        self.running, self._open = RunningProcesses(), contextlib.ExitStack()
+        self.folder = self._open.enter_context(open_folder())
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - its name there
         """Leave nothing that runs."""
         self.running.stop(at_once=True)
+        self._open.close()
 
 
 def _run(plugin: str, task: AttemptTask) -> Attempt:
     """Run on a worker: the attempt, with a GPU of its own where it is for one."""
     worker = get_worker()
-    running = worker.plugins[plugin].running
+    own: _Attempts = worker.plugins[plugin]
+    task, running = replace(task, folder=own.folder), own.running
     if task.stage != GPU:
         return run_attempt(task, running=running)
     count = int(worker.state.total_resources.get(RESOURCES[GPU], 0))
