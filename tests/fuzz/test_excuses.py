@@ -4,7 +4,13 @@ import struct
 
 import pytest
 
-from fixtures.fuzz.neutral import neutralise_elf, neutralise_macho, neutralise_pe, restore_elf
+from fixtures.fuzz.neutral import (
+    claims_symbols,
+    neutralise_elf,
+    neutralise_macho,
+    neutralise_pe,
+    restore_elf,
+)
 from fixtures.fuzz.readers import Readers
 from fixtures.fuzz.wine_oracle import begins_in_code
 from fixtures.samples import read_macho_sample, read_pe_sample, read_sample
@@ -57,6 +63,12 @@ def test_relocations_and_chains_of_hashes_are_put_back(field: Field) -> None:
 def test_symbols_and_segments_are_not_put_back(field: Field) -> None:
     damaged = put(ELF, field, 5)
     assert restore_elf(ELF, damaged) == damaged
+
+
+def test_an_import_that_becomes_its_own_is_in_no_hash_table() -> None:
+    assert claims_symbols(ELF, put(ELF, within(SYMTAB, 24 + 6, "H"), 7))
+    assert not claims_symbols(ELF, put(ELF, within(SYMTAB, 24, "I"), 7))
+    assert not claims_symbols(ELF, ELF)
 
 
 def test_without_relocations_nothing_but_their_sizes_changes() -> None:
