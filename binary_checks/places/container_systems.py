@@ -112,6 +112,7 @@ class SystemLoader:
         ended = self.container.run(
             ("sh", "-c", _TRACE, "sh", *words, *places),
             timeout=self.timeout * len(places),
+            alone=False,
             kept=4 * _KEPT * len(places),
         )
         said = ended.stdout.split(mark)[1:]

@@ -38,10 +38,15 @@ _REFUSED = (125, 126, 127)
 """How an engine ends that did not run the command, and how a command may end, too."""
 # The shell reaps what is orphaned: podman's --init is a program that Debian only recommends.
 _WAIT = "echo started; cat; :"
-_RUN = (
-    f"cd {WORK} && rm -rf home empty; mkdir -p home empty bytecode; cd empty && "
-    'limit=$1; shift; exec timeout -s KILL "$limit" "$@"'
-)
+_CLEAR = f"""
+cd {WORK} && for each in * .[!.]* /dev/shm/*; do
+  if [ "$each" != bytecode ]; then rm -rf "$each"; fi
+done
+"""
+_RUN = f"""
+cd {WORK} && mkdir -p home empty bytecode; cd empty
+limit=$1; shift; exec timeout -s KILL "$limit" "$@"
+"""
 _ABORT = """
 for each in /proc/[0-9]*; do
   case $(tr '\\0' ' ' <"$each/cmdline") in
@@ -198,16 +203,19 @@ class Container:
         """Whether it is there still."""
         return self._process.poll() is None
 
-    def run(
+    def run(  # noqa: PLR0913 - what is run, and under what
         self,
         command: Sequence[str],
         *,
         timeout: float,
         variables: Mapping[str, str] | None = None,
         talk: Conversation | None = None,
+        alone: bool = True,
         kept: int = 1 << 16,
     ) -> Ended:
         """Run a command in a clean environment, with an empty folder and home.
+
+        One that is not ``alone`` may run beside others, and finds what they have written.
 
         At its limit the container ends with it: nothing else ends all that it started. Raises
         GatherError when the engine did not run it.
@@ -221,7 +229,8 @@ class Container:
         }
         settings = (f"{name}={value}" for name, value in environment.items())
         limit = f"{timeout + _MARGIN:.0f}"
-        inner = ("sh", "-c", _RUN, "sh", limit, "env", "-i", *settings, *command)
+        script = f"{_CLEAR}{_RUN}" if alone else _RUN
+        inner = ("sh", "-c", script, "sh", limit, "env", "-i", *settings, *command)
         try:
             ended = run_process(
                 (self._engine.program, "exec", "-i", self._name, *inner),

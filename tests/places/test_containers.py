@@ -185,3 +185,17 @@ def test_a_command_that_hangs_ends_with_its_container(programs: Path) -> None:
     assert container.run(("sleep", "600"), timeout=0.5).status is None
     assert not container.runs
     assert time.monotonic() - begun < 60
+
+
+def test_what_one_command_has_written_the_next_one_does_not_find(programs: Path) -> None:
+    container = Container(find_engine(), PulledImage(id="image"), Bounds())
+    write = "touch ../x ../.hidden ../home/y ../bytecode/kept z"
+    assert container.run(("sh", "-c", write), timeout=60).status == 0
+    beside = container.run(("sh", "-c", "ls -A .. ../home ."), timeout=60, alone=False)
+    after = container.run(("sh", "-c", "ls -A .. ../home . ../bytecode"), timeout=60)
+    container.close()
+    assert {"x", ".hidden", "y", "z"} <= set(beside.stdout.split())
+    assert set(after.stdout.split()) == {
+        *("..:", "../home:", ".:", "../bytecode:"),
+        *("bytecode", "empty", "home", "kept"),
+    }
