@@ -31,6 +31,7 @@ def open_folder() -> Iterator[str]:
     try:
         yield str(folder)
     finally:
+        _empty(folder)
         lock.close()  # Windows removes no open file
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -39,20 +40,32 @@ def _make_folder() -> tuple[Path, IO[bytes]]:
     """A folder, and its lock, which this process holds."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        lock = (folder / _LOCK).open("wb")
-        # Another night may have taken the lock before us, and the folder for abandoned.
-        if try_lock(lock) and (folder / _LOCK).exists():
-            return folder, lock
-        lock.close()
+        # Another night may take the folder for abandoned before it has its lock.
+        with contextlib.suppress(FileNotFoundError):
+            lock = (folder / _LOCK).open("wb")
+            if try_lock(lock) and (folder / _LOCK).exists():
+                return folder, lock
+            lock.close()
 
 
 def _remove_abandoned(parent: Path) -> None:
     """Remove the folders of nights that were killed, and end what still runs in them."""
     for folder in filter(_is_ours, parent.iterdir()):
         with contextlib.suppress(OSError), (folder / _LOCK).open("r+b") as lock:
-            if try_lock(lock):
-                kill_carriers(str(folder))
-                shutil.rmtree(folder, ignore_errors=True)
+            if not try_lock(lock):
+                continue
+            kill_carriers(str(folder))
+            _empty(folder)
+            (folder / _LOCK).unlink()
+        with contextlib.suppress(OSError):  # it is not empty
+            folder.rmdir()
+
+
+def _empty(folder: Path) -> None:
+    """Remove all but the lock, so that the next night goes on where this one is killed."""
+    for each in folder.iterdir():
+        if each.name != _LOCK:
+            shutil.rmtree(each, ignore_errors=True)
 
 
 def _is_ours(folder: Path) -> bool:
