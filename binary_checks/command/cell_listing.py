@@ -80,20 +80,22 @@ def _list(options: argparse.Namespace) -> int:
 
 def _list_jobs(options: argparse.Namespace) -> int:
     """Print the jobs of this run as a CI system takes them: the tier is that of the event."""
-    from binary_checks.fleet.ci.chosen_jobs import choose_jobs, find_tier
+    from binary_checks.fleet.ci.chosen_jobs import CiRun, choose_jobs, find_run
     from binary_checks.fleet.ci.ci_settings import read_ci
     from binary_checks.fleet.ci.generators import GENERATORS
     from binary_checks.fleet.ci.pipeline import make_pipeline
 
     matrix = read_matrix(options.file or Path(DEFAULT_FILE))
     branch = read_ci(matrix).branch
-    options.tier = options.tier or find_tier(options.ci, os.environ, branch)
+    begun = find_run(options.ci, os.environ, branch)
+    options.tier = options.tier or begun.tier
     one_off = ask_one_off(options)
     enabled = one_off.enable(matrix)
     cells = choose_cells(enabled.cells, where=options.where, one_off=one_off, part=options.shard)
     pipeline = make_pipeline(enabled, Path(), [options.ci])
     chosen = [cell.id for cell in cells]
-    jobs = choose_jobs(pipeline, options.ci, chosen, one_off.tier, options.shard)
+    run = CiRun(event=begun.event, tier=one_off.tier)
+    jobs = choose_jobs(pipeline, options.ci, chosen, run, options.shard)
     print(import_module(GENERATORS[options.ci]).list_jobs(jobs), end="")
     return 0
 

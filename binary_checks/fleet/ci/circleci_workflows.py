@@ -120,11 +120,11 @@ def list_jobs(jobs: ChosenJobs) -> str:
     workflows: Json = {}
     calls = [call for cell in jobs.cells for call in _call_chain(cell, jobs, found)]
     if calls:
-        workflows[jobs.tier] = {"jobs": calls}
+        workflows[jobs.run.tier] = {"jobs": calls}
     if jobs.is_night:
         workflows["night"] = {"jobs": [*_call_night(jobs, found)]}
     if not workflows:
-        raise ProfileError(f"{jobs.pipeline.source}: ci: the tier {jobs.tier} has no jobs")
+        raise ProfileError(f"{jobs.pipeline.source}: ci: the tier {jobs.run.tier} has no jobs")
     document: Json = {
         "version": 2.1,
         "parameters": _PARAMETERS,
@@ -144,8 +144,8 @@ def _call_chain(cell: PipelineCell, jobs: ChosenJobs, found: Json) -> Iterator[J
     """A call for each stage of the cell's chain, whose jobs are added to those that are found."""
     pipeline = jobs.pipeline
     before: list[Any] = []
-    for stage in pipeline.stages:
-        if (stage == "gpu" and not cell.gpu_runners) or (stage == "publish" and jobs.tier == "pr"):
+    for stage in jobs.stages:
+        if stage == "gpu" and not cell.gpu_runners:
             continue
         machine, python = cell.runners["circleci"], cell.python
         minutes: float = cell.minutes

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
-from binary_checks.fleet.cells.tiers import NIGHTLY
 from binary_checks.fleet.ci.chosen_jobs import MOST_ROWS, ChosenJobs, demand_rows
 from binary_checks.fleet.ci.github_jobs import list_rows_of_jobs, write_workflow
 from binary_checks.fleet.ci.github_steps import (
@@ -85,7 +84,7 @@ def _write_main(pipeline: Pipeline) -> Json:
     }
     jobs: Json = {"plan": _plan_job(pipeline), "cells": {**called, **_hand_on(pipeline)}}
     if settings.store:
-        night = f"{ALWAYS} && needs.plan.outputs.tier == '{NIGHTLY}'"
+        night = f"{ALWAYS} && needs.plan.outputs.night == 'true'"
         jobs["night"] = {
             "needs": ["plan", "cells"],
             "if": say(night),
@@ -118,7 +117,7 @@ def _plan_job(pipeline: Pipeline) -> Json:
         "env": {LABELS: say(labels), ONLY: say("inputs.only"), ALSO: say("inputs.also")},
         "run": f'{plan_line(pipeline, "github").strip()} >> "$GITHUB_OUTPUT"',
     }
-    outputs = ("tier", "chunks")
+    outputs = ("night", "chunks")
     return {
         **_begin_office(minutes=10),
         "outputs": {name: say(f"steps.plan.outputs.{name}") for name in outputs},
@@ -332,13 +331,14 @@ def list_jobs(jobs: ChosenJobs) -> str:
     gpu = [_smoke_row(each, each.gpu_runner) for each in groups if each.gpu_runner]
     demand_rows(smoke, "github", "a night")
     values = {
+        "night": jobs.is_night,
         "chunks": chunks,
         "smoke": smoke,
         "smoke_gpu": gpu,
         **list_rows_of_jobs(pipeline),
     }
     lines = [f"{name}={json.dumps(value)}\n" for name, value in values.items()]
-    return "".join([f"tier={jobs.tier}\n", f"date={jobs.date}\n", *lines])
+    return "".join([f"date={jobs.date}\n", *lines])
 
 
 def _cell_row(cell: PipelineCell) -> Json:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from binary_checks.fleet.cells.choosing import LABELS
-from binary_checks.fleet.ci.chosen_jobs import GITLAB_LABELS, WHOLE, ChosenJobs
+from binary_checks.fleet.ci.chosen_jobs import EVENT, GITLAB_LABELS, WHOLE, ChosenJobs
 from binary_checks.fleet.ci.job_scripts import (
     FETCH_PYTHONS,
     JOB_PYTHON,
@@ -107,8 +107,10 @@ def list_jobs(jobs: ChosenJobs) -> str:
     if parts > 1 and jobs.shard == WHOLE:
         always = [{"if": _IN_CHILD}]
         for number in range(1, parts + 1):
-            options = f" --tier {shlex.quote(jobs.tier)} --shard {number}/{parts}"
-            document |= _plan_jobs(pipeline, f" {number}", options, always)
+            options = f" --tier {shlex.quote(jobs.run.tier)} --shard {number}/{parts}"
+            planned = _plan_jobs(pipeline, f" {number}", options, always)
+            planned[f"{_PLAN} {number}"]["variables"][EVENT] = jobs.run.event
+            document |= planned
         return dump_yaml(document)
     document |= _write_cells(jobs)
     if jobs.is_night:
@@ -117,12 +119,8 @@ def list_jobs(jobs: ChosenJobs) -> str:
 
 
 def _stages_of(cell: PipelineCell, jobs: ChosenJobs) -> list[str]:
-    """Those of its chain; a merge request publishes nothing."""
-    return [
-        stage
-        for stage in jobs.pipeline.stages
-        if (stage != "gpu" or cell.gpu_runners) and (stage != "publish" or jobs.tier != "pr")
-    ]
+    """Those of its chain."""
+    return [stage for stage in jobs.stages if stage != "gpu" or cell.gpu_runners]
 
 
 def _write_cells(jobs: ChosenJobs) -> Json:

@@ -15,7 +15,7 @@ import pytest
 
 from binary_checks.fleet.cells.cells_file import parse_cells
 from binary_checks.fleet.cells.tiers import NIGHTLY, choose_tier
-from binary_checks.fleet.ci.chosen_jobs import WHOLE, choose_jobs
+from binary_checks.fleet.ci.chosen_jobs import WHOLE, CiRun, choose_jobs
 from binary_checks.fleet.ci.generators import GENERATORS
 from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline
 
@@ -102,7 +102,8 @@ def write(system: str, pipeline: Pipeline) -> Mapping[str, str]:
 def list_jobs(system: str, pipeline: Pipeline, tier: str = NIGHTLY, shard: str = WHOLE) -> str:
     """What `cells --ci` prints when that tier runs."""
     ids = [cell.id for cell in choose_tier(pipeline.matrix.cells, tier)]
-    jobs = choose_jobs(pipeline, system, ids, tier, shard)
+    run = CiRun(event=tier, tier=tier)
+    jobs = choose_jobs(pipeline, system, ids, run, shard)
     text: str = import_module(GENERATORS[system]).list_jobs(jobs)
     return text
 

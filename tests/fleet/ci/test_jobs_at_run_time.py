@@ -13,7 +13,7 @@ pytest.importorskip("yaml")
 from binary_checks.command import main
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.ci import circleci_workflows, gitlab_pipelines
-from binary_checks.fleet.ci.chosen_jobs import find_tier
+from binary_checks.fleet.ci.chosen_jobs import CiRun, choose_jobs, find_run
 from binary_checks.fleet.ci.job_scripts import identify
 from tests.fleet.ci.ci_files import (
     HOSTED,
@@ -89,12 +89,12 @@ def list_needs(job: Json) -> list[str]:
 def test_the_event_says_which_tier_runs(
     system: str, environment: dict[str, str], tier: str
 ) -> None:
-    assert find_tier(system, environment, "main") == tier
+    assert find_run(system, environment, "main").tier == tier
 
 
 def test_a_tier_that_there_is_not_is_one_line() -> None:
     with pytest.raises(ProfileError, match="BINARY_CHECKS_TIER: 'night' is not one of: pr, merge,"):
-        find_tier("azure", {"BINARY_CHECKS_TIER": "night"}, "main")
+        find_run("azure", {"BINARY_CHECKS_TIER": "night"}, "main")
 
 
 @pytest.mark.usefixtures("folder")
@@ -104,7 +104,7 @@ def test_a_pull_request_runs_the_cells_of_its_tier(
     monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
     assert main(["cells", "--ci", "github"]) == 0
     text = capsys.readouterr().out
-    assert read_outputs(text)["tier"] == "pr"
+    assert read_outputs(text)["night"] == "false"
     assert main(["cells", "--tier", "pr", "--ids"]) == 0
     ids = capsys.readouterr().out.split()
     assert [row["cell"] for row in github_rows(text)] == ids
@@ -304,6 +304,52 @@ def test_nothing_is_published_for_a_pull_request() -> None:
     assert not [n for n in gitlab_jobs(list_jobs("gitlab", pipeline, "pr")) if "publish" in n]
     text = list_jobs("circleci", pipeline, "pr")
     assert not [name for name in circleci_calls(text, "pr") if "publish" in name]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("system", "variable", "event"),
+    [
+        ("github", "GITHUB_EVENT_NAME", "pull_request"),
+        ("gitlab", "CI_PIPELINE_SOURCE", "merge_request_event"),
+        ("circleci", "CIRCLE_BRANCH", "work"),
+        ("azure", "BUILD_REASON", "PullRequest"),
+    ],
+)
+def test_a_label_that_widens_a_pull_request_publishes_nothing_and_is_no_night(
+    system: str,
+    variable: str,
+    event: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(variable, event)
+    monkeypatch.setenv("BINARY_CHECKS_LABELS", "cells tier: nightly")
+    assert main(["cells", "--ci", system]) == 0
+    text = capsys.readouterr().out
+    assert all(cell.id in text for cell in make().cells)
+    assert not re.search(r"stage (?:publish|smoke|plan)\b", text)
+    if system == "github":
+        assert read_outputs(text)["night"] == "false"
+    if system == "azure":
+        assert read_outputs(text)["smoke"] == ""
+
+
+def test_the_parts_of_a_merge_request_publish_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gitlab_pipelines, "MOST_JOBS", 4)
+    document = load(list_jobs("gitlab", make(), "pr"))
+    plan = document["plan cells 1"]["variables"]
+    assert plan["BINARY_CHECKS_EVENT"] == "pr"
+    asked = {"CI_PIPELINE_SOURCE": "parent_pipeline", **plan}
+    assert find_run("gitlab", asked, "main").event == "pr"
+
+
+def test_a_run_by_hand_that_is_narrowed_is_no_night() -> None:
+    run = find_run("circleci", {"CIRCLE_BRANCH": "work", "BINARY_CHECKS_ONLY": "id=x"}, "main")
+    assert run == CiRun(event="merge", tier="nightly")
+    jobs = choose_jobs(make(), "circleci", [CPU_CELL], run)
+    assert not jobs.is_night
+    assert "publish" in jobs.stages
 
 
 def test_a_build_of_gitlab_that_failed_leaves_nothing_to_publish() -> None:
