@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from binary_checks.knowledge.grafted_names import is_grafted_name
+from binary_checks.knowledge.shipped_names import list_frameworks
 from binary_checks.model import Edge, Finding, Level, Linkage, Package, Problem
 from binary_checks.model.extensions import is_extension
 
@@ -14,17 +15,6 @@ _WINDOWING = re.compile(r"lib(?:X\w+|xcb|xkbcommon|SM|ICE)[-.\w]*\.so")
 libqxcb.so, which QtGui opens by a name computed at run time, is what users of servers and minimal
 images miss: "could not load the Qt platform plugin"."""
 
-_FRAMEWORKS = {
-    "torch": re.compile(r"(?:lib)?(?:torch(?:_\w+)?|c10(?:_\w+)?)\.(?:so|dll|dylib)"),
-    "tensorflow": re.compile(r"libtensorflow_(?:framework|cc)\.(?:so|\d|dylib)"),
-}
-"""Whose libraries only their own distribution has. A package that does not require it has a part
-for users who have it (torchao, open3d, cuda_core); where all of it needs it, its import says so."""
-_CORES = {
-    "torch": re.compile(r"(?:lib)?(?:c10|torch_cpu)\.(?:so|dll|dylib)"),
-    "tensorflow": re.compile(r"libtensorflow_framework\.(?:so|\d|dylib)"),
-}
-"""What only the framework itself has: to that nobody else brings its other libraries."""
 _CUDA = re.compile(r"lib(?:cu\w+|nv\w+|nccl)\.so")
 """What torch brings and has loaded beside its own libraries."""
 
@@ -84,12 +74,13 @@ def _find_framework(edge: Edge, linkage: Linkage) -> str:
     found = _match(edge.needed)
     if not found and _CUDA.match(edge.needed):
         found = linkage.derive(_find_frameworks).get((edge.path, edge.architecture), "")
-    return "" if found and any(map(_CORES[found].match, linkage.names)) else found
+    return "" if found and any(map(list_frameworks()[found].core.match, linkage.names)) else found
 
 
 def _match(needed: str) -> str:
     name = needed.rpartition("/")[2]
-    return next((each for each, its in _FRAMEWORKS.items() if its.match(name)), "")
+    frameworks = list_frameworks().items()
+    return next((each for each, its in frameworks if its.libraries.match(name)), "")
 
 
 def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:
@@ -98,4 +89,6 @@ def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:
     for edge in linkage.edges:
         if edge.resolved is None and (framework := _match(edge.needed)):
             found.setdefault((edge.path, edge.architecture), set()).add(framework)
-    return {key: next(each for each in _FRAMEWORKS if each in its) for key, its in found.items()}
+    return {
+        key: next(each for each in list_frameworks() if each in its) for key, its in found.items()
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,13 @@ _QT = re.compile(r"(?:lib)?Qt[56]?(?P<part>(?:3D|[A-Z])\w*)")
 _Tells = Callable[[str], bool]
 
 
+class Framework(NamedTuple):
+    """Libraries that one distribution has alone, by what their names begin with."""
+
+    libraries: re.Pattern[str]
+    core: re.Pattern[str]  # of those, what no user of it does without
+
+
 class _Tables(NamedTuple):
     """What shipped_names.toml says, each as a question to a name."""
 
@@ -33,6 +40,7 @@ class _Tables(NamedTuple):
     of_nvidia: _Tells
     fills_prefix: _Tells
     of_nobody: _Tells
+    frameworks: Mapping[str, Framework]
 
 
 @lru_cache(maxsize=1)
@@ -55,7 +63,16 @@ def _read_tables() -> _Tables:
         of_nvidia=tell("of_nvidia"),
         fills_prefix=tell("fills_prefix"),
         of_nobody=tell("of_nobody", "libraries"),
+        frameworks={
+            row["distributions"]: Framework(re.compile(row["libraries"]), re.compile(row["core"]))
+            for row in tables["framework"]
+        },
     )
+
+
+def list_frameworks() -> Mapping[str, Framework]:
+    """The frameworks by the names of their distributions."""
+    return _read_tables().frameworks
 
 
 def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
