@@ -269,8 +269,8 @@ def _find_shell() -> tuple[str, tuple[str, ...]]:
 
 
 def _list_dist() -> list[str]:
-    folder = Path(DIST)
-    return sorted(path.as_posix() for path in folder.iterdir()) if folder.is_dir() else []
+    """The files there; uv leaves a .gitignore beside them."""
+    return sorted(path.as_posix() for path in Path(DIST).glob("[!.]*"))
 
 
 def _demand_dist(stage: str) -> list[str]:

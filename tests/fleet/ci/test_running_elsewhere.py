@@ -169,9 +169,11 @@ def test_a_stage_on_a_desk_is_that_of_a_job(tmp_path: Path) -> None:
     make(tmp_path)
     status, said = run_stage(tmp_path, "build", CELL, BUILT=str(BROKEN))
     assert status == 0, said
+    (tmp_path / "dist" / ".gitignore").write_text("*", encoding="utf-8")  # as uv leaves it
     status, said = run_stage(tmp_path, "test", CELL)
     assert status == 1, said
     assert "missing-library" in said
+    assert ".gitignore" not in said
     status, said = run_stage(tmp_path, "gpu", CELL)
     assert status == 6
     assert "blocked: results/cpu has no result of a CPU stage that passed" in said
