@@ -58,8 +58,9 @@ def find_loaded_before(
 
 
 def _may_load(edge: Edge, label: str, linkage: Linkage) -> bool:
-    """Whether own code may load a library that nobody else may bring."""
-    return edge.resolved is None and not edge.may_come_with and label not in linkage.orphans
+    """Whether own code may load a library, as nothing else is known of it."""
+    known = edge.may_come_with or edge.unknown or label in linkage.orphans
+    return edge.resolved is None and not known
 
 
 def leave_open(linkage: Linkage, doubtful: frozenset[str]) -> Linkage:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -72,6 +74,17 @@ def test_what_own_code_may_load_is_there_for_symbols_and_the_need_stays_open() -
         Rule.MISSING,
         ("demo/lib/libown.so",),
     )
+
+
+@pytest.mark.parametrize("known", [{"unknown": "a.py decides"}, {"may_come_with": ("torch",)}])
+def test_of_what_others_may_bring_or_running_code_tells_nothing_is_presumed(
+    known: dict[str, Any],
+) -> None:
+    objects = (extension("libown.so"), library("demo/lib/libown.so", name="libown.so"))
+    linkage = simulate(wheel(objects=objects), target())
+    linkage = replace(linkage, edges=tuple(replace(edge, **known) for edge in linkage.edges))
+    words = LoadingWords(frozenset(), loading="ctypes in demo/__init__.py", everywhere=False)
+    assert find_loaded_before(linkage, words, (), target()) == ({}, frozenset())
 
 
 def test_what_a_repair_tool_put_there_no_code_loads() -> None:
