@@ -268,7 +268,7 @@ REFUSED = {
     "a place that there is not": (
         NUMPY + '[[run]]\nwhen = "python=3.12"\nplace = "imge:oldest"\n',
         "run[0] (line 5): place: imge:oldest: no such place; there are venv|existing:PYTHON|"
-        "prefix:PATH|image:NAME",
+        "prefix:PATH|image:REFERENCE",
     ),
     "an unknown source": (
         NUMPY + 'source = "nightl"\n[sources.nightly]\nindex = "https://x.example"\n',

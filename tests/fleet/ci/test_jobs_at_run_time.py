@@ -10,13 +10,11 @@ import pytest
 
 pytest.importorskip("yaml")
 
-from binary_checks.command import main
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.ci import circleci_workflows, gitlab_pipelines
-from binary_checks.fleet.ci.chosen_jobs import CiRun, choose_jobs, find_run
+from binary_checks.fleet.ci.chosen_jobs import find_run
 from binary_checks.fleet.ci.job_scripts import identify
 from tests.fleet.ci.ci_files import (
-    HOSTED,
     PROJECT,
     Json,
     demand_valid,
@@ -31,15 +29,6 @@ from tests.fleet.ci.ci_files import (
 GPU_CELL = "torch-linux-x86_64-3.12-cu126"
 CPU_CELL = "torch-linux-x86_64-3.12-cpu"
 WINDOWS = '"linux-x86_64", "macos-arm64", "windows-amd64"'
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    for name in ("GITHUB_EVENT_NAME", "BINARY_CHECKS_LABELS", "CI_PIPELINE_SOURCE", "BUILD_REASON"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "cells.toml").write_text(PROJECT, encoding="utf-8")
-    return tmp_path
 
 
 def github_rows(text: str) -> list[Json]:
@@ -61,81 +50,6 @@ def circleci_calls(text: str, workflow: str = "nightly") -> dict[str, Json]:
 
 def list_needs(job: Json) -> list[str]:
     return [each["job"] for each in job.get("needs", ())]
-
-
-# -- which cells
-
-
-@pytest.mark.parametrize(
-    ("system", "environment", "tier"),
-    [
-        ("github", {"GITHUB_EVENT_NAME": "pull_request"}, "pr"),
-        ("github", {"GITHUB_EVENT_NAME": "push"}, "merge"),
-        ("github", {"GITHUB_EVENT_NAME": "schedule"}, "nightly"),
-        ("github", {"GITHUB_EVENT_NAME": "workflow_dispatch"}, "nightly"),
-        ("gitlab", {"CI_PIPELINE_SOURCE": "merge_request_event"}, "pr"),
-        ("gitlab", {"CI_PIPELINE_SOURCE": "push"}, "merge"),
-        ("gitlab", {"CI_PIPELINE_SOURCE": "web"}, "nightly"),
-        ("circleci", {"CIRCLE_BRANCH": "main"}, "merge"),
-        ("circleci", {"CIRCLE_BRANCH": "work"}, "pr"),
-        ("circleci", {"BINARY_CHECKS_TRIGGER": "scheduled_pipeline"}, "nightly"),
-        ("circleci", {"CIRCLE_BRANCH": "work", "BINARY_CHECKS_ONLY": "id=x"}, "nightly"),
-        ("circleci", {"CIRCLE_BRANCH": "work", "BINARY_CHECKS_TIER": "nightly"}, "nightly"),
-        ("azure", {"BUILD_REASON": "PullRequest"}, "pr"),
-        ("azure", {"BUILD_REASON": "IndividualCI"}, "merge"),
-        ("azure", {"BUILD_REASON": "Manual"}, "nightly"),
-    ],
-)
-def test_the_event_says_which_tier_runs(
-    system: str, environment: dict[str, str], tier: str
-) -> None:
-    assert find_run(system, environment, "main").tier == tier
-
-
-def test_a_tier_that_there_is_not_is_one_line() -> None:
-    with pytest.raises(ProfileError, match="BINARY_CHECKS_TIER: 'night' is not one of: pr, merge,"):
-        find_run("azure", {"BINARY_CHECKS_TIER": "night"}, "main")
-
-
-@pytest.mark.usefixtures("folder")
-def test_a_pull_request_runs_the_cells_of_its_tier(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
-    assert main(["cells", "--ci", "github"]) == 0
-    text = capsys.readouterr().out
-    assert read_outputs(text)["night"] == "false"
-    assert main(["cells", "--tier", "pr", "--ids"]) == 0
-    ids = capsys.readouterr().out.split()
-    assert [row["cell"] for row in github_rows(text)] == ids
-    assert 0 < len(ids) < 10
-
-
-@pytest.mark.usefixtures("folder")
-def test_a_label_of_a_pull_request_narrows_it_and_adds_to_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    labels = "bug;cells only: system=linux python=3.12;cells also: id=torch-macos-arm64-3.12-cu126"
-    monkeypatch.setenv("BINARY_CHECKS_LABELS", labels)
-    for system in HOSTED:
-        assert main(["cells", "--ci", system, "--tier", "pr"]) == 0
-        text = capsys.readouterr().out
-        for cell in (CPU_CELL, GPU_CELL, "torch-macos-arm64-3.12-cu126"):
-            assert cell in text
-        assert "3.11" not in text
-    monkeypatch.setenv("BINARY_CHECKS_LABELS", "cells only: python=2.7")
-    assert main(["cells", "--ci", "gitlab"]) == 4
-    assert "BINARY_CHECKS_LABELS 'python=2.7' matches no cell" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("system", HOSTED)
-def test_a_system_without_a_machine_for_a_cell_is_one_line(system: str) -> None:
-    text = re.sub(rf"(?m)^{system} = (?!.*macs).*\n", "", PROJECT)
-    with pytest.raises(ProfileError) as caught:
-        list_jobs(system, make(text))
-    said = str(caught.value)
-    assert f"runners: {system} has no machine for torch-linux-x86_64-3.11-cu126" in said
-    assert "\n" not in said
 
 
 # -- GitHub
@@ -306,35 +220,6 @@ def test_nothing_is_published_for_a_pull_request() -> None:
     assert not [name for name in circleci_calls(text, "pr") if "publish" in name]
 
 
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(
-    ("system", "variable", "event"),
-    [
-        ("github", "GITHUB_EVENT_NAME", "pull_request"),
-        ("gitlab", "CI_PIPELINE_SOURCE", "merge_request_event"),
-        ("circleci", "CIRCLE_BRANCH", "work"),
-        ("azure", "BUILD_REASON", "PullRequest"),
-    ],
-)
-def test_a_label_that_widens_a_pull_request_publishes_nothing_and_is_no_night(
-    system: str,
-    variable: str,
-    event: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv(variable, event)
-    monkeypatch.setenv("BINARY_CHECKS_LABELS", "cells tier: nightly")
-    assert main(["cells", "--ci", system]) == 0
-    text = capsys.readouterr().out
-    assert all(cell.id in text for cell in make().cells)
-    assert not re.search(r"stage (?:publish|smoke|plan)\b", text)
-    if system == "github":
-        assert read_outputs(text)["night"] == "false"
-    if system == "azure":
-        assert read_outputs(text)["smoke"] == ""
-
-
 def test_the_parts_of_a_merge_request_publish_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gitlab_pipelines, "MOST_JOBS", 4)
     document = load(list_jobs("gitlab", make(), "pr"))
@@ -342,14 +227,6 @@ def test_the_parts_of_a_merge_request_publish_nothing(monkeypatch: pytest.Monkey
     assert plan["BINARY_CHECKS_EVENT"] == "pr"
     asked = {"CI_PIPELINE_SOURCE": "parent_pipeline", **plan}
     assert find_run("gitlab", asked, "main").event == "pr"
-
-
-def test_a_run_by_hand_that_is_narrowed_is_no_night() -> None:
-    run = find_run("circleci", {"CIRCLE_BRANCH": "work", "BINARY_CHECKS_ONLY": "id=x"}, "main")
-    assert run == CiRun(event="merge", tier="nightly")
-    jobs = choose_jobs(make(), "circleci", [CPU_CELL], run)
-    assert not jobs.is_night
-    assert "publish" in jobs.stages
 
 
 def test_a_build_of_gitlab_that_failed_leaves_nothing_to_publish() -> None:
