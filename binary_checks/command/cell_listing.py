@@ -7,7 +7,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
@@ -82,7 +81,7 @@ def _list_jobs(options: argparse.Namespace) -> int:
     """Print the jobs of this run as a CI system takes them: the tier is that of the event."""
     from binary_checks.fleet.ci.chosen_jobs import CiRun, choose_jobs, find_run
     from binary_checks.fleet.ci.ci_settings import read_ci
-    from binary_checks.fleet.ci.generators import GENERATORS
+    from binary_checks.fleet.ci.generators import load_generator
     from binary_checks.fleet.ci.pipeline import make_pipeline
 
     matrix = read_matrix(options.file or Path(DEFAULT_FILE))
@@ -96,7 +95,7 @@ def _list_jobs(options: argparse.Namespace) -> int:
     chosen = [cell.id for cell in cells]
     run = CiRun(event=begun.event, tier=one_off.tier)
     jobs = choose_jobs(pipeline, options.ci, chosen, run, options.shard)
-    print(import_module(GENERATORS[options.ci]).list_jobs(jobs), end="")
+    print(load_generator(options.ci).list_jobs(jobs), end="")
     return 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Container, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +91,6 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
             raise ProfileError(
                 f"ci: --system {system!r:.40} is not one of: {known}{suggest(system, SYSTEMS)}"
             )
-    demand_yaml()
     from binary_checks.fleet.ci.generators import write_files
     from binary_checks.fleet.ci.pipeline import list_missing, make_pipeline
 
@@ -106,12 +104,6 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
     for system, reason in rendered.refused.items():
         complain(f"{reason} (the files of {system} are left as they are)")
     return pipeline, rendered, MISUSED if rendered.refused else FIT
-
-
-def demand_yaml() -> None:
-    """Raise ProfileError without PyYAML, before anything of it is imported."""
-    if find_spec("yaml") is None:
-        raise ProfileError("ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`")
 
 
 def places_of(systems: Sequence[str], refused: Container[str]) -> list[str]:

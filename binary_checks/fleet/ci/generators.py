@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.ci.pipeline import MachineError, Pipeline
 from binary_checks.fleet.ci.runner_tables import HOSTED
 
@@ -37,13 +40,20 @@ class RenderedFiles:
     refused: Mapping[str, str]  # by system, why: its runners have no machine for a cell
 
 
+def load_generator(system: str) -> Any:
+    """The module of a system. Raises ProfileError where it needs PyYAML, which is not there."""
+    if system in HOSTED and find_spec("yaml") is None:
+        raise ProfileError("ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`")
+    return import_module(GENERATORS[system])
+
+
 def write_files(pipeline: Pipeline) -> RenderedFiles:
     """The files of the systems that are asked for. Raises ProfileError for what concerns all."""
     files: dict[str, str] = {}
     refused: dict[str, str] = {}
     for system in pipeline.settings.systems:
         write: Callable[[Pipeline], Mapping[str, str]]
-        write = import_module(GENERATORS[system]).write
+        write = load_generator(system).write
         try:
             if system in HOSTED:
                 pipeline.demand_machines(system)

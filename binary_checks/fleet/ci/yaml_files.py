@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from binary_checks.fleet.ci.generated_files import heading
 from binary_checks.fleet.ci.pipeline import Pipeline
 
-_MARK = "by `binary-checks ci write`"
 _PINNED = re.compile(r"(?m)^(?P<before> *(?:- )?uses: )(?P<action>\S+@[0-9a-f]{40})$")
 _NUMERIC = re.compile(r"[-+]?\.?[0-9][^\s:]*|[-+]?\.(?:inf|nan)", re.IGNORECASE)
 """What YAML 1.2 may read as a number: 1e3, 0o7, 08; PyYAML quotes what 1.1 would."""
@@ -57,18 +57,6 @@ _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(dict, _represent_mapping)
 _Dumper.add_representer(list, _represent_list)
 _Dumper.add_representer(tuple, _represent_list)
-
-
-def heading(pipeline: Pipeline) -> str:
-    """What the first line of every generated file says; a comment's marks are the caller's."""
-    return f"Generated from {pipeline.source} {_MARK}; change that file, and write it again."
-
-
-def made_from(text: str) -> str:
-    """The matrix that a file says it is generated from; "" for a file that is not ours."""
-    first = text.partition("\n")[0]
-    found = re.search(rf"Generated from (.+?) {re.escape(_MARK)}", first)
-    return found[1] if found else ""
 
 
 def write_yaml(document: Mapping[str, Any], pipeline: Pipeline) -> str:

@@ -43,6 +43,17 @@ def test_what_is_written_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) 
     )
 
 
+@pytest.mark.parametrize("arguments", [["ci", "check"], ["cells", "--ci", "github"]])
+def test_without_pyyaml_there_is_one_line(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("binary_checks.fleet.ci.generators.find_spec", lambda _: None)
+    assert main(arguments) == 4
+    assert capsys.readouterr().err == (
+        "binary-checks: ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`\n"
+    )
+
+
 def test_a_second_time_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     main(["ci", "write"])
     before = CELL.stat().st_mtime_ns, CELL.stat().st_ino
