@@ -50,7 +50,10 @@ class TooLarge(Unavailable):
 
 
 class NothingNamed(Unavailable):
-    """A run was asked for, and the user named nothing that it could be made with: no channel."""
+    """A run was asked for that cannot be made with what the user named.
+
+    There is no channel, or the image has no Python that takes the package.
+    """
 
 
 class NotInstalled(Unavailable):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
-from binary_checks.errors import Unavailable
+from binary_checks.errors import NothingNamed
 from binary_checks.model.claims import Claims, SystemClaim
 from binary_checks.model.place_names import RELATIVE
 from binary_checks.profile.toml_values import parse_toml
@@ -63,7 +63,7 @@ def list_images() -> tuple[ImageEntry, ...]:
 def choose_image(name: str, claims: Claims) -> ImageEntry:
     """Choose the image of that name, or the one that fits what a package promises.
 
-    Raises Unavailable where there is none of the table that fits.
+    Raises NothingNamed where there is none of the table that fits.
     """
     entries = list_images()
     if name not in RELATIVE:
@@ -73,9 +73,9 @@ def choose_image(name: str, claims: Claims) -> ImageEntry:
     found = next(rank(name, claims, entries, machine), None)
     if found is None:
         promised = ", ".join(claim.name for claim in claims.systems) or "no system"
-        raise Unavailable(
-            f"image:{name}: no image that this host ({machine}) runs is one that {promised} "
-            "promises"
+        raise NothingNamed(
+            f"no image that this host ({machine}) runs is one that {promised} promises "
+            f"(image:{name})"
         )
     return found
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import packaging
 
-from binary_checks.errors import BinaryChecksError, GatherError, Unavailable
+from binary_checks.errors import BinaryChecksError, GatherError, NothingNamed, Unavailable
 from binary_checks.model import Ending, InstallReport, Kind, Package, Wheel
 from binary_checks.model.clean_systems import CleanSystem
 from binary_checks.model.places import (
@@ -219,7 +219,7 @@ class ImagePlace(HostPlace):
                 return self._fill(package, self._target)
         except Unavailable as error:
             refusals.append(str(error))
-        raise Unavailable(f"it cannot be imported there: {refusals[-1]}")
+        raise NothingNamed(f"it cannot be imported there: {refusals[-1]}")
 
     def _make_environment(self, target: TargetPython) -> TargetPython:
         """Write what makes a folder a virtual environment of an interpreter of the container."""

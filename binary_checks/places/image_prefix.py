@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
 
-from binary_checks.errors import GatherError, Unavailable
+from binary_checks.errors import GatherError, NothingNamed, Unavailable
 from binary_checks.model import InstalledPackage, Package, Wheel
 from binary_checks.model.claims import ANY_SYSTEM, Claims, SystemClaim
 from binary_checks.model.clean_systems import CleanSystem
@@ -77,9 +77,9 @@ class UnpackedFiles:
 
 
 def demand_movable(package: Package) -> None:
-    """Raise Unavailable for a package that runs only with others around it."""
+    """Raise NothingNamed for a package that runs only with others around it."""
     if isinstance(package, _ELSEWHERE):
-        raise Unavailable(f"{package.noun} is not taken into an image")
+        raise NothingNamed(f"{package.noun} is not taken into an image")
 
 
 def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFiles:
@@ -99,11 +99,11 @@ def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFile
 
 
 def demand_system(claims: Claims, system: CleanSystem) -> None:
-    """Raise Unavailable where the package is for no such system."""
+    """Raise NothingNamed where the package is for no such system."""
     if not any(_claims(claim, system) for claim in claims.systems):
         names = ", ".join(claim.name for claim in claims.systems) or "no system"
         there = f"{system.libc or 'no libc that is known'} on {system.architecture}"
-        raise Unavailable(f"the package is for {names}, image {system.name} has {there}")
+        raise NothingNamed(f"the package is for {names}, image {system.name} has {there}")
 
 
 def _claims(claim: SystemClaim, system: CleanSystem) -> bool:

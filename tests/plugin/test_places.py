@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -9,8 +11,10 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.errors import ProfileError
+from binary_checks.exit_codes import PROBLEMS
+from fixtures import fake_engine
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE
+from fixtures.environments import PURE, demand_sandbox
 from tests.plugin.conftest import TRY_AGAIN
 
 
@@ -86,6 +90,33 @@ def test_an_image_that_cannot_be_started_is_no_fault_of_the_package_and_no_pass(
     assert result.ret == TRY_AGAIN
     said = "image:debian:bookworm-slim: there is no podman and no docker here; install one of them"
     result.stdout.fnmatch_lines([f"*{said}*"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="containers are Linux's")
+@pytest.mark.parametrize(
+    ("image", "tag", "reason"),
+    [
+        ("localhost/here", "cp38-none-any", "it cannot be imported there: "),
+        ("localhost/here", "py3-none-win_amd64", "the package is for win_amd64, image "),
+        ("localhost/here", "py3-none-manylinux_2_28_s390x", "the package is for manylinux_2_28"),
+        ("oldest", "py3-none-win_amd64", "no image that this host "),
+    ],
+)
+def test_an_image_that_cannot_run_the_package_leaves_it_not_judged(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, image: str, tag: str, reason: str
+) -> None:
+    """Whatever else was found fit: the user asked for a run there, and there was none."""
+    demand_sandbox("auto")
+    folder = fake_engine.install(pytester.path, images=("localhost/here",))
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    wheel = build_wheel(pytester.path, members={"demo.py": ""}, tags=(tag,))
+    command = (sys.executable, "-m", "binary_checks", wheel.name, "--binary-require", "metadata")
+    options = ("--binary-place", f"image:{image}", "--binary-report", "json:result.json")
+    result = pytester.run(*command, *options)
+    (package,) = json.loads((pytester.path / "result.json").read_bytes())["packages"]
+    assert (package["verdict"], package["unrun"][: len(reason)]) == ("not judged", reason)
+    assert "passed" in {entry["outcome"] for entry in package["entries"]}
+    assert result.ret == PROBLEMS
 
 
 def test_a_place_of_the_api_is_spelled_as_the_option_is(tmp_path: Path) -> None:
