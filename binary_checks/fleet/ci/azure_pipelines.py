@@ -79,7 +79,7 @@ def _events(pipeline: Pipeline) -> Json:
         "pr": {"branches": {"include": ["*"]}} if pipeline.stages else "none",
         "schedules": [{**schedule, "always": "true"}],
         "parameters": [only],
-        "variables": {ONLY: "${{ parameters.only }}"},
+        "variables": {**pipeline.settings.environment, ONLY: "${{ parameters.only }}"},
     }
 
 
@@ -171,7 +171,8 @@ def _list_variables(pipeline: Pipeline, stage: str, values: Mapping[str, str]) -
 def _begin(pipeline: Pipeline, *, own_python: bool = False) -> Iterator[Json]:
     """Checkout, and the Python of the job; of free-threaded ones UsePythonVersion knows nothing."""
     version = f"$({JOB_PYTHON})" if own_python else pipeline.settings.python
-    yield {"checkout": "self", "persistCredentials": "false"}
+    # An agent of one's own keeps its folder: what another cell left there must not be judged.
+    yield {"checkout": "self", "clean": "true", "persistCredentials": "false"}
     yield {"task": "UsePythonVersion@0", "inputs": {"versionSpec": version}}
     if own_python:
         threaded = f"and(succeeded(), ne(variables['{_FREE_THREADED}'], ''))"

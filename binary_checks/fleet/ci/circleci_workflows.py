@@ -55,8 +55,9 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
     """The one file that CircleCI reads. It does not depend on the cells."""
     machine, python = pipeline.find_office("circleci"), pipeline.settings.python
     plan = f"{plan_line(pipeline, 'circleci').strip()} > {_CONTINUED}\n"
-    steps = [*_begin(machine, python), install_line(pipeline), plan]
+    steps = _prefix([*_begin(machine, python), install_line(pipeline), plan])
     asked = {
+        **pipeline.settings.environment,
         JOB_PYTHON: python,
         TIER: "<< pipeline.parameters.tier >>",
         ONLY: "<< pipeline.parameters.only >>",
@@ -67,7 +68,7 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
         "environment": asked,
         "steps": [
             "checkout",
-            *({"run": each} for each in _prefix(steps)),
+            *({"run": hide_secrets(each, pipeline)} for each in steps),
             {"continuation/continue": {"configuration_path": _CONTINUED}},
         ],
     }
@@ -183,12 +184,12 @@ def _job(stage: str, place: _Place, values: Mapping[str, str], pipeline: Pipelin
     if folder:
         kept = f"{own.strip()} || echo $? > {_STATUS}"
         own = f"echo 0 > {_STATUS}\n{kept}\nmkdir -p {folder}\n"
-    own = hide_secrets(own, pipeline, stage)
-    install = hide_secrets(install_line(pipeline), pipeline)
+    *before, own = _prefix([*place.scripts, install_line(pipeline), own])
+    hidden = [hide_secrets(each, pipeline) for each in before]
     patience = f"{max(1, round(place.minutes))}m"
     runs = [
         {"run": {"command": each, "no_output_timeout": patience}}
-        for each in _prefix([*place.scripts, install, own])
+        for each in (*hidden, hide_secrets(own, pipeline, stage))
     ]
     steps: list[Any] = ["checkout", {"attach_workspace": {"at": "."}}, *runs]
     if stage in ("build", "plan"):
@@ -199,7 +200,8 @@ def _job(stage: str, place: _Place, values: Mapping[str, str], pipeline: Pipelin
             {"store_artifacts": {"path": folder}},
             {"run": f'exit "$(cat {_STATUS})"'},
         ]
-    return {**_executor(place.machine), "environment": dict(values), "steps": steps}
+    variables = {**pipeline.settings.environment, **values}
+    return {**_executor(place.machine), "environment": variables, "steps": steps}
 
 
 def _call_night(jobs: ChosenJobs, found: Json) -> Iterator[Json]:

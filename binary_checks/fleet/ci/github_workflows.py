@@ -101,6 +101,7 @@ def _write_main(pipeline: Pipeline) -> Json:
             "workflow_dispatch": {"inputs": inputs},
         },
         "permissions": READ,
+        **_environment(pipeline),
         "concurrency": {
             "group": "-".join(map(say, ("github.workflow", "github.event_name", "github.ref"))),
             "cancel-in-progress": say("github.event_name == 'pull_request'"),
@@ -155,7 +156,7 @@ def _write_cell(pipeline: Pipeline) -> Json:
         "name": "binary-checks cell",
         "on": {"workflow_call": {"inputs": called, **_take_secrets(pipeline)}},
         "permissions": READ,
-        "env": {"CELL": say(_row("cell"))},
+        **_environment(pipeline, CELL=say(_row("cell"))),
         "jobs": {stage: _stage_job(stage, pipeline) for stage in pipeline.stages},
     }
 
@@ -235,6 +236,12 @@ def _name(folder: str, cell: str) -> str:
     return f"{name}-{say(cell)}" if cell else name
 
 
+def _environment(pipeline: Pipeline, **values: str) -> Json:
+    """The variables of all jobs of a workflow: installing reads them, too."""
+    found = {**pipeline.settings.environment, **values}
+    return {"env": found} if found else {}
+
+
 def _begin_office(*, minutes: int) -> Json:
     """What a job has that runs no package."""
     return {"runs-on": OFFICE, "timeout-minutes": minutes}
@@ -285,6 +292,7 @@ def _write_night(pipeline: Pipeline) -> Json:
         "name": "binary-checks night",
         "on": events,
         "permissions": READ,
+        **_environment(pipeline),
         "jobs": jobs,
     }
 

@@ -63,7 +63,7 @@ def _plan_jobs(pipeline: Pipeline, name: str, options: str, rules: Sequence[Json
     kind = "" if has_python(machine, pipeline.settings.python) else "-machine"
     line = plan_line(pipeline, "gitlab").strip()
     plan = f'{LABELS}="${{{GITLAB_LABELS}-}}" {line}{options} > {_CHILD}\n'
-    steps = [hide_secrets(each, pipeline) for each in (install_line(pipeline), plan)]
+    steps = [install_line(pipeline), plan]
     planned = f"{_PLAN}{name}"
     return {
         planned: {
@@ -71,8 +71,8 @@ def _plan_jobs(pipeline: Pipeline, name: str, options: str, rules: Sequence[Json
             "inherit": {"default": False},
             **_machine(machine),
             "timeout": f"{_OFFICE_MINUTES} minutes",
-            "variables": {JOB_PYTHON: pipeline.settings.python},
-            "script": [*_scripts(steps, kind)],
+            "variables": {**_list_variables(pipeline), JOB_PYTHON: pipeline.settings.python},
+            "script": [*_scripts(steps, kind, pipeline)],
             "artifacts": {"paths": [_CHILD], "expire_in": _KEPT},
             "rules": rules,
         },
@@ -87,6 +87,14 @@ def _plan_jobs(pipeline: Pipeline, name: str, options: str, rules: Sequence[Json
             },
             "rules": rules,
         },
+    }
+
+
+def _list_variables(pipeline: Pipeline) -> Json:
+    """Those of every job, as they are: GitLab would replace what looks like another one."""
+    return {
+        name: {"value": value, "expand": False} if "$" in value else value
+        for name, value in pipeline.settings.environment.items()
     }
 
 
@@ -112,6 +120,8 @@ def list_jobs(jobs: ChosenJobs) -> str:
             planned[f"{_PLAN} {number}"]["variables"][EVENT] = jobs.run.event
             document |= planned
         return dump_yaml(document)
+    if variables := _list_variables(pipeline):
+        document["variables"] = variables
     document |= _write_cells(jobs)
     if jobs.is_night:
         document |= _write_night(jobs)
@@ -174,7 +184,7 @@ def _base_job(stage: str, kind: str, pipeline: Pipeline) -> Json:
     job: Json = {
         "stage": stage,
         "inherit": {"default": False},
-        "script": [*_scripts(_steps(stage, pipeline), kind)],
+        "script": [*_scripts(_steps(stage, pipeline), kind, pipeline, stage)],
         "rules": [{"if": _IN_CHILD, **when}],
     }
     if secrets_of(pipeline, stage) and pipeline.settings.deployment:
@@ -187,14 +197,18 @@ def _base_job(stage: str, kind: str, pipeline: Pipeline) -> Json:
 
 
 def _steps(stage: str, pipeline: Pipeline) -> list[str]:
-    """The scripts of a stage, without the secrets that GitLab gives all jobs."""
-    install = hide_secrets(install_line(pipeline), pipeline)
-    return [install, hide_secrets(stage_line(pipeline, stage), pipeline, stage)]
+    """The scripts of a stage, the one that it is for last."""
+    return [install_line(pipeline), stage_line(pipeline, stage)]
 
 
-def _scripts(steps: Sequence[str], kind: str) -> Iterator[str]:
-    """The steps, each in a shell of its own, so that none changes another's variables."""
-    for step in (*((MAKE_PYTHON,) if kind else ()), *steps):
+def _scripts(steps: Sequence[str], kind: str, pipeline: Pipeline, stage: str = "") -> Iterator[str]:
+    """The steps, each in a shell of its own, so that none changes another's variables.
+
+    GitLab gives secrets to all jobs: only the last step sees them, and only those of its stage.
+    """
+    before = [*([MAKE_PYTHON] if kind else []), *steps[:-1]]
+    hidden = [hide_secrets(each, pipeline) for each in before]
+    for step in (*hidden, hide_secrets(steps[-1], pipeline, stage)):
         path = OWN_PATH if kind else ""
         script = f"set -e\n{path}{step}"
         yield _in_powershell(script) if kind == "-windows" else f"(\n{script})\n"
@@ -261,5 +275,5 @@ def _smoke_job(stage: str, group: SmokeGroup, machine: RunsOn, jobs: ChosenJobs)
         **_machine(machine),
         "timeout": f"{group.minutes} minutes",
         "variables": variables,
-        "script": [*_scripts(steps, kind)],
+        "script": [*_scripts(steps, kind, jobs.pipeline, stage)],
     }

@@ -255,6 +255,24 @@ def test_gitlab_and_circleci_hide_secrets_from_what_plans() -> None:
     assert all(hidden in step for step in job["script"])
     plan = load(write("circleci", make())[".circleci/config.yml"])["jobs"]["plan"]
     assert "context" not in json.dumps(plan)
+    assert all(hidden in step["run"] for step in plan["steps"] if "run" in step)
+
+
+def test_variables_of_every_job_are_there_before_anything_is_installed() -> None:
+    region = ("AWS_REGION", "eu-central-1")
+    for name, text in github().items():
+        assert name == "binary-checks-chunk" or region in load(text)["env"].items()
+    plan = load(write("gitlab", make())[".gitlab/binary-checks.yml"])["plan cells"]
+    assert region in plan["variables"].items()
+    plan = load(write("circleci", make())[".circleci/config.yml"])["jobs"]["plan"]
+    assert region in plan["environment"].items()
+    assert region in load(write("azure", make())["azure-pipelines.yml"])["variables"].items()
+
+
+def test_an_agent_of_azure_is_cleaned_of_what_other_cells_left() -> None:
+    for stage in azure_stages().values():
+        (job,) = stage["jobs"]
+        assert job["steps"][0]["clean"] == "true"
 
 
 def azure_stages() -> dict[str, Json]:

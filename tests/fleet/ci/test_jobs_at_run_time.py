@@ -207,10 +207,24 @@ def test_secrets_are_hidden_from_what_does_not_read_them() -> None:
     assert publish["environment"] == {"name": "publish", "action": "access"}
     assert [hidden in step for step in publish["script"]] == [True, False]
     smoke = document["smoke 1"]["script"]
+    assert all(hidden in step for step in smoke[:-1])
     assert "unset SIGNING_KEY\nbinary-checks ci stage smoke\n" in smoke[-1]
     text = list_jobs("circleci", make())
+    job = load(text)["jobs"]["smoke-1"]
+    runs = [step["run"] for step in job["steps"] if "run" in step]
+    scripts = [run["command"] for run in runs if isinstance(run, dict)]
+    assert [hidden in each for each in scripts] == [*[True] * (len(scripts) - 1), False]
+    assert any("uv python install" in each for each in scripts[:-1])
     calls = circleci_calls(text)
     assert {name.split()[0] for name, call in calls.items() if "context" in call} == {"publish"}
+
+
+def test_variables_of_every_job_are_there_as_they_are() -> None:
+    pipeline = make(PROJECT.replace('"eu-central-1"', '"$HOME"'))
+    shared = load(list_jobs("gitlab", pipeline))["variables"]
+    assert shared == {"AWS_REGION": {"value": "$HOME", "expand": False}}
+    jobs = load(list_jobs("circleci", pipeline))["jobs"].values()
+    assert {job["environment"]["AWS_REGION"] for job in jobs} == {"$HOME"}
 
 
 def test_nothing_is_published_for_a_pull_request() -> None:
