@@ -39,6 +39,7 @@ DIST, CPU_RESULTS, GPU_RESULTS, SITE = "dist", "results/cpu", "results/gpu", "si
 """The folders that stages leave to those after them."""
 NIGHT_DATE, STORE = "BINARY_CHECKS_NIGHT", "BINARY_CHECKS_STORE"
 """Variables: the date of the night, which all of its jobs share, and a store of one's own."""
+_RESULT, _FACTS = "result.json", "facts.json"
 _ONE_OFF = (ONLY, ALSO, LABELS)  # a night has the cells of its plan
 _PATIENCE = 30.0  # seconds in which what has taken too long must have ended
 
@@ -90,6 +91,7 @@ class StageRun:
         """Run the project's lines in a shell of POSIX, and hold dist/."""
         if not self.settings.build:
             raise ProfileError(f"{self.matrix.source}: ci: it has no 'build'")
+        _forget(CPU_RESULTS, GPU_RESULTS)
         environment = {**self._hide(()), **name_values(cell, self.matrix.axes)}
         shell, options = _find_shell()
         script = "\n".join(self.settings.build)
@@ -103,21 +105,23 @@ class StageRun:
 
     def _test(self, cell: Cell) -> int:
         files = _demand_dist("test")
+        _forget(CPU_RESULTS, GPU_RESULTS)
         Path(CPU_RESULTS).mkdir(parents=True, exist_ok=True)
-        reports = ["--binary-report", f"json:{CPU_RESULTS}/result.json"]
+        reports = ["--binary-report", f"json:{CPU_RESULTS}/{_RESULT}"]
         if len(files) == 1:
-            reports += ["--binary-report", f"facts:{CPU_RESULTS}/facts.json"]
+            reports += ["--binary-report", f"facts:{CPU_RESULTS}/{_FACTS}"]
         return self._judge(cell, [*files, *reports, *self._list_options(cell, files)])
 
     def _test_on_gpu(self, cell: Cell) -> int:
         """Judge the same bytes on a GPU, with the facts of a CPU stage that passed."""
         files = _demand_dist("gpu")
-        if not _has_passed(Path(CPU_RESULTS, "result.json")):
+        _forget(GPU_RESULTS)
+        if not _has_passed(Path(CPU_RESULTS, _RESULT)):
             said = f"{CPU_RESULTS} has no result of a CPU stage that passed"
             raise GatherError(f"ci stage gpu: blocked: {said}")
         Path(GPU_RESULTS).mkdir(parents=True, exist_ok=True)
-        reports = ["--binary-report", f"json:{GPU_RESULTS}/result.json"]
-        facts = Path(CPU_RESULTS, "facts.json")
+        reports = ["--binary-report", f"json:{GPU_RESULTS}/{_RESULT}"]
+        facts = Path(CPU_RESULTS, _FACTS)
         given = ["--binary-facts", facts.as_posix()] if facts.is_file() else []
         options = options_of_gpu(self._list_options(cell, files))
         return self._judge(cell, [*files, *given, *reports, *options])
@@ -137,7 +141,7 @@ class StageRun:
         if not self.settings.built:
             raise ProfileError(f"{self.matrix.source}: ci: it has no 'built' channel")
         files = _demand_dist("publish")
-        results = sorted(path.as_posix() for path in Path("results").glob("*/result.json"))
+        results = sorted(path.as_posix() for path in Path("results").glob(f"*/{_RESULT}"))
         if not results:
             raise ProfileError("ci stage publish: no stage left a result in results/")
         stated = ["--set", f"variant={cell.variant}"] if cell.variant else []
@@ -277,6 +281,13 @@ def _demand_dist(stage: str) -> list[str]:
     if found := _list_dist():
         return found
     raise ProfileError(f"ci stage {stage}: the build left nothing in {DIST}/")
+
+
+def _forget(*folders: str) -> None:
+    """Remove what an earlier run left on this machine: it may be of another build, or cell."""
+    for folder in folders:
+        for name in (_RESULT, _FACTS):
+            Path(folder, name).unlink(missing_ok=True)
 
 
 def _has_passed(path: Path) -> bool:

@@ -179,6 +179,17 @@ def test_a_stage_on_a_desk_is_that_of_a_job(tmp_path: Path) -> None:
     assert "blocked: results/cpu has no result of a CPU stage that passed" in said
 
 
+def test_a_pass_of_an_earlier_build_counts_for_no_later_one(tmp_path: Path) -> None:
+    make(tmp_path)
+    run_stage(tmp_path, "build", CELL, BUILT=str(FIT))
+    assert run_stage(tmp_path, "test", CELL)[0] == 0
+    shutil.rmtree(tmp_path / "dist")
+    run_stage(tmp_path, "build", CELL, BUILT=str(BROKEN))
+    status, said = run_stage(tmp_path, "gpu", CELL)
+    assert status == 6
+    assert "blocked: results/cpu has no result" in said
+
+
 def test_a_build_sees_the_values_of_its_cell_and_no_secret(tmp_path: Path) -> None:
     line = 'echo "$CELL_PYTHON $CELL_SYSTEM $SIGN $AWS $REGION $(printenv | grep -c hidden)"'
     text = PROJECT.replace("{install}", "pip").replace("mkdir dist", "mkdir dist; $LINE")
