@@ -14,6 +14,7 @@ from binary_checks.fleet.ci.github_steps import (
     READ,
     Json,
     check_out,
+    list_variables,
     say,
     set_up_python,
     use,
@@ -66,6 +67,7 @@ def _listing_job(jobs: list[OwnJob], pipeline: Pipeline) -> Json:
         "runs-on": OFFICE,
         "timeout-minutes": 10,
         "permissions": READ,
+        **list_variables(pipeline),
         "outputs": {_output(job): say(f"steps.plan.outputs.{_output(job)}") for job in jobs},
         "steps": [
             check_out(pipeline),
@@ -77,8 +79,8 @@ def _listing_job(jobs: list[OwnJob], pipeline: Pipeline) -> Json:
 
 
 def _output(job: OwnJob) -> str:
-    """What the rows of a job are called among the outputs of a step."""
-    return f"{job.workflow}_{job.name}".replace("-", "_")
+    """What the rows of a job are called among the outputs of a step, whose other names are ours."""
+    return f"rows_{job.workflow}_{job.name}"
 
 
 def list_rows_of_jobs(pipeline: Pipeline) -> dict[str, list[Json]]:

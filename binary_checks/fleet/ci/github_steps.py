@@ -21,6 +21,12 @@ def say(expression: str) -> str:
     return f"${{{{ {expression} }}}}"
 
 
+def list_variables(pipeline: Pipeline, **values: str) -> Json:
+    """The variables of every job, and others: installing reads them, too."""
+    found = {**pipeline.settings.environment, **values}
+    return {"env": found} if found else {}
+
+
 def use(pipeline: Pipeline, action: str, **given: Any) -> Json:
     """A step that uses a pinned action; underscores of its inputs stand for dashes."""
     step: Json = {"uses": demand_pin(pipeline.settings.actions, action).used}

@@ -21,6 +21,7 @@ from binary_checks.fleet.ci.github_steps import (
     READ,
     Json,
     check_out,
+    list_variables,
     say,
     set_up_python,
     use,
@@ -101,7 +102,7 @@ def _write_main(pipeline: Pipeline) -> Json:
             "workflow_dispatch": {"inputs": inputs},
         },
         "permissions": READ,
-        **_environment(pipeline),
+        **list_variables(pipeline),
         "concurrency": {
             "group": "-".join(map(say, ("github.workflow", "github.event_name", "github.ref"))),
             "cancel-in-progress": say("github.event_name == 'pull_request'"),
@@ -156,7 +157,7 @@ def _write_cell(pipeline: Pipeline) -> Json:
         "name": "binary-checks cell",
         "on": {"workflow_call": {"inputs": called, **_take_secrets(pipeline)}},
         "permissions": READ,
-        **_environment(pipeline, CELL=say(_row("cell"))),
+        **list_variables(pipeline, CELL=say(_row("cell"))),
         "jobs": {stage: _stage_job(stage, pipeline) for stage in pipeline.stages},
     }
 
@@ -236,12 +237,6 @@ def _name(folder: str, cell: str) -> str:
     return f"{name}-{say(cell)}" if cell else name
 
 
-def _environment(pipeline: Pipeline, **values: str) -> Json:
-    """The variables of all jobs of a workflow: installing reads them, too."""
-    found = {**pipeline.settings.environment, **values}
-    return {"env": found} if found else {}
-
-
 def _begin_office(*, minutes: int) -> Json:
     """What a job has that runs no package."""
     return {"runs-on": OFFICE, "timeout-minutes": minutes}
@@ -292,7 +287,7 @@ def _write_night(pipeline: Pipeline) -> Json:
         "name": "binary-checks night",
         "on": events,
         "permissions": READ,
-        **_environment(pipeline),
+        **list_variables(pipeline),
         "jobs": jobs,
     }
 

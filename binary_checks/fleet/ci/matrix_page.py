@@ -16,7 +16,7 @@ from binary_checks.reports.verdict_texts import count
 
 _MOST_GROUPS = 30
 """Boxes of cells in the diagram: more of them are nothing that anybody reads."""
-_MOST_CHANNELS = 6
+_MOST_SOURCES = 6
 """Boxes of sources; Mermaid draws 500 lines at most."""
 _MOST_VALUES = 6
 """Values of an axis that one box names."""
@@ -148,7 +148,7 @@ def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], st
 def _name_sources(cells: Sequence[Cell]) -> Callable[[Cell], str]:
     """What the box of a cell's source says; one for all where there are many."""
     names = {cell.source for cell in cells}
-    if len(names) <= _MOST_CHANNELS:
+    if len(names) <= _MOST_SOURCES:
         return lambda cell: f"source {cell.source}" if cell.source else "index of pip"
     everything = count(len(names), "source")
     return lambda _: everything

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ yaml = pytest.importorskip("yaml")
 
 from binary_checks.errors import ProfileError  # noqa: E402
 from binary_checks.fleet.cells.cells_file import read_cells  # noqa: E402
+from binary_checks.fleet.ci.chosen_jobs import CiRun, choose_jobs  # noqa: E402
 from binary_checks.fleet.ci.generators import write_files  # noqa: E402
 from binary_checks.fleet.ci.github_jobs import list_rows_of_jobs  # noqa: E402
+from binary_checks.fleet.ci.github_workflows import list_jobs  # noqa: E402
 from binary_checks.fleet.ci.pipeline import make_pipeline  # noqa: E402
+from tests.fleet.ci.ci_files import read_outputs  # noqa: E402
 
 CELLS = """\
 [[cells]]
@@ -64,13 +68,13 @@ def test_a_job_for_cells_is_multiplied_with_its_own_axes_at_run_time(
     job = jobs["tests"]
     assert job["needs"] == ["cells"]
     matrix = job["strategy"]["matrix"]
-    assert matrix == {"include": "${{ fromJSON(needs.cells.outputs.ci_tests) }}"}
-    assert jobs["cells"]["outputs"] == {"ci_tests": "${{ steps.plan.outputs.ci_tests }}"}
+    assert matrix == {"include": "${{ fromJSON(needs.cells.outputs.rows_ci_tests) }}"}
+    assert jobs["cells"]["outputs"] == {"rows_ci_tests": "${{ steps.plan.outputs.rows_ci_tests }}"}
     plan = jobs["cells"]["steps"][-1]["run"]
     assert plan == 'binary-checks cells --ci github >> "$GITHUB_OUTPUT"'
     pipeline = make_pipeline(read_cells(tmp_path / "cells.toml"), tmp_path)
     outputs = list_rows_of_jobs(pipeline)
-    assert outputs["ci_tests"] == [
+    assert outputs["rows_ci_tests"] == [
         {"runner": ["ubuntu-24.04"], "python": "3.12", "pytest": "8"},
         {"runner": ["ubuntu-24.04"], "python": "3.12", "pytest": "9"},
         {"runner": ["windows-2025"], "python": "3.12", "pytest": "8"},
@@ -84,6 +88,17 @@ def test_a_job_for_cells_is_multiplied_with_its_own_axes_at_run_time(
         'python -m pip install "pytest==$JOB_PYTEST"',
         "pytest",
     ]
+
+
+def test_rows_of_a_job_take_the_name_of_no_other(tmp_path: Path) -> None:
+    text = "[ci.workflows.%s]\nbranches = ['main']\n"
+    also = JOB.replace('"ci"', '"smoke"').replace('"tests"', '"gpu"')
+    (tmp_path / "cells.toml").write_text(CELLS + text % "smoke" + also, encoding="utf-8")
+    pipeline = make_pipeline(read_cells(tmp_path / "cells.toml"), tmp_path)
+    jobs = choose_jobs(pipeline, "github", [], CiRun(event="nightly", tier="nightly"))
+    outputs = read_outputs(list_jobs(jobs))
+    assert outputs["smoke_gpu"] == "[]"
+    assert len(json.loads(outputs["rows_smoke_gpu"])) == 4
 
 
 def test_a_job_may_read_and_nothing_else_unless_it_says_so(write: Write) -> None:
