@@ -150,7 +150,7 @@ class Facts:
 
     @property
     def unrun(self) -> str:
-        """Why the package was not run as asked, for want of something that the user has to name."""
+        """Why the package was not run as asked: with what the user named it cannot be."""
         every = (fact for each in (self, *self.elsewhere) for fact in each._remembered.values())
         return next((str(fact) for fact in every if isinstance(fact, NothingNamed)), "")
 

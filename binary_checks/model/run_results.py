@@ -96,7 +96,7 @@ class PackageIdentity:
     objects: int | None = None  # object files in it
     expected_objects: int = 0  # how many the profile calls for
     unjudged: str = ""  # why none of its native code could be judged; "" where some was, or is none
-    unrun: str = ""  # why it was not run as asked, for want of something the user has to name
+    unrun: str = ""  # why it was not run as asked: with what the user named it cannot be
     configuration: BinaryConfiguration | None = None  # once it was read, for reports
     linked_libraries: LinkedLibraries | None = None  # likewise
     ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"

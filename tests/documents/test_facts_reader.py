@@ -211,6 +211,14 @@ def test_a_document_that_is_too_large_is_not_parsed(
             restore(each)
 
 
+@pytest.mark.parametrize(("part", "times"), [("[],", 5_000_000), ("1,", 10_000_000)])
+def test_a_document_of_too_many_parts_is_not_parsed(tmp_path: Path, part: str, times: int) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(f"[{part * times}0]")
+    with pytest.raises(ProfileError, match=r"x\.json: it has more than 10,000,000 parts"):
+        restore(path)
+
+
 def test_a_document_cut_anywhere_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, wheel(objects=(elf_file(),)))
     text = path.read_text().rstrip()
