@@ -41,7 +41,7 @@ def take_turns(path: Path, timeout: float) -> Iterator[None]:
     make_private(path.parent)
     until = time.monotonic() + timeout
     with path.open("a+b") as file:
-        while not try_lock(file):
+        while not take_lock(file):
             if time.monotonic() > until:
                 raise TimeoutError(f"locked by another process for more than {timeout:g} s")
             time.sleep(_PAUSE)
@@ -78,14 +78,25 @@ def remove_oldest(kept: Iterable[Path], most: int) -> None:
             total -= size
 
 
-def try_lock(file: IO[bytes]) -> bool:
-    """Hold the lock of an open file until it is closed; whether nobody else holds it."""
+def take_lock(file: IO[bytes]) -> bool:
+    """Hold the lock of an open file until it is closed; whether nobody else holds it.
+
+    Raises OSError where its file system has no locks: who waits for one would wait for ever.
+    """
     lock: Callable[[IO[bytes]], None] = _lock_windows if os.name == "nt" else _lock_posix
     try:
         lock(file)
-    except OSError:
+    except (BlockingIOError, PermissionError):
         return False
     return True
+
+
+def try_lock(file: IO[bytes]) -> bool:
+    """The same, and False where there are no locks."""
+    try:
+        return take_lock(file)
+    except OSError:
+        return False
 
 
 def _lock_posix(file: IO[bytes]) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from binary_checks.cache_folder import make_private, name_cache_folder, try_lock
+from binary_checks.cache_folder import make_private, name_cache_folder, take_lock
 from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError
 
 _PAUSE = 0.2  # seconds between two looks for a device that is free
@@ -30,14 +30,14 @@ def lend_device(count: int, running: RunningProcesses) -> Iterator[str]:
 
     A lock file of this host keeps it from all other attempts, those of other coordinators too.
     Where there are fewer devices than attempts at once, they share them. Raises StoppedError when
-    the attempts are ended meanwhile.
+    the attempts are ended meanwhile, and OSError where the cache folder can hold no locks.
     """
     folder = name_cache_folder() / "nights"
     make_private(folder)
     while not running.stopped:
         for name, device in _name_locks(count).items():
             with (folder / name).open("a+b") as file:
-                if try_lock(file):
+                if take_lock(file):
                     yield device
                     return
         time.sleep(_PAUSE)

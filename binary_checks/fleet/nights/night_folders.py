@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from binary_checks.cache_folder import try_lock
+from binary_checks.cache_folder import take_lock, try_lock
 from binary_checks.fleet.nights.attempt_process import kill_carriers
 
 _PREFIX = "binary-checks-night-"
@@ -25,7 +25,10 @@ _LOCK = "lock"
 
 @contextlib.contextmanager
 def open_folder() -> Iterator[str]:
-    """Make the folder of a night, and remove it when the block ends."""
+    """Make the folder of a night, and remove it when the block ends.
+
+    Raises OSError where the folder of temporary files has no room, or no locks.
+    """
     _remove_abandoned(Path(tempfile.gettempdir()))
     folder, lock = _make_folder()
     try:
@@ -41,11 +44,11 @@ def _make_folder() -> tuple[Path, IO[bytes]]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         # Another night may take the folder for abandoned before it has its lock.
-        with contextlib.suppress(FileNotFoundError):
-            lock = (folder / _LOCK).open("wb")
-            if try_lock(lock) and (folder / _LOCK).exists():
+        with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as opened:
+            lock = opened.enter_context((folder / _LOCK).open("wb"))
+            if take_lock(lock) and (folder / _LOCK).exists():
+                opened.pop_all()
                 return folder, lock
-            lock.close()
 
 
 def _remove_abandoned(parent: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError
 from binary_checks.fleet.nights.gpu_devices import lend_device
+from binary_checks.fleet.nights.night_folders import open_folder
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +51,21 @@ def test_more_attempts_than_devices_share_them(monkeypatch: pytest.MonkeyPatch) 
         lend_device(2, RunningProcesses()) as second,
     ):
         assert first == second == "0"
+
+
+def test_a_file_system_without_locks_is_an_error_and_no_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="not implemented"), lend_device(1, RunningProcesses()):
+        pass
+    with pytest.raises(OSError, match="not implemented"), open_folder():
+        pass
 
 
 def test_who_waits_ends_with_the_night() -> None:
