@@ -16,6 +16,7 @@ from typing import NamedTuple
 from binary_checks.model.cmake import BuildFiles, NamedPath, PathRole, StatedAbi, UnreadCode
 
 _MOST_PATHS = 20_000  # of all files for CMake, and of all files for pkg-config
+_MOST_CANDIDATES = 16  # for a path that counts from the prefix
 _MOST_CODE = 4 << 20  # characters of all files for CMake; torch has 0.3 MB
 _LONGEST = 10_000  # characters of a value of pkg-config
 _MOST_EXPANDED = 16 << 20  # characters of all values of pkg-config in a package
@@ -54,7 +55,7 @@ _PROPERTY = re.compile(rf"({'|'.join(_ROLES)})(?:_[A-Z0-9]+)?")
 _FOR_USERS = re.compile(r"INCLUDE|LIB|FLAGS|PREFIX|(?<!^)_DIRS?$", re.IGNORECASE)
 """Names of variables that tell users where headers and libraries are."""
 _GENERATOR = re.compile(
-    r"\$<(?:LINK_ONLY|INSTALL_INTERFACE|TARGET_FILE|COMPILE_LANG[^:]*):([^<>]*)>"
+    r"\$<(?:LINK_ONLY|INSTALL_INTERFACE|TARGET_FILE|COMPILE_LANG[^:<>]*):([^<>]*)>"
 )
 _SKIPPED = re.compile(r"\$<BUILD_INTERFACE:[^<>]*>")
 _PATH = re.compile(
@@ -150,11 +151,16 @@ class _CmakeFiles:
                 raise _Unreadable(f"the package has more than {_MOST_CODE} characters of code")
             for command in read_commands(text):
                 self.abi_flags += _find_abi_flags(path, command)
-                if describes and not command.depth and len(self.paths) < _MOST_PATHS:
-                    self.paths += self._find_paths(path, command)
+                if describes and not command.depth:
+                    self._take(self._find_paths(path, command))
         except _Unreadable as error:
             if describes:
                 self.unread.append(UnreadCode(file=path, reason=str(error)))
+
+    def _take(self, found: Iterator[NamedPath]) -> None:
+        self.paths += islice(found, _MOST_PATHS - len(self.paths))
+        if next(found, None) is not None:
+            raise _Unreadable(f"the package's files for CMake name over {_MOST_PATHS} paths")
 
     def _find_paths(self, file: str, command: CmakeCommand) -> Iterator[NamedPath]:
         for role, subject, value in _list_values(command):
@@ -176,7 +182,7 @@ class _CmakeFiles:
         # The prefix is some folder above the file; which one, only CMake knows.
         beside, inside = self._count_from("..", rest), self._count_from("", rest)
         candidates = [beside, inside]
-        while folder:
+        while folder and len(candidates) < _MOST_CANDIDATES:
             candidates.append(self._count_from(folder, rest))
             folder = posixpath.dirname(folder)
         usual = inside if beside.startswith("../") else beside

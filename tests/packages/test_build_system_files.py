@@ -124,6 +124,27 @@ def test_values_are_looked_at_once(size: int) -> None:
     assert count_steps(lambda: read(code, "lib/a.so")) < 1000 * size
 
 
+def test_generator_expressions_without_an_end_are_searched_once() -> None:
+    assert locations(SET.format("$<COMPILE_LANG" * 100_000 + ";/opt/a.so")) == ["/opt/a.so"]
+
+
+def test_a_file_in_deep_folders_is_compared_with_few_of_them() -> None:
+    def steps(depth: int) -> int:
+        path = "d/" * depth + "DemoConfig.cmake"
+        return count_steps(lambda: read_build_files({path: SET.format("${_IMPORT_PREFIX}/a")}, ()))
+
+    assert steps(800) == steps(400)
+
+
+def test_files_for_cmake_name_so_many_paths_together() -> None:
+    code = SET.format(";".join(["/opt/a.so"] * 15_000))
+    found = read_build_files({"aConfig.cmake": code, "bConfig.cmake": code}, ())
+    assert len(found.paths) == 20_000
+    assert [(each.file, each.reason) for each in found.unread] == [
+        ("bConfig.cmake", "the package's files for CMake name over 20000 paths")
+    ]
+
+
 def test_pkg_config_names_where_it_counts_from() -> None:
     text = "prefix=${pcfiledir}/../..\nCflags: -I${prefix}/include -I/opt/x/include # no\n"
     found = read_build_files({"lib/pkgconfig/demo.pc": text}, ())
