@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from fnmatch import fnmatchcase
 from functools import partial
@@ -16,8 +16,8 @@ from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.model.protocols import Source, Tree, TreeEntry
 from binary_checks.python_code.dll_directories import find_openings
 from binary_checks.python_code.loading_words import LoadingWords, read_words
-from binary_checks.python_code.mentions import OPENING, SourceFile, is_source
-from binary_checks.python_code.named_files import NameSearch
+from binary_checks.python_code.mentions import OPENING, Openings, SourceFile, is_source
+from binary_checks.python_code.named_files import FileNames, NameSearch
 from binary_checks.python_code.tried_imports import TriedImports
 
 _MOST = 96 << 20  # bytes of all sources together; torch 2.15 has 33 MiB
@@ -53,7 +53,7 @@ def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _search(package: Package, tree: Tree, candidates: Mapping[str, tuple[str, ...]]) -> CodeNames:
-    layout, search = package.layout, NameSearch(candidates)
+    layout, search = package.layout, NameSearch(FileNames(candidates))
     for path, content in _read_sources(package, tree):
         search.see(path, content)
     found = search.conclude()
@@ -70,9 +70,8 @@ def find_import_openings(package: Package, source: Source) -> ImportOpenings:
 
     Of an opening whose name only running it tells, those count that the source spells out.
     """
-    opening: list[SourceFile] = []
+    opening: dict[str, SourceFile] = {}
     called: set[str] = set()
-    named: dict[str, NameSearch] = {}
     candidates = {
         package.layout.shorten(item.path): (item.file_name,)
         for item in package.objects
@@ -80,30 +79,53 @@ def find_import_openings(package: Package, source: Source) -> ImportOpenings:
         and ".libs/" not in item.path
         and not is_driver_library(item.file_name)  # so spelled, it is the user's
     }
+    paths = tuple(package.layout.shorten(member.path) for member in package.members)
+    place = package.layout.place
     try:
         with closing(source.open()) as tree:
             for path, content in _read_sources(package, tree):
                 called.update(name.decode() for name in _CALLED.findall(content))
                 if OPENING.is_in(content):
-                    opening.append(SourceFile(path, len(content), partial(bytes, content)))
-                    named[path] = NameSearch(candidates)
-                    named[path].see(path, content)
+                    opening[path] = SourceFile(path, len(content), partial(bytes, content))
+        found = find_openings(opening.values(), paths, called)
+        return _sort_openings(found, opening, FileNames(candidates), place)
     except (BinaryChecksError, OSError):
-        return ImportOpenings()
+        return ImportOpenings(unfollowed=frozenset(map(place, candidates)))
+
+
+def _sort_openings(
+    found: Openings,
+    sources: Mapping[str, SourceFile],
+    names: FileNames,
+    place: Callable[[str], str],
+) -> ImportOpenings:
+    """Sort the files by when they are opened. Raises TooLarge."""
+    spelled = {
+        path: _spell_out(sources[path], names)
+        for path in dict.fromkeys((*(each.source for each in found.calls), *found.left))
+    }
     demanded, tried, late = set[str](), set[str](), set[str]()
-    paths = (package.layout.shorten(member.path) for member in package.members)
-    for each in find_openings(opening, paths, called):
-        words = named[each.source].conclude()
-        spelled = words.named | words.completed
-        guessed = (path for path in spelled if any(fnmatchcase(path, p) for p in each.patterns))
+    for each in found.calls:
+        words = spelled[each.source]
+        names.pay(len(words) * len(each.patterns))
+        guessed = (path for path in words if any(fnmatchcase(path, p) for p in each.patterns))
         chosen = late if each.late else tried if each.tried else demanded
         chosen.update(each.paths, guessed)
-    place = package.layout.place
+    unfollowed = frozenset().union(*(spelled[path] for path in found.left))
     return ImportOpenings(
         demanded=frozenset(map(place, demanded)),
         tried=frozenset(map(place, tried - demanded)),
         later=frozenset(map(place, late - demanded)),
+        unfollowed=frozenset(map(place, unfollowed - demanded)),
     )
+
+
+def _spell_out(source: SourceFile, names: FileNames) -> frozenset[str]:
+    """The files that one source names. Raises TooLarge."""
+    search = NameSearch(names)
+    search.see(source.path, source.read())
+    found = search.conclude()
+    return found.named | found.completed
 
 
 def find_tried(package: Package, source: Source, linkage: Linkage) -> frozenset[str]:

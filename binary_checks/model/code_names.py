@@ -29,3 +29,5 @@ class ImportOpenings:
     demanded: frozenset[str] = frozenset()  # without which the import fails
     tried: frozenset[str] = frozenset()  # without which it goes on
     later: frozenset[str] = frozenset()  # that no import opens, as far as names of functions tell
+    unfollowed: frozenset[str] = frozenset()
+    """Those named by code that opens libraries and was not followed to its end."""

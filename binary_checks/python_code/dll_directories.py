@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import ntpath
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.python_code.bound_names import BoundNames
 from binary_checks.python_code.folding import Folder
-from binary_checks.python_code.mentions import DllLoading, Opening, SourceFile
+from binary_checks.python_code.mentions import DllLoading, Opening, Openings, SourceFile
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
 from binary_checks.python_code.possible_texts import SOMETHING, UNKNOWN, Texts
 from binary_checks.python_code.spared_calls import find_spared_calls
@@ -55,32 +54,42 @@ def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoad
 
 def find_openings(
     sources: Iterable[SourceFile], paths: Iterable[str], called: Iterable[str] = ()
-) -> Iterator[Opening]:
+) -> Openings:
     """Find the calls that open files of the package.
 
     ``paths`` are those of all its files, and ``called`` the names of functions that other modules
-    of the package call when they are imported. A source that is too large opens nothing.
+    of the package call when they are imported.
     """
     budget = ParsingBudget(_MOST_COST)
     places, called = Places(paths, budget), frozenset(called)
+    calls, left = list[Opening](), list[str]()
     for source, fits in choose_followed(sources):
-        if not fits:
-            continue
-        with suppress(LeftAloneError, BrokenDataError, PackageError):
-            budget.pay(source.size)
-            tree = parse(_read(source), budget)
-            names, spared = BoundNames(tree, budget), find_spared_calls(tree, budget, called)
-            folder = Folder(source.path, names, places, budget)
-            for name, texts, call in _list_loads(names, folder):
-                known = (places.file(text) for text in texts if UNKNOWN not in text)
-                if call is not None and name not in _ADDS:
-                    yield Opening(
-                        source.path,
-                        tuple(sorted(filter(None, known))),
-                        tuple(sorted(_spell_patterns(texts))),
-                        tried=call in spared.tried,
-                        late=call in spared.late,
-                    )
+        try:
+            if not fits:
+                raise LeftAloneError
+            calls += _list_openings(source, places, budget, called)
+        except (LeftAloneError, BrokenDataError, PackageError):
+            left.append(source.path)
+    return Openings(tuple(calls), tuple(left))
+
+
+def _list_openings(
+    source: SourceFile, places: Places, budget: ParsingBudget, called: frozenset[str]
+) -> Iterator[Opening]:
+    budget.pay(source.size)
+    tree = parse(_read(source), budget)
+    names, spared = BoundNames(tree, budget), find_spared_calls(tree, budget, called)
+    folder = Folder(source.path, names, places, budget)
+    for name, texts, call in _list_loads(names, folder):
+        known = (places.file(text) for text in texts if UNKNOWN not in text)
+        if call is not None and name not in _ADDS:
+            yield Opening(
+                source.path,
+                tuple(sorted(filter(None, known))),
+                tuple(sorted(_spell_patterns(texts))),
+                tried=call in spared.tried,
+                late=call in spared.late,
+            )
 
 
 def choose_followed(sources: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, bool]]:

@@ -79,6 +79,13 @@ class Opening(NamedTuple):
     late: bool  # whether no import comes there
 
 
+class Openings(NamedTuple):
+    """What the code of a package opens."""
+
+    calls: tuple[Opening, ...]
+    left: tuple[str, ...]  # sources that were not followed to their end
+
+
 class DllLoading(NamedTuple):
     """What the code of a package does, see ``Package``."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from binary_checks.errors import TooLarge
 from binary_checks.python_code.mentions import OPENING
 
 _LONGEST = 128  # characters of a name
+_MOST_COMPARED = 4_000_000  # names of files with names that code completes
 _QUOTED = re.compile(rb"""["'/\\=]([\w+.-]{1,128})(?=["'{%/\\]|$)""", re.MULTILINE)
 """A word that ends a path or a text, or that code goes on with: ``"libdemo"``, ``f"libdemo{x}"``.
 Which quotes belong together is not asked: what is no name of a file does no harm."""
@@ -40,18 +42,43 @@ class NamedFiles(NamedTuple):
     modules: frozenset[str]  # names, no paths
 
 
-class NameSearch:
-    """Searches sources for the names of some files."""
+class FileNames:
+    """The names of some files, which many searches share."""
 
     def __init__(self, candidates: Mapping[str, Iterable[str]]) -> None:
         """``candidates``: by path all names of a file, as file name and soname."""
-        self._whole: dict[str, set[str]] = {}
-        self._stems: dict[str, set[str]] = {}
+        self.whole: dict[str, set[str]] = {}
+        self.stems: dict[str, set[str]] = {}
+        self._left = _MOST_COMPARED
         for path, names in candidates.items():
             for name in names:
-                self._whole.setdefault(name, set()).add(path)
+                self.whole.setdefault(name, set()).add(path)
                 for spelled in spell_stems(name):
-                    self._stems.setdefault(spelled, set()).add(path)
+                    self.stems.setdefault(spelled, set()).add(path)
+
+    def complete(self, pattern: str, folders: Collection[str]) -> Iterator[str]:
+        """The files of a name that code completes, in folders that it spells out or lies in.
+
+        Raises TooLarge.
+        """
+        self.pay(sum(map(len, self.whole.values())))
+        for name in self.whole:
+            for path in self.whole[name] if fnmatchcase(name, pattern) else ():
+                if all(folder in folders for folder in path.split("/")[:-1]):
+                    yield path
+
+    def pay(self, count: int) -> None:
+        """Count names that are compared with what code completes. Raises TooLarge."""
+        self._left -= count
+        if self._left < 0:
+            raise TooLarge("its own code completes too many names of files")
+
+
+class NameSearch:
+    """Searches sources for the names of some files."""
+
+    def __init__(self, names: FileNames) -> None:
+        self._names = names
         self._named: set[str] = set()
         # By words that say something only where libraries are opened.
         self._hinted: set[str] = set()
@@ -61,29 +88,23 @@ class NameSearch:
         self._modules: set[str] = set()
 
     def see(self, path: str, content: bytes) -> None:
-        """Search one source, which lies there."""
+        """Search one source, which lies there. Raises TooLarge."""
+        whole, stems = self._names.whole, self._names.stems
         words = _list_words(content)
-        if not self._stems.keys().isdisjoint(words):
+        if not stems.keys().isdisjoint(words):
             words = _list_words(_TESTS.sub(b"", content))
-        found = {path for word in words for path in self._stems.get(word, ())}
-        self._named |= {path for word in words for path in self._whole.get(word, ())}
+        found = {path for word in words for path in stems.get(word, ())}
+        self._named |= {path for word in words for path in whole.get(word, ())}
         self._hinted |= found
         if found and _GUIDES.search(content):
             self._guided |= found
         if OPENING.is_in(content):
             self._opens = True
             self._modules.update(name.decode() for name in _LOADS.findall(content))
+            folders = words.union(path.split("/"))
             for name in set(_COMPUTED.findall(content)):
-                known = words.union(path.split("/"))
-                self._completed |= self._complete(
-                    _HOLE.sub("*", name.decode("ascii", "replace")), known
-                )
-
-    def _complete(self, pattern: str, folders: set[str]) -> set[str]:
-        """The files of a name that code completes, in folders that it spells out or lies in."""
-        names = (name for name in self._whole if fnmatchcase(name, pattern))
-        found = (path for name in names for path in self._whole[name])
-        return {path for path in found if folders.issuperset(path.split("/")[:-1])}
+                pattern = _HOLE.sub("*", name.decode("ascii", "replace"))
+                self._completed.update(self._names.complete(pattern, folders))
 
     def conclude(self) -> NamedFiles:
         """Say what all sources name together."""

@@ -156,6 +156,15 @@ def test_one_that_it_opens_later_or_goes_on_without_is_noted(
     assert found == [Note(path=HELPER.path, sentence=f"needs libcuda.so.1: {how}")]
 
 
+def test_one_that_code_names_which_is_not_followed_is_not_inspected() -> None:
+    (found,) = judge(extension(), HELPER, openings=ImportOpenings(unfollowed=OPENED))
+    assert found == NotInspected(
+        path=HELPER.path,
+        sentence="needs libcuda.so.1: the package's own code names it, and was not followed to "
+        "where it opens it",
+    )
+
+
 def test_so_is_a_module_that_is_opened_by_its_path_alone_and_may_fail() -> None:
     module = extension("libcuda.so.1")
     (found,) = judge(module, openings=ImportOpenings(tried=frozenset({module.path})))

@@ -9,6 +9,7 @@ import pytest
 from binary_checks import examine
 from binary_checks.gather.own_code import find_import_openings
 from binary_checks.model import Package
+from binary_checks.model.code_names import ImportOpenings
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 
@@ -144,3 +145,18 @@ def test_those_of_modules_that_it_imports_count_and_no_others(tmp_path: Path) ->
     assert find(tmp_path / "a", "from . import ops\n", ops=code) == (["_C.so"], [])
     assert find(tmp_path / "b", "from demo.ops import _load\n", ops=code) == (["_C.so"], [])
     assert find(tmp_path / "c", "from . import ops\n", ops=TORCHVISIONS) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [DIRECT.format("") + "(", DIRECT.format("") + f"# {' ' * (1 << 20)}\n"],
+    ids=["no Python", "too large"],
+)
+def test_what_code_names_that_is_not_followed_is_told(tmp_path: Path, code: str) -> None:
+    members: dict[str, str | bytes] = {path: build_elf() for path in LIBRARIES}
+    wheel = build_wheel(tmp_path, members={**members, "demo/__init__.py": code})
+    with examine(wheel) as facts:
+        found = find_import_openings(facts.get(Package), facts.source)
+    (path,) = found.unfollowed
+    assert path.endswith("/demo/lib/libdemo_cuda.so")
+    assert found == ImportOpenings(unfollowed=frozenset({path}))

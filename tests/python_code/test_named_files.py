@@ -6,7 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from binary_checks.python_code.named_files import NamedFiles, NameSearch
+from binary_checks.errors import TooLarge
+from binary_checks.python_code.named_files import FileNames, NamedFiles, NameSearch
 
 FILES = {
     "demo/libdemo.so.1": ("libdemo.so.1",),
@@ -19,7 +20,7 @@ OPENING = "\nimport ctypes\nctypes.CDLL(find())\n"
 
 
 def search(*codes: str) -> NamedFiles:
-    names = NameSearch(FILES)
+    names = NameSearch(FileNames(FILES))
     for code in codes:
         names.see("demo/__init__.py", dedent(code).encode())
     return names.conclude()
@@ -89,6 +90,13 @@ def test_all_else_names_nothing(code: str) -> None:
 def test_a_name_that_code_completes_means_the_files_that_fit(code: str, paths: set[str]) -> None:
     assert search(code + OPENING).completed == paths
     assert search(code).completed == set()
+
+
+def test_names_that_code_completes_have_a_bound() -> None:
+    files = FileNames({f"demo/{number}/libdemo.so": ("libdemo.so",) for number in range(2_000)})
+    code = "\n".join(f'"libdemo{number}{{x}}.so"' for number in range(2_001))
+    with pytest.raises(TooLarge, match="completes too many names"):
+        NameSearch(files).see("demo/__init__.py", (OPENING + code).encode())
 
 
 @pytest.mark.parametrize(

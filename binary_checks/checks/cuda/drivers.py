@@ -76,13 +76,22 @@ def driver_library_needed(
         found = _accuse(needer, name, through, linkage.show, opened)
         yield _tell_unused(found, needer, name, package)
     later = (loading for loading in loadings if loading.root not in imported)
-    for needer, name in _by_need(later, drivers).keys() - fatal.keys():
-        if not needer.startswith(_OUTSIDE):
-            how = "no import loads it; opening it requires a driver"
-            if needer in openings.tried:
-                how = "the package's own code opens it, and goes on where there is no driver"
-            yield Note(path=needer, sentence=f"needs {name}: {how}")
+    for (needer, name), through in _by_need(later, drivers).items():
+        if (needer, name) not in fatal and not needer.startswith(_OUTSIDE):
+            yield _tell_later(needer, name, through, openings)
     yield from _tell_gaps(imports, drivers)
+
+
+def _tell_later(
+    needer: str, name: str, through: list[Loading], openings: ImportOpenings
+) -> Note | NotInspected:
+    if any(loading.root in openings.unfollowed for loading in through):
+        how = "the package's own code names it, and was not followed to where it opens it"
+        return NotInspected(path=needer, sentence=f"needs {name}: {how}")
+    how = "no import loads it; opening it requires a driver"
+    if needer in openings.tried:
+        how = "the package's own code opens it, and goes on where there is no driver"
+    return Note(path=needer, sentence=f"needs {name}: {how}")
 
 
 def _by_need(
