@@ -161,17 +161,23 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     if library is not None:
         names -= find_python_symbols(library, names).anywhere
     if not _is_imported(root, tried):
-        yield from _doubt(faults[0], names - _find_unresolved(path, tried), tried)
-        names &= _find_unresolved(path, tried)
+        yield from _doubt(faults[0], names - _find_unresolved(path, tried.linkage), tried)
+        names &= _find_unresolved(path, tried.linkage)
     if not names:
         return
     count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
     shown = name_first(sorted(names), _SHOWN)
     why = f"nothing that it loads there defines {count} ({shown})"
     finding = _fail(faults[0], why, _find_cause(path, names, tried), tried)
-    if isinstance(tried.linkage, Linkage) and tried.linkage.loads_everywhere:
+    if isinstance(tried.linkage, Linkage) and _may_be_lent(path, names, tried.linkage):
         finding = _ease(finding, tried.linkage.loading_code)
     yield finding
+
+
+def _may_be_lent(path: str, names: frozenset[str], linkage: Linkage) -> bool:
+    """Whether code that says RTLD_GLOBAL may have the symbols defined by what others bring."""
+    lacking = names & _find_unresolved(path, linkage)
+    return linkage.loads_everywhere and (bool(linkage.requirements) or not lacking)
 
 
 def _is_imported(root: str, tried: _Tried) -> bool:
@@ -188,11 +194,9 @@ def _doubt(fault: LoadFault, names: frozenset[str], tried: _Tried) -> Iterator[F
         yield NotInspected(path=fault.path, sentence=sentence)
 
 
-def _find_unresolved(path: str, tried: _Tried) -> frozenset[str]:
-    """Symbols of a library that the simulation finds nowhere in the package either."""
-    if not isinstance(tried.linkage, Linkage):
-        return frozenset()
-    unresolved = tried.linkage.unresolved
+def _find_unresolved(path: str, linkage: Linkage | Package) -> frozenset[str]:
+    """Symbols of a library that the simulation finds nowhere either."""
+    unresolved = linkage.unresolved if isinstance(linkage, Linkage) else ()
     return frozenset(each.name for each in unresolved if each.path == path and not each.elsewhere)
 
 

@@ -40,27 +40,51 @@ def find_loaded_before(
     Nothing but a loader is meant to load what a repair tool put into the package.
     """
     imported = _find_imported(words.imports, others, target)
+    chosen = _Choice(imported, frozenset(linkage.orphans))
     needs: dict[str, list[str]] = {}
-    doubtful = set[str]()
     for edge in linkage.edges:
-        for label in _list_doubtful(edge):
-            _, _, rest = label.partition(":")
-            if rest and canonicalize_name(rest.partition(":")[0]) in imported:
-                needs.setdefault(edge.path, []).append(label)
-            elif words.loading and _may_load(edge, label, linkage):
-                needs.setdefault(edge.path, []).append(label)
-                doubtful.add(label)
+        label = chosen.choose(_list_doubtful(edge), by_code=_may_load(edge, words))
+        if label:
+            needs.setdefault(edge.path, []).append(label)
     loads = {
         root: tuple(dict.fromkeys(label for path in objects for label in needs.get(path, ())))
         for root, objects in linkage.closures
     }
-    return LoadedBefore({root: each for root, each in loads.items() if each}, frozenset(doubtful))
+    return LoadedBefore(
+        {root: each for root, each in loads.items() if each}, frozenset(chosen.doubtful)
+    )
 
 
-def _may_load(edge: Edge, label: str, linkage: Linkage) -> bool:
-    """Whether own code may load a library, as nothing else is known of it."""
-    known = edge.may_come_with or edge.unknown or label in linkage.orphans
-    return edge.resolved is None and not known
+class _Choice:
+    """Chooses what is there of all that lies elsewhere: thousands of needs may share it."""
+
+    def __init__(self, imported: frozenset[str], orphans: frozenset[str]) -> None:
+        self._imported, self._orphans = imported, orphans
+        self._known: dict[tuple[tuple[str, ...], bool], str] = {}
+        self.doubtful = set[str]()  # of what was chosen, what only own code may load
+
+    def choose(self, labels: tuple[str, ...], *, by_code: bool) -> str:
+        """The first that is loaded, or that own code may load; "" where none is."""
+        key = labels, by_code
+        if key not in self._known:
+            self._known[key] = self._find(labels, by_code=by_code)
+        return self._known[key]
+
+    def _find(self, labels: tuple[str, ...], *, by_code: bool) -> str:
+        for label in labels:
+            _, _, rest = label.partition(":")
+            if rest and canonicalize_name(rest.partition(":")[0]) in self._imported:
+                return label
+            if by_code and label not in self._orphans:
+                self.doubtful.add(label)
+                return label
+        return ""
+
+
+def _may_load(edge: Edge, words: LoadingWords) -> bool:
+    """Whether own code may load what an object needs, as nothing else is known of it."""
+    known = edge.may_come_with or edge.unknown
+    return edge.resolved is None and not known and bool(words.loading)
 
 
 def leave_open(linkage: Linkage, doubtful: frozenset[str]) -> Linkage:

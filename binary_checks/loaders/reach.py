@@ -160,19 +160,25 @@ def _find_replaced(
     """
     if linkage.format != Format.PE:
         return
-    needs = _read_needs(linkage)
     lacking = {edge.path for edge in linkage.edges if edge.resolved is None and not edge.delayed}
-    broken = [
-        path
-        for path in sorted(code.named & objects.keys())
-        if not lacking.isdisjoint(_follow((path,), needs))
-    ]
-    for path in broken:
-        name, architecture = objects[path].file_name.lower(), objects[path].architecture
-        for other, item in objects.items():
-            alike = item.file_name.lower() == name and item.architecture == architecture
-            if alike and lacking.isdisjoint(_follow((other,), needs)):
-                yield path, other
+    broken = _follow(lacking, _turn_round(_read_needs(linkage)))
+    whole = {_identify(item): path for path, item in objects.items() if path not in broken}
+    for path in sorted(code.named & objects.keys() & broken):
+        if other := whole.get(_identify(objects[path])):
+            yield path, other
+
+
+def _turn_round(needs: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """By the path of an object, what may load it."""
+    users: dict[str, set[str]] = {}
+    for path, found in needs.items():
+        for other in found:
+            users.setdefault(other, set()).add(path)
+    return users
+
+
+def _identify(item: ObjectFile) -> tuple[str, str]:
+    return item.file_name.lower(), item.architecture
 
 
 def _find_demanded(package: Package, code: CodeNames, spared: Collection[str]) -> set[str]:

@@ -121,6 +121,29 @@ def test_what_the_package_s_own_code_may_load_first_warns(code: str, level: Leve
     assert problem.level is level
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "missing", "level"),
+    [
+        ("", (), Level.ERROR),
+        ("", ("torch",), Level.WARNING),
+        ("wheel:torch:torch/lib/libtorch.so", (), Level.WARNING),
+    ],
+    ids=["nobody has it", "a requirement may", "a requirement does"],
+)
+def test_what_is_loaded_for_the_whole_process_may_define_what_a_requirement_has(
+    elsewhere: str, missing: tuple[str, ...], level: Level
+) -> None:
+    lost = UnresolvedSymbol(path=OBJECT, architecture="x86_64", name="call", elsewhere=elsewhere)
+    known = linkage(
+        unresolved=(lost,),
+        requirements=missing,
+        loading_code="RTLD_GLOBAL in a.py",
+        loads_everywhere=True,
+    )
+    (problem,) = judge(report(fault(SYMBOL, name="call")), known)
+    assert problem.level is level
+
+
 def test_what_only_libraries_of_requirements_need_warns_or_is_promised() -> None:
     promised, other = (fault(LIBRARY, name=name) for name in ("libglib-2.0.so.0", "libdbus-1.so.3"))
     gap, problem = judge(report(promised, other))

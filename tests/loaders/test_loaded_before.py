@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from binary_checks.loaders import simulate
-from binary_checks.loaders.loaded_before import find_loaded_before, is_in_doubt, leave_open
+from binary_checks.loaders.loaded_before import (
+    LoadedBefore,
+    find_loaded_before,
+    is_in_doubt,
+    leave_open,
+)
 from binary_checks.model import Claims, Member, Package, Rule
 from binary_checks.python_code.loading_words import LoadingWords
 from fixtures.linking import extension, library, target
@@ -98,3 +103,16 @@ def test_what_a_repair_tool_put_there_no_code_loads() -> None:
 def test_where_nothing_needs_what_lies_elsewhere_nothing_is_in_doubt() -> None:
     alone = wheel(objects=(extension("libc.so.6"),))
     assert not is_in_doubt(simulate(alone, target(), others=(TORCH,)))
+
+
+def test_of_a_library_that_lies_in_many_places_one_counts() -> None:
+    def find_all(count: int) -> LoadedBefore:
+        needing = (library(f"demo/a{n}/liba{n}.so", "libx.so") for n in range(count))
+        there = (library(f"demo/b{n}/libx.so", name="libx.so") for n in range(count))
+        linkage = simulate(wheel(objects=(*needing, *there)), target())
+        words = LoadingWords(frozenset(), loading="ctypes in demo/__init__.py", everywhere=False)
+        return find_loaded_before(linkage, words, (), target())
+
+    first = "demo/b0/libx.so"
+    assert find_all(3).doubtful == {first}
+    assert find_all(3).loads == {f"demo/a{n}/liba{n}.so": (first,) for n in range(3)}

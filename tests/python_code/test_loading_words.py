@@ -12,7 +12,10 @@ from binary_checks.python_code.loading_words import read_words
     [
         ("import torch", {"torch"}),
         ("    import torch._C as core, numpy.linalg\n", {"torch._C", "numpy.linalg"}),
-        ("from torch.utils import data", {"torch.utils"}),
+        ("from torch.utils import data", {"torch.utils", "torch.utils.data"}),
+        ("from nvidia import cublas as c, cufft", {"nvidia", "nvidia.cublas", "nvidia.cufft"}),
+        ("from a import (\n    b,\n    c,\n)\nimport d", {"a", "a.b", "a.c", "d"}),
+        ("from a import *", {"a"}),
         ("importlib.import_module('torch')", {"torch"}),
         ('__import__("torch.ops")', {"torch.ops"}),
         ("from . import torch", set()),
