@@ -52,7 +52,7 @@ class TooLarge(Unavailable):
 class NothingNamed(Unavailable):
     """A run was asked for that cannot be made with what the user named.
 
-    There is no channel, or the image has no Python that takes the package.
+    There is no channel, or the place that was named is for other packages.
     """
 
 

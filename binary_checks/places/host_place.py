@@ -249,8 +249,4 @@ class NoPlace(HostPlace):
     """Where packages go that no place serves: whatever is to run one says so."""
 
     def _install(self, package: Package) -> InstallReport:
-        name = self.settings.name
-        why = "nothing installs or runs it"
-        if name.kind != "venv":
-            why = f"{name.label} is no place for one"
-        raise Unavailable(f"{package.noun} is only inspected: {why}")
+        raise Unavailable(f"{package.noun} is only inspected: nothing installs or runs it")

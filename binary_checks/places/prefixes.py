@@ -12,7 +12,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name, canonicalize_version
 
-from binary_checks.errors import GatherError, Unavailable
+from binary_checks.errors import GatherError, NothingNamed, Unavailable
 from binary_checks.model import Package, Wheel
 from binary_checks.model.places import InstalledFolders, TargetPython
 from binary_checks.places.existing import InstalledPlace, list_folders
@@ -50,7 +50,7 @@ class PrefixPlace(InstalledPlace):
         except GatherError as error:
             raise GatherError(f"{self._label}: {error}") from error
         if isinstance(package, Wheel):
-            require_fit(package, target)
+            self._demand_fit(package, target)
             self._wheel_site = site = self._find_wheel(package, target)
         else:
             site = self._find_conda(package, target)
@@ -63,6 +63,12 @@ class PrefixPlace(InstalledPlace):
             return None
         return InstalledFolders(site_packages=self._wheel_site, prefix=Path(self.target.prefix))
 
+    def _demand_fit(self, wheel: Wheel, target: TargetPython) -> None:
+        try:
+            require_fit(wheel, target)
+        except Unavailable as error:
+            raise NothingNamed(f"{self._label}: {error}") from error
+
     @property
     def _label(self) -> str:
         return self.settings.name.label
@@ -71,10 +77,10 @@ class PrefixPlace(InstalledPlace):
         folders = list_folders(target.executable, timeout=self.timeout, sandbox=self.sandbox)
         found = find_metadata(wheel.name, folders.search)
         if found is None:
-            raise Unavailable(f"{self._label}: {wheel.name} is not installed there")
+            raise NothingNamed(f"{self._label}: {wheel.name} is not installed there")
         version = found.name.removesuffix(_INFO).partition("-")[2]
         if canonicalize_version(version) != canonicalize_version(wheel.version):
-            raise Unavailable(
+            raise NothingNamed(
                 f"{self._label}: {wheel.name} {version} is installed there, not {wheel.version}"
             )
         demand_same(wheel, target, found.parent, self._label)
@@ -85,7 +91,7 @@ class PrefixPlace(InstalledPlace):
         notes = Path(target.prefix, "conda-meta").glob(f"{package.name}-{package.version}-*.json")
         if not any(notes):
             wanted = f"{package.name} {package.version}"
-            raise Unavailable(f"{self._label}: its conda-meta names no {wanted}")
+            raise NothingNamed(f"{self._label}: its conda-meta names no {wanted}")
         return target.site_packages
 
 
@@ -101,13 +107,13 @@ def find_metadata(name: str, folders: Iterable[Path]) -> Path | None:
 
 
 def demand_same(wheel: Wheel, target: TargetPython, site: Path, label: str) -> None:
-    """Raise Unavailable where files of the wheel lie there with other contents, or are gone."""
+    """Raise NothingNamed where files of the wheel lie there with other contents, or are gone."""
     paths = {**target.paths, "platlib": str(site), "purelib": str(site)}
     differences = compare(wheel, replace(target, paths=paths))
     names = tuple(_list_other(differences.altered, differences.missing))
     if names:
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        raise Unavailable(
+        raise NothingNamed(
             f"{label}: the {wheel.name} {wheel.version} installed there is not this wheel's: "
             f"{names[0]}{more}"
         )

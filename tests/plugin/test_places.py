@@ -110,11 +110,24 @@ def test_an_image_that_cannot_run_the_package_leaves_it_not_judged(
     folder = fake_engine.install(pytester.path, images=("localhost/here",))
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     wheel = build_wheel(pytester.path, members={"demo.py": ""}, tags=(tag,))
-    command = (sys.executable, "-m", "binary_checks", wheel.name, "--binary-require", "metadata")
+    command = (sys.executable, "-m", "binary_checks", wheel.name)
     options = ("--binary-place", f"image:{image}", "--binary-report", "json:result.json")
     result = pytester.run(*command, *options)
     (package,) = json.loads((pytester.path / "result.json").read_bytes())["packages"]
     assert (package["verdict"], package["unrun"][: len(reason)]) == ("not judged", reason)
+    assert "passed" in {entry["outcome"] for entry in package["entries"]}
+    assert result.ret == PROBLEMS
+
+
+def test_an_environment_without_the_package_leaves_it_not_judged(
+    pytester: pytest.Pytester,
+) -> None:
+    wheel = build_wheel(pytester.path, name="nowhere", members={"nowhere.py": ""}, tags=PURE)
+    options = ("--binary-place", f"existing:{sys.executable}", "--binary-report", "json:r.json")
+    result = pytester.run(sys.executable, "-m", "binary_checks", wheel.name, *options)
+    (package,) = json.loads((pytester.path / "r.json").read_bytes())["packages"]
+    assert package["verdict"] == "not judged"
+    assert package["unrun"] == f"existing:{sys.executable}: nowhere is not installed there"
     assert "passed" in {entry["outcome"] for entry in package["entries"]}
     assert result.ret == PROBLEMS
 
