@@ -15,14 +15,15 @@ from binary_checks.fleet.store import open_store
 from binary_checks.lines import one_line
 from binary_checks.reports.verdict_texts import count
 
+_MOST_DAYS = 36_500  # a date so long ago is still one
 _PURPOSE = "Show which members a channel would lose by number and age, and which files with them."
 
 
 def run(arguments: Sequence[str]) -> int:
     """Show what would be deleted, or delete it; returns the exit status."""
     options = _options().parse_args(arguments)
-    if options.keep < 1 or options.days < 0:
-        raise ProfileError("artifact prune: --keep: at least 1; --days: at least 0")
+    if options.keep < 1 or not 0 <= options.days <= _MOST_DAYS:
+        raise ProfileError(f"artifact prune: --keep: at least 1; --days: 0 to {_MOST_DAYS:,}")
     store, channel = open_store(options.store), options.channel
     view = read_prune_view(store, channel)
     rule = ExpiryRule(channel=channel, keep=options.keep, days=options.days)

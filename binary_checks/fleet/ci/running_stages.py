@@ -250,10 +250,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if os.name != "posix":
         process.kill()
         return
-    os.killpg(process.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_PATIENCE)
-    with contextlib.suppress(ProcessLookupError):
+    # The group is gone where nothing of it runs any more; macOS permits no signal to it then.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE)
         os.killpg(process.pid, signal.SIGKILL)
 
 

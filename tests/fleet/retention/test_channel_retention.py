@@ -252,6 +252,16 @@ def prune(store: Store, *options: str) -> int:
     return run(["prune", "--store", store.url, "--channel", "nightly", *options])
 
 
+@pytest.mark.parametrize("wrong", [("--keep", "0"), ("--days", "-1"), ("--days", "9999999")])
+def test_a_number_that_cannot_be_is_one_line(
+    wrong: tuple[str, str], store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prune(store, *wrong) == 4
+    assert capsys.readouterr().err == (
+        "binary-checks: artifact prune: --keep: at least 1; --days: 0 to 36,500\n"
+    )
+
+
 def test_without_being_told_so_it_deletes_nothing(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
