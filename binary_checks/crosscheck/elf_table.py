@@ -125,6 +125,7 @@ def _spell_ours(
 def _spell_theirs(view: ElfView, *, imports: bool) -> Iterator[str]:
     own = {index: name for index, name, base in view.definitions if not base}
     nodes = {index: name for _, name, _, index in view.needs} | own
+    defined = frozenset(own.values())
     for symbol in view.symbols:
         if symbol.binding == "LOCAL" or not symbol.name or symbol.undefined is not imports:
             continue
@@ -132,7 +133,7 @@ def _spell_theirs(view: ElfView, *, imports: bool) -> Iterator[str]:
         if imports:
             yield symbol.name + f"@{node}" * bool(node) + "?" * (symbol.binding == "WEAK")
         elif symbol.visible and not (symbol.absolute and symbol.name == node):
-            at = "@" if symbol.version & _HIDDEN or node not in own.values() else "@@"
+            at = "@" if symbol.version & _HIDDEN or node not in defined else "@@"
             yield symbol.name + f"{at}{node}" * bool(node)
 
 
@@ -218,7 +219,7 @@ FACTS = (
     ),
     Fact(
         "exports", "defined dynamic symbols with versions, default or not",
-        lambda item: _spell_ours(item.exports, "@@", own=item.defined_versions),
+        lambda item: _spell_ours(item.exports, "@@", own=frozenset(item.defined_versions)),
         lambda view: sorted(_spell_theirs(view, imports=False)),
     ),
 )  # fmt: skip
