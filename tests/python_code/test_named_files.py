@@ -109,6 +109,10 @@ def test_a_program_is_guided_whose_starter_sets_a_search_path(setting: str) -> N
     assert search('"LD_LIBRARY_PATH is not set"\nrun("node")').guided == set()
 
 
+def test_search_paths_without_an_end_are_searched_once() -> None:
+    assert search("node = 'node'\n" + 'LD_LIBRARY_PATH",' * 200_000).guided == set()
+
+
 @pytest.mark.parametrize(
     "code",
     [
