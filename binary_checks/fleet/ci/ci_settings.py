@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -64,24 +65,9 @@ class CiSettings:
         return (*self.secrets, *filter(None, (self.key,)))
 
 
-_TYPES: Mapping[str, Any] = {
-    "systems": tuple[str, ...],
-    "build": tuple[str, ...],
-    "build_timeout": float,
-    "install": tuple[str, ...],
-    "python": str,
-    "store": str,
-    "built": str,
-    "published": str,
-    "policy": str,
-    "key": str,
-    "secrets": tuple[str, ...],
-    "environment": Mapping[str, str],
-    "deployment": str,
-    "branch": str,
-    "schedule": str,
-    "smoke_cells": int,
-}
+_READ_APART = ("runners", "actions", "workflows", "jobs")
+_HINTS = typing.get_type_hints(CiSettings)
+_TYPES = {key: kind for key, kind in _HINTS.items() if key not in _READ_APART}
 _KEYS = {**_TYPES, "actions": dict, "workflows": dict, "jobs": list}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,25 +67,12 @@ class OwnJob:
     where: str = ""  # it stands, for messages
 
 
-_WORKFLOW_KEYS: Mapping[str, Any] = {
-    "branches": tuple[str, ...],
-    "tags": tuple[str, ...],
-    "pull_requests": bool,
-    "schedule": str,
+_READ_APART = ("steps", "condition", "matrix", "where")
+_WORKFLOW_KEYS = {
+    key: kind for key, kind in typing.get_type_hints(OwnWorkflow).items() if key != "name"
 }
-_PLAIN: Mapping[str, Any] = {
-    "workflow": str,
-    "name": str,
-    "runner": str,
-    "python": str,
-    "needs": tuple[str, ...],
-    "timeout": float,
-    "checkout": bool,
-    "permissions": Mapping[str, str],
-    "environment": Mapping[str, str],
-    "takes": tuple[str, ...],
-    "leaves": tuple[str, ...],
-    "keeps": tuple[str, ...],
+_PLAIN = {
+    key: kind for key, kind in typing.get_type_hints(OwnJob).items() if key not in _READ_APART
 }
 JOB_KEYS: Mapping[str, Any] = {**_PLAIN, "when": str, "matrix": dict, "steps": list}
 """That an entry may have."""
