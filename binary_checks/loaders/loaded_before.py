@@ -61,7 +61,7 @@ class _Choice:
     def __init__(self, imported: frozenset[str], orphans: frozenset[str]) -> None:
         self._imported, self._orphans = imported, orphans
         self._known: dict[tuple[tuple[str, ...], bool], str] = {}
-        self.doubtful = set[str]()  # of what was chosen, what only own code may load
+        self.doubtful = set[str]()  # what only own code may load
 
     def choose(self, labels: tuple[str, ...], *, by_code: bool) -> str:
         """The first that is loaded, or that own code may load; "" where none is."""
@@ -71,14 +71,16 @@ class _Choice:
         return self._known[key]
 
     def _find(self, labels: tuple[str, ...], *, by_code: bool) -> str:
-        for label in labels:
-            _, _, rest = label.partition(":")
-            if rest and canonicalize_name(rest.partition(":")[0]) in self._imported:
-                return label
-            if by_code and label not in self._orphans:
-                self.doubtful.add(label)
-                return label
-        return ""
+        certain = dict.fromkeys(filter(self._is_imported, labels))
+        if not by_code:
+            return next(iter(certain), "")
+        may = [each for each in labels if each not in self._orphans or each in certain]
+        self.doubtful.update(each for each in may if each not in certain)
+        return may[0] if may else ""
+
+    def _is_imported(self, label: str) -> bool:
+        _, _, rest = label.partition(":")
+        return bool(rest) and canonicalize_name(rest.partition(":")[0]) in self._imported
 
 
 def _may_load(edge: Edge, words: LoadingWords) -> bool:
