@@ -16,6 +16,7 @@ from binary_checks.model.packages import Package
 from binary_checks.model.probes import Ending, InstallReport
 
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
+_LINUX = {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +49,9 @@ class TargetPython:
         """The values of environment markers there, without extras."""
         here = {name: str(value) for name, value in default_environment().items()}
         version = {"python_version": self.version.rpartition(".")[0], "extra": ""}
-        return {**here, **version, "python_full_version": self.version}
+        # Containers are Linux's also where this host is a Mac.
+        linux = {**_LINUX, "platform_machine": self.architecture} if self.system else {}
+        return {**here, **version, **linux, "python_full_version": self.version}
 
     @property
     def site_packages(self) -> Path:

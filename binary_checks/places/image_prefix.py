@@ -232,6 +232,7 @@ def imagine_python(version: tuple[int, int], system: CleanSystem) -> TargetPytho
         executable=Path(),
         version=f"{number}.0",
         architecture=system.architecture,
+        system=system.title,
         paths={},
         tags=frozenset(tags),
     )

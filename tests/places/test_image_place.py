@@ -18,10 +18,11 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Ending, InstalledPackage
+from binary_checks.model import Ending, InstalledPackage, places
 from binary_checks.model.clean_systems import CleanSystem
 from binary_checks.model.place_names import read_place
 from binary_checks.model.places import Conditions
+from binary_checks.model.requires_dist import applies, read_requirement
 from binary_checks.packages import open_package
 from binary_checks.places import PlaceSettings, choose_place
 from binary_checks.places.image_choice import choose_image, list_images, rank
@@ -171,6 +172,20 @@ def test_requirements_are_not_resolved_for_a_python_that_nothing_knows(tmp_path:
     cargo = Cargo(wheel=package, prefix=prefix, target=target, system=BULLSEYE, settings=settings())
     with pytest.raises(Unavailable, match="cannot be resolved for a free-threaded Python"):
         fill(cargo)
+
+
+def test_requirements_of_a_container_are_those_of_linux_on_every_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = {"sys_platform": "darwin", "platform_machine": "arm64", "platform_system": "Darwin"}
+    monkeypatch.setattr(places, "default_environment", lambda: host)
+    target = imagine_python((3, 13), replace(BULLSEYE, architecture="aarch64"))
+    texts = ("sys_platform == 'linux'", "platform_machine == 'aarch64'", "python_version == '3.13'")
+    for text in texts:
+        requirement = read_requirement(f"demo; {text}")
+        assert requirement is not None
+        assert applies(requirement, target.markers)
+    assert replace(target, system="").markers["sys_platform"] == "darwin"
 
 
 def test_no_file_of_a_wheel_is_written_through_the_environments_own_links(tmp_path: Path) -> None:
