@@ -27,6 +27,7 @@ from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
 from binary_checks.fleet.ci.pipeline import make_options, name_values
 from binary_checks.fleet.nights.cell_commands import choose_python, options_of_gpu
+from binary_checks.fleet.nights.lifelines import stretch_lifeline
 from binary_checks.fleet.nights.local_pythons import find_python
 from binary_checks.fleet.nights.night_dates import read_date, tonight
 from binary_checks.withheld import DEAF, user_environment
@@ -225,14 +226,21 @@ class StageRun:
         *,
         timeout: float | None = None,
     ) -> int:
-        """Run a program to its end, or to the end of its time; returns its exit status."""
+        """Run a program to its end, or to the end of its time; returns its exit status.
+
+        One of ours ends when this process is killed, however that is.
+        """
         sys.stdout.flush()
-        with subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            start_new_session=os.name == "posix",  # so that all that it began ends with it
-        ) as process:
+        with (
+            stretch_lifeline() as lifeline,
+            subprocess.Popen(
+                command,
+                env={**environment, **dict(lifeline.variables)},
+                pass_fds=lifeline.descriptors,
+                stdin=subprocess.DEVNULL,
+                start_new_session=os.name == "posix",  # so that all that it began ends with it
+            ) as process,
+        ):
             try:
                 status = process.wait(timeout)
                 return status if status >= 0 else TRY_AGAIN  # a signal ended it

@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import pytest
 
 from binary_checks.fleet.cells.cells_file import parse_cells
 from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline
+from fixtures.build_wheel import build_wheel
 from tests.fleet.ci.ci_files import demand_tool, list_jobs, load, read_outputs, write
+from tests.fleet.nights.night_cells import is_running
 
 yaml = pytest.importorskip("yaml")
 pytestmark = [
@@ -209,6 +212,29 @@ def test_what_takes_too_long_is_ended_and_fails(tmp_path: Path) -> None:
     status, said = run_stage(tmp_path, "build", CELL)
     assert status == 1
     assert "it takes more than 1 s, and is ended" in said
+
+
+def test_a_package_is_judged_no_longer_when_its_stage_is_killed(tmp_path: Path) -> None:
+    marker = tmp_path / "imported"
+    code = "import os, pathlib, time\n"
+    code += f"pathlib.Path({str(marker)!r}).write_text(str(os.getpid()))\ntime.sleep(600)\n"
+    text = PROJECT.replace('["-m", "linkage or python_abi"]', '["--binary-sandbox=off"]')
+    (tmp_path / "cells.toml").write_text(text.replace("{install}", "pip"), encoding="utf-8")
+    (tmp_path / "dist").mkdir()
+    build_wheel(tmp_path / "dist", members={"demo/__init__.py": code}, tags=("py3-none-any",))
+    command = [sys.executable, "-m", "binary_checks", "ci", "stage", "test", CELL]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as stage:
+        await_until(lambda: marker.exists() and bool(marker.read_text("utf-8")))
+        stage.kill()
+    imported = int(marker.read_text("utf-8"))
+    await_until(lambda: not is_running(imported))
+
+
+def await_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 90
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(
