@@ -54,7 +54,7 @@ def driver_library_needed(
     functions and in those that are called there by their names; ``opened_at_import`` lists, as
     globs, those that it opens in ways that are not recognised. Libraries that it opens later, under
     a condition, or catching the failure, and libraries that nothing needs by name, may need the
-    driver: this is noted.
+    driver: this is noted. What is named by code that is too large to follow is not inspected.
 
     Why: without a driver, as on CPU-only machines, on build hosts and in containers started without
     ``--gpus``, the loader refuses the module, and the import fails before any code can check.
