@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -100,7 +101,7 @@ def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
     """
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {_name_of(kind) for kind in kinds if kind is not None}
-    own = any(not hasattr(builtins, name) for name in names)
+    own = any(_is_own(kind) for kind in kinds if kind is not None)
     if handler.type is not None and not own and _CAUGHT.isdisjoint(names):
         return False
     for node in ast.walk(handler):
@@ -108,6 +109,14 @@ def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
         if _tries_again(node):
             return False
     return True
+
+
+def _is_own(kind: ast.expr) -> bool:
+    """Whether an exception may be the package's own, rather than Python's."""
+    name, module = _name_of(kind), kind.value if isinstance(kind, ast.Attribute) else None
+    if not name or hasattr(builtins, name):
+        return False
+    return module is None or _name_of(module) not in sys.stdlib_module_names
 
 
 def _tries_again(node: ast.AST) -> bool:

@@ -98,6 +98,8 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
         (DIRECT.format(""), ["libdemo_cuda.so"], []),
         (DIRECT.format("try:\n    ") + "except OSError: pass\n", [], ["libdemo_cuda.so"]),
         (DIRECT.format("try:\n    ") + "except KeyError: pass\n", ["libdemo_cuda.so"], []),
+        (DIRECT.format("try:\n    ") + "except queue.Empty: pass\n", ["libdemo_cuda.so"], []),
+        (DIRECT.format("try:\n    ") + "except errors[0]: pass\n", ["libdemo_cuda.so"], []),
         (DIRECT.format("try:\n    ") + "except OSError:\n    raise\n", ["libdemo_cuda.so"], []),
         (
             DIRECT.format("import contextlib\nwith contextlib.suppress(OSError):\n    "),
@@ -129,7 +131,17 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
         (MODULES, ["_C.so"], []),
     ],
     ids=[
-        *("direct", "tried", "not caught", "raised again", "suppressed", "later", "function"),
+        *(
+            "direct",
+            "tried",
+            "not caught",
+            "of a module",
+            "computed",
+            "raised again",
+            "suppressed",
+            "later",
+            "function",
+        ),
         *("condition", "there", "not set", "not there", "default", "helper", "helper tried"),
         *("helper later", "list", "own exception", "maker", "loader"),
     ],
