@@ -111,7 +111,7 @@ def restore(
     try:
         return _restore(read_document(path), reading)
     except OddityError as error:
-        raise ProfileError(f"{named or path.name}: {error}") from None
+        raise ProfileError(f"{named or path.name or path}: {error}") from None
 
 
 def _restore(document: Any, reading: WantedFacts) -> Statement:

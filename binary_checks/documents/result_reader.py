@@ -21,7 +21,7 @@ def read_results(path: Path, named: str = "") -> Run:
     try:
         return decode_run(read_document(path))
     except OddityError as error:
-        raise ProfileError(f"{named or path.name}: {error}") from None
+        raise ProfileError(f"{named or path.name or path}: {error}") from None
 
 
 def decode_run(document: Any) -> Run:

@@ -64,7 +64,9 @@ def _rows(name: str, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _dump(value: object, indent: int | None = None) -> str:
-    return json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False)
+    # Half a surrogate pair, which a document may have, is no UTF-8; JSON has it as an escape.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _notifications(package: PackageIdentity, entry: Entry) -> Iterator[dict[str, Any]]:

@@ -232,6 +232,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path, reason in (
         (tmp_path, "not a regular file"),
         (tmp_path / "missing.json", "cannot be read"),
+        (Path(), r"^\.: not a regular file"),
     ):
         with pytest.raises(ProfileError, match=reason):
             restore(path)

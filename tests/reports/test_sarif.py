@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -105,3 +106,12 @@ def test_a_warning_is_a_result_of_that_level() -> None:
     mild = Problem(sentence="unusual", level=Level.WARNING)
     results = report(entry(problems=(OPT,), warnings=(mild,)))["results"]
     assert [result["level"] for result in results] == ["error", "warning"]
+
+
+def test_half_a_surrogate_pair_in_a_document_is_written_as_an_escape() -> None:
+    checks = (replace(abridge(CHECKS[0]), title="half a pair: \ud800"),)
+    out = io.StringIO()
+    sarif.write(Run(exit_code=0, profile=PROFILE, versions={}, checks=checks, packages=()), out)
+    assert out.getvalue().encode("utf-8").count(rb"half a pair: \ud800") == 1
+    (run,) = json.loads(out.getvalue())["runs"]
+    assert run["tool"]["driver"]["rules"][0]["shortDescription"]["text"] == "half a pair: \ud800"
