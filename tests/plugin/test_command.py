@@ -154,7 +154,7 @@ def test_inspect_prints_the_facts_of_a_system_whose_loader_is_not_simulated(
     facts = json.loads(result.stdout)
     (native,) = facts["object_files"]
     assert (native["format"], native["signed"]) == ("Mach-O", True)
-    assert facts["linkage"] == []
+    assert facts["linkage"] is None
     assert "without linkage: the loader of iOS is not simulated" in result.stderr
 
 
