@@ -247,7 +247,7 @@ def read_commands(text: str) -> Iterator[CmakeCommand]:
             raise _Unreadable(f"line {token.line}: no command begins so: {token.text[:40]!r}")
         name = token.text.lower()
         arguments = tuple(_read_arguments(tokens, token.line))
-        depth -= name in _ENDS
+        depth = max(depth - (name in _ENDS), 0)  # an end too many opens nothing
         yield CmakeCommand(name, arguments, token.line, depth)
         depth += name in _BLOCKS
 

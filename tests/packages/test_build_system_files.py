@@ -89,6 +89,10 @@ def test_what_stands_under_a_condition_does_not_count(around: str) -> None:
     assert locations(f"{around.format(there)}\n{SET.format('/opt/b.so')}") == ["/opt/b.so"]
 
 
+def test_an_end_too_many_hides_nothing_below_it() -> None:
+    assert locations("endif()\n" + SET.format("/opt/lib.so")) == ["/opt/lib.so"]
+
+
 def test_generator_expressions_are_unwrapped() -> None:
     links = r"\$<LINK_ONLY:/opt/a.so>;$<BUILD_INTERFACE:/build/b.so>;$<LINK_ONLY:m>;${X}/c.so"
     found = read(f'set_target_properties(a PROPERTIES INTERFACE_LINK_LIBRARIES "{links}")').paths
