@@ -152,12 +152,15 @@ def find_tried(package: Package, source: Source, linkage: Linkage) -> frozenset[
 
 
 def read_loading_words(package: Package, source: Source) -> LoadingWords:
-    """Read what the package's sources import; nothing where they cannot be read."""
+    """Read what the package's sources import.
+
+    Sources that cannot be read may load anything: nobody knows that they do not.
+    """
     try:
         with closing(source.open()) as tree:
             return read_words(_read_sources(package, tree))
-    except (BinaryChecksError, OSError):
-        return read_words(())
+    except (BinaryChecksError, OSError) as error:
+        return LoadingWords(imports=frozenset(), loading=f"not read: {error}", everywhere=False)
 
 
 def _is_foreign(edge: Edge) -> bool:

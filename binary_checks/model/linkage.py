@@ -131,7 +131,8 @@ class Linkage(Deriving):
     bystanders: tuple[Bystander, ...] = ()  # in the order of their paths
     loading_code: str = ""
     """A word by which the package's own Python code may load libraries by itself, and where it
-    says that: ``ctypes in demo/__init__.py``. Asked where one is found only if it was loaded."""
+    says that: ``ctypes in demo/__init__.py``, or why it was not read. Asked where a library is
+    found only if it was loaded."""
     loads_everywhere: bool = False  # whether that code also says RTLD_GLOBAL
     _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict

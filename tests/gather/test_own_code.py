@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks import examine
+from binary_checks import examine, judge
 from binary_checks.gather import own_code
 from binary_checks.model import CodeNames, Edge, Linkage
 from fixtures.build_elf import ElfSymbol, build_elf
@@ -69,6 +69,21 @@ def test_of_too_much_code_nothing_is_concluded(
     assert idle(path) == {}
     with examine(path) as examination:
         assert examination.get(CodeNames).unread.startswith("its own code has more than")
+
+
+def test_code_that_is_not_read_may_load_what_lies_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, library = build_elf(exports=INIT, needed=("libfar.so",)), build_elf(soname="libfar.so")
+    members = {MODULE: module, "demo/lib/libfar.so": library, "demo/__init__.py": OPENING}
+    path = build_wheel(tmp_path, members=members)
+    monkeypatch.setattr(own_code, "_MOST", 10)
+    with examine(path) as examination:
+        verdicts = {verdict.check: verdict for verdict in judge(examination)}
+    verdict = verdicts["load-order-dependent"]
+    assert not verdict.problems
+    (warning,) = verdict.warnings
+    assert "may do (not read: its own code has more than" in warning.sentence
 
 
 def test_a_package_of_modules_alone_is_not_read_again(
