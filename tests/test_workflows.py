@@ -156,11 +156,11 @@ def test_every_python_is_tried_on_every_system() -> None:
     """Of those that the sessions of nox have."""
     jobs = read(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]
     matrix = jobs["tests"]["strategy"]["matrix"]
-    assert matrix == {"include": "${{ fromJSON(needs.cells.outputs.ci_tests) }}"}
+    assert matrix == {"include": "${{ fromJSON(needs.cells.outputs.rows_ci_tests) }}"}
     command = [sys.executable, "-m", "binary_checks", "cells", "--ci", "github"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     outputs = dict(line.split("=", 1) for line in ended.stdout.splitlines())
-    rows = json.loads(outputs["ci_tests"])
+    rows = json.loads(outputs["rows_ci_tests"])
     named = re.search(r"PYTHONS = \[(.*)\]", (ROOT / "noxfile.py").read_text("utf-8"))
     assert named
     pythons = re.findall(r"\d\.\d+", named[1])

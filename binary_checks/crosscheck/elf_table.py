@@ -1,8 +1,7 @@
 """ELF: what we read beside what pyelftools and LIEF read.
 
 pyelftools takes symbol versions through the section headers alone, and counts version records as a
-forged header says, four thousand million of them if need be: the walk is cut here. LIEF is asked
-for no relocations and static symbols.
+forged header says: the walk is cut here. LIEF is asked for no relocations and static symbols.
 """
 
 from __future__ import annotations
