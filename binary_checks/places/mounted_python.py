@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from binary_checks.errors import Unavailable
+from binary_checks.errors import GatherError, Unavailable
 from binary_checks.places.containers import Container, Mounts
+from binary_checks.places.visible import ask_python
 
 _PREFIX = "/mnt/python"
 _LIBRARIES = f"{_PREFIX}/lib"
-_PATIENCE = 60.0  # seconds in which an interpreter must have started
 _ASK = """
 import json, os, sys, sysconfig
 value = sysconfig.get_config_var
@@ -56,19 +55,13 @@ def mount_python(python: Path) -> MountedPython:
     whole system. Raises Unavailable when it does not start.
     """
     try:
-        done = subprocess.run(
-            (python, "-I", "-S", "-c", _ASK),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-            check=True,
-        )
-        found = json.loads(done.stdout)
+        found = json.loads(ask_python(python, _ASK))
         program, library = Path(found["program"]), Path(found["library"])
         inside = library.relative_to(found["prefix"])
         shared = Path(found["shared"]) if found["shared"] else None
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+    except GatherError as error:
+        raise Unavailable(str(error)) from None
+    except (ValueError, KeyError) as error:
         raise Unavailable(f"{python}: no Python that can be mounted: {error}") from None
     shown = f"{_PREFIX}/bin/{program.name}"
     mounts: Mounts = ((program, shown), (library, f"{_PREFIX}/{inside}"))

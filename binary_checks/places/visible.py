@@ -58,7 +58,7 @@ def is_below(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def _find_own(python: Path) -> Iterator[Path]:
-    base, *prefixes = _ask(python)
+    base, *prefixes = ask_python(python, _ASK).splitlines()
     for program in (python, Path(base)):
         for step in _follow_links(program):
             prefix = step.parent.parent
@@ -71,11 +71,14 @@ def _find_own(python: Path) -> Iterator[Path]:
 
 
 @lru_cache
-def _ask(python: Path) -> tuple[str, ...]:
-    """Ask the interpreter for its folders, with nothing of what is installed for it (``-S``)."""
+def ask_python(python: Path, code: str) -> str:
+    """Return what code prints in an interpreter, with nothing of what is installed (``-S``).
+
+    Raises GatherError where it does not run or fails.
+    """
     try:
         done = subprocess.run(
-            (python, "-I", "-S", "-c", _ASK),
+            (python, "-I", "-S", "-c", code),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -83,11 +86,13 @@ def _ask(python: Path) -> tuple[str, ...]:
             check=False,
         )
         refused = f"it ends with exit status {done.returncode}" if done.returncode else ""
-    except (OSError, subprocess.SubprocessError) as error:
+    except subprocess.TimeoutExpired:
+        refused = f"it does not end within {_PATIENCE:g} s"
+    except OSError as error:
         refused = str(error)
     if refused:
         raise GatherError(f"{python}: not a Python 3.8 or later that runs here: {refused}")
-    return tuple(done.stdout.splitlines())
+    return done.stdout
 
 
 def _follow_links(program: Path) -> Iterator[Path]:
