@@ -23,7 +23,7 @@ from binary_checks.model import (
     ObjectFile,
     ProbeReport,
 )
-from binary_checks.model.compared_builds import Change
+from binary_checks.model.run_results import Change
 
 _P = ParamSpec("_P")
 _Fact = typing.TypeVar("_Fact")

@@ -17,15 +17,12 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.code_names import ImportOpenings
-from binary_checks.model.description import RenderedDescription
+from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.linkage import FamiliesBeside
-from binary_checks.model.linking import LinkedLibraries
-from binary_checks.model.published import Survey
-from binary_checks.model.python_modules import PythonModules, PythonSyntax
+from binary_checks.model.published import RenderedDescription, Survey
+from binary_checks.model.python_modules import ImportOpenings, PythonModules, PythonSyntax
 from binary_checks.model.requests import Request
-from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
+from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
 
 _FACTS = (
     Package,

@@ -21,20 +21,19 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.code_names import ImportOpenings
-from binary_checks.model.conda_packages import GivenPackages
-from binary_checks.model.description import RenderedDescription
-from binary_checks.model.device_details import SampledDeviceCode
-from binary_checks.model.device_toolkits import DeviceToolkits
+from binary_checks.model.binary_configuration import (
+    BinaryConfiguration,
+    LinkedLibraries,
+    StatedToolkits,
+)
+from binary_checks.model.device import DeviceToolkits, SampledDeviceCode
 from binary_checks.model.linkage import FamiliesBeside
-from binary_checks.model.linking import LinkedLibraries
-from binary_checks.model.ptx_links import PtxTexts
-from binary_checks.model.published import Survey
-from binary_checks.model.python_modules import PythonModules, PythonSyntax
+from binary_checks.model.packages import GivenPackages
+from binary_checks.model.probes import PtxTexts
+from binary_checks.model.published import RenderedDescription, Survey
+from binary_checks.model.python_modules import ImportOpenings, PythonModules, PythonSyntax
 from binary_checks.model.requests import Request
-from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
-from binary_checks.model.toolkits import StatedToolkits
+from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
 from binary_checks.reports.explanation import explain
 
 CHECKS = find_checks()

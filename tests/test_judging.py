@@ -34,8 +34,8 @@ from binary_checks.model import (
     UnreadObject,
     Wheel,
 )
-from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.objects import object_kinds
+from binary_checks.model.packages import CondaPackage
 from binary_checks.profile.known import KnownProblem
 from binary_checks.profile.reading import Profile
 from binary_checks.wording.problem_lines import finding_line

@@ -21,8 +21,8 @@ from binary_checks.model import (
     Wheel,
     WheelLike,
 )
+from binary_checks.model.linkage import directories
 from binary_checks.model.objects import format_of_name
-from binary_checks.model.search_path import directories
 from binary_checks.wording.causes import of_lost_file
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")

@@ -20,7 +20,7 @@ from binary_checks.model.binary_configuration import (
     ConfigurationClaim,
     find_disputes,
 )
-from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.packages import CppArchive
 from binary_checks.model.requests import ConsumerRequest, CudaRequest, GpuRequest
 from binary_checks.wording.configuration_texts import ASPECT_WORDS, say_claim
 

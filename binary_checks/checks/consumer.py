@@ -9,7 +9,9 @@ from fnmatch import fnmatchcase
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Finding, Level, Note, NotInspected, Problem
-from binary_checks.model.consumers import (
+from binary_checks.model.linkage import is_open_to_all
+from binary_checks.model.packages import CppArchive
+from binary_checks.model.probes import (
     BuildStep,
     ConsumerReport,
     ConsumerUnit,
@@ -17,8 +19,6 @@ from binary_checks.model.consumers import (
     ProgramBuild,
     Stage,
 )
-from binary_checks.model.cpp_archive import CppArchive
-from binary_checks.model.search_path import is_open_to_all
 from binary_checks.wording.phrases import name_first
 
 _STAGES = tuple(Stage)

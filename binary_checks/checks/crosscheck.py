@@ -15,7 +15,7 @@ from binary_checks.model import (
     Package,
     SecondOpinion,
 )
-from binary_checks.model.layout import Layout
+from binary_checks.model.packages import Layout
 
 
 @check(enabled=False)

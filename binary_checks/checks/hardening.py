@@ -23,7 +23,7 @@ from binary_checks.model import (
     Problem,
     TargetSystem,
 )
-from binary_checks.model.extensions import is_extension
+from binary_checks.model.python_modules import is_extension
 from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)

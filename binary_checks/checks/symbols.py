@@ -31,7 +31,7 @@ from binary_checks.model import (
     UnexploredSymbols,
     UnresolvedSymbol,
 )
-from binary_checks.model.extensions import is_extension, module_of
+from binary_checks.model.python_modules import is_extension, module_of
 from binary_checks.wording.causes import (
     of_newer_build,
     of_newer_system,

@@ -18,7 +18,7 @@ from binary_checks.differences import compare, load_differences
 from binary_checks.differences.accepting import GAP
 from binary_checks.documents.builds import read_build, read_result_build
 from binary_checks.errors import ProfileError
-from binary_checks.model.compared_builds import Build, BuildComparison, Severity
+from binary_checks.model.run_results import Build, BuildComparison, Severity
 from binary_checks.profile.known import KnownProblem
 from binary_checks.profile.known_validity import load_known_list
 

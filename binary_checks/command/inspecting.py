@@ -26,9 +26,8 @@ from binary_checks.errors import (
 from binary_checks.gather.examination import Examination, examine
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.device_details import DeviceDetails
-from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
+from binary_checks.model.device import DeviceDetails
 from binary_checks.profile.reading import Profile, find_profile, load_profile
 from binary_checks.sources import demand_named, expand, is_published
 from binary_checks.sources.misnamed import demand_package

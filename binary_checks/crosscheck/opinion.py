@@ -13,7 +13,7 @@ from binary_checks.crosscheck.tables import libraries_of, our_facts
 from binary_checks.errors import Unavailable
 from binary_checks.lines import one_line
 from binary_checks.model import MachOFile, ObjectFile
-from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
+from binary_checks.model.objects import Disagreement, NoOpinion, SecondOpinion
 
 _INSTALL = "install binary-checks[crosscheck]"
 _PATIENCE = 3  # files of a package that one library may take too long for

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from binary_checks.model import Problem
-from binary_checks.model.compared_builds import Change, NotCompared
+from binary_checks.model.run_results import Change, NotCompared
 from binary_checks.profile.known import KnownProblem, accept, find_expired, find_stale
 
 GAP = "not-compared"

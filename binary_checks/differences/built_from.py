@@ -10,8 +10,8 @@ from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.inventory import find_strings
 from binary_checks.knowledge.library_marks import library_of_file
 from binary_checks.model import ElfFile, Kind, Package, StaticArchive
-from binary_checks.model.compared_builds import Build, Change, Severity
-from binary_checks.model.linking import LinkedLibraries, LinkedLibrary, Linking
+from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking
+from binary_checks.model.run_results import Build, Change, Severity
 
 
 @difference

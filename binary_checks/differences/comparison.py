@@ -15,17 +15,16 @@ from binary_checks.differences.accepting import Waivers
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.knowledge.build_pairs import PairedObjects, pair_objects, plain_path
 from binary_checks.model import ANY_SYSTEM, Linkage, ObjectFile, Package
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.compared_builds import (
+from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
+from binary_checks.model.run_results import (
     Build,
     BuildComparison,
     Change,
     DifferenceLine,
     NotCompared,
+    PackageResult,
     Severity,
 )
-from binary_checks.model.linking import LinkedLibraries
-from binary_checks.model.run_results import PackageResult
 from binary_checks.profile.known import KnownProblem
 from binary_checks.wording.phrases import name_first
 

@@ -15,7 +15,7 @@ from binary_checks.model import (
     PeFile,
     StaticArchive,
 )
-from binary_checks.model.compared_builds import Change, Severity
+from binary_checks.model.run_results import Change, Severity
 
 
 @difference

@@ -19,9 +19,9 @@ from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags, is_
 from binary_checks.knowledge.visual_cpp import is_beside_python, is_redistributable, toolset_of
 from binary_checks.model import Distribution, ElfFile, NumpyBuild, Package, PeFile, Policy
 from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.compared_builds import Build, Change, Severity
-from binary_checks.model.dotted_versions import read_numbers
 from binary_checks.model.requires_dist import read_requirement
+from binary_checks.model.run_results import Build, Change, Severity
+from binary_checks.model.system import read_numbers
 from binary_checks.systems.policies import policies
 from binary_checks.wording.phrases import name_first
 

@@ -11,7 +11,7 @@ from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.lowest_tags import is_loaded
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.model import Edge, ElfFile, MachOFile, Package
-from binary_checks.model.compared_builds import Build, Change, Severity
+from binary_checks.model.run_results import Build, Change, Severity
 
 _ALWAYS_THERE = re.compile(
     r"(?i)lib(?:c|m|pthread|dl|rt|util)\.so\.\d+|ld-linux.*|libc\.musl-.*|ld-musl-.*|linux-vdso.*|"

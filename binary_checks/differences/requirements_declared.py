@@ -10,9 +10,9 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import difference
 from binary_checks.model import Distribution, PythonClaim
-from binary_checks.model.compared_builds import Change, Severity
-from binary_checks.model.conda_packages import CondaLike
+from binary_checks.model.packages import CondaLike
 from binary_checks.model.requires_dist import applies, read_requirement
+from binary_checks.model.run_results import Change, Severity
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

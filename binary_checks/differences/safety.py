@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from binary_checks.declaring import difference
 from binary_checks.knowledge.lowest_tags import is_loaded
 from binary_checks.model import ElfFile, MachOFile, PeFile
-from binary_checks.model.compared_builds import Change, Severity
+from binary_checks.model.run_results import Change, Severity
 
 # IMAGE_DLLCHARACTERISTICS_*, PE Format, "DLL Characteristics".
 _PE_FLAGS = {

@@ -14,9 +14,9 @@ from binary_checks.knowledge.build_pairs import (
     plain_path,
 )
 from binary_checks.model import Distribution, Kind, ObjectFile, Package, StaticArchive
-from binary_checks.model.compared_builds import Change, Severity
-from binary_checks.model.cpp_archive import CppArchive
-from binary_checks.model.extensions import parse_extension_name
+from binary_checks.model.packages import CppArchive
+from binary_checks.model.python_modules import parse_extension_name
+from binary_checks.model.run_results import Change, Severity
 
 _OF_TESTS = frozenset({"tests", "test", "conftest", "setup"})
 _HEADER = re.compile(r".*\.(?:h|hh|hpp|hxx|cuh|inc|inl|ipp|tcc)")

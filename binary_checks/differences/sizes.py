@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from binary_checks.declaring import difference
 from binary_checks.knowledge.package_parts import PARTS, measure_parts
 from binary_checks.model import Package
-from binary_checks.model.compared_builds import Change, Severity
+from binary_checks.model.run_results import Change, Severity
 
 _SHARE, _LEAST = 0.05, 64 << 10
 """What is less than this share, or as many bytes, is no difference."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.model import Outcome, PackageResult
-from binary_checks.model.compared_builds import Change, Severity
 from binary_checks.model.outcomes import GAPS
+from binary_checks.model.run_results import Change, Severity
 
 
 @difference

@@ -12,7 +12,7 @@ from binary_checks.documents.facts_reader import WRITER, Statement, WantedFacts,
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import ProfileError
 from binary_checks.model import Linkage, Package, Symbol, SymbolTable
-from binary_checks.model.compared_builds import Build
+from binary_checks.model.run_results import Build
 
 _FIELDS = frozenset({"name", "library", "version", "weak", "hidden", "ordinal", "forwarder"})
 

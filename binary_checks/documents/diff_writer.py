@@ -7,7 +7,7 @@ from typing import Any
 
 from binary_checks.documents.encoding import dump, dump_rows, encode, encode_fields
 from binary_checks.documents.json_schema import describe_document
-from binary_checks.model.compared_builds import BuildComparison
+from binary_checks.model.run_results import BuildComparison
 
 DIFF_SCHEMA = "binary-checks/diff/1"
 _TABLES = ("lines", "not_compared")

@@ -39,8 +39,7 @@ from binary_checks.model import (
     UnreadObject,
     hash_record,
 )
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
 

@@ -24,7 +24,7 @@ from binary_checks.model import (
     Symbol,
     UnreadObject,
 )
-from binary_checks.model.device_details import ObjectDetails
+from binary_checks.model.device import ObjectDetails
 from binary_checks.model.linkage import Rule
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds

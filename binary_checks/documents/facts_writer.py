@@ -23,7 +23,7 @@ from binary_checks.model import (
     SymbolTable,
     hash_record,
 )
-from binary_checks.model.device_details import DeviceDetails
+from binary_checks.model.device import DeviceDetails
 
 _SYMBOLS = ("imports", "exports")
 

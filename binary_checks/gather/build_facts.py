@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.gather.examination import examine
 from binary_checks.model import Linkage, Package
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.compared_builds import Build
-from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
+from binary_checks.model.run_results import Build
 
 
 def examine_build(

@@ -16,7 +16,7 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.model import Package, TargetSystem, UnpackedWheel, Wheel, WheelLike
-from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.packages import CondaPackage
 from binary_checks.model.protocols import Source
 
 _ENDINGS = (".whl", ".conda", ".tar.bz2")

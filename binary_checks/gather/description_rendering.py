@@ -13,8 +13,8 @@ from typing import Any
 
 from binary_checks.errors import BrokenDataError, GatherError, Unavailable
 from binary_checks.model import Distribution
-from binary_checks.model.description import RenderedDescription
 from binary_checks.model.protocols import Tree
+from binary_checks.model.published import RenderedDescription
 
 _LARGEST = 4 << 20  # bytes of METADATA
 _PATIENCE = 60  # seconds

@@ -18,13 +18,13 @@ from binary_checks.errors import (
 from binary_checks.gather.device_members import allow_package, open_carriers
 from binary_checks.knowledge.device_containers import Carrier
 from binary_checks.model import DeviceKind, DeviceTarget, Package
-from binary_checks.model.device_details import (
+from binary_checks.model.device import (
     CubinGroup,
     ObjectDetails,
     PtxGroup,
+    ToolkitSample,
     UnreadDeviceCode,
 )
-from binary_checks.model.device_toolkits import ToolkitSample
 from binary_checks.model.protocols import ByteSource, Tree
 from binary_checks.objects.device.cubins import Cubin, read_cubin
 from binary_checks.objects.device.entries import Allowance, DeviceEntry

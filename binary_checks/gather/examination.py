@@ -26,7 +26,7 @@ from binary_checks.gather.settings import Settings
 from binary_checks.knowledge.stated_values import read_given
 from binary_checks.lines import one_line
 from binary_checks.model.binary_configuration import StatedConfiguration
-from binary_checks.model.place_names import PlaceName, read_place
+from binary_checks.model.places import PlaceName, read_place
 from binary_checks.model.protocols import Source
 from binary_checks.profile.reading import Profile, load_profile, validate
 from binary_checks.soundness import demand_gatherable, demand_sound

@@ -30,27 +30,26 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.code_names import ImportOpenings
-from binary_checks.model.conda_packages import CondaPackage, GivenPackages
-from binary_checks.model.description import RenderedDescription
-from binary_checks.model.device_details import DeviceDetails, SampledDeviceCode
-from binary_checks.model.device_toolkits import DeviceToolkits
+from binary_checks.model.binary_configuration import (
+    BinaryConfiguration,
+    LinkedLibraries,
+    StatedToolkits,
+)
+from binary_checks.model.device import DeviceDetails, DeviceToolkits, SampledDeviceCode
 from binary_checks.model.linkage import FamiliesBeside
-from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.packages import CondaPackage, GivenPackages
 from binary_checks.model.places import Place
+from binary_checks.model.probes import PtxTexts
 from binary_checks.model.protocols import Source
-from binary_checks.model.ptx_links import PtxTexts
-from binary_checks.model.published import Publication, PublishedFile, Release
-from binary_checks.model.python_modules import PythonModules, PythonSyntax
+from binary_checks.model.published import Publication, PublishedFile, Release, RenderedDescription
+from binary_checks.model.python_modules import ImportOpenings, PythonModules, PythonSyntax
 from binary_checks.model.requests import (
     BuildsRequest,
     DeviceCodeRequest,
     PtxRequest,
     ReleaseRequest,
 )
-from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
-from binary_checks.model.toolkits import StatedToolkits
+from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
 from binary_checks.profile.reading import Profile
 
 

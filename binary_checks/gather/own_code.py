@@ -11,9 +11,8 @@ from functools import partial
 from binary_checks.errors import BinaryChecksError, TooLarge
 from binary_checks.knowledge.nvidia_names import is_driver_library
 from binary_checks.model import CodeNames, Edge, Kind, Layout, Linkage, Member, Package
-from binary_checks.model.code_names import ImportOpenings
-from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.model.protocols import Source, Tree, TreeEntry
+from binary_checks.model.python_modules import ImportOpenings, is_extension, parse_extension_name
 from binary_checks.python_code.dll_directories import find_openings
 from binary_checks.python_code.loading_words import LoadingWords, read_words
 from binary_checks.python_code.mentions import OPENING, Openings, SourceFile, is_source

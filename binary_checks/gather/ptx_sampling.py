@@ -10,9 +10,9 @@ from binary_checks.gather.device_members import allow_package, open_carriers
 from binary_checks.knowledge.device_containers import Carrier
 from binary_checks.knowledge.ptx_targets import PtxSize, choose_texts
 from binary_checks.model import DeviceKind, ObjectFile, Package
-from binary_checks.model.device_details import UnreadDeviceCode
+from binary_checks.model.device import UnreadDeviceCode
+from binary_checks.model.probes import PtxText, PtxTexts
 from binary_checks.model.protocols import ByteSource, Tree
-from binary_checks.model.ptx_links import PtxText, PtxTexts
 from binary_checks.objects.device.entries import Allowance, DeviceEntry
 from binary_checks.objects.device.ptx import read_ptx
 from binary_checks.objects.device_listing import list_entries

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from binary_checks.declaring import Gatherer
 from binary_checks.model.binary_configuration import StatedConfiguration
-from binary_checks.model.place_names import PlaceName
+from binary_checks.model.places import PlaceName
 from binary_checks.model.protocols import ObjectReader, Progress
 from binary_checks.profile.reading import Profile
 

@@ -12,15 +12,15 @@ from binary_checks.gather.own_code import find_entry
 from binary_checks.gather.stating_files import LONGEST, compile_patterns, find_named, find_pattern
 from binary_checks.knowledge.toolkit_claims import claim_by_label, read_stated
 from binary_checks.model import Layout, Member, Package
-from binary_checks.model.protocols import Source, Tree
-from binary_checks.model.requests import BuildsRequest
-from binary_checks.model.toolkits import (
+from binary_checks.model.binary_configuration import (
     Platform,
     StatedToolkits,
     ToolkitClaim,
     ToolkitSource,
     UnreadStatement,
 )
+from binary_checks.model.protocols import Source, Tree
+from binary_checks.model.requests import BuildsRequest
 
 _MOST = 16  # such files of one package
 _SHOWN = 60  # characters of the text that says it

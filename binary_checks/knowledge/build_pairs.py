@@ -11,7 +11,7 @@ from functools import lru_cache
 from binary_checks.knowledge.grafted_names import is_grafted_name, strip_graft
 from binary_checks.knowledge.library_marks import library_of_file
 from binary_checks.model import Layout, ObjectFile, Package
-from binary_checks.model.extensions import init_function, parse_extension_name
+from binary_checks.model.python_modules import init_function, parse_extension_name
 
 _METADATA = re.compile(r"^([^/]+?)-[^/]*(\.(?:dist-info|data)/)")
 _NUMBERS = re.compile(

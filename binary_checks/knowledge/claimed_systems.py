@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from binary_checks.model import ElfFile, Format, Kind, ObjectFile, PeFile
-from binary_checks.model.claims import ANY_SYSTEM, SystemClaim
-from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.model.objects import object_kinds
+from binary_checks.model.packages import ANY_SYSTEM, SystemClaim
+from binary_checks.model.python_modules import is_extension, parse_extension_name
 
 _OBJECTS = frozenset(
     {"x86_64", "aarch64", "i686", "armv7l", "ppc64le", "ppc64", "ppc"}

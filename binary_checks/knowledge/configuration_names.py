@@ -17,7 +17,7 @@ from binary_checks.knowledge.stated_values import READERS
 from binary_checks.knowledge.tag_claims import read_claims
 from binary_checks.model import Claims, Package, PythonClaim
 from binary_checks.model.binary_configuration import ClaimSource, ConfigurationClaim, StatedClaim
-from binary_checks.model.claims import ANY_SYSTEM
+from binary_checks.model.packages import ANY_SYSTEM
 
 _ABI_OF_LABEL = re.compile(r"cxx11abi(?P<new>true|false|[01])", re.IGNORECASE)
 _LIBTORCH = re.compile(

@@ -21,7 +21,7 @@ from binary_checks.model.binary_configuration import (
     StatedConfiguration,
     agree,
 )
-from binary_checks.model.extensions import parse_extension_name
+from binary_checks.model.python_modules import parse_extension_name
 
 _SYSTEMS = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
 _LIBTORCH = "libtorch"

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 
 from binary_checks.knowledge.nvidia_names import cuda_of_library
-from binary_checks.model.dotted_versions import read_numbers
+from binary_checks.model.system import read_numbers
 
 # CUDA Compatibility, table 1, and table 2 of the toolkit's release notes. Those of CUDA 13 name one
 # number for all systems.

@@ -9,7 +9,7 @@ from binary_checks.errors import Unavailable
 from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.nvidia_names import find_driver_symbols, is_driver_library
 from binary_checks.model import ElfFile, Kind, ObjectFile, PeFile
-from binary_checks.model.search_path import expand, path_elements
+from binary_checks.model.linkage import expand, path_elements
 
 # What a program calls first in each, by the name that its users ask for.
 _FIRST_CALLS: Final = {

@@ -6,7 +6,7 @@ from binary_checks import systems
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.reached_objects import soften
 from binary_checks.model import Finding, Linkage, NotInspected, Package, Problem, Step
-from binary_checks.model.claims import Claims
+from binary_checks.model.packages import Claims
 from binary_checks.wording.causes import of_refusal, read_refusal
 
 

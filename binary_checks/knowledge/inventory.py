@@ -10,8 +10,8 @@ from binary_checks.knowledge.lowest_tags import is_loaded
 from binary_checks.knowledge.python_symbols import find_python_symbols
 from binary_checks.knowledge.visual_cpp import toolset_of
 from binary_checks.model import Edge, ElfFile, Kind, Linkage, ObjectFile, Package, PeFile
-from binary_checks.model.dotted_versions import read_numbers
-from binary_checks.model.extensions import is_extension, parse_extension_name
+from binary_checks.model.python_modules import is_extension, parse_extension_name
+from binary_checks.model.system import read_numbers
 from binary_checks.systems.interpreters import stable_abi
 
 

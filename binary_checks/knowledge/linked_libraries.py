@@ -13,7 +13,7 @@ from binary_checks.knowledge.library_marks import (
     library_of_file,
 )
 from binary_checks.model import Kind, Linkage, ObjectFile, Package
-from binary_checks.model.linking import LinkedLibraries, LinkedLibrary, Linking, Whence
+from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking, Whence
 
 _LONGEST = 100  # characters of a text that is shown as evidence
 _WHENCE = {"system": Whence.SYSTEM, "python": Whence.PYTHON, "wheel": Whence.REQUIRED}

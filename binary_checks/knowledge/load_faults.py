@@ -29,10 +29,10 @@ from binary_checks.model import (
     Problem,
     Rule,
 )
-from binary_checks.model.claims import Claims
-from binary_checks.model.dotted_versions import read_numbers
-from binary_checks.model.extensions import is_extension
-from binary_checks.model.search_path import directories
+from binary_checks.model.linkage import directories
+from binary_checks.model.packages import Claims
+from binary_checks.model.python_modules import is_extension
+from binary_checks.model.system import read_numbers
 from binary_checks.wording.causes import of_library, of_need, of_other_version, of_symbols
 from binary_checks.wording.phrases import name_first
 

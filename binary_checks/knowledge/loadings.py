@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from binary_checks.model import Edge, Linkage, Package
-from binary_checks.model.extensions import is_extension
+from binary_checks.model.python_modules import is_extension
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from binary_checks.model.extensions import parse_extension_name
 from binary_checks.model.packages import Package
+from binary_checks.model.python_modules import parse_extension_name
 
 _TESTS = frozenset({"test", "tests", "testing", "conftest", "testdata", "test_data"})
 """Folders and files whose code users do not import."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from binary_checks.model import ElfFile, Linkage, NeededVersion, Policy, SystemLibrary
-from binary_checks.model.dotted_versions import read_numbers
+from binary_checks.model.system import read_numbers
 from binary_checks.wording.symbol_texts import list_symbols
 
 

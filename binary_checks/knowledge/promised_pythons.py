@@ -7,8 +7,7 @@ from functools import lru_cache
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from binary_checks.model.claims import PythonClaim
-from binary_checks.model.packages import Distribution
+from binary_checks.model.packages import Distribution, PythonClaim
 
 _MINORS = range(40)  # of Python 3, as far as anybody plans
 _MICROS = (0, 1, 99, *range(2, 40))  # most specifiers tell by the first three

@@ -6,7 +6,7 @@ import functools
 import re
 
 from binary_checks.model import PeFile, PythonClaim
-from binary_checks.model.extensions import ExtensionName, is_extension, parse_extension_name
+from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
 
 _PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll|python-native\.dll"
 _STABLE = ("python3.dll", "python3t.dll")

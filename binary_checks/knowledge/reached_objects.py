@@ -8,7 +8,7 @@ from dataclasses import replace
 from binary_checks.knowledge.grafted_names import is_grafted_name
 from binary_checks.knowledge.shipped_names import list_frameworks
 from binary_checks.model import Edge, Finding, Level, Linkage, Package, Problem
-from binary_checks.model.extensions import is_extension
+from binary_checks.model.python_modules import is_extension
 
 _WINDOWING = re.compile(r"lib(?:X\w+|xcb|xkbcommon|SM|ICE)[-.\w]*\.so")
 """The libraries of X. A plugin that needs them shows the windows, and Qt's platforms/

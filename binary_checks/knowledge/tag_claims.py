@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from packaging.tags import Tag
 
 from binary_checks.knowledge.macos_tags import parse_mac_tag
-from binary_checks.model.claims import ANY_SYSTEM, Claims, PythonClaim, SystemClaim
+from binary_checks.model.packages import ANY_SYSTEM, Claims, PythonClaim, SystemClaim
 
 _LINUX = re.compile(
     r"(?:(?P<libc>many|musl)linux(?:(?P<year>\d+)|_(?P<major>\d+)_(?P<minor>\d+))|linux)"

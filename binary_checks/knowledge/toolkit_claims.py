@@ -15,8 +15,8 @@ from binary_checks.knowledge.nvidia_names import (
     cuda_of_requirement,
 )
 from binary_checks.model import Answer, CudaReport, Edge, ObjectFile, Package, TargetSystem
+from binary_checks.model.binary_configuration import Platform, ToolkitClaim, ToolkitSource
 from binary_checks.model.requires_dist import applicable
-from binary_checks.model.toolkits import Platform, ToolkitClaim, ToolkitSource
 
 if TYPE_CHECKING:  # the grammar takes its time to be imported
     from packaging.requirements import Requirement

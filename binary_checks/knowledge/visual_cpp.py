@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 
 from binary_checks.model import PeFile
-from binary_checks.model.claims import PythonClaim
+from binary_checks.model.packages import PythonClaim
 
 _DEBUG = (
     r"ucrtbased\.dll|msvcrtd\.dll|vcruntime\d+(?:_1|_threads)?d\.dll|libomp140d\.\w+\.dll|"

@@ -29,10 +29,10 @@ from binary_checks.knowledge.shipped_names import (
 )
 from binary_checks.loaders.required_packages import find_required
 from binary_checks.model import Edge, Package, TargetSystem, UnexploredSymbols, UnresolvedSymbol
-from binary_checks.model.extensions import is_extension
+from binary_checks.model.linkage import Directories, directories, leaves_prefix
 from binary_checks.model.mangling import namespace_of
+from binary_checks.model.python_modules import is_extension
 from binary_checks.model.requires_dist import applicable
-from binary_checks.model.search_path import Directories, directories, leaves_prefix
 
 _GRAFTED_FOLDER = re.compile(r"(?:\A|/)(?P<owner>[^/]*)\.(?:libs|dylibs)(?:/|\Z)")
 _CXX = "libstdc++.so.6"

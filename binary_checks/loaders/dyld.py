@@ -12,7 +12,7 @@ from binary_checks.loaders.loader import Directory, End, Steps
 from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
-from binary_checks.model.search_path import expand_load_path, normalise
+from binary_checks.model.linkage import expand_load_path, normalise
 
 _RPATH = "@rpath/"
 _LIBPYTHON = re.compile(

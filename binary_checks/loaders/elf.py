@@ -11,7 +11,7 @@ from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
 from binary_checks.loaders.pythons import python_of
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import ElfFile, Interpreter, Package, Rule, TargetSystem
-from binary_checks.model.search_path import expand
+from binary_checks.model.linkage import expand
 
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
 

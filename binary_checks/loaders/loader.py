@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from binary_checks.errors import TooLarge
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.model import ElfFile, ObjectFile, Rule, TargetSystem
-from binary_checks.model.search_path import expand
+from binary_checks.model.linkage import expand
 
 if TYPE_CHECKING:
     from binary_checks.loaders.path_lookup import SearchPath

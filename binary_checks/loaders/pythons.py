@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binary_checks.model import Interpreter, ObjectFile, TargetSystem
-from binary_checks.model.extensions import parse_extension_name
+from binary_checks.model.python_modules import parse_extension_name
 
 
 def python_of(library: ObjectFile, target: TargetSystem) -> Interpreter | None:

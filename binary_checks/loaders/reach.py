@@ -27,7 +27,7 @@ from binary_checks.model import (
     Package,
     UnknownSymbols,
 )
-from binary_checks.model.extensions import is_extension
+from binary_checks.model.python_modules import is_extension
 from binary_checks.model.requires_dist import find_names_in_extras
 from binary_checks.wording.phrases import name_first
 

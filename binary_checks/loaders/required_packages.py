@@ -14,10 +14,9 @@ from packaging.version import Version
 from binary_checks.knowledge.vendor_families import find_opener
 from binary_checks.loaders.file_layout import relocate
 from binary_checks.model import Package, TargetSystem
-from binary_checks.model.claims import ANY_SYSTEM
 from binary_checks.model.linkage import FamiliesBeside, FamilyOpener
-from binary_checks.model.required_wheels import MisfitVersion
-from binary_checks.model.requires_dist import applicable, names_required
+from binary_checks.model.packages import ANY_SYSTEM
+from binary_checks.model.requires_dist import MisfitVersion, applicable, names_required
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

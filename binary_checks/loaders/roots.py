@@ -11,7 +11,7 @@ from binary_checks.loaders.first_loads import FirstLoads
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.model import Kind, ObjectFile
-from binary_checks.model.extensions import is_extension
+from binary_checks.model.python_modules import is_extension
 
 
 def is_grafted(library: ObjectFile) -> bool:

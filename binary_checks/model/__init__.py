@@ -1,7 +1,5 @@
 """The facts: frozen values that readers and probes gather and checks judge. No I/O."""
 
-from binary_checks.model.claims import ANY_SYSTEM, Claims, PythonClaim, SystemClaim
-from binary_checks.model.code_names import CodeNames
 from binary_checks.model.device import (
     DeviceCode,
     DeviceContainers,
@@ -10,19 +8,6 @@ from binary_checks.model.device import (
     DeviceLinking,
     DeviceTarget,
 )
-from binary_checks.model.findings import Finding, Level, Note, NotInspected, Problem
-from binary_checks.model.gpu import (
-    Answer,
-    CudaReport,
-    GpuDevice,
-    GpuHost,
-    GpuReport,
-    LibraryVersions,
-    Measurement,
-    RefusedAnswers,
-    RefusingDriverReport,
-)
-from binary_checks.model.layout import Layout
 from binary_checks.model.linkage import (
     Bystander,
     Edge,
@@ -32,23 +17,30 @@ from binary_checks.model.linkage import (
     UnexploredSymbols,
     UnresolvedSymbol,
 )
-from binary_checks.model.load_reports import LoadFault, LoadFaultKind, LoadReport
 from binary_checks.model.objects import (
+    NO_SYMBOLS,
     ArchiveMembers,
     CxxStrings,
     Dependency,
     DeviceFile,
+    Disagreement,
     ElfFile,
     Format,
     Kind,
     MachOFile,
     MalformedObject,
     NeededVersion,
+    NoOpinion,
     NumpyBuild,
     ObjectFile,
     OpenedNames,
     PeFile,
+    SecondOpinion,
     StaticArchive,
+    Symbol,
+    Symbols,
+    SymbolTable,
+    UnknownSymbols,
     UnreadObject,
 )
 from binary_checks.model.outcomes import (
@@ -56,32 +48,56 @@ from binary_checks.model.outcomes import (
     GAPS,
     GOOD_OUTCOMES,
     JUDGED,
+    Finding,
     Fitness,
+    Level,
+    Note,
+    NotInspected,
     Outcome,
+    Problem,
     conclude,
     sum_up,
 )
 from binary_checks.model.packages import (
+    ANY_SYSTEM,
+    Claims,
     Distribution,
     InstalledPackage,
+    Layout,
     Member,
     Package,
+    PythonClaim,
     RecordRow,
+    SystemClaim,
     UnpackedWheel,
     Wheel,
     WheelLike,
+    hash_record,
+    is_installers,
 )
 from binary_checks.model.probes import (
+    Answer,
+    CudaReport,
     Ending,
     ExtensionReport,
+    GpuDevice,
+    GpuHost,
+    GpuReport,
     ImportReport,
     InstallReport,
+    LibraryVersions,
+    LoadFault,
+    LoadFaultKind,
+    LoadReport,
+    Measurement,
     ProbeReport,
+    RefusedAnswers,
+    RefusingDriverReport,
     SnippetReport,
     SnippetRun,
     Step,
 )
-from binary_checks.model.record import hash_record, is_installers
+from binary_checks.model.python_modules import CodeNames
 from binary_checks.model.run_results import (
     Accepted,
     CheckText,
@@ -90,14 +106,6 @@ from binary_checks.model.run_results import (
     PackageResult,
     ProfileIdentity,
     Run,
-)
-from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
-from binary_checks.model.symbol_tables import (
-    NO_SYMBOLS,
-    Symbol,
-    Symbols,
-    SymbolTable,
-    UnknownSymbols,
 )
 from binary_checks.model.system import Interpreter, Policy, SystemLibrary, TargetSystem
 

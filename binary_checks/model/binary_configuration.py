@@ -1,4 +1,4 @@
-"""The binary configuration of a package: what kind it is, for which Python, accelerator, system."""
+"""How a package is built: its configuration, the libraries linked in, the toolkits it states."""
 
 from __future__ import annotations
 
@@ -133,3 +133,111 @@ def _split(version: str) -> tuple[int, int]:
 
 def _extends(one: str, other: str) -> bool:
     return one.startswith((f"{other} ", f"{other}.", f"{other}-"))
+
+
+# How a package is linked with the libraries that it is built from: inside, beside, or unknown.
+
+
+class Linking(str, Enum):
+    """How a library comes into a process."""
+
+    STATIC = "static"  # its code is part of the object
+    DYNAMIC = "dynamic"  # the loader finds it, for the object needs it
+    UNKNOWN = "unknown"  # something speaks of it, and does not tell
+
+
+class Whence(str, Enum):
+    """Where the file of a dynamic library comes from."""
+
+    BUNDLED = "bundled"  # the package has it
+    SYSTEM = "system"
+    PYTHON = "python"
+    REQUIRED = "required"  # another package that it requires
+    MISSING = "missing"
+    UNKNOWN = "unknown"  # the loader was not simulated
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkedLibrary:
+    """One library, in one way, of those objects of a package that have it so.
+
+    A library that is not listed is not proven to be absent: nothing in the objects speaks of it.
+    """
+
+    name: str  # "OpenSSL"
+    role: str  # "TLS": OpenSSL and BoringSSL stand in for each other
+    linking: Linking
+    version: str = ""  # as a text of the library tells it
+    file: str = ""  # that is needed, "libssl.so.3"; "" of one that is static
+    whence: Whence | None = None  # None of one that is static
+    objects: int = 1  # that have it so
+    evidence: str = ""  # which of them comes first, and what says so of it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkedLibraries:
+    """All that is known of them."""
+
+    libraries: tuple[LinkedLibrary, ...] = ()  # by role, name and linking
+    compilers: tuple[str, ...] = ()  # that left their names: "GCC 14.2.1", "rustc 1.97.1"
+
+
+# Which CUDA or ROCm a package is built for, as each of its sources states it.
+
+
+class Platform(str, Enum):
+    """Whose GPUs, as messages spell it."""
+
+    CUDA = "CUDA"
+    ROCM = "ROCm"
+
+
+class ToolkitSource(str, Enum):
+    """What states a version, the most visible to users first."""
+
+    LABEL = "label"  # the local version label, the variant of an archive
+    NAME = "name"  # the project's name
+    FILE = "file"  # a generated file of the package
+    ANSWER = "answer"  # an expression, evaluated in the installed package
+    REQUIREMENT = "requirement"
+    LIBRARY = "library"  # one that an object needs
+    DEVICE_CODE = "device code"
+    LOADED = "loaded"  # a runtime, as it says itself when it is loaded or installed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolkitClaim:
+    """One version that one source states."""
+
+    platform: Platform
+    version: str  # "12.6", "12"; "" states that the build is not for that platform
+    source: ToolkitSource
+    evidence: str  # "the version label +cu126": what says so, as the subject of a sentence
+    path: str = ""  # of the file that says so, where it is one of the package's
+    detail: str = ""
+    """Of a needed library its name, and how many more objects need it; of a file its text."""
+
+    is_label: bool = False  # of a file: it states the version with its label
+
+    @property
+    def statement(self) -> str:
+        """The version with its platform, "CUDA 12.6"; "no CUDA"."""
+        return (
+            f"{self.platform.value} {self.version}" if self.version else f"no {self.platform.value}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnreadStatement:
+    """A file that may state a version, and that could not be read."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatedToolkits:
+    """What label, name, requirements and generated files of a package state; no code runs."""
+
+    claims: tuple[ToolkitClaim, ...] = ()
+    unread: tuple[UnreadStatement, ...] = ()

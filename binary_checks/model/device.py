@@ -1,4 +1,4 @@
-"""What a library brings for GPUs: which code for which architectures, and in which containers."""
+"""Device code of a package: architectures, containers, and what lies inside them."""
 
 from __future__ import annotations
 
@@ -83,3 +83,89 @@ class DeviceFault:
 
     offset: int  # bytes from the start of the file
     reason: str
+
+
+# What lies inside a package's device code once it is decompressed: all of it, or a sample.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CubinGroup:
+    """The cubins of one object for one target that one toolkit made."""
+
+    target: DeviceTarget  # with the suffix that the cubin's own note states
+    toolkit: str = ""  # "13.2", that assembled or linked it; "" where it states none
+    count: int = 1
+    first: int = 0  # bytes from the start of the file: the entry of the first of them
+    member: str = ""  # of a static archive, which has the first
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PtxGroup:
+    """The PTX of one object for one target in one version of the language."""
+
+    target: DeviceTarget
+    version: str  # "8.8", of its directive; the oldest driver that compiles it follows from that
+    count: int = 1
+    first: int = 0
+    member: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnreadDeviceCode:
+    """Device code that could not be decompressed, or not be read then."""
+
+    offset: int  # bytes from the start of the file, of the first such entry
+    count: int  # of entries
+    reason: str
+    broken: bool = False  # its own fault: cut, bombed, or no such code
+    too_large: bool = False  # there is more than is read
+    lacking: str = ""  # the extra of binary_checks that would decompress it: "device"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectDetails:
+    """The inside of one object's device code."""
+
+    path: str
+    entries: int = 0  # cubins and texts of PTX that it has, as its containers list them
+    inspected: int = 0  # how many of these were decompressed, or could not be
+    cubins: tuple[CubinGroup, ...] = ()  # sorted
+    ptx: tuple[PtxGroup, ...] = ()
+    unread: tuple[UnreadDeviceCode, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceDetails:
+    """The inside of all device code of a package."""
+
+    objects: tuple[ObjectDetails, ...] = ()  # in the order of the package's objects
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledDeviceCode:
+    """The inside of a sample of each object's device code; of all of it in a thorough run."""
+
+    objects: tuple[ObjectDetails, ...] = ()  # in the order of the package's objects
+
+
+# Which toolkits made the device code of a package, by a look at a few pieces of each object.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolkitSample:
+    """A few of the cubins and texts of PTX of one object, spread over all of it."""
+
+    path: str
+    toolkits: tuple[tuple[str, int], ...] = ()
+    """By toolkit ("13.2"; "" where a cubin states none) how many cubins, the most first."""
+    ptx: tuple[tuple[str, int], ...] = ()  # the same by version of PTX, "9.2"
+    seen: int = 0  # how many of both were looked at
+    total: int = 0  # how many of both there are
+    unread: str = ""  # why some of those chosen could not be read
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceToolkits:
+    """One sample for each object with code for NVIDIA's GPUs."""
+
+    samples: tuple[ToolkitSample, ...] = ()  # in the order of the package's objects

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from packaging.markers import default_environment
 from packaging.tags import Tag
 
-from binary_checks.model.clean_systems import CleanSystem
+from binary_checks.errors import ProfileError
 from binary_checks.model.packages import Package
 from binary_checks.model.probes import Ending, InstallReport
+
+# Clean systems: what a container of an image is, in which packages are loaded and imported.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CleanSystem:
+    """The system of an image, as a process in it finds it."""
+
+    name: str  # of our table ("debian-bullseye"), or the reference that the user gave
+    libc: str = ""  # "glibc 2.31", "musl 1.2.5"; "" where it has none that is known
+    architecture: str = ""  # the model's spelling
+    loader: str = ""  # "/lib64/ld-linux-x86-64.so.2"
+    pythons: tuple[str, ...] = ()  # the paths of its interpreters
+    pinned: str = ""  # the reference of this very image: "docker.io/library/debian@sha256:f313…"
+    reservation: str = ""  # what a pass there does not prove, as a sentence
+
+    @property
+    def title(self) -> str:
+        """How sentences call it: "image debian-bullseye (glibc 2.31)"."""
+        return f"image {self.name} ({self.libc})" if self.libc else f"image {self.name}"
+
+    @property
+    def libc_version(self) -> tuple[int, ...]:
+        """The version as numbers: (2, 31)."""
+        number = self.libc.rpartition(" ")[2]
+        return tuple(int(part) for part in number.split(".") if part.isdecimal())
+
 
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
 _LINUX = {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"}
@@ -195,3 +223,59 @@ class Place(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+# Where the user wants packages to run: what ``--binary-place`` says, one value a place.
+
+PLACE_KINDS: Final[Mapping[str, str]] = {
+    "venv": "",
+    "existing": "PYTHON",
+    "prefix": "PATH",
+    "image": "REFERENCE",
+}
+"""What each kind of place is given behind its colon, "" where that is nothing."""
+SPELLINGS: Final = "venv|existing:PYTHON|prefix:PATH|image:REFERENCE"
+RELATIVE: Final = frozenset({"oldest", "newest"})
+"""Images that are chosen by what a package promises."""
+
+_REFERENCE = re.compile(r"[a-z0-9][\w.:/@-]*", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlaceName:
+    """A place as the user names it; which one that is shows when a package is put there.
+
+    ``venv``: a fresh environment. ``existing:PYTHON``: that of an interpreter in which the package
+    is installed. ``prefix:PATH``: that of a folder, a virtual environment or a conda prefix.
+    ``image:REFERENCE``: a container of an image.
+    """
+
+    kind: str = "venv"
+    argument: str = ""  # as it was spelled
+
+    @property
+    def label(self) -> str:
+        """How items and reports name it."""
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is an environment that the package lies in already."""
+        return self.kind in {"existing", "prefix"}
+
+
+def read_place(text: str) -> PlaceName:
+    """Read ``venv``, ``existing:PYTHON``, ``prefix:PATH`` or ``image:REFERENCE``.
+
+    Raises ProfileError for anything else.
+    """
+    kind, colon, argument = text.partition(":")
+    wanted = PLACE_KINDS.get(kind)
+    if wanted is None:
+        raise ProfileError(f"{text}: no such place; there are {SPELLINGS}")
+    if bool(wanted) != bool(argument) or (colon and not wanted):
+        spelled = f"{kind}:{wanted}" if wanted else kind
+        raise ProfileError(f"{text}: a place of this kind is spelled {spelled}")
+    if kind == "image" and not _REFERENCE.fullmatch(argument):
+        raise ProfileError(f"{text}: no reference of an image, such as debian:bookworm-slim")
+    return PlaceName(kind=kind, argument=argument)

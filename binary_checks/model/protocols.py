@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import Member, Package
-from binary_checks.model.provenance import Provenance
+from binary_checks.model.published import Provenance
 
 ReadObject: TypeAlias = ObjectFile | MalformedObject | UnreadObject
 Progress: TypeAlias = Callable[[int, int], None]

@@ -1,8 +1,170 @@
-"""What a package's own Python modules are found to be, by reading them without running them."""
+"""Extension modules by their names, and what a package's Python sources are found to be."""
 
 from __future__ import annotations
 
+import functools
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
+
+from packaging.tags import Tag
+
+from binary_checks.model.objects import Kind, ObjectFile, SymbolTable
+
+# What makes a file an extension module: its name, its PyInit function, and who imports it.
+
+_SUFFIX = re.compile(
+    r"""\.(?:
+        cpython-(?P<cpython>\d{2,3})(?P<flags>[a-z]*)-(?P<triplet>[\w-]+)\.so
+      | cp(?P<windows>\d{2,3})(?P<windows_flags>[a-z]*)-(?P<windows_platform>\w+)\.pyd
+      | pypy(?P<pypy>\d{2,3})-pp\d+-(?P<pypy_platform>[\w-]+)\.(?:so|pyd)
+      | graalpy\d+-(?P<graalpy>\d{2,3})-native-(?P<graalpy_platform>[\w-]+)\.(?:so|pyd)
+      | (?P<stable>abi3t?)\.so
+      | so | pyd
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+# A multiarch triplet where its processor is not spelled as in platform tags.
+_PROCESSORS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le", "ppc64": "powerpc64"}
+_LINUX = r"(?:(?P<libc>many|musl)linux(?:\d+|_\d+_\d+)?|linux)_(?P<processor>\w+)"
+_INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
+_KNOWN_PROCESSORS = frozenset(
+    {"x86_64", "i686", "aarch64", "armv7l", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
+)
+_ON_GRAALPY = {"macosx": "darwin", "win": "win32"}
+_IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "graalpy": "graalpy", "py": ""}
+_FIRST_WITH_MUSL = (3, 11)  # an older CPython calls itself -linux-gnu on musl too
+_FIRST_WITH_ABI3T = (3, 15)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtensionName:
+    """A file name that Python's import system takes for an extension module's."""
+
+    module: str  # dotted, "demo.core._native"; the stem alone where a folder is no package's name
+    stem: str  # "_native"
+    suffix: str  # ".cpython-311-x86_64-linux-gnu.so"
+    implementation: str = ""  # "cpython", "pypy", "graalpy"; "" for a bare ".so" or ".pyd"
+    version: tuple[int, int] | None = None  # None: not bound to one
+    free_threaded: bool = False  # the "t" of "cpython-313t"
+    stable: str = ""  # "abi3" or "abi3t"
+    platform: str = ""  # "x86_64-linux-gnu", "darwin", "win_amd64"; "" when the suffix has none
+
+    @property
+    def tagged(self) -> bool:
+        """Whether the suffix names an ABI: then the file is meant to be imported."""
+        return bool(self.implementation)
+
+
+@functools.lru_cache(maxsize=4096)  # a dozen checks ask it of every object
+def parse_extension_name(path: str) -> ExtensionName | None:
+    """Take a path apart, None where no module has that file name (``libx.so.1``, ``a-b.so``)."""
+    directory, _, file_name = path.rpartition("/")
+    stem, dot, rest = file_name.partition(".")
+    match = _SUFFIX.fullmatch(dot + rest)
+    if match is None or not stem.isidentifier():
+        return None
+    folders = directory.split("/") if directory else []
+    if stem == "__init__" and folders:
+        stem = folders.pop()  # apsw/__init__.cpython-313-....so is the package, and has PyInit_apsw
+    implementation, digits, flags, platform = _bound(match)
+    return ExtensionName(
+        module=".".join([*folders, stem]) if all(map(str.isidentifier, folders)) else stem,
+        stem=stem,
+        suffix=dot + rest,
+        implementation=implementation,
+        version=(int(digits[0]), int(digits[1:])) if digits else None,
+        free_threaded="t" in flags,
+        stable=match["stable"] or "",
+        platform=platform,
+    )
+
+
+def _bound(match: re.Match[str]) -> tuple[str, str, str, str]:
+    """Read implementation, version digits, ABI flags and platform out of a suffix."""
+    if match["cpython"]:
+        return "cpython", match["cpython"], match["flags"], match["triplet"]
+    if match["windows"]:
+        return "cpython", match["windows"], match["windows_flags"], match["windows_platform"]
+    for name in ("pypy", "graalpy"):
+        if match[name]:
+            return name, match[name], "", match[f"{name}_platform"]
+    return "cpython" if match["stable"] else "", "", "", ""
+
+
+def init_function(stem: str) -> str:
+    """Name the function that the import system calls in a module of that name (PEP 489)."""
+    if stem.isascii():
+        return f"PyInit_{stem}"
+    return f"PyInitU_{stem.encode('punycode').decode('ascii').replace('-', '_')}"
+
+
+def module_of(path: str, exports: SymbolTable | Collection[str]) -> ExtensionName | None:
+    """Say which extension module a file is by its name and exports, None for a plain library."""
+    name = parse_extension_name(path)
+    return name if name is not None and init_function(name.stem) in exports else None
+
+
+def is_extension(library: ObjectFile) -> bool:
+    """Whether Python can import it: a shared object that exports its own ``PyInit_<stem>``."""
+    return library.kind is Kind.SHARED and module_of(library.path, library.exports) is not None
+
+
+def are_suffixes_known(platform: str) -> bool:
+    """Whether it is known which suffixes the Pythons of a platform tag import.
+
+    Those of Android, iOS, Emscripten, AIX and the BSDs, and of Linux on armv5 or MIPS, are not.
+    """
+    linux = re.fullmatch(_LINUX, platform)
+    if linux is not None:
+        return linux["processor"] in _KNOWN_PROCESSORS
+    return platform.startswith("macosx_") or platform in {"any", "win32", "win_amd64", "win_arm64"}
+
+
+def importable_by(name: ExtensionName, tag: Tag) -> bool:
+    """Whether at least one interpreter that the tag speaks of looks for that suffix."""
+    return _runs_on(name, tag.platform) and _is_looked_for(name, tag)
+
+
+def _runs_on(name: ExtensionName, platform: str) -> bool:
+    if platform == "any":
+        return True
+    is_of_system = platform.startswith("win") == name.suffix.endswith(".pyd")
+    if not is_of_system or not name.platform:
+        return is_of_system
+    if name.implementation == "graalpy":
+        words = (word for start, word in _ON_GRAALPY.items() if platform.startswith(start))
+        return name.platform.endswith(next(words, "linux"))
+    linux = re.fullmatch(_LINUX, platform)
+    if linux is None:
+        return name.platform == ("darwin" if platform.startswith("macosx") else platform)
+    processor = _PROCESSORS.get(linux["processor"], linux["processor"])
+    older = name.version is not None and name.version < _FIRST_WITH_MUSL
+    libcs = {"many": ("gnu",), "musl": ("musl", "gnu") if older else ("musl",)}
+    return any(
+        name.platform.startswith(f"{processor}-linux-{libc}")
+        for libc in libcs.get(linux["libc"] or "", ("gnu", "musl"))
+    )
+
+
+def _is_looked_for(name: ExtensionName, tag: Tag) -> bool:
+    """Compare implementation, version and ABI; a tag of unknown make is not judged."""
+    parsed = re.fullmatch(_INTERPRETER, tag.interpreter)
+    if parsed is None or not name.implementation or parsed["name"] not in _IMPLEMENTATIONS:
+        return True
+    if _IMPLEMENTATIONS[parsed["name"]] not in {"", name.implementation}:
+        return False
+    # The "t" of cp313t: such an interpreter looks for no .abi3.so.
+    free_threaded = tag.abi.startswith("cp") and tag.abi.endswith("t")
+    lowest = (int(parsed["major"]), int(parsed["minor"] or 0))
+    if name.stable == "abi3":
+        return not free_threaded
+    if tag.abi in {"abi3", "abi3t"} or parsed["name"] == "py":
+        return name.version is None or (name.version[0] == lowest[0] and name.version >= lowest)
+    if name.stable == "abi3t":
+        return lowest >= _FIRST_WITH_ABI3T
+    return name.version == lowest and (tag.abi == "none" or name.free_threaded == free_threaded)
+
 
 Minor = tuple[int, int]
 """A Python by its version: (3, 11)."""
@@ -59,3 +221,34 @@ class PythonModules:
     names: tuple[ModuleNames, ...] = ()
     unparsed: tuple[UnparsedSource, ...] = ()
     top_level: tuple[str, ...] | None = None  # what top_level.txt states; None without one
+
+
+# What a package's own Python code says of the object files in it, read without running it.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodeNames:
+    """Paths of a package's objects, by what its Python code does with their names."""
+
+    named: frozenset[str] = frozenset()
+    """Those that it spells out: ``"libdemo.so"``, ``"libdemo"``, ``"_demo"``; for a program
+    ``"node"``. Why it does so is not known, so this excuses nothing."""
+    completed: frozenset[str] = frozenset()
+    """Those whose name it completes where it opens libraries: ``f"libdemo_{x}.so"``."""
+    guided: frozenset[str] = frozenset()
+    """Programs named where it sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
+    modules: frozenset[str] = frozenset()
+    """Names under which it imports files by their paths: the first argument of
+    ``spec_from_file_location("_demo", path)``. Such a file may have any name."""
+    unread: str = ""  # why not all of its code was read; "" where it was
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImportOpenings:
+    """The objects that the package's own code opens by their paths."""
+
+    demanded: frozenset[str] = frozenset()  # without which the import fails
+    tried: frozenset[str] = frozenset()  # without which it goes on
+    later: frozenset[str] = frozenset()  # that no import opens, as far as names of functions tell
+    unfollowed: frozenset[str] = frozenset()
+    """Those named by code that opens libraries and was not followed to its end."""

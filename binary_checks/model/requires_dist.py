@@ -1,20 +1,21 @@
-"""Reads a Requires-Dist: none of them, however nested or wrong, breaks who reads it."""
+"""Requirements: read without ever failing, and whether an index has wheels for them."""
 
 from __future__ import annotations
 
 import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import Unavailable
-from binary_checks.model.dotted_versions import read_numbers
-from binary_checks.model.system import TargetSystem
+from binary_checks.model.system import TargetSystem, read_numbers
 
 if TYPE_CHECKING:  # many packages require nothing, and the grammar takes its time to be imported
     from packaging.requirements import Requirement
+
 
 _SYSTEMS = {
     "linux": {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"},
@@ -163,3 +164,32 @@ def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
         marked = requirement.marker is not None and "extra" in str(requirement.marker)
         (sometimes if marked else always).add(canonicalize_name(requirement.name))
     return frozenset(sometimes - always)
+
+
+# Whether an index has wheels of all that a package requires, and whether those given fit.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequiredWheels:
+    """What came of downloading what a wheel requires, for its own Python and system."""
+
+    lacking: str = ""
+    """The first that there is none of: "wheel of torch>=2 for cp311 on win_amd64 or newer"."""
+    found: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MisfitVersion:
+    """A package given beside the judged one in a version that a requirement excludes."""
+
+    name: str
+    version: str
+    requirement: str  # as it is spelled: "nvidia-nccl-cu13==2.30.7"
+    by: str = ""  # who requires that, "cuda-toolkit 13.2.2"; "" for the judged package itself
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenVersions:
+    """The packages given beside one, held against all that is required of them."""
+
+    misfits: tuple[MisfitVersion, ...] = ()

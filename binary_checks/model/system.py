@@ -1,4 +1,4 @@
-"""The system that a package says it runs on: what it allows, and what its libraries export."""
+"""The system that a package claims: what it allows, and what its libraries export."""
 
 from __future__ import annotations
 
@@ -6,8 +6,25 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
-from binary_checks.model.dotted_versions import read_numbers
+# Versions that are numbers between dots, as those of glibc, CUDA and drivers are.
+
+_MOST_DIGITS = 9  # no version has more in a part; texts of packages may
+
+
+@functools.lru_cache(maxsize=4096)
+def read_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers that a version begins with: (2, 14) for 2.14, () for PRIVATE.
+
+    So 2.14 comes after 2.2.5, and 1.19.0rc1 is 1.19.
+    """
+    return tuple(map(int, takewhile(_is_number, version.split("."))))
+
+
+def _is_number(part: str) -> bool:
+    return part.isascii() and part.isdecimal() and len(part) <= _MOST_DIGITS
+
 
 _NUMERIC = r"(?a)\d{1,9}(?:\.\d{1,9})*"
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from binary_checks.model.conda_packages import BuildPath
+from binary_checks.model.packages import BuildPath
 
 PLACEHOLDERS = (b"_placehold_placehold", b"anaconda1anaconda2anaconda3")
 _FOLDERS = (b"feedstock_root", b"_build_env", b"/conda-bld/", b"/croot/")

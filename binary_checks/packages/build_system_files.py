@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from binary_checks.model.cmake import BuildFiles, NamedPath, PathRole, StatedAbi, UnreadCode
+from binary_checks.model.packages import BuildFiles, NamedPath, PathRole, StatedAbi, UnreadCode
 
 _MOST_PATHS = 20_000  # of all files for CMake, and of all files for pkg-config
 _MOST_CANDIDATES = 16  # for a path that counts from the prefix

@@ -12,8 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from binary_checks.model.conda_packages import BuildPath, CondaPackage, CondaPath
-from binary_checks.model.layout import Layout
 from binary_checks.model.objects import (
     ElfFile,
     Format,
@@ -23,7 +21,7 @@ from binary_checks.model.objects import (
     UnreadObject,
     object_kinds,
 )
-from binary_checks.model.packages import Member
+from binary_checks.model.packages import BuildPath, CondaPackage, CondaPath, Layout, Member
 from binary_checks.model.protocols import (
     ObjectReader,
     Preview,

@@ -14,9 +14,14 @@ from typing import Any, NamedTuple
 
 from binary_checks.errors import PackageError
 from binary_checks.knowledge.match_specs import find_minimum, name_of
-from binary_checks.model.claims import ANY_SYSTEM, Claims, PythonClaim, SystemClaim
-from binary_checks.model.layout import Layout
-from binary_checks.model.packages import Member
+from binary_checks.model.packages import (
+    ANY_SYSTEM,
+    Claims,
+    Layout,
+    Member,
+    PythonClaim,
+    SystemClaim,
+)
 from binary_checks.model.protocols import Visited
 
 INDEX = "info/index.json"

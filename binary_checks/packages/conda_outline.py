@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from binary_checks.errors import PackageError
-from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.objects import UnreadObject, format_of_name
-from binary_checks.model.packages import Member
+from binary_checks.model.packages import CondaPackage, Member
 from binary_checks.model.protocols import ObjectReader, Tree, Visited, Wanted
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
 

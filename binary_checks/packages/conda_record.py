@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from binary_checks.errors import PackageError
-from binary_checks.model.conda_packages import LinkedPackage
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
-from binary_checks.model.packages import Member
+from binary_checks.model.packages import LinkedPackage, Member
 from binary_checks.model.protocols import (
     ObjectReader,
     Preview,

@@ -14,10 +14,6 @@ from dataclasses import replace
 from functools import partial
 
 from binary_checks.errors import GatherError, PackageError
-from binary_checks.model.cmake import BuildFiles, UnreadCode
-from binary_checks.model.cpp_archive import CmakePackage, CppArchive
-from binary_checks.model.headers import Headers
-from binary_checks.model.layout import Layout
 from binary_checks.model.objects import (
     Format,
     MalformedObject,
@@ -25,6 +21,14 @@ from binary_checks.model.objects import (
     PeFile,
     UnreadObject,
     object_kinds,
+)
+from binary_checks.model.packages import (
+    BuildFiles,
+    CmakePackage,
+    CppArchive,
+    Headers,
+    Layout,
+    UnreadCode,
 )
 from binary_checks.model.protocols import (
     ObjectReader,

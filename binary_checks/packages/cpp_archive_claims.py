@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from binary_checks.model.claims import Claims, SystemClaim
 from binary_checks.model.objects import Format, MachOFile, ObjectFile, StaticArchive
+from binary_checks.model.packages import Claims, SystemClaim
 from binary_checks.packages.cpp_archive_name import FileName
 
 _SYSTEM_OF = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}

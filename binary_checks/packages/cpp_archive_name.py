@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from binary_checks.model.cpp_archive import StatedBuild
+from binary_checks.model.packages import StatedBuild
 
 SUFFIXES = (
     *(".zip", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.zst", ".tzst", ".tar.bz2", ".tbz2"),

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from packaging.tags import Tag
 
 from binary_checks.errors import PackageError
-from binary_checks.model.layout import Layout
-from binary_checks.model.loose_packages import ObjectFolder
 from binary_checks.model.objects import format_of_name
+from binary_checks.model.packages import Layout, ObjectFolder
 from binary_checks.model.protocols import (
     ObjectReader,
     Preview,

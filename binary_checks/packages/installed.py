@@ -10,8 +10,15 @@ from typing import NamedTuple
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import PackageError
-from binary_checks.model.layout import Layout
-from binary_checks.model.packages import InstalledPackage, Member, RecordRow
+from binary_checks.model.packages import (
+    InstalledPackage,
+    Layout,
+    Member,
+    RecordRow,
+    decode_hash,
+    hash_record,
+    is_installers,
+)
 from binary_checks.model.protocols import (
     ObjectReader,
     Preview,
@@ -21,7 +28,6 @@ from binary_checks.model.protocols import (
     Visited,
     Wanted,
 )
-from binary_checks.model.record import decode_hash, hash_record, is_installers
 from binary_checks.packages import wheel_texts
 from binary_checks.packages.distributions import DIST_INFO, Landing, Reading, assemble, read_members
 from binary_checks.packages.unpacked_wheel import read_tags

@@ -6,9 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from binary_checks.model.claims import Claims, PythonClaim, SystemClaim
-from binary_checks.model.extensions import ExtensionName, is_extension, parse_extension_name
-from binary_checks.model.layout import Layout
 from binary_checks.model.objects import (
     ElfFile,
     MachOFile,
@@ -17,8 +14,9 @@ from binary_checks.model.objects import (
     PeFile,
     UnreadObject,
 )
-from binary_checks.model.packages import Package
+from binary_checks.model.packages import Claims, Layout, Package, PythonClaim, SystemClaim
 from binary_checks.model.protocols import Visited
+from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
 from binary_checks.packages.distributions import pick
 
 _PYTHON = re.compile(r"(?:lib)?python3\.?(?P<minor>\d{1,3})(?:_d)?\.(?:dll|so(?:\.1\.0)?|dylib)")

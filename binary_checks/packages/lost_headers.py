@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from binary_checks.model.headers import Headers, LostInclude
+from binary_checks.model.packages import Headers, LostInclude
 
 _DIRECTIVE = re.compile(
     rb"\n[ \t]*#[ \t]*((?:include|if|ifdef|ifndef|elif|else|endif)\b[^\n]*)"

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from binary_checks.errors import PackageError
-from binary_checks.model.layout import Layout
-from binary_checks.model.loose_packages import SingleObject
 from binary_checks.model.objects import format_of_name
+from binary_checks.model.packages import Layout, SingleObject
 from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Wanted
 from binary_checks.packages.loose_objects import assemble
 from binary_checks.trees.loose_file import LooseFile

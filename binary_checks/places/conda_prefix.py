@@ -11,7 +11,7 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, NotApplicable, NothingNamed, Unavailable
 from binary_checks.model import InstallReport, Package
-from binary_checks.model.conda_packages import CondaPackage, LinkedPackage
+from binary_checks.model.packages import CondaPackage, LinkedPackage
 from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
 from binary_checks.places.channels import ChannelAnswer, ask_channels
 from binary_checks.places.existing import InstalledPlace

@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
-from binary_checks.model.clean_systems import CleanSystem
-from binary_checks.model.places import LoaderAnswer
+from binary_checks.model.places import CleanSystem, LoaderAnswer
 from binary_checks.places.containers import Container
 
 _KEPT = 8 << 20  # bytes of what a loader says of one object: a symbol is a line with a path

@@ -15,13 +15,13 @@ from typing import ClassVar, TypeVar
 
 from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
 from binary_checks.model import InstallReport, Package
-from binary_checks.model.claims import Claims
-from binary_checks.model.clean_systems import CleanSystem
-from binary_checks.model.place_names import PlaceName
+from binary_checks.model.packages import Claims
 from binary_checks.model.places import (
+    CleanSystem,
     Conditions,
     InstalledFolders,
     LoaderAnswer,
+    PlaceName,
     ProbeAnswer,
     TargetPython,
 )

@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib import resources
 
 from binary_checks.errors import NothingNamed
-from binary_checks.model.claims import Claims, SystemClaim
-from binary_checks.model.place_names import RELATIVE
+from binary_checks.model.packages import Claims, SystemClaim
+from binary_checks.model.places import RELATIVE
 from binary_checks.profile.toml_values import parse_toml
 
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}

@@ -22,8 +22,8 @@ import packaging
 
 from binary_checks.errors import BinaryChecksError, GatherError, NothingNamed, Unavailable
 from binary_checks.model import Ending, InstallReport, Kind, Package, Wheel
-from binary_checks.model.clean_systems import CleanSystem
 from binary_checks.model.places import (
+    CleanSystem,
     Conditions,
     InstalledFolders,
     LoaderAnswer,

@@ -18,10 +18,8 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 
 from binary_checks.errors import GatherError, NothingNamed, Unavailable
 from binary_checks.model import InstalledPackage, Package, Wheel
-from binary_checks.model.claims import ANY_SYSTEM, Claims, SystemClaim
-from binary_checks.model.clean_systems import CleanSystem
-from binary_checks.model.conda_packages import CondaLike
-from binary_checks.model.places import TargetPython
+from binary_checks.model.packages import ANY_SYSTEM, Claims, CondaLike, SystemClaim
+from binary_checks.model.places import CleanSystem, TargetPython
 from binary_checks.model.requires_dist import applies, read_requirement
 from binary_checks.places.given_wheels import describe_given
 from binary_checks.places.host_place import PlaceSettings

@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from binary_checks.model import Wheel
+from binary_checks.model.packages import WRITTEN_BY_INSTALLERS, decode_hash
 from binary_checks.model.places import TargetPython
-from binary_checks.model.record import WRITTEN_BY_INSTALLERS, decode_hash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

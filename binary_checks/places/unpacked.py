@@ -10,7 +10,7 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import InstallReport, Package
-from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.packages import CppArchive
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import ObjectReader, ReadObject
 from binary_checks.places.host_place import HostPlace, PlaceSettings

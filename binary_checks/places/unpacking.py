@@ -19,8 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from binary_checks.errors import BrokenDataError, GatherError, Unavailable
-from binary_checks.model.cpp_archive import CppArchive
-from binary_checks.model.packages import Member, Package
+from binary_checks.model.packages import CppArchive, Member, Package
 from binary_checks.model.protocols import Tree, TreeEntry
 
 _MARGIN = 256 << 20  # bytes that stay free on the disk

@@ -33,7 +33,7 @@ from binary_checks.judging import (
 )
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Entry, Level, Outcome, Problem
-from binary_checks.model.findings import NOT_SEEN
+from binary_checks.model.outcomes import NOT_SEEN
 from binary_checks.model.run_results import NATIVE_FAMILIES, UNREADABLE
 from binary_checks.plugin.failures import (
     ProblemsAccepted,

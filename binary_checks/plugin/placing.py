@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.model.place_names import PlaceName, read_place
+from binary_checks.model.places import PlaceName, read_place
 from binary_checks.plugin.failures import misused
 
 _OPTION = "--binary-place"

@@ -20,11 +20,9 @@ from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, Package, PackageIdentity, Run
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.outcomes import choose_exit_code
-from binary_checks.model.provenance import Provenance
-from binary_checks.model.published import PublishedFile
+from binary_checks.model.published import Provenance, PublishedFile
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.held_lists import are_in_doubt, describe_held, say_unavailable
 from binary_checks.plugin.items import PackageItem

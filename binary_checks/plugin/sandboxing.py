@@ -11,7 +11,7 @@ from binary_checks import withheld
 from binary_checks.errors import Unavailable
 from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.lines import cut, one_line
-from binary_checks.model.place_names import PlaceName
+from binary_checks.model.places import PlaceName
 from binary_checks.profile.reading import Profile
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any, Final
 from binary_checks.knowledge.cubin_flags import EM_CUDA, read_flags
 from binary_checks.knowledge.cuda_answers import find_architectures
 from binary_checks.model import Package
-from binary_checks.model.compilations import Compilation
 from binary_checks.model.places import Place
+from binary_checks.model.probes import Compilation
 
 _HEAD: Final = Struct("<4s4xB9xH28xI12x")  # of an ELF file: magic, ABI version, machine, flags
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Kind, ObjectFile, Package
-from binary_checks.model.extensions import is_extension, parse_extension_name
+from binary_checks.model.python_modules import is_extension, parse_extension_name
 
 # What else lies at the top level by mistake and wants what the package does not require.
 _ASIDE = frozenset(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
-from binary_checks.model.compared_builds import (
+from binary_checks.model.run_results import (
     BuildComparison,
     DifferenceLine,
     NotCompared,

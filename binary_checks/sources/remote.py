@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from binary_checks import trees
 from binary_checks.errors import GatherError, NotThere, Unavailable
-from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.objects import Format, object_kinds
-from binary_checks.model.packages import Package, Wheel
+from binary_checks.model.packages import CondaPackage, Package, Wheel
 from binary_checks.model.protocols import (
     ObjectReader,
     Preview,
@@ -20,7 +19,7 @@ from binary_checks.model.protocols import (
     RemoteFile,
     Tree,
 )
-from binary_checks.model.provenance import Provenance
+from binary_checks.model.published import Provenance
 from binary_checks.sources.download_store import Awaited, KeptFile, fetch, find_taken
 from binary_checks.sources.opened import OpenedSource
 

@@ -19,7 +19,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.errors import ProfileError
-from binary_checks.model.provenance import Provenance
+from binary_checks.model.published import Provenance
 from binary_checks.sources.remote import Found, RemoteSource, agree_on
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.sources.url import look_at

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binary_checks.errors import NotThere, ProfileError
-from binary_checks.model.provenance import Provenance
+from binary_checks.model.published import Provenance
 from binary_checks.sources.remote import Found, RemoteSource, agree_on
 from binary_checks.sources.surroundings import Surroundings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from binary_checks.model import Interpreter
-from binary_checks.model.claims import PYTHON_3, PythonClaim, is_python_2
+from binary_checks.model.packages import PYTHON_3, PythonClaim, is_python_2
 from binary_checks.systems.interpreters import interpreter, interpreter_versions
 
 

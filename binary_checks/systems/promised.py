@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import TargetSystem
-from binary_checks.model.claims import ANY_SYSTEM, Claims
+from binary_checks.model.packages import ANY_SYSTEM, Claims
 
 _NOT_SIMULATED = {
     "ios": "iOS",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import Policy, SystemLibrary, TargetSystem
-from binary_checks.model.claims import Claims, SystemClaim
+from binary_checks.model.packages import Claims, SystemClaim
 from binary_checks.systems.claimed_python import Interpreters, interpreter_of, spell_interpreter
 from binary_checks.systems.library_exports import system_library
 from binary_checks.systems.policies import policies

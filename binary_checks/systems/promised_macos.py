@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from binary_checks.model import SystemLibrary, TargetSystem
-from binary_checks.model.claims import Claims, SystemClaim
+from binary_checks.model.packages import Claims, SystemClaim
 from binary_checks.systems.claimed_python import Interpreters, interpreter_of, spell_interpreter
 from binary_checks.systems.macos_libraries import macos_exports, macos_libraries, partly_there
 

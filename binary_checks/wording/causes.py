@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from binary_checks.model import Edge, Format, Layout, Linkage, Package, UnresolvedSymbol
-from binary_checks.model.search_path import Directories, directories
+from binary_checks.model.linkage import Directories, directories
 
 _GRAFTED = (".libs", ".dylibs")
 """How the folders end that repair tools make: nothing but libraries was ever in one."""

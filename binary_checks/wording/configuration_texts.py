@@ -8,9 +8,11 @@ from binary_checks.model.binary_configuration import (
     BinaryConfiguration,
     ClaimSource,
     ConfigurationClaim,
+    LinkedLibraries,
+    LinkedLibrary,
+    Linking,
     find_disputes,
 )
-from binary_checks.model.linking import LinkedLibraries, LinkedLibrary, Linking
 
 ASPECT_WORDS = {
     "kind": "the kind of package",

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Collection
 
 from binary_checks.lines import one_line
+from binary_checks.model.linkage import path_elements
 from binary_checks.model.objects import ElfFile, Format, MachOFile
-from binary_checks.model.search_path import path_elements
 
 SIGN = "codesign --force --sign - {path}"
 _LONGEST = 300  # characters of a command that a line shows

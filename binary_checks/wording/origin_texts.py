@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.model.provenance import Provenance
+from binary_checks.model.published import Provenance
 
 
 def describe_origin(provenance: Provenance) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from binary_checks.lines import one_line
-from binary_checks.model.findings import Level, Note, NotInspected, Problem
+from binary_checks.model.outcomes import Level, Note, NotInspected, Problem
 from binary_checks.model.run_results import Accepted
 
 _NAMED = 3  # files of a group that its line names

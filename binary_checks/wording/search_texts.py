@@ -18,7 +18,7 @@ from binary_checks.model import (
     PeFile,
     Problem,
 )
-from binary_checks.model.search_path import path_elements, path_tag, shorten
+from binary_checks.model.linkage import path_elements, path_tag, shorten
 from binary_checks.wording.fix_commands import bundle, lead_to
 from binary_checks.wording.phrases import name_first
 

@@ -31,11 +31,9 @@ from binary_checks.model import (
     Problem,
     UnreadObject,
 )
-from binary_checks.model.claims import Claims, PythonClaim
-from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.device import DeviceCode, DeviceKind
-from binary_checks.model.layout import Layout
 from binary_checks.model.objects import Format, OpenedNames
+from binary_checks.model.packages import Claims, CondaPackage, GivenPackages, Layout, PythonClaim
 from fixtures.values import elf_file, macho_file, member, pe_file
 
 SITE = "lib/python3.11/site-packages"

@@ -18,7 +18,7 @@ from binary_checks.checks.conda.placeholders import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Level, NotInspected, Problem
-from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.packages import CondaPackage
 from binary_checks.packages import open_package
 from fixtures.build_conda import build_conda
 from fixtures.build_elf import build_elf

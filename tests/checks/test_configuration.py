@@ -25,8 +25,8 @@ from binary_checks.model import (
     Problem,
 )
 from binary_checks.model.binary_configuration import StatedConfiguration
-from binary_checks.model.cpp_archive import CppArchive
 from binary_checks.model.objects import OpenedNames
+from binary_checks.model.packages import CppArchive
 from binary_checks.model.requests import (
     Code,
     ConsumerRequest,

@@ -18,7 +18,8 @@ from binary_checks.checks.consumer import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Level, Note, NotInspected, Problem
-from binary_checks.model.consumers import (
+from binary_checks.model.packages import CppArchive, StatedBuild
+from binary_checks.model.probes import (
     BuildStep,
     BuildTools,
     ConsumerReport,
@@ -28,7 +29,6 @@ from binary_checks.model.consumers import (
     ProgramBuild,
     Stage,
 )
-from binary_checks.model.cpp_archive import CppArchive, StatedBuild
 from fixtures.values import elf_file, member
 
 CMAKE, ALONE = "CMake", "the compiler alone"

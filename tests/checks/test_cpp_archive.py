@@ -18,7 +18,7 @@ from binary_checks.checks.cpp_archive.unpacked_prefix import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Dependency
-from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.packages import CppArchive
 from fixtures.build_cpp_archive import OMIT
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import archive, coff

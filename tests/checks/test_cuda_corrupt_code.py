@@ -16,7 +16,7 @@ from binary_checks.model import (
     NotInspected,
     Problem,
 )
-from binary_checks.model.device_details import ObjectDetails, SampledDeviceCode, UnreadDeviceCode
+from binary_checks.model.device import ObjectDetails, SampledDeviceCode, UnreadDeviceCode
 from fixtures.values import elf_file, wheel
 
 PATH = "demo/libdemo.so"

@@ -16,7 +16,7 @@ from binary_checks.model import (
     OpenedNames,
     Problem,
 )
-from binary_checks.model.code_names import ImportOpenings
+from binary_checks.model.python_modules import ImportOpenings
 from fixtures.linking import EXTENSION, GLIBC, dll, library, link, needs, target, windows
 from fixtures.values import elf_file, pe_file, symbols, wheel
 

@@ -23,8 +23,13 @@ from binary_checks.model import (
     NotInspected,
     Problem,
 )
-from binary_checks.model.device_toolkits import DeviceToolkits, ToolkitSample
-from binary_checks.model.toolkits import Platform, StatedToolkits, ToolkitClaim, ToolkitSource
+from binary_checks.model.binary_configuration import (
+    Platform,
+    StatedToolkits,
+    ToolkitClaim,
+    ToolkitSource,
+)
+from binary_checks.model.device import DeviceToolkits, ToolkitSample
 from fixtures.linking import library, target, windows
 from fixtures.values import wheel
 

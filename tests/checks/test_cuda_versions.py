@@ -21,7 +21,7 @@ from binary_checks.model import (
     NotInspected,
     Problem,
 )
-from binary_checks.model.toolkits import (
+from binary_checks.model.binary_configuration import (
     Platform,
     StatedToolkits,
     ToolkitClaim,

@@ -6,8 +6,8 @@ from typing import Any
 
 from binary_checks.checks.cuda.later_gpus import ptx_assembly_fails
 from binary_checks.model import Ending, Note, NotInspected, Problem, Step
-from binary_checks.model.device_details import UnreadDeviceCode
-from binary_checks.model.ptx_links import PtxLink, PtxLinkReport, PtxText, PtxTexts
+from binary_checks.model.device import UnreadDeviceCode
+from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts
 
 TEXT = PtxText(
     path="demo/lib.so", offset=4096, architecture="sm_60", version="6.3", content=b"x" * 250_000

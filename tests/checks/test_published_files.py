@@ -38,8 +38,7 @@ from binary_checks.model import (
     UnreadObject,
     Wheel,
 )
-from binary_checks.model.provenance import Provenance
-from binary_checks.model.published import Publication, PublishedWheel
+from binary_checks.model.published import Provenance, Publication, PublishedWheel
 from fixtures.values import elf_file, macho_file, member, pe_file, wheel
 
 WHEEL = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"

@@ -11,7 +11,7 @@ from binary_checks import examine, judge
 from binary_checks.checks.windows.loading import unbundled_runtime
 from binary_checks.judging import Verdict
 from binary_checks.model import Dependency, Format, Linkage, Outcome
-from binary_checks.model.claims import PythonClaim
+from binary_checks.model.packages import PythonClaim
 from binary_checks.systems.claimed_python import Interpreters, interpreter_of
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel

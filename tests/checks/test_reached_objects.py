@@ -20,7 +20,7 @@ from binary_checks.model import (
     ObjectFile,
     Problem,
 )
-from binary_checks.model.claims import Claims
+from binary_checks.model.packages import Claims
 from fixtures.linking import dll, extension, library, link, windows
 from fixtures.values import elf_file, symbols, wheel
 

@@ -13,7 +13,7 @@ from binary_checks.checks.metadata.requirement_texts import (
     undeclared_extra,
 )
 from binary_checks.model import Level, NotInspected, Problem, Wheel
-from binary_checks.model.required_wheels import GivenVersions, MisfitVersion, RequiredWheels
+from binary_checks.model.requires_dist import GivenVersions, MisfitVersion, RequiredWheels
 from fixtures.values import wheel
 
 METADATA = "demo-1.0.dist-info/METADATA"

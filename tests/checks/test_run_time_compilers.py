@@ -9,7 +9,7 @@ import pytest
 from binary_checks.checks.cuda.run_time_compilers import nvrtc_fails, triton_fails
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Note, NotInspected, Step
-from binary_checks.model.compilations import Compilation, NvrtcReport, TritonReport
+from binary_checks.model.probes import Compilation, NvrtcReport, TritonReport
 
 LIBRARY = "nvidia/cu13/lib/libnvrtc.so.13"
 NAME = f"NVRTC 13.2 ({LIBRARY})"

@@ -28,7 +28,7 @@ from binary_checks.model import (
     UnexploredSymbols,
     UnresolvedSymbol,
 )
-from binary_checks.model.layout import Layout
+from binary_checks.model.packages import Layout
 from binary_checks.systems import policies, policy_for
 from fixtures.linking import (
     EXTENSION,

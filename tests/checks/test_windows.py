@@ -26,7 +26,7 @@ from binary_checks.model import (
     Rule,
     Wheel,
 )
-from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.packages import CppArchive
 from fixtures.linking import dll, link
 from fixtures.linking import windows as on_windows
 from fixtures.values import elf_file, pe_file, symbols, wheel

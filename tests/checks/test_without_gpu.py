@@ -33,8 +33,8 @@ from binary_checks.model import (
     Step,
     Wheel,
 )
+from binary_checks.model.binary_configuration import StatedToolkits, ToolkitClaim
 from binary_checks.model.requests import Code, CudaRequest
-from binary_checks.model.toolkits import StatedToolkits, ToolkitClaim
 from fixtures.linking import target
 from fixtures.values import elf_file, wheel
 

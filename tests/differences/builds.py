@@ -7,7 +7,7 @@ from typing import Any
 
 from binary_checks.differences import compare
 from binary_checks.model import Edge, Linkage, Package, Rule
-from binary_checks.model.compared_builds import Build, BuildComparison
+from binary_checks.model.run_results import Build, BuildComparison
 from fixtures.values import wheel
 
 

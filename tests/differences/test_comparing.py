@@ -16,14 +16,14 @@ from binary_checks.model import (
     PackageResult,
     Problem,
 )
-from binary_checks.model.compared_builds import (
+from binary_checks.model.outcomes import sum_up
+from binary_checks.model.run_results import (
     Build,
     BuildComparison,
     DifferenceLine,
     NotCompared,
     Severity,
 )
-from binary_checks.model.outcomes import sum_up
 from binary_checks.profile.known import KnownProblem
 from binary_checks.reports.build_differences import write_markdown, write_text
 from fixtures.values import macho_file, member, wheel

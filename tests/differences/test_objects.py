@@ -16,7 +16,7 @@ from binary_checks.model import (
     UnknownSymbols,
     UnreadObject,
 )
-from binary_checks.model.linking import LinkedLibraries, LinkedLibrary, Linking
+from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking
 from binary_checks.model.objects import Format
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 from tests.differences.builds import build, compared, linkage, only, said

@@ -9,7 +9,7 @@ import pytest
 from binary_checks.errors import ProfileError
 from binary_checks.model import Claims, NeededVersion, NumpyBuild, Package, PythonClaim, SystemClaim
 from binary_checks.model.binary_configuration import Aspect, BinaryConfiguration
-from binary_checks.model.compared_builds import Build
+from binary_checks.model.run_results import Build
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 from tests.differences.builds import build, compared, only, said
 

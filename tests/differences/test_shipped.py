@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from binary_checks.model import Claims, Package, PythonClaim, SystemClaim
-from binary_checks.model.conda_packages import CondaPackage
-from binary_checks.model.cpp_archive import CmakePackage, CppArchive
+from binary_checks.model.packages import CmakePackage, CondaPackage, CppArchive
 from fixtures.values import elf_file, member, symbols, wheel
 from tests.differences.builds import only, said
 

@@ -14,7 +14,7 @@ from binary_checks import objects, packages
 from binary_checks.documents.facts_schema import describe_facts
 from binary_checks.documents.facts_writer import write_facts
 from binary_checks.model import DeviceKind, DeviceTarget, Package
-from binary_checks.model.device_details import (
+from binary_checks.model.device import (
     CubinGroup,
     DeviceDetails,
     ObjectDetails,

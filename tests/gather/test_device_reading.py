@@ -11,7 +11,7 @@ import pytest
 from binary_checks import examine
 from binary_checks.gather import device_members, device_reading
 from binary_checks.model import DeviceKind, DeviceTarget
-from binary_checks.model.device_details import (
+from binary_checks.model.device import (
     CubinGroup,
     DeviceDetails,
     ObjectDetails,
@@ -204,7 +204,7 @@ def test_nothing_is_imported_for_a_package_without_device_code(tmp_path: Path) -
     code = (
         "import sys\n"
         "from binary_checks import examine\n"
-        "from binary_checks.model.device_details import DeviceDetails\n"
+        "from binary_checks.model.device import DeviceDetails\n"
         f"with examine({str(path)!r}) as facts: facts.get(DeviceDetails)\n"
         "print([name for name in ('zstandard', 'lz4', 'binary_checks.gather.device_reading')"
         " if name in sys.modules])\n"

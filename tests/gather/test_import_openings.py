@@ -9,7 +9,7 @@ import pytest
 from binary_checks import examine
 from binary_checks.gather.own_code import find_import_openings
 from binary_checks.model import Package
-from binary_checks.model.code_names import ImportOpenings
+from binary_checks.model.python_modules import ImportOpenings
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 

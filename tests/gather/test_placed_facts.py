@@ -14,8 +14,7 @@ from binary_checks.gather.facts import Facts
 from binary_checks.gather.placed_facts import place_facts
 from binary_checks.gather.settings import Settings
 from binary_checks.model import InstallReport, Package
-from binary_checks.model.place_names import read_place
-from binary_checks.model.places import Place
+from binary_checks.model.places import Place, read_place
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON

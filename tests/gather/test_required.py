@@ -15,7 +15,7 @@ from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
 from binary_checks.model import Finding, Linkage, Package, Problem, Wheel
-from binary_checks.model.required_wheels import RequiredWheels
+from binary_checks.model.requires_dist import RequiredWheels
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel

@@ -9,8 +9,8 @@ import pytest
 from binary_checks import examine
 from binary_checks.errors import ProfileError
 from binary_checks.gather import stating_files
+from binary_checks.model.binary_configuration import StatedToolkits
 from binary_checks.model.requests import BuildsRequest
-from binary_checks.model.toolkits import StatedToolkits
 from fixtures.build_wheel import build_wheel
 
 TORCH = """

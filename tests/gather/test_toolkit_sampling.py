@@ -9,7 +9,7 @@ import pytest
 from binary_checks import examine
 from binary_checks.errors import NotInstalled
 from binary_checks.gather import device_members
-from binary_checks.model.device_toolkits import DeviceToolkits, ToolkitSample
+from binary_checks.model.device import DeviceToolkits, ToolkitSample
 from binary_checks.objects.device import unpacking
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import ZSTD, compressed_entry, container

@@ -20,8 +20,8 @@ from binary_checks.model import (
     StaticArchive,
 )
 from binary_checks.model.binary_configuration import ClaimSource, StatedConfiguration, agree
-from binary_checks.model.cpp_archive import CppArchive
 from binary_checks.model.objects import ArchiveMembers, CxxStrings
+from binary_checks.model.packages import CppArchive
 from binary_checks.packages.conda import CondaPackage
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from packaging.tags import Tag, parse_tag
 
 from binary_checks.model import Kind
-from binary_checks.model.extensions import (
+from binary_checks.model.python_modules import (
     importable_by,
     init_function,
     is_extension,

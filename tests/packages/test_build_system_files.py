@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.model.cmake import BuildFiles, PathRole
+from binary_checks.model.packages import BuildFiles, PathRole
 from binary_checks.packages import build_system_files
 from binary_checks.packages.build_system_files import read_build_files
 from binary_checks.packages.lost_headers import TooManyMarks, condense, find_lost

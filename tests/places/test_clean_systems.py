@@ -20,7 +20,7 @@ from binary_checks import examine, judge
 from binary_checks.errors import GatherError
 from binary_checks.judging import Verdict
 from binary_checks.model import Ending, LoadReport, Outcome
-from binary_checks.model.place_names import read_place
+from binary_checks.model.places import read_place
 from binary_checks.places import PlaceSettings, Sandbox, installers
 from binary_checks.places.budgets import Budget
 from binary_checks.places.image_place import ImagePlace

@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.errors import GatherError, NotApplicable, Unavailable
 from binary_checks.model import Ending
-from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.packages import CondaPackage
 from binary_checks.model.probes import EmbeddedTestReport
 from binary_checks.probes.conda_tests.reader import run_embedded_tests
 from binary_checks.probes.import_name.reader import import_each

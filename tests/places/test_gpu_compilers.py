@@ -16,7 +16,7 @@ from binary_checks import examine
 from binary_checks.checks.cuda.later_gpus import ptx_assembly_fails
 from binary_checks.checks.cuda.run_time_compilers import nvrtc_fails
 from binary_checks.model import Answer, CudaReport, Note, Problem
-from binary_checks.model.ptx_links import PtxLinkReport, PtxTexts
+from binary_checks.model.probes import PtxLinkReport, PtxTexts
 from binary_checks.model.requests import Code, CudaRequest, PtxRequest
 from binary_checks.probes.nvrtc_kernels.reader import compile_kernels
 from binary_checks.probes.ptx_links.reader import link_ptx

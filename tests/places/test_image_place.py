@@ -19,9 +19,7 @@ import pytest
 from binary_checks import objects
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, InstalledPackage, places
-from binary_checks.model.clean_systems import CleanSystem
-from binary_checks.model.place_names import read_place
-from binary_checks.model.places import Conditions
+from binary_checks.model.places import CleanSystem, Conditions, read_place
 from binary_checks.model.requires_dist import applies, read_requirement
 from binary_checks.packages import open_package
 from binary_checks.places import PlaceSettings, choose_place

@@ -17,7 +17,7 @@ from binary_checks.errors import GatherError, ProfileError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
-from binary_checks.model.required_wheels import RequiredWheels
+from binary_checks.model.requires_dist import RequiredWheels
 from binary_checks.places import installers
 from binary_checks.places.installer_faults import find_fault
 from binary_checks.places.installers import find_installer, find_uv, install

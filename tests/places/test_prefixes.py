@@ -9,8 +9,7 @@ import pytest
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Package
-from binary_checks.model.place_names import read_place
-from binary_checks.model.places import InstalledFolders
+from binary_checks.model.places import InstalledFolders, read_place
 from binary_checks.places import PlaceSettings, choose_place, find_python
 from binary_checks.places.prefixes import PrefixPlace
 from binary_checks.probes.import_name.reader import import_each

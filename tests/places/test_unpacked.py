@@ -14,7 +14,7 @@ import pytest
 
 from binary_checks import objects, packages
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.packages import CppArchive
 from binary_checks.places import PlaceSettings, choose_place
 from binary_checks.places.unpacked import UnpackedPlace, demand_builds
 from binary_checks.places.unpacking import RefusedMember, unpack

@@ -23,8 +23,8 @@ from binary_checks.checks.consumer import (
 )
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Note, NotInspected
-from binary_checks.model.consumers import ConsumerReport, Stage
-from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.packages import CppArchive
+from binary_checks.model.probes import ConsumerReport, Stage
 from binary_checks.model.requests import Code, ConsumerRequest, TranslationUnit
 from binary_checks.places import PlaceSettings, choose_sandbox, toolchains
 from binary_checks.places.toolchains import find_programs

@@ -22,8 +22,8 @@ from binary_checks.checks.consumer import (
 )
 from binary_checks.errors import Unavailable
 from binary_checks.model import Ending, Level, Note, Problem
-from binary_checks.model.consumers import ConsumerReport, ConsumerUnit
-from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.packages import CppArchive
+from binary_checks.model.probes import ConsumerReport, ConsumerUnit
 from binary_checks.probes.consume_cpp.tools import find_candidates
 from fixtures.libtorch_archive import assemble
 from tests.oracles.downloads import pip

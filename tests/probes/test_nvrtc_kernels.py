@@ -15,7 +15,7 @@ import pytest
 
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Answer, CudaReport, DeviceCode, DeviceKind, Ending, Step
-from binary_checks.model.compilations import Compilation, NvrtcReport
+from binary_checks.model.probes import Compilation, NvrtcReport
 from binary_checks.model.requests import Code, CudaRequest
 from binary_checks.probes.compilation_rows import list_machine_targets, name_machine_code
 from binary_checks.probes.nvrtc_kernels.reader import compile_kernels

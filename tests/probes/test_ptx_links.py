@@ -14,7 +14,7 @@ import pytest
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending
 from binary_checks.model.places import Conditions, ProbeAnswer
-from binary_checks.model.ptx_links import PtxLink, PtxLinkReport, PtxText, PtxTexts
+from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts
 from binary_checks.model.requests import PtxRequest
 from binary_checks.places import PlaceSettings
 from binary_checks.places.host_place import HostPlace

@@ -8,8 +8,7 @@ import pytest
 
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Dependency, Linkage, LoadFault, LoadFaultKind, Package
-from binary_checks.model.clean_systems import CleanSystem
-from binary_checks.model.places import LoaderAnswer
+from binary_checks.model.places import CleanSystem, LoaderAnswer
 from binary_checks.places import PlaceSettings
 from binary_checks.places.host_place import HostPlace
 from binary_checks.places.venv import FreshPlace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binary_checks.model import DeviceKind, DeviceTarget, Layout
-from binary_checks.model.device_details import (
+from binary_checks.model.device import (
     CubinGroup,
     DeviceDetails,
     ObjectDetails,

@@ -21,9 +21,9 @@ from binary_checks.model import (
     UnresolvedSymbol,
     Wheel,
 )
+from binary_checks.model.linkage import Directories
+from binary_checks.model.objects import Symbol, Symbols
 from binary_checks.model.run_results import CheckResult
-from binary_checks.model.search_path import Directories
-from binary_checks.model.symbol_tables import Symbol, Symbols
 from binary_checks.reports.faults import Fault, fold
 from binary_checks.wording.causes import of_need, of_refusal, of_symbols
 from fixtures.linking import dylib, link, macos, needs, system_library

@@ -13,8 +13,8 @@ from binary_checks.knowledge.nvidia_names import (
     is_driver_library,
 )
 from binary_checks.model import ElfFile, Finding, Level, Linkage, Note, PeFile, Problem
-from binary_checks.model.conda_packages import CondaLike
 from binary_checks.model.objects import Format, ObjectFile
+from binary_checks.model.packages import CondaLike
 from binary_checks.model.protocols import ReadObject
 
 _SPELLED = {Format.ELF: "an ELF object", Format.MACHO: "a Mach-O object", Format.PE: "a PE object"}

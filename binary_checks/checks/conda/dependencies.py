@@ -18,7 +18,7 @@ from binary_checks.model import (
     NotInspected,
     Problem,
 )
-from binary_checks.model.conda_packages import CondaPackage, GivenPackages
+from binary_checks.model.packages import CondaPackage, GivenPackages
 
 _GIVEN = "wheel:"  # how a linkage begins to name what another package has
 _SITE_PACKAGES = re.compile(r"lib/python(3\.\d{1,3})t?/site-packages\Z")

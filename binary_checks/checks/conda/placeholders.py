@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, Level, NotInspected, Problem
-from binary_checks.model.conda_packages import BuildPath, CondaPackage, CondaPath
 from binary_checks.model.objects import Format
+from binary_checks.model.packages import BuildPath, CondaPackage, CondaPath
 from binary_checks.model.protocols import ReadObject
 
 _USUAL = 255  # characters, to which conda-build and rattler-build pad

@@ -22,8 +22,8 @@ from binary_checks.model import (
     Problem,
     UnreadObject,
 )
-from binary_checks.model.conda_packages import CondaLike
 from binary_checks.model.objects import Format
+from binary_checks.model.packages import CondaLike
 
 _OLDEST_GLIBC = (2, 17)  # conda's own programs need it
 _OLDEST_MACOS = {"osx-64": (10, 13), "osx-arm64": (11, 0)}

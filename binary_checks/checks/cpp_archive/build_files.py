@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import ElfFile, Finding, Kind, Level, NotInspected, Problem, StaticArchive
-from binary_checks.model.cmake import NamedPath, PathRole
-from binary_checks.model.cpp_archive import CppArchive
 from binary_checks.model.mangling import names_old_abi
+from binary_checks.model.packages import CppArchive, NamedPath, PathRole
 from binary_checks.wording.phrases import name_first
 
 _OF_SYSTEM = ("/System/Library/",)

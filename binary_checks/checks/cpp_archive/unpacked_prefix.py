@@ -18,7 +18,7 @@ from binary_checks.model import (
     Problem,
     StaticArchive,
 )
-from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.packages import CppArchive
 from binary_checks.wording.phrases import name_first
 
 _LIBTORCH = "libtorch"

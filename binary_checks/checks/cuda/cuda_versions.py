@@ -33,13 +33,13 @@ from binary_checks.model import (
     Problem,
     TargetSystem,
 )
-from binary_checks.model.requires_dist import applicable
-from binary_checks.model.toolkits import (
+from binary_checks.model.binary_configuration import (
     Platform,
     StatedToolkits,
     ToolkitClaim,
     ToolkitSource,
 )
+from binary_checks.model.requires_dist import applicable
 from binary_checks.wording.phrases import name_first
 
 _OTHER_BUILD = "users get another build than they chose by it"

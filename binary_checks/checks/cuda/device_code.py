@@ -28,7 +28,7 @@ from binary_checks.knowledge.device_containers import (
 )
 from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.model import DeviceKind, Finding, Level, Note, NotInspected, Package, Problem
-from binary_checks.model.device_details import SampledDeviceCode
+from binary_checks.model.device import SampledDeviceCode
 
 
 @check

@@ -30,7 +30,7 @@ from binary_checks.model import (
     Package,
     Problem,
 )
-from binary_checks.model.code_names import ImportOpenings
+from binary_checks.model.python_modules import ImportOpenings
 from binary_checks.wording.causes import of_bundled
 from binary_checks.wording.fix_commands import remove_need
 from binary_checks.wording.phrases import name_first

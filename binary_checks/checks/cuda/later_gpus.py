@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.model import Ending, Finding, Note, NotInspected, Problem
-from binary_checks.model.ptx_links import PtxLink, PtxLinkReport, PtxText, PtxTexts
+from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts
 from binary_checks.wording.step_texts import describe_end
 
 _LONGEST = 5  # digits of an architecture; what a library reports may have thousands

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Finding, Note, NotInspected
-from binary_checks.model.compilations import Compilation, CompilerReport, NvrtcReport, TritonReport
+from binary_checks.model.probes import Compilation, CompilerReport, NvrtcReport, TritonReport
 from binary_checks.wording.step_texts import describe_end
 
 

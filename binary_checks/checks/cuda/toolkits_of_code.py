@@ -35,9 +35,14 @@ from binary_checks.model import (
     Problem,
     TargetSystem,
 )
-from binary_checks.model.device_toolkits import DeviceToolkits, ToolkitSample
-from binary_checks.model.dotted_versions import read_numbers
-from binary_checks.model.toolkits import Platform, StatedToolkits, ToolkitClaim, ToolkitSource
+from binary_checks.model.binary_configuration import (
+    Platform,
+    StatedToolkits,
+    ToolkitClaim,
+    ToolkitSource,
+)
+from binary_checks.model.device import DeviceToolkits, ToolkitSample
+from binary_checks.model.system import read_numbers
 from binary_checks.wording.phrases import name_first
 
 

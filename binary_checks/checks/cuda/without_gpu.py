@@ -23,8 +23,8 @@ from binary_checks.knowledge.toolkit_claims import (
     find_contradiction,
 )
 from binary_checks.model import CudaReport, Distribution, Ending, Finding
+from binary_checks.model.binary_configuration import Platform, StatedToolkits, ToolkitClaim
 from binary_checks.model.requests import CudaRequest
-from binary_checks.model.toolkits import Platform, StatedToolkits, ToolkitClaim
 from binary_checks.wording.step_texts import describe_end
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.model import ElfFile, Finding, Kind, ObjectFile, StaticArchive
-from binary_checks.model.extensions import parse_extension_name
 from binary_checks.model.objects import format_of_name
+from binary_checks.model.python_modules import parse_extension_name
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _FOR_DEBUGGERS = re.compile(r"(?:\A|/)(?:\.debug|debug|[^/]*\.dSYM)/")

@@ -34,8 +34,8 @@ from binary_checks.model import (
     Rule,
     TargetSystem,
 )
-from binary_checks.model.extensions import is_extension
-from binary_checks.model.search_path import Directories, directories, expand, shorten
+from binary_checks.model.linkage import Directories, directories, expand, shorten
+from binary_checks.model.python_modules import is_extension
 from binary_checks.wording.causes import of_library, of_need
 from binary_checks.wording.search_texts import (
     Owners,

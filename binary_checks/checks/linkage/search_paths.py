@@ -20,7 +20,7 @@ from binary_checks.model import (
     Problem,
     TargetSystem,
 )
-from binary_checks.model.search_path import (
+from binary_checks.model.linkage import (
     directories,
     expand,
     is_open_to_all,

@@ -29,7 +29,7 @@ from binary_checks.model import (
     Problem,
     Wheel,
 )
-from binary_checks.model.search_path import shorten
+from binary_checks.model.linkage import shorten
 from binary_checks.wording.causes import of_library, of_newer_build
 from binary_checks.wording.fix_commands import SIGN
 

@@ -11,7 +11,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.macos_tags import lowest_claims, plain_architecture, spell_processor
 from binary_checks.model import Finding, Kind, MachOFile, Note, Package
-from binary_checks.model.extensions import init_function, is_extension, parse_extension_name
+from binary_checks.model.python_modules import init_function, is_extension, parse_extension_name
 from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)

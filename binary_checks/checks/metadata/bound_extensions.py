@@ -19,7 +19,7 @@ from binary_checks.model import (
     UnreadObject,
     WheelLike,
 )
-from binary_checks.model.extensions import ExtensionName, is_extension, parse_extension_name
+from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
 from binary_checks.wording.phrases import name_first
 
 _UNBOUND = frozenset({"", "abi3", "abi3t"})  # ABIs of tags that promise later Pythons too

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.model import Finding, Level, NotInspected, Problem, WheelLike
-from binary_checks.model.description import RenderedDescription
+from binary_checks.model.published import RenderedDescription
 
 _TYPES = frozenset({"text/plain", "text/x-rst", "text/markdown"})
 _VARIANTS = frozenset({"GFM", "CommonMark"})

@@ -14,8 +14,7 @@ from binary_checks.knowledge.promised_pythons import (
     read_specifier,
 )
 from binary_checks.model import Finding, Level, NotInspected, Problem, WheelLike
-from binary_checks.model.required_wheels import GivenVersions, RequiredWheels
-from binary_checks.model.requires_dist import read_requirement
+from binary_checks.model.requires_dist import GivenVersions, RequiredWheels, read_requirement
 from binary_checks.wording.phrases import name_first
 
 _LONGEST = 200  # characters of a requirement in a sentence

@@ -26,7 +26,7 @@ from binary_checks.model import (
     Wheel,
     WheelLike,
 )
-from binary_checks.model.extensions import (
+from binary_checks.model.python_modules import (
     ExtensionName,
     are_suffixes_known,
     importable_by,

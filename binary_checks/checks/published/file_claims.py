@@ -12,8 +12,8 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.claimed_systems import compare_architectures
 from binary_checks.model import Finding, Level, Note, NotInspected, Problem, UnreadObject, Wheel
+from binary_checks.model.packages import decode_hash
 from binary_checks.model.published import PublishedFile, PublishedWheel
-from binary_checks.model.record import decode_hash
 
 
 @check

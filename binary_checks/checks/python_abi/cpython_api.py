@@ -21,8 +21,8 @@ from binary_checks.model import (
     PythonClaim,
     TargetSystem,
 )
-from binary_checks.model.claims import is_python_2
-from binary_checks.model.extensions import (
+from binary_checks.model.packages import is_python_2
+from binary_checks.model.python_modules import (
     ExtensionName,
     init_function,
     is_extension,

@@ -10,8 +10,8 @@ from packaging.utils import canonicalize_name
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, Level, Note, NumpyBuild, Package, Problem, TargetSystem
-from binary_checks.model.claims import is_python_2
-from binary_checks.model.extensions import parse_extension_name
+from binary_checks.model.packages import is_python_2
+from binary_checks.model.python_modules import parse_extension_name
 from binary_checks.model.requires_dist import applicable
 
 _MICROS = range(10)

@@ -21,10 +21,8 @@ from binary_checks.model.binary_configuration import (
     agree,
     find_disputes,
 )
-from binary_checks.model.claims import ANY_SYSTEM, PythonClaim
-from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.objects import ObjectFile
-from binary_checks.model.packages import Distribution
+from binary_checks.model.packages import ANY_SYSTEM, CondaPackage, Distribution, PythonClaim
 from binary_checks.wording.configuration_texts import say_claim
 
 ANY = ANY_SYSTEM

@@ -26,11 +26,8 @@ from binary_checks.fleet.artifacts.package_texts import PackageTexts
 from binary_checks.knowledge.stated_versions import same_version
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Distribution, Package
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.conda_packages import CondaPackage
-from binary_checks.model.cpp_archive import CppArchive
-from binary_checks.model.linking import LinkedLibraries
-from binary_checks.model.loose_packages import SingleObject
+from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
+from binary_checks.model.packages import CondaPackage, CppArchive, SingleObject
 
 _LIBRARY, _LIBTORCH = "library", "libtorch"
 

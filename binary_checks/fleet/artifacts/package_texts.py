@@ -14,7 +14,7 @@ from binary_checks.documents.decoding import OddityError, read_json
 from binary_checks.errors import BrokenDataError, PackageError, Unavailable
 from binary_checks.fleet.artifacts.hashed_files import hash_content
 from binary_checks.model import Distribution, Member, Package
-from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.packages import CondaPackage
 from binary_checks.model.protocols import Tree
 from binary_checks.model.requests import ReleaseRequest
 from binary_checks.trees import open_part, open_tree

@@ -14,7 +14,7 @@ from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.stored_nights import NightAttempts, find_plan, list_nights
-from binary_checks.model.compared_builds import Build
+from binary_checks.model.run_results import Build
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

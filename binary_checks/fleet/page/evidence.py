@@ -26,7 +26,7 @@ from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.stored_nights import NightAttempts
 from binary_checks.lines import cut, one_line
 from binary_checks.model import CheckText
-from binary_checks.model.compared_builds import Build, BuildComparison
+from binary_checks.model.run_results import Build, BuildComparison
 from binary_checks.reports.html.page import ShownCheck, show_checks
 from binary_checks.reports.verdict_texts import count
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.packages import CondaPackage
 from binary_checks.model.places import Conditions, Place
 from binary_checks.model.probes import EmbeddedTestReport, SnippetRun
 from binary_checks.model.protocols import Source

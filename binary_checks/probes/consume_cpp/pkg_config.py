@@ -10,8 +10,8 @@ from pathlib import Path
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import Ending
-from binary_checks.model.consumers import BuildStep, ConsumerUnit, ProgramBuild, Stage
-from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.packages import CppArchive
+from binary_checks.model.probes import BuildStep, ConsumerUnit, ProgramBuild, Stage
 from binary_checks.places.toolchains import find_programs
 from binary_checks.places.unpacked import UnpackedPlace
 from binary_checks.probes.consume_cpp.cmake_project import PROGRAM, SOURCE

@@ -13,7 +13,9 @@ from pathlib import Path
 from binary_checks.declaring import gathers
 from binary_checks.errors import HostUnfit, NotApplicable, PackageError, Unavailable
 from binary_checks.model import ElfFile, Ending, Format, ObjectFile
-from binary_checks.model.consumers import (
+from binary_checks.model.packages import CppArchive
+from binary_checks.model.places import Conditions, Place
+from binary_checks.model.probes import (
     BuildStep,
     ConsumerReport,
     ConsumerUnit,
@@ -21,8 +23,6 @@ from binary_checks.model.consumers import (
     ProgramBuild,
     Stage,
 )
-from binary_checks.model.cpp_archive import CppArchive
-from binary_checks.model.places import Conditions, Place
 from binary_checks.model.protocols import ObjectReader
 from binary_checks.model.requests import ConsumerRequest, TranslationUnit
 from binary_checks.places.unpacked import UnpackedPlace, demand_builds

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import ElfFile, Ending
-from binary_checks.model.consumers import BuildTools
 from binary_checks.model.places import Conditions
+from binary_checks.model.probes import BuildTools
 from binary_checks.model.protocols import ObjectReader
 from binary_checks.places.toolchains import find_named, find_programs
 from binary_checks.places.unpacked import UnpackedPlace

@@ -9,8 +9,8 @@ from binary_checks.knowledge.cuda_answers import (
 )
 from binary_checks.knowledge.cuda_builds import demand_gpu_build
 from binary_checks.model import CudaReport, Package
-from binary_checks.model.compilations import NvrtcReport
 from binary_checks.model.places import Place
+from binary_checks.model.probes import NvrtcReport
 from binary_checks.model.requests import CudaRequest
 from binary_checks.probes.ask_module.reader import hide_driver, read_step
 from binary_checks.probes.compilation_rows import (

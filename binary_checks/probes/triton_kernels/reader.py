@@ -7,8 +7,8 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.cuda_answers import demand_cuda_build, find_reported
 from binary_checks.knowledge.cuda_builds import demand_gpu_build
 from binary_checks.model import CudaReport, Package
-from binary_checks.model.compilations import TritonReport
 from binary_checks.model.places import Place
+from binary_checks.model.probes import TritonReport
 from binary_checks.model.requests import CudaRequest
 from binary_checks.model.requires_dist import applies, read_requirement
 from binary_checks.probes.ask_module.reader import hide_driver, read_step

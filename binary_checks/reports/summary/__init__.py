@@ -19,10 +19,9 @@ from binary_checks.knowledge.inventory import (
 )
 from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags
 from binary_checks.model import Distribution, Linkage, Package
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.device_details import DeviceDetails
-from binary_checks.model.extensions import is_extension
-from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
+from binary_checks.model.device import DeviceDetails
+from binary_checks.model.python_modules import is_extension
 from binary_checks.reports.summary.device_insides import write_insides
 from binary_checks.reports.summary.gpu_tables import list_architectures, write_gpu_code
 from binary_checks.wording.configuration_texts import describe_configuration, describe_linked

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from binary_checks.knowledge.cuda_drivers import lowest_driver, oldest_driver_of_ptx
 from binary_checks.model import Package
-from binary_checks.model.device_details import (
+from binary_checks.model.device import (
     CubinGroup,
     DeviceDetails,
     ObjectDetails,

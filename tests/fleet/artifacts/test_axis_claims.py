@@ -17,8 +17,8 @@ from binary_checks.model.binary_configuration import (
     ClaimSource,
     ConfigurationClaim,
 )
-from binary_checks.model.claims import Claims, PythonClaim, SystemClaim
 from binary_checks.model.objects import ObjectFile
+from binary_checks.model.packages import Claims, PythonClaim, SystemClaim
 from fixtures.values import macho_file, pe_file
 
 NAMED = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
