@@ -197,8 +197,8 @@ def _lacking(names: frozenset[str], version: str, label: str, scope: Scope) -> I
     if provider is None:
         exported = scope.system.in_version(label.removeprefix(_SYSTEM), version)
         return _NONE if exported is None else names - exported
-    lacking = names - provider.exports.by_version.get(("", version), _NONE)
-    return lacking & provider.exports.names if lacking else ()
+    found = {name: provider.exports.find(name) for name in provider.exports.among(names)}
+    return (n for n, each in found.items() if all(symbol.version != version for symbol in each))
 
 
 def _asks(symbol: Symbol, version: str, library: str) -> bool:

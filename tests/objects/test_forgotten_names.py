@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator
+
 import pytest
 
 from binary_checks.model import ElfFile
@@ -48,3 +51,32 @@ def test_of_such_a_table_names_are_read_one_by_one_and_none_is_kept(
     assert exports.among([]) == frozenset()
     assert exports.names is exports.names
     assert exports.among({"b"}) == {"b"}
+
+
+def test_names_are_made_once_however_many_libraries_ask_for_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(elf_symbols, "_KEPT", 2)
+    made: list[int] = []
+    decode_names = elf_symbols.DynamicSymbols.decode_names
+
+    def counted(self: elf_symbols.DynamicSymbols, indices: array[int]) -> Iterator[list[str]]:
+        made.append(len(indices))
+        return decode_names(self, indices)
+
+    monkeypatch.setattr(elf_symbols.DynamicSymbols, "decode_names", counted)
+    exports = library("a", "b", "c").exports
+    for _ in range(9):
+        assert exports.among({"a", "c", "d"}) == {"a", "c"}
+        assert [each.name for each in exports.find("b")] == ["b"]
+        assert "c" in exports
+        assert "d" not in exports
+    assert made == [3]
+
+
+def test_a_name_is_not_taken_for_another_with_its_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elf_symbols, "_KEPT", 1)
+    monkeypatch.setattr(elf_symbols, "hash", len, raising=False)
+    exports = library("a", "b", "long").exports
+    assert exports.among({"a", "b", "c", "long", "gone"}) == {"a", "b", "long"}
+    assert exports.find("c") == ()

@@ -65,6 +65,11 @@ class DynamicSymbols:
             return "", ""
         return self.by_index.get(self.versions[index] & ~HIDDEN, ("", ""))
 
+    def name(self, index: int) -> str:
+        """The name of one symbol."""
+        start = self.names[index]
+        return decode(self.strings[start : self.strings.index(b"\0", start)])
+
     def mentions(self, name: str) -> bool:
         """Whether the strings have the name, or that part of one: quick while none was made."""
         if not name.isascii() or "\\" in name:  # bytes that are not UTF-8 are named by escapes

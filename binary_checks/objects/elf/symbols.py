@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import weakref
 from array import array
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, starmap
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
@@ -23,7 +24,7 @@ _STB_WEAK = 2
 _MOST = 1 << 22  # symbols; the largest libraries have some hundred thousand
 
 
-_KEPT = 400_000  # names; 3 million of them take 350 MB
+_KEPT = 400_000  # names of all tables together; 3 million of them take 350 MB
 
 
 class _Memory:
@@ -50,25 +51,32 @@ _MEMORY = _Memory()
 
 
 class ElfSymbolTable(SymbolTable):
-    """One side of an object's dynamic symbols: what it imports or what it exports."""
+    """One side of an object's dynamic symbols: what it imports or what it exports.
+
+    Its names are made when somebody asks for them, and may be forgotten. A table that has forgotten
+    them, or has too many to keep, finds single names by their hashes, of 8 bytes a symbol: names
+    are made twice at most, however many libraries ask for some of them.
+    """
 
     __slots__ = (
-        "__weakref__", "_are_imports", "_by_version", "_indices", "_names", "_positions", "_raw",
-        "_set",
+        "__weakref__", "_are_imports", "_by_version", "_hashes", "_indices", "_is_forgotten",
+        "_names", "_raw", "_set",
     )  # fmt: skip
 
     def __init__(self, raw: DynamicSymbols, *, are_imports: bool) -> None:
         self._raw = raw
         self._are_imports = are_imports
         self._indices: array[int] | None = None
+        self._hashes: array[int] | None = None
         self.forget()
+        self._is_forgotten = False
 
     def forget(self) -> None:
         """Let go of all names, at any time and in any thread: they can be read again."""
         self._names: list[str] | None = None
         self._set: frozenset[str] | None = None
         self._by_version: dict[tuple[str, str], frozenset[str]] | None = None
-        self._positions: tuple[dict[str, int], dict[str, list[int]]] | None = None
+        self._is_forgotten = True
 
     @property
     def names(self) -> frozenset[str]:
@@ -88,30 +96,38 @@ class ElfSymbolTable(SymbolTable):
 
     def find(self, name: str) -> tuple[Symbol, ...]:
         """The symbols of that name, one a version."""
-        known = self._positions
-        if known is None:
-            known = self._positions = self._number()
-        first, others = known
-        if name not in first:
-            return ()
-        return tuple(self._make((first[name], *others.get(name, ()))))
+        return tuple(self._make(position, name) for position in self._find_positions(name))
 
-    def _number(self) -> tuple[dict[str, int], dict[str, list[int]]]:
-        """By name its first position, and the others of those with several versions."""
-        first: dict[str, int] = {}
-        others: dict[str, list[int]] = {}
-        for position, known in enumerate(self._all_names()):
-            if first.setdefault(known, position) != position:
-                others.setdefault(known, []).append(position)
-        return first, others
+    def _find_positions(self, name: str) -> Iterator[int]:
+        """Where the symbols of that name are among the chosen ones."""
+        chosen, bits = self._chosen(), self._position_bits
+        hashes = self._hashes
+        if hashes is None:
+            hashes = self._hashes = self._hash_names()
+        wanted = _high_bits(name, bits)
+        for place in range(bisect_left(hashes, wanted), len(hashes)):
+            if hashes[place] >> bits != wanted >> bits:
+                break
+            position = hashes[place] & ((1 << bits) - 1)
+            if self._raw.name(chosen[position]) == name:  # not only its hash
+                yield position
+
+    @property
+    def _position_bits(self) -> int:
+        return len(self).bit_length()
+
+    def _hash_names(self) -> array[int]:
+        """The hash of each name with its position in the lowest bits, sorted."""
+        bits, names = self._position_bits, self._names or self._stream_names()
+        return array("Q", sorted(_high_bits(name, bits) | at for at, name in enumerate(names)))
 
     def __contains__(self, name: object) -> bool:
-        if self._set is None and not (isinstance(name, str) and self._raw.mentions(name)):
-            return False
-        return name in self.names
+        if (known := self._set) is not None:
+            return name in known
+        return isinstance(name, str) and self._raw.mentions(name) and bool(self.among((name,)))
 
     def __iter__(self) -> Iterator[Symbol]:
-        return self._make(range(len(self)))
+        return starmap(self._make, enumerate(self._all_names()))
 
     def __len__(self) -> int:
         return len(self._chosen())
@@ -143,10 +159,11 @@ class ElfSymbolTable(SymbolTable):
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """Those of the names that it has."""
-        if self._set is not None or len(self) <= _KEPT:
-            return self.names.intersection(names)
-        wanted = names if isinstance(names, (set, frozenset)) else frozenset(names)
-        return frozenset(filter(wanted.__contains__, self._stream_names() if wanted else ()))
+        if self._set is None and (self._is_forgotten or len(self) > _KEPT):
+            return frozenset(
+                name for name in names if any(True for _ in self._find_positions(name))
+            )
+        return self.names.intersection(names)
 
     def _stream_names(self) -> Iterator[str]:
         return chain.from_iterable(self._raw.decode_names(self._chosen()))
@@ -164,20 +181,21 @@ class ElfSymbolTable(SymbolTable):
             found[key] = found.get(key, frozenset()).union(names)
         return found
 
-    def _make(self, positions: Iterable[int]) -> Iterator[Symbol]:
-        raw, chosen, names = self._raw, self._chosen(), self._all_names()
-        are_imports, versions, bindings = self._are_imports, raw.versions, raw.bindings
-        for position in positions:
-            index = chosen[position]
-            library, version = raw.version(index)
-            hidden = not are_imports and bool(versions) and versions[index] >= HIDDEN
-            yield Symbol(
-                name=names[position],
-                library=library if are_imports else "",
-                version=version,
-                weak=bindings[index] >> 4 == _STB_WEAK,
-                hidden=hidden,
-            )
+    def _make(self, position: int, name: str) -> Symbol:
+        raw, index, are_imports = self._raw, self._chosen()[position], self._are_imports
+        library, version = raw.version(index)
+        return Symbol(
+            name=name,
+            library=library if are_imports else "",
+            version=version,
+            weak=raw.bindings[index] >> 4 == _STB_WEAK,
+            hidden=not are_imports and bool(raw.versions) and raw.versions[index] >= HIDDEN,
+        )
+
+
+def _high_bits(name: str, bits: int) -> int:
+    """64 bits of a name's hash, with that many of the lowest left free."""
+    return hash(name) % (1 << 64) >> bits << bits
 
 
 def read_columns(
