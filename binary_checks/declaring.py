@@ -10,7 +10,7 @@ import sys
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from importlib import resources
@@ -23,6 +23,7 @@ from binary_checks.model import (
     ObjectFile,
     ProbeReport,
 )
+from binary_checks.model.protocols import Want
 from binary_checks.model.run_results import Change
 
 _P = ParamSpec("_P")
@@ -120,10 +121,13 @@ class _Declared:
 class Gatherer(_Declared, Generic[_P, _Fact]):
     """A declared gatherer; calling it gathers, exactly as the function does."""
 
-    def __init__(self, fact: type, function: Callable[_P, _Fact]) -> None:
+    def __init__(
+        self, fact: type, function: Callable[_P, _Fact], wants: Sequence[Want] = ()
+    ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, _Fact] = function
         self.fact = fact  # what it gathers
+        self.wants = tuple(wants)  # the members whose contents it asks for
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _Fact:
         """Gather the fact. Raises NotApplicable, Unavailable, PackageError or GatherError."""
@@ -138,14 +142,19 @@ class Gatherer(_Declared, Generic[_P, _Fact]):
         return f"<gatherer of {self.fact.__name__}>"
 
 
-def gathers(fact: type) -> Callable[[Callable[_P, _Fact]], Gatherer[_P, _Fact]]:
+def gathers(
+    fact: type, *, wants: Sequence[Want] = ()
+) -> Callable[[Callable[_P, _Fact]], Gatherer[_P, _Fact]]:
     """Declare the one function that gathers a fact, from others and from what the user said.
 
     The types of its parameters say from what: a Package, a Place, a Request, another fact, the
     Profile. They are gathered in their order, each once for a package, before the function is
     called; a Place has then nothing installed yet.
+
+    ``wants`` are the members of the package whose contents it asks for: they are kept while the
+    package is read, and come as `MemberContents`.
     """
-    return lambda function: Gatherer(fact, function)
+    return lambda function: Gatherer(fact, function, wants)
 
 
 class Check(_Declared, Generic[_P]):

@@ -15,7 +15,7 @@ from binary_checks.errors import (
     PackageError,
     Unavailable,
 )
-from binary_checks.gather.own_code import find_entry
+from binary_checks.gather.member_contents import find_entry
 from binary_checks.knowledge.device_containers import Carrier, find_carriers
 from binary_checks.model import DeviceKind, Package
 from binary_checks.model.protocols import ByteSource, Tree, TreeEntry

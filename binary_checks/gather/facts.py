@@ -22,7 +22,7 @@ from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.knowledge.unloaded_objects import explain_unjudged
 from binary_checks.model import InstallReport, Linkage, Package, ProbeReport
 from binary_checks.model.places import Place
-from binary_checks.model.protocols import ObjectReader, Progress, Source
+from binary_checks.model.protocols import ObjectReader, Progress, Source, Want
 from binary_checks.model.published import PublishedFile
 from binary_checks.model.requests import Request
 from binary_checks.profile.reading import Profile
@@ -49,7 +49,9 @@ class Facts:
             Source: source,
             Shelf: shelf,
             RunEnvironment: self.environment,
-            ReaderSettings: ReaderSettings(reader=reader, progress=progress),
+            ReaderSettings: ReaderSettings(
+                reader=reader, progress=progress, wants=tuple(_list_wants(settings.gatherers))
+            ),
             ObjectReader: reader,
         }
         self._remembered: dict[type, Any] = {}
@@ -194,6 +196,12 @@ class Facts:
             if isinstance(fact, AbstractContextManager):
                 fact.__exit__(None, None, None)
         self._remembered.clear()
+
+
+def _list_wants(own: _Gatherers) -> Iterator[Want]:
+    """All that facts want of the members of a package, each once."""
+    every = {**find_gatherers([gatherers]), **own}
+    yield from dict.fromkeys(want for each in every.values() for want in each.wants)
 
 
 def _spell(kind: type) -> str:

@@ -10,6 +10,7 @@ from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, NoWheelError
 from binary_checks.gather import own_code
 from binary_checks.gather.companions import Shelf
+from binary_checks.gather.member_contents import MemberContents
 from binary_checks.gather.run_environment import RunEnvironment, lacks_required
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.knowledge.configurations import configure
@@ -40,7 +41,7 @@ from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.packages import CondaPackage, GivenPackages
 from binary_checks.model.places import Place
 from binary_checks.model.probes import PtxTexts
-from binary_checks.model.protocols import Source
+from binary_checks.model.protocols import Reading, Source
 from binary_checks.model.published import Publication, PublishedFile, Release, RenderedDescription
 from binary_checks.model.python_modules import ImportOpenings, PythonModules, PythonSyntax
 from binary_checks.model.requests import (
@@ -53,10 +54,22 @@ from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
 from binary_checks.profile.reading import Profile
 
 
+@gathers(Reading)
+def read_source(source: Source, settings: ReaderSettings) -> Reading:
+    """Read the package, once for all facts. Raises PackageError."""
+    return source.read(settings.reader, settings.progress, settings.wants)
+
+
 @gathers(Package)
-def read_package(source: Source, reading: ReaderSettings) -> Package:
-    """Read the package. Raises PackageError."""
-    return source.read(reading.reader, reading.progress)
+def take_package(reading: Reading) -> Package:
+    """Take the package that was read."""
+    return reading.package
+
+
+@gathers(MemberContents)
+def take_contents(reading: Reading, source: Source) -> MemberContents:
+    """Take what was kept of its members."""
+    return MemberContents(reading.package, reading.kept, source.open)
 
 
 @gathers(Publication)

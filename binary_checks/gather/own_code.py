@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from binary_checks.errors import BinaryChecksError, TooLarge
+from binary_checks.gather.member_contents import find_entry
 from binary_checks.knowledge.nvidia_names import is_driver_library
-from binary_checks.model import CodeNames, Edge, Kind, Layout, Linkage, Member, Package
+from binary_checks.model import CodeNames, Edge, Kind, Linkage, Member, Package
 from binary_checks.model.protocols import Source, Tree, TreeEntry
 from binary_checks.model.python_modules import ImportOpenings, is_extension, parse_extension_name
 from binary_checks.python_code.dll_directories import find_openings
@@ -189,13 +190,6 @@ def read_whole(
     names = {id(entry): name for name, entry in entries}
     for entry, pieces in tree.contents([entry for _, entry in entries]):
         yield names[id(entry)], b"".join(pieces)
-
-
-def find_entry(tree: Tree, member: Member, layout: Layout) -> TreeEntry | None:
-    """The entry that the member was read from; of installed files RECORD spells the name."""
-    found = (tree.find(name) for name in (member.archive_name, layout.shorten(member.path)))
-    same = (each for each in found if each and not each.faults)
-    return next((each for each in same if each.stored == member.archive_name), None)
 
 
 def _is_code(member: Member, path: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from binary_checks.crosscheck.asking import Libraries
 from binary_checks.crosscheck.opinion import Copied, group_by_path, seek_opinion
 from binary_checks.errors import BrokenDataError, GatherError, PackageError, Unavailable
-from binary_checks.gather.own_code import find_entry
+from binary_checks.gather.member_contents import find_entry
 from binary_checks.model import Package, SecondOpinion
 from binary_checks.model.protocols import Tree, TreeEntry
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from binary_checks.declaring import Gatherer
 from binary_checks.model.binary_configuration import StatedConfiguration
 from binary_checks.model.places import PlaceName
-from binary_checks.model.protocols import ObjectReader, Progress
+from binary_checks.model.protocols import ObjectReader, Progress, Want
 from binary_checks.profile.reading import Profile
 
 if TYPE_CHECKING:
@@ -40,3 +40,4 @@ class ReaderSettings:
 
     reader: ObjectReader
     progress: Progress | None = None
+    wants: tuple[Want, ...] = ()  # by all that gathers

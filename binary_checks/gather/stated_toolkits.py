@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TypeAlias
 
 from binary_checks.errors import BinaryChecksError, BrokenDataError
-from binary_checks.gather.own_code import find_entry
+from binary_checks.gather.member_contents import find_entry
 from binary_checks.gather.stating_files import LONGEST, compile_patterns, find_named, find_pattern
 from binary_checks.knowledge.toolkit_claims import claim_by_label, read_stated
 from binary_checks.model import Layout, Member, Package

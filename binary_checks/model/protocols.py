@@ -116,6 +116,37 @@ class Sought(NamedTuple):
     """Makes a function that takes a member piece by piece and says whether it was found yet."""
 
 
+class Want(NamedTuple):
+    """Members whose contents a fact is going to ask for, chosen before a package is read.
+
+    It decides nothing but what need not be read twice: a fact may ask for other members, too.
+    """
+
+    chooses: Callable[[TreeEntry], bool]
+    longest: int  # bytes of one member
+    beside: Callable[[TreeEntry], bool] | None = None
+    """Nothing is asked for where the tree lists no such member, as an object file."""
+
+
+class Keeper(Protocol):
+    """Keeps the contents that facts have wanted, while every member is read once."""
+
+    def expect(self, entries: Sequence[TreeEntry]) -> None:
+        """Choose among all members that will be read, where they are known beforehand."""
+
+    def wants(self, entry: TreeEntry) -> bool:
+        """Whether the content of that member is kept."""
+
+    def keep(self, entry: TreeEntry, content: bytes) -> None:
+        """Keep it; called from several threads."""
+
+    def find(self, stored: str) -> bytes | None:
+        """The content of the last member that is stored by that name, None where it is not kept."""
+
+    def close(self) -> None:
+        """Let go of all contents."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
     """What a kind of package wants of the members of a tree."""
@@ -130,6 +161,7 @@ class Wanted:
     """By a member's name what is shown its content piece by piece, None for those not watched."""
     only: Sequence[TreeEntry] | None = None  # the members to visit; None: all
     hashed: bool = True  # False: their hashes are known from elsewhere, and may stay empty
+    keeper: Keeper | None = None  # what facts want of them
 
 
 class Visited(NamedTuple):
@@ -228,8 +260,28 @@ class PackageKind(Protocol):
         Raises PackageError where ``read`` could not begin either.
         """
 
-    def read(self, tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> Package:
+    def read(
+        self,
+        tree: Tree,
+        reader: ObjectReader,
+        progress: Progress | None = None,
+        keeper: Keeper | None = None,
+    ) -> Package:
         """Read every member once. Raises PackageError where it cannot be read as a whole."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """What one pass over a package found; whoever has it lets go of what was kept."""
+
+    package: Package
+    kept: Keeper
+
+    def __enter__(self) -> Reading:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kept.close()
 
 
 Neighbours: TypeAlias = Callable[[str], Package | None]
@@ -307,8 +359,10 @@ class Source(Protocol):
     def preview(self, reader: ObjectReader) -> Preview:
         """Say its kind and the formats of its objects. Raises PackageError."""
 
-    def read(self, reader: ObjectReader, progress: Progress | None = None) -> Package:
-        """Read every member once. Raises PackageError."""
+    def read(
+        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+    ) -> Reading:
+        """Read every member once, and keep the contents that are wanted. Raises PackageError."""
 
     def restate(self, package: Package) -> Package:
         """The package with facts that were stated of it before; only the others are read."""

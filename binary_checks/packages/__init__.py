@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
 
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import Package
-from binary_checks.model.protocols import ObjectReader, PackageKind, Preview, Progress, Tree
+from binary_checks.model.protocols import (
+    ObjectReader,
+    PackageKind,
+    Preview,
+    Progress,
+    Reading,
+    Tree,
+    Want,
+)
 from binary_checks.packages import (
     conda,
     conda_outline,
@@ -22,6 +30,7 @@ from binary_checks.packages import (
     wheel,
 )
 from binary_checks.trees import open_tree
+from binary_checks.trees.keeping import KeptContents
 
 __all__ = [
     "KINDS",
@@ -31,6 +40,7 @@ __all__ = [
     "open_package",
     "outline_of",
     "preview",
+    "read_tree",
     "recognises",
 ]
 
@@ -75,6 +85,22 @@ def kind_of(tree: Tree) -> PackageKind:
     if (kind := _find_kind(tree.label, lambda: tree)) is None:
         raise PackageError(f"{tree.label}: not a known kind of package")
     return kind
+
+
+def read_tree(
+    tree: Tree, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+) -> Reading:
+    """Read what a tree holds, every member once, and keep the contents that are wanted.
+
+    Raises PackageError where it cannot be read as a whole.
+    """
+    kept = KeptContents(wants)
+    try:
+        package = kind_of(tree).read(tree, reader, progress, kept)
+        return Reading(package=package, kept=kept)
+    except BaseException:
+        kept.close()
+        raise
 
 
 def preview(path: Path, reader: ObjectReader) -> Preview:

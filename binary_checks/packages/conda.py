@@ -23,6 +23,7 @@ from binary_checks.model.objects import (
 )
 from binary_checks.model.packages import BuildPath, CondaPackage, CondaPath, Layout, Member
 from binary_checks.model.protocols import (
+    Keeper,
     ObjectReader,
     Preview,
     Progress,
@@ -59,11 +60,16 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
     return Preview(kind=CondaPackage, formats=frozenset(map(Format, object_kinds())))
 
 
-def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> CondaPackage:
+def read(
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+) -> CondaPackage:
     """Read a conda package from start to end; PackageError where it is none."""
     sought = Sought(_WindowsSources(), mentions.LOADING.search)
     scan = BuildPathScan()
-    wanted = Wanted(kept=_LONGEST, sought=sought, watch=scan.watch)
+    wanted = Wanted(kept=_LONGEST, sought=sought, watch=scan.watch, keeper=keeper)
     visited = tree.visit(reader, wanted, progress)
     texts = {each.member.archive_name: each for each in visited}
     index = Index.read(tree.label, texts.get(INDEX))
@@ -72,7 +78,7 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
     found = [_relocate(item, rows) for each in visited for item in each.objects]
     claims = read_claims(index)
     layout = find_layout(index, claims, members)
-    loading = _find_loading(tree, reader, visited, layout)
+    loading = _find_loading(tree, reader, keeper, visited, layout)
     return CondaPackage(
         path=tree.path,
         name=index.name,
@@ -133,9 +139,13 @@ class _WindowsSources(frozenset[str]):
 
 
 def _find_loading(
-    tree: Tree, reader: ObjectReader, visited: Sequence[Visited], layout: Layout
+    tree: Tree,
+    reader: ObjectReader,
+    keeper: Keeper | None,
+    visited: Sequence[Visited],
+    layout: Layout,
 ) -> mentions.DllLoading:
-    """What code that mentions DLLs has Windows load; its text takes another pass.
+    """What code that mentions DLLs has Windows load; a text that is not kept takes another pass.
 
     Of a stranger's code no more is kept than is followed.
     """
@@ -153,10 +163,17 @@ def _find_loading(
         )
         for member in members
     ]
-    kept = {names[each.path]: each.size for each, fits in choose_followed(sources) if fits}
-    wanted = Wanted(kept=kept, only=[e for e in tree.entries() if e.name in kept], hashed=False)
-    for each in tree.visit(reader, wanted):
-        contents[each.member.archive_name] = each.content or b""
+    left: dict[str, int] = {}
+    for each, fits in choose_followed(sources):
+        known = keeper.find(names[each.path]) if keeper is not None else None
+        if fits and known is not None:
+            contents[names[each.path]] = known
+        elif fits:
+            left[names[each.path]] = each.size
+    if left:
+        only = [entry for entry in tree.entries() if entry.name in left]
+        for again in tree.visit(reader, Wanted(kept=left, only=only, hashed=False)):
+            contents[again.member.archive_name] = again.content or b""
     if not any(each.member.path.lower().endswith(".dll") for each in visited):
         idle = {name for name, code in contents.items() if not mentions.ADDING.is_in(code)}
         sources = [each for each in sources if names[each.path] not in idle]

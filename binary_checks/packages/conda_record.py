@@ -12,6 +12,7 @@ from binary_checks.errors import PackageError
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import LinkedPackage, Member
 from binary_checks.model.protocols import (
+    Keeper,
     ObjectReader,
     Preview,
     Progress,
@@ -40,19 +41,29 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
     return Preview(kind=LinkedPackage, formats=find_formats(tree, entries, reader))
 
 
-def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> LinkedPackage:
+def read(
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+) -> LinkedPackage:
     """Read every file that the record names; PackageError where most of them are gone."""
-    return read_linked(tree, reader, progress)
+    return read_linked(tree, reader, progress, keeper)
 
 
 def read_linked(
-    tree: Tree, reader: ObjectReader, progress: Progress | None = None, *, hashed: bool = True
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+    *,
+    hashed: bool = True,
 ) -> LinkedPackage:
     """The same; what lies beside the judged package need not be hashed."""
     stated, index = _read_record(tree)
     own = _list_own(tree, stated)
     _demand_most(tree, [entry for _, entry in own])
-    wanted = Wanted(only=[entry for _, entry in own], hashed=hashed)
+    wanted = Wanted(only=[entry for _, entry in own], hashed=hashed, keeper=keeper)
     visited = tree.visit(reader, wanted, progress)
     rows = [row for row, _ in own]
     members = [_compare(row, each) for row, each in zip(rows, visited, strict=True)]

@@ -31,6 +31,7 @@ from binary_checks.model.packages import (
     UnreadCode,
 )
 from binary_checks.model.protocols import (
+    Keeper,
     ObjectReader,
     Preview,
     Progress,
@@ -137,10 +138,15 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
     return Preview(kind=CppArchive, formats=frozenset(map(Format, object_kinds())))
 
 
-def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> CppArchive:
+def read(
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+) -> CppArchive:
     """Read an archive from start to end; PackageError where it is another kind of package."""
     links, condense = _find_links(tree), _Condenser(_LEAST_READ + _READ * tree.size)
-    wanted = Wanted(kept=_Kept(links), condense=condense)
+    wanted = Wanted(kept=_Kept(links), condense=condense, keeper=keeper)
     if tree.label.endswith(_LISTED):
         top = _demand_prefix(tree.label, (each.name for each in tree.entries()))
         visited = tree.visit(reader, replace(wanted, place=partial(_place, top)), progress)

@@ -13,6 +13,7 @@ from binary_checks.knowledge.tag_claims import read_claims
 from binary_checks.model.objects import MalformedObject, ObjectFile, StaticArchive, UnreadObject
 from binary_checks.model.packages import Distribution, Layout
 from binary_checks.model.protocols import (
+    Keeper,
     ObjectReader,
     Progress,
     ReadObject,
@@ -36,7 +37,7 @@ class Landing(NamedTuple):
     tags: tuple[Tag, ...]
 
 
-class Reading(NamedTuple):
+class ReadMembers(NamedTuple):
     """What one pass over the members found."""
 
     visited: list[Visited]
@@ -49,12 +50,13 @@ def read_members(
     wanted: Wanted,
     landing: Landing,
     progress: Progress | None,
-) -> Reading:
+) -> ReadMembers:
     """Read every member once, and what its code has Windows load."""
     entries = tree.entries() if wanted.only is None else wanted.only
     wanted = replace(wanted, sought=_seek_sources(entries, landing.tags))
     visited = tree.visit(reader, wanted, progress)
-    return Reading(visited, _find_loading(tree, entries, visited, landing.layout))
+    loading = _find_loading(tree, wanted.keeper, entries, visited, landing.layout)
+    return ReadMembers(visited, loading)
 
 
 def _seek_sources(entries: Sequence[TreeEntry], tags: Iterable[Tag]) -> Sought | None:
@@ -68,7 +70,11 @@ def _seek_sources(entries: Sequence[TreeEntry], tags: Iterable[Tag]) -> Sought |
 
 
 def _find_loading(
-    tree: Tree, entries: Sequence[TreeEntry], visited: Sequence[Visited], layout: Layout
+    tree: Tree,
+    keeper: Keeper | None,
+    entries: Sequence[TreeEntry],
+    visited: Sequence[Visited],
+    layout: Layout,
 ) -> mentions.DllLoading:
     pairs = zip(entries, visited, strict=True)
     found = [(entry, each.member) for entry, each in pairs if each.mentions]
@@ -78,7 +84,7 @@ def _find_loading(
 
     mentioning = (
         mentions.SourceFile(
-            layout.shorten(member.path), member.size, partial(_read_again, tree, entry)
+            layout.shorten(member.path), member.size, partial(_read, tree, keeper, entry)
         )
         for entry, member in found
     )
@@ -86,8 +92,9 @@ def _find_loading(
     return find_loading(mentioning, paths).placed(layout.place)
 
 
-def _read_again(tree: Tree, entry: TreeEntry) -> bytes:
-    return b"".join(tree.pieces(entry))
+def _read(tree: Tree, keeper: Keeper | None, entry: TreeEntry) -> bytes:
+    kept = None if keeper is None else keeper.find(entry.stored)
+    return b"".join(tree.pieces(entry)) if kept is None else kept
 
 
 _Distribution = TypeVar("_Distribution", bound=Distribution)
@@ -95,7 +102,7 @@ _Distribution = TypeVar("_Distribution", bound=Distribution)
 
 def assemble(
     kind: type[_Distribution],
-    reading: Reading,
+    reading: ReadMembers,
     texts: Texts,
     *,
     version: str,

@@ -12,6 +12,7 @@ from binary_checks.errors import PackageError
 from binary_checks.model.objects import format_of_name
 from binary_checks.model.packages import Layout, ObjectFolder
 from binary_checks.model.protocols import (
+    Keeper,
     ObjectReader,
     Preview,
     Progress,
@@ -43,12 +44,18 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
     return Preview(kind=ObjectFolder, formats=find_formats(tree, tree.entries(), reader))
 
 
-def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> ObjectFolder:
+def read(
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+) -> ObjectFolder:
     """Read every file. Raises PackageError where the folder cannot be listed."""
     entries = tree.entries()
     layout = find_layout(entries)
     tags = _ON_WINDOWS if any(e.name.lower().endswith((".pyd", ".dll")) for e in entries) else ()
-    reading = read_members(tree, reader, Wanted(only=entries), Landing(layout, tags), progress)
+    wanted = Wanted(only=entries, keeper=keeper)
+    reading = read_members(tree, reader, wanted, Landing(layout, tags), progress)
     package = assemble(
         ObjectFolder,
         reading.visited,

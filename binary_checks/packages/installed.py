@@ -20,6 +20,7 @@ from binary_checks.model.packages import (
     is_installers,
 )
 from binary_checks.model.protocols import (
+    Keeper,
     ObjectReader,
     Preview,
     Progress,
@@ -29,7 +30,13 @@ from binary_checks.model.protocols import (
     Wanted,
 )
 from binary_checks.packages import wheel_texts
-from binary_checks.packages.distributions import DIST_INFO, Landing, Reading, assemble, read_members
+from binary_checks.packages.distributions import (
+    DIST_INFO,
+    Landing,
+    ReadMembers,
+    assemble,
+    read_members,
+)
 from binary_checks.packages.unpacked_wheel import read_tags
 from binary_checks.packages.wheel_layout import lay_out
 from binary_checks.python_code.mentions import DllLoading
@@ -50,14 +57,19 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
     return Preview(kind=InstalledPackage, formats=find_formats(tree, own.entries, reader))
 
 
-def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> InstalledPackage:
+def read(
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+) -> InstalledPackage:
     """Read every file that RECORD names; PackageError where it does not say which they are."""
-    return _read(tree, reader, progress, hashed=True)
+    return _read(tree, reader, progress, keeper, hashed=True)
 
 
 def read_beside(tree: Tree, reader: ObjectReader) -> InstalledPackage:
     """Read the objects of what lies beside the judged package; nothing of it is hashed."""
-    return _read(tree, reader, None, hashed=False)
+    return _read(tree, reader, None, None, hashed=False)
 
 
 def survey(tree: Tree) -> InstalledPackage:
@@ -65,15 +77,20 @@ def survey(tree: Tree) -> InstalledPackage:
     own, texts = _list_own(tree), _read_texts(tree)
     layout = _lay_out(tree, texts)
     visited = [Visited(_describe(entry, layout)) for entry in own.entries]
-    return _assemble(tree, own, texts, Reading(visited, DllLoading()), hashed=False)
+    return _assemble(tree, own, texts, ReadMembers(visited, DllLoading()), hashed=False)
 
 
 def _read(
-    tree: Tree, reader: ObjectReader, progress: Progress | None, *, hashed: bool
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None,
+    keeper: Keeper | None,
+    *,
+    hashed: bool,
 ) -> InstalledPackage:
     own, texts = _list_own(tree), _read_texts(tree)
     landing = Landing(_lay_out(tree, texts), read_tags(texts.wheel))
-    wanted = Wanted(place=landing.layout.place, only=own.entries, hashed=hashed)
+    wanted = Wanted(place=landing.layout.place, only=own.entries, hashed=hashed, keeper=keeper)
     reading = read_members(tree, reader, wanted, landing, progress)
     return _assemble(tree, own, texts, reading, hashed=hashed)
 
@@ -170,7 +187,7 @@ def _describe(entry: TreeEntry, layout: Layout) -> Member:
 
 
 def _assemble(
-    tree: Tree, own: _Own, texts: wheel_texts.Texts, reading: Reading, *, hashed: bool
+    tree: Tree, own: _Own, texts: wheel_texts.Texts, reading: ReadMembers, *, hashed: bool
 ) -> InstalledPackage:
     pairs = zip(own.rows, reading.visited, strict=True)
     visited = [_compare(row, each, hashed=hashed) for row, each in pairs]

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from binary_checks.errors import PackageError
 from binary_checks.model.objects import format_of_name
 from binary_checks.model.packages import Layout, SingleObject
-from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Wanted
+from binary_checks.model.protocols import Keeper, ObjectReader, Preview, Progress, Tree, Wanted
 from binary_checks.packages.loose_objects import assemble
 from binary_checks.trees.loose_file import LooseFile
 from binary_checks.trees.members import find_formats
@@ -31,9 +31,14 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
     return Preview(kind=SingleObject, formats=find_formats(tree, tree.entries(), reader))
 
 
-def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> SingleObject:
+def read(
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+) -> SingleObject:
     """Read the file. Raises PackageError where that fails, or it is no object."""
-    visited = tree.visit(reader, Wanted(), progress)
+    visited = tree.visit(reader, Wanted(keeper=keeper), progress)
     package = assemble(
         SingleObject,
         visited,

@@ -11,7 +11,15 @@ from packaging.utils import parse_wheel_filename
 
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import Distribution, Wheel
-from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Visited, Wanted
+from binary_checks.model.protocols import (
+    Keeper,
+    ObjectReader,
+    Preview,
+    Progress,
+    Tree,
+    Visited,
+    Wanted,
+)
 from binary_checks.packages.distributions import DIST_INFO, Landing, assemble, read_members
 from binary_checks.packages.wheel_layout import lay_out, placing
 from binary_checks.packages.wheel_texts import LONGEST, Texts, read_texts
@@ -33,11 +41,16 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
     return Preview(kind=Wheel, formats=find_formats(tree, tree.entries(), reader))
 
 
-def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> Wheel:
+def read(
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+) -> Wheel:
     """Read a wheel from start to end; PackageError where it is none."""
     name, version, build, tags = parse_file_name(tree.label)
     title = Title(name, version, tags, find_dist_info(tree))
-    return read_contents(Wheel, tree, reader, progress, title, build=build)
+    return read_contents(Wheel, tree, reader, title, progress=progress, keeper=keeper, build=build)
 
 
 class Title(NamedTuple):
@@ -49,18 +62,20 @@ class Title(NamedTuple):
     dist_info: str  # the name of its metadata folder
 
 
-def read_contents(
+def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known of this one
     kind: type[_Wheel],
     tree: Tree,
     reader: ObjectReader,
-    progress: Progress | None,
     title: Title,
+    *,
+    progress: Progress | None,
+    keeper: Keeper | None,
     **own: Any,
 ) -> _Wheel:
     """Read every member into the wheel of that class; ``own`` are fields that only it has."""
     dist_info, layout, tags = title.dist_info, lay_out(title.name, title.tags), title.tags
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
-    wanted = Wanted(place=placing(dist_info, layout), kept=kept)
+    wanted = Wanted(place=placing(dist_info, layout), kept=kept, keeper=keeper)
     reading = read_members(tree, reader, wanted, Landing(layout, tags), progress)
     texts = _read_texts(tree.label, dist_info, reading.visited)
     faults = {f"{dist_info}/{text}": found for text, found in texts.faults.items() if found}

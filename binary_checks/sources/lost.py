@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from binary_checks.errors import GatherError
 from binary_checks.model.packages import Package
-from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree
+from binary_checks.model.protocols import ObjectReader, Preview, Progress, Reading, Tree, Want
 from binary_checks.sources.opened import OpenedSource
 
 
@@ -40,9 +41,11 @@ class LostSource(OpenedSource):
         del reader
         self._raise()
 
-    def read(self, reader: ObjectReader, progress: Progress | None = None) -> Package:
+    def read(
+        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+    ) -> Reading:
         """There is nothing to read."""
-        del reader, progress
+        del reader, progress, wants
         self._raise()
 
     def restate(self, package: Package) -> Package:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -13,9 +14,11 @@ from binary_checks.model.protocols import (
     ObjectReader,
     Preview,
     Progress,
+    Reading,
     Remote,
     Source,
     Tree,
+    Want,
 )
 
 
@@ -44,10 +47,12 @@ class OpenedSource(ABC):
         with closing(self.open()) as tree:
             return packages.kind_of(tree).preview(tree, reader)
 
-    def read(self, reader: ObjectReader, progress: Progress | None = None) -> Package:
-        """Read every member once. Raises PackageError."""
+    def read(
+        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+    ) -> Reading:
+        """Read every member once, and keep the contents that are wanted. Raises PackageError."""
         with closing(self.open()) as tree:
-            return packages.kind_of(tree).read(tree, reader, progress)
+            return packages.read_tree(tree, reader, progress, wants)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
         """How to find what is installed beside it; None where nothing is."""

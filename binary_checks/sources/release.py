@@ -9,7 +9,15 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, PackageError, ProfileError
 from binary_checks.model.packages import Package
-from binary_checks.model.protocols import ObjectReader, Preview, Progress, Source, Tree
+from binary_checks.model.protocols import (
+    ObjectReader,
+    Preview,
+    Progress,
+    Reading,
+    Source,
+    Tree,
+    Want,
+)
 from binary_checks.packages.wheel import parse_file_name
 from binary_checks.regular_files import read_named
 from binary_checks.sources.opened import OpenedSource
@@ -57,9 +65,11 @@ class ReleaseSource(OpenedSource):
         del reader
         return Preview(kind=Package)
 
-    def read(self, reader: ObjectReader, progress: Progress | None = None) -> Package:
+    def read(
+        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+    ) -> Reading:
         """Raise PackageError: there is nothing to read."""
-        del reader, progress
+        del reader, progress, wants
         raise PackageError(f"{self.label}: not a package")
 
     def restate(self, package: Package) -> Package:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +14,14 @@ from binary_checks.model.protocols import (
     ObjectReader,
     Preview,
     Progress,
+    Reading,
     ReadObject,
     Remote,
     Source,
     Tree,
+    Want,
 )
+from binary_checks.trees.keeping import KeptContents
 
 if TYPE_CHECKING:  # only runs that are given a document load what reads it
     from binary_checks.documents.facts_reader import Statement
@@ -74,10 +78,12 @@ class StatedSource:
         found: tuple[ReadObject, ...] = (*package.objects, *package.malformed, *package.unread)
         return Preview(kind=type(package), formats=frozenset(item.format for item in found))
 
-    def read(self, reader: ObjectReader, progress: Progress | None = None) -> Package:
-        """The package as it was stated. Raises PackageError."""
-        del reader, progress
-        return self._package
+    def read(
+        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+    ) -> Reading:
+        """The package as it was stated; nothing is kept. Raises PackageError."""
+        del reader, progress, wants
+        return Reading(package=self._package, kept=KeptContents())
 
     def restate(self, package: Package) -> Package:
         """The package with these facts."""

@@ -145,6 +145,7 @@ class FolderTree:
         """Read every file once, on several threads."""
         members = MemberReader(self.label, reader, wanted)
         entries = list(map(_own, self.entries() if wanted.only is None else wanted.only))
+        members.expect(entries)
 
         def visit(index: int) -> Visited:
             entry = entries[index]

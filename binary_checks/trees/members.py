@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from binary_checks.errors import GatherError
@@ -59,6 +59,11 @@ class MemberReader:
         self._reader = reader
         self._wanted = wanted
 
+    def expect(self, entries: Sequence[TreeEntry]) -> None:
+        """Say which members will come, where that is known before the first of them."""
+        if self._wanted.keeper is not None:
+            self._wanted.keeper.expect(entries)
+
     def refuse(self, entry: TreeEntry, *faults: str) -> Visited:
         """A member whose bytes are not read."""
         return self._describe(entry, Streamed(faults=(*entry.faults, *faults)))
@@ -66,6 +71,9 @@ class MemberReader:
     def take_whole(self, entry: TreeEntry, content: bytes, outcome: Streamed) -> Visited:
         """A small member; of a broken one the content may be its beginning alone."""
         objects = self._read_small(entry, content, outcome)
+        keeper = self._wanted.keeper
+        if keeper is not None and outcome.sha256 and keeper.wants(entry):
+            keeper.keep(entry, content)
         kept = entry.name in self._wanted.kept and outcome.sha256
         wanted = self._condense(entry, content) if kept else None
         search = self._make_search(entry)
@@ -85,12 +93,31 @@ class MemberReader:
         if entry.name in self._wanted.kept:
             return self._keep(entry, stream, self._wanted.kept[entry.name])
         search = self._make_search(entry)
-        outcome = stream(search or _drop) if search or self._wanted.hashed else Streamed()
+        passes = search or self._wanted.hashed
+        outcome = self._pass_on(entry, stream, search or _drop) if passes else Streamed()
         found = self._reader.announce(entry.name, source.read(0, min(HEAD, source.size)))
         path = self._wanted.place(entry.name)
         objects = () if found is None else self._reader.read_objects(path, source)
         mentions = search is not None and search(b"")
         return self._describe(entry, outcome, objects, mentions=mentions)
+
+    def _pass_on(
+        self, entry: TreeEntry, stream: Stream, consume: Callable[[bytes], object]
+    ) -> Streamed:
+        """Have a member stream by, and keep it where a fact wants that."""
+        keeper = self._wanted.keeper
+        if keeper is None or not keeper.wants(entry):
+            return stream(consume)
+        pieces: list[bytes] = []
+
+        def take(piece: bytes) -> None:
+            pieces.append(piece)
+            consume(piece)
+
+        outcome = stream(take)
+        if outcome.sha256:
+            keeper.keep(entry, b"".join(pieces))
+        return outcome
 
     def _make_search(self, entry: TreeEntry) -> Search | None:
         """Make a function that takes it piece by piece and says whether it was found yet."""
@@ -147,7 +174,7 @@ class MemberReader:
 
     def _keep(self, entry: TreeEntry, stream: Stream, most: int) -> Visited:
         pieces: list[bytes] = []
-        outcome = stream(pieces.append if entry.size <= most else _drop)
+        outcome = self._pass_on(entry, stream, pieces.append if entry.size <= most else _drop)
         if entry.size > most:
             too_large = f"it has {entry.size} bytes, more than {most} are not read"
             outcome = Streamed(outcome.sha256, (*outcome.faults, too_large))
@@ -173,7 +200,7 @@ class MemberReader:
 
         path = self._wanted.place(entry.name)
         try:
-            outcome = stream(consume)
+            outcome = self._pass_on(entry, stream, consume)
             if watch.source is None or watch.found is None:
                 mentions = search is not None and search(b"") and bool(outcome.sha256)
                 return self._describe(entry, outcome, mentions=mentions)

@@ -32,7 +32,7 @@ ELF = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 
 def seek(path: Path) -> SecondOpinion:
     source = FileSource(path=path)
-    return gather_opinion(source.read(objects), source.open)
+    return gather_opinion(source.read(objects).package, source.open)
 
 
 def test_the_objects_of_a_wheel_are_read_by_two_libraries_each() -> None:
@@ -117,7 +117,7 @@ def test_a_library_that_takes_too_long_again_and_again_is_not_waited_for(tmp_pat
 
 def test_what_we_misread_is_a_disagreement_with_its_file(tmp_path: Path) -> None:
     source = FileSource(path=build_wheel(tmp_path, members={ELF: build_elf(needed=("libc.so.6",))}))
-    package = source.read(objects)
+    package = source.read(objects).package
     needed = (Dependency(name="libm.so.6"),)
     mistaken = replace(package, objects=(replace(package.objects[0], needed=needed),))
     found = gather_opinion(mistaken, source.open).disagreements
@@ -143,7 +143,7 @@ def test_an_installed_package_is_read_where_it_lies(tmp_path: Path) -> None:
     (about / "RECORD").write_text("demo/a.so,,\n../../../bin/tool,,\n")
     found = find_installation("demo", [site], tmp_path)
     assert found is not None
-    package = found.read(objects)
+    package = found.read(objects).package
     opinion = gather_opinion(package, found.open)
     assert (opinion.objects, opinion.disagreements, opinion.missing) == (2, (), ())
     (site / "demo/a.so").unlink()
@@ -157,7 +157,7 @@ def test_objects_that_stream_by_are_read_in_one_pass(
 ) -> None:
     members = {f"lib/lib{name}.so": build_elf(soname=f"lib{name}.so") for name in "cab"}
     source = FileSource(path=build_conda(tmp_path, members=members, suffix=".tar.bz2"))
-    package = source.read(objects)
+    package = source.read(objects).package
     with closing(source.open()) as tree:
         assert isinstance(tree, TarTree)
         tree.entries()
@@ -168,7 +168,7 @@ def test_objects_that_stream_by_are_read_in_one_pass(
 
 def test_of_two_members_at_one_place_nobody_knows_which_was_read(tmp_path: Path) -> None:
     source = FileSource(path=build_wheel(tmp_path, members={ELF: build_elf()}))
-    package = source.read(objects)
+    package = source.read(objects).package
     twice = tuple(each for member in package.members for each in (member, member))
     with pytest.raises(Unavailable, match="pyelftools and LIEF: 2 members are installed there"):
         gather_opinion(replace(package, members=twice), source.open)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from binary_checks.errors import PackageError
 from binary_checks.model import ObjectFile, Package
-from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Wanted
+from binary_checks.model.protocols import Keeper, ObjectReader, Preview, Progress, Tree, Wanted
 from binary_checks.trees.members import find_formats
 
 
@@ -26,8 +26,13 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
     return Preview(kind=Boxed, formats=find_formats(tree, tree.entries(), reader))
 
 
-def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> Boxed:
-    visited = tree.visit(reader, Wanted(kept={"ABOUT": 1000}), progress)
+def read(
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+) -> Boxed:
+    visited = tree.visit(reader, Wanted(kept={"ABOUT": 1000}, keeper=keeper), progress)
     about = next(each.content for each in visited if each.member.path == "ABOUT")
     if about is None:
         raise PackageError(f"{tree.label}: ABOUT cannot be read")

@@ -72,7 +72,9 @@ class BoxTree:
         self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
     ) -> list[Visited]:
         members = MemberReader(self.label, reader, wanted)
-        contents = [(entry, self._read(entry)) for entry in wanted.only or self._entries]
+        entries = wanted.only or self._entries
+        members.expect(entries)
+        contents = [(entry, self._read(entry)) for entry in entries]
         return [
             members.take_whole(entry, content, Streamed(hashlib.sha256(content).hexdigest()))
             for entry, content in contents

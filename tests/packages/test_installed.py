@@ -34,7 +34,7 @@ def installation(wheel: Wheel, tmp_path: Path) -> Installation:
 
 
 def read(installation: Installation) -> InstalledPackage:
-    package = installation.read(objects)
+    package = installation.read(objects).package
     assert isinstance(package, InstalledPackage)
     return package
 

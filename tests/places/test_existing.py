@@ -49,7 +49,7 @@ def read(python: Path) -> InstalledPackage:
     folders = list_folders(python, timeout=60)
     found = find_installation("demo", folders.search, folders.prefix)
     assert found is not None
-    return found.read(objects)
+    return found.read(objects).package
 
 
 def open_existing(python: Path) -> InstalledPlace:

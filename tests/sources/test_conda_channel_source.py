@@ -71,7 +71,7 @@ def test_the_newest_that_fits_is_found_for_the_python_and_the_system(
 
 def test_it_is_read_and_says_where_it_is_from(tmp_path: Path, server: PackageIndex) -> None:
     source = find(f"conda:{server.url}/channel::demo==1.0", tmp_path)
-    package = source.read(objects)
+    package = source.read(objects).package
     assert isinstance(package, CondaPackage)
     assert (package.name, package.version) == ("demo", "1.0")
     said = source.remote().provenance

@@ -50,7 +50,7 @@ def link(
 
 
 def read(source: LinkedSource) -> LinkedPackage:
-    package = source.read(objects)
+    package = source.read(objects).package
     assert isinstance(package, LinkedPackage)
     return package
 

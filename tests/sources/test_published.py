@@ -92,7 +92,7 @@ def test_a_requirement_is_what_a_user_would_get(
     assert (provenance.sha256, provenance.sha256_taken) == (digest, "")
     assert (provenance.attestation, provenance.metadata) == ("present, not verified", "PEP 658")
     assert (provenance.serial, provenance.uploaded) == ("77", "2026-11-21T03:12:45Z")
-    assert source.read(objects).version == "1.0"
+    assert source.read(objects).package.version == "1.0"
     assert source.remote().provenance.sha256_taken == digest
     assert source.identity() == f"sha256 {digest}"
 
@@ -202,7 +202,7 @@ def test_a_url_is_a_package_of_its_own(index: PackageIndex, wheel: Path, tmp_pat
     provenance = source.remote().provenance
     assert (provenance.kind, provenance.url, provenance.index) == ("url", address, "")
     assert "secret" not in f"{source.path} {provenance}"
-    assert isinstance(source.read(objects), Wheel)
+    assert isinstance(source.read(objects).package, Wheel)
 
 
 def test_a_url_may_say_its_hash(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_the_file_of_a_url_is_asked_for_anew_when_it_changed(
 def test_a_file_url_is_read_where_it_lies(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
     source = find(wheel.as_uri(), tmp_path)
     assert source.fetch().path == wheel
-    assert isinstance(source.read(objects), Wheel)
+    assert isinstance(source.read(objects).package, Wheel)
     assert index.asked == []
 
 

@@ -77,7 +77,7 @@ def test_stated_facts_are_taken_for_the_file_that_they_are_about(tmp_path: Path)
     statement = replace(statement, package=replace(statement.package, path=Path(wheel.name)))
     stated = trust(FileSource(path=wheel), statement)
     assert stated is not None
-    assert stated.read(objects) == open_package(wheel, objects)
+    assert stated.read(objects).package == open_package(wheel, objects)
     assert stated.preview(objects).formats == {Format.ELF}
     other = build_wheel(tmp_path / "there", members={"demo.py": ""})
     assert trust(FileSource(path=other), statement) is None
@@ -88,9 +88,9 @@ def test_stated_facts_of_a_wheel_stand_for_its_installed_copy_too(tmp_path: Path
     installation = install_by_hand(wheel, tmp_path / "env")
     stated = trust(installation, state(wheel))
     assert stated is not None
-    package = stated.read(objects)
+    package = stated.read(objects).package
     assert isinstance(package, InstalledPackage)
-    assert package == installation.read(objects)
+    assert package == installation.read(objects).package
     assert stated.preview(objects).kind is InstalledPackage
 
 

@@ -108,7 +108,9 @@ class ZipTree:
             index = chosen[number]
             return self._visit(members, entries[index], overlaps.get(index))
 
-        return visit_all([entries[index] for index in chosen], visit, progress)
+        visited = [entries[index] for index in chosen]
+        members.expect(visited)
+        return visit_all(visited, visit, progress)
 
     def _visit(self, members: MemberReader, entry: ZipEntry, refusal: str | None) -> Visited:
         if refusal is not None:

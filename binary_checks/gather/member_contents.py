@@ -1,0 +1,77 @@
+"""The contents of a package's members, of which most are kept since the package was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+
+from binary_checks.errors import BrokenDataError, Unavailable
+from binary_checks.model import Member, Package
+from binary_checks.model.packages import Layout
+from binary_checks.model.protocols import Keeper, Tree, TreeEntry
+
+
+class MemberContents:
+    """The contents of a package's members.
+
+    Those that a fact wanted beforehand were kept while the package was read. For any other the
+    package is opened once more, as for all where it was not read itself but stated.
+    """
+
+    def __init__(self, package: Package, kept: Keeper, open_tree: Callable[[], Tree]) -> None:
+        self._package = package
+        self._kept = kept
+        self._open_tree = open_tree
+
+    def read(self, member: Member) -> bytes:
+        """The content of one member. Raises Unavailable where it cannot be read, PackageError."""
+        for _, content in self.each((member,)):
+            if isinstance(content, Unavailable):
+                raise content
+            return content
+        raise AssertionError
+
+    def each(self, members: Iterable[Member]) -> Iterator[tuple[Member, bytes | Unavailable]]:
+        """Yield each of the members with its content, or why it cannot be read, in any order.
+
+        Raises PackageError where the package has to be opened again, and cannot be.
+        """
+        left: list[Member] = []
+        for member in members:
+            kept = self._kept.find(member.archive_name)
+            if kept is not None:
+                yield member, kept
+            elif member.faults and not member.sha256:
+                yield member, Unavailable(f"it cannot be read: {member.faults[-1]}")
+            else:
+                left.append(member)
+        if left:
+            with closing(self._open_tree()) as tree:
+                yield from self._read_again(tree, left)
+
+    def _read_again(
+        self, tree: Tree, members: Sequence[Member]
+    ) -> Iterator[tuple[Member, bytes | Unavailable]]:
+        """Read them out of the tree, in the order that costs it least."""
+        found: dict[int, tuple[TreeEntry, list[Member]]] = {}
+        for member in members:
+            entry = find_entry(tree, member, self._package.layout)
+            if entry is None:
+                yield member, Unavailable("it cannot be read")
+            else:
+                found.setdefault(id(entry), (entry, []))[1].append(member)
+        for entry, pieces in tree.contents([entry for entry, _ in found.values()]):
+            content: bytes | Unavailable
+            try:
+                content = b"".join(pieces)
+            except BrokenDataError as error:
+                content = Unavailable(f"it cannot be read: {error}")
+            for member in found[id(entry)][1]:
+                yield member, content
+
+
+def find_entry(tree: Tree, member: Member, layout: Layout) -> TreeEntry | None:
+    """The entry that the member was read from; of installed files RECORD spells the name."""
+    found = (tree.find(name) for name in (member.archive_name, layout.shorten(member.path)))
+    same = (each for each in found if each and not each.faults)
+    return next((each for each in same if each.stored == member.archive_name), None)
