@@ -101,19 +101,15 @@ def picture(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure our CPU time, wall time and memory beside others': ``-- --wheels FOLDER``.
-
-    ``-- --load`` measures wheels that are generated to ask for a lot instead, ``-- --diff`` what
-    comparing two releases takes.
-    """
-    session.install(*group("bench"))
+    """Measure what static runs take beside the floor: ``-- WHEEL | FOLDER ...``, or generated."""
+    session.install("-e", ".[device,fast]")
     session.run("python", "-m", "fixtures.bench", *session.posargs)
 
 
 @nox.session(name="fleet-bench")
 def fleet_bench(session: nox.Session) -> None:
     """Measure what collecting one night of 400 cells and asking ninety take: ``-- --store F``."""
-    session.install("-e", ".[fast,fleet]", *group("bench"))
+    session.install("-e", ".[fast,fleet]")
     session.run("python", "-m", "fixtures.fleet.fleet_bench", *session.posargs)
 
 

@@ -17,11 +17,11 @@ from binary_checks.model.packages import CppArchive
 from binary_checks.model.published import PublishedWheel
 from binary_checks.objects.outline import read_outline
 from binary_checks.web.client import Client
-from fixtures.bench.huge_remote import NAME, ServedFile, judge_file, serve_file, write_huge
 from fixtures.build_conda import build_conda
 from fixtures.build_cpp_archive import build_cpp_archive
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
+from fixtures.huge_remote import NAME, ServedFile, judge_file, serve_file, write_huge
 from fixtures.remote_files import RemotePackage
 
 NOISE = random.Random(1).randbytes(600 << 10)
