@@ -8,9 +8,9 @@ from functools import partial
 from binary_checks import loaders, systems
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, NoWheelError
-from binary_checks.gather import own_code
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.member_contents import MemberContents
+from binary_checks.gather.own_code import CODE, OwnCode
 from binary_checks.gather.run_environment import RunEnvironment, lacks_required
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.knowledge.configurations import configure
@@ -116,10 +116,16 @@ def find_linked_libraries(package: Package, linkage: Linkage | Package) -> Linke
     return find_linked(package, linkage if isinstance(linkage, Linkage) else None)
 
 
+@gathers(OwnCode, wants=(CODE,))
+def take_code(package: Package, contents: MemberContents) -> OwnCode:
+    """Take the package's own code, which is searched for what a fact asks for."""
+    return OwnCode(package, contents)
+
+
 @gathers(CodeNames)
-def find_code_names(source: Source, package: Package) -> CodeNames:
+def find_code_names(code: OwnCode) -> CodeNames:
     """Find which of its objects the package's own code names."""
-    return own_code.read_code_names(package, source)
+    return code.names
 
 
 @gathers(StatedToolkits)
@@ -138,7 +144,7 @@ def simulate_loader(
     source: Source,
     package: Package,
     target: TargetSystem,
-    code: CodeNames,
+    code: OwnCode,
     environment: RunEnvironment,
 ) -> Linkage:
     """Find what a loader would, among the package's own files and those of its requirements.
@@ -146,18 +152,18 @@ def simulate_loader(
     What those given do not tell, the environment does that the run installs the package into.
     """
     shelf = environment.shelf
-    linkage = _simulate(source, package, target, shelf)
+    linkage = _simulate(source, code, target, shelf)
     if lacks_required(linkage) and (installed := environment.find_installed(package.name)):
         refused = linkage.refused
-        linkage = _simulate(source, package, target, shelf, installed)
+        linkage = _simulate(source, code, target, shelf, installed)
         linkage = replace(linkage, refused=refused)
-    tried = own_code.find_tried(package, source, linkage)
-    return replace(linkage, bystanders=tuple(find_bystanders(package, linkage, code, tried)))
+    tried = code.find_tried(linkage)
+    return replace(linkage, bystanders=tuple(find_bystanders(package, linkage, code.names, tried)))
 
 
 def _simulate(
     source: Source,
-    package: Package,
+    code: OwnCode,
     target: TargetSystem,
     shelf: Shelf,
     installed: Source | None = None,
@@ -166,6 +172,7 @@ def _simulate(
 
     ``installed`` is the same package where others lie beside it.
     """
+    package = code.package
     company = shelf.accompany(installed or source, package, target)
     others, requirements = company.packages, company.requirements
     simulate = partial(
@@ -174,7 +181,7 @@ def _simulate(
     linkage = simulate()
     if not is_in_doubt(linkage):
         return linkage
-    words = own_code.read_loading_words(package, source)
+    words = code.read_loading_words()
     before = find_loaded_before(linkage, words, others, target)
     if before.loads:
         linkage = leave_open(simulate(first_loads=before.loads), before.doubtful)
@@ -182,14 +189,14 @@ def _simulate(
 
 
 @gathers(ImportOpenings)
-def find_import_openings(source: Source, package: Package, linkage: Linkage) -> ImportOpenings:
+def find_import_openings(package: Package, code: OwnCode, linkage: Linkage) -> ImportOpenings:
     """Find what the package's code opens; where nothing is of the driver, nobody asks that."""
     needs = (edge.needed for edge in (*linkage.edges, *linkage.edges_beside))
     if not any(map(is_driver_library, needs)) and not find_copies(
         package.objects, DRIVER_LIBRARIES
     ):
         return ImportOpenings()
-    return own_code.find_import_openings(package, source)
+    return code.find_import_openings()
 
 
 @gathers(RequiredWheels)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.gather.own_code import find_import_openings
-from binary_checks.model import Package
+from binary_checks.gather.own_code import OwnCode
 from binary_checks.model.python_modules import ImportOpenings
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
@@ -86,7 +85,7 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
     members["demo/__init__.py"] = init
     members.update({f"demo/{name}.py": code for name, code in modules.items()})
     with examine(build_wheel(folder, members=members)) as facts:
-        found = find_import_openings(facts.get(Package), facts.source)
+        found = facts.get(OwnCode).find_import_openings()
     names = (found.demanded, found.tried)
     first, second = (sorted(path.rpartition("/")[2] for path in each) for each in names)
     return first, second
@@ -168,7 +167,7 @@ def test_what_code_names_that_is_not_followed_is_told(tmp_path: Path, code: str)
     members: dict[str, str | bytes] = {path: build_elf() for path in LIBRARIES}
     wheel = build_wheel(tmp_path, members={**members, "demo/__init__.py": code})
     with examine(wheel) as facts:
-        found = find_import_openings(facts.get(Package), facts.source)
+        found = facts.get(OwnCode).find_import_openings()
     (path,) = found.unfollowed
     assert path.endswith("/demo/lib/libdemo_cuda.so")
     assert found == ImportOpenings(unfollowed=frozenset({path}))

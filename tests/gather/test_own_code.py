@@ -89,7 +89,7 @@ def test_code_that_is_not_read_may_load_what_lies_elsewhere(
 def test_a_package_of_modules_alone_is_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_code, "_read_sources", None)
+    monkeypatch.setattr(own_code.OwnCode, "_read_sources", None)
     native = build_elf(exports=INIT, needed=("libc.so.6",))
     path = build_wheel(tmp_path, members={MODULE: native, "demo/__init__.py": OPENING})
     with examine(path) as examination:
