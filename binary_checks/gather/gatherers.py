@@ -13,6 +13,7 @@ from binary_checks.gather.member_contents import MemberContents
 from binary_checks.gather.own_code import CODE, OwnCode
 from binary_checks.gather.run_environment import RunEnvironment, lacks_required
 from binary_checks.gather.settings import ReaderSettings, Settings
+from binary_checks.gather.stated_toolkits import STATING, read_build_files
 from binary_checks.knowledge.configurations import configure
 from binary_checks.knowledge.driver_copies import find_copies
 from binary_checks.knowledge.linked_libraries import find_linked
@@ -128,14 +129,12 @@ def find_code_names(code: OwnCode) -> CodeNames:
     return code.names
 
 
-@gathers(StatedToolkits)
+@gathers(StatedToolkits, wants=(STATING,))
 def find_stated_toolkits(
-    package: Package, target: TargetSystem, source: Source, request: BuildsRequest
+    package: Package, contents: MemberContents, target: TargetSystem, request: BuildsRequest
 ) -> StatedToolkits:
     """Find which CUDA or ROCm label, name and requirements state, and the build's own files."""
-    from binary_checks.gather.stated_toolkits import read_build_files  # compiles the patterns
-
-    found = read_build_files(package, source, request)
+    found = read_build_files(package, contents, request)
     return replace(found, claims=(*claim_by_package(package, target), *found.claims))
 
 

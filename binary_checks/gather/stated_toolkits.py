@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import TypeAlias
 
-from binary_checks.errors import BinaryChecksError, BrokenDataError
-from binary_checks.gather.member_contents import find_entry
-from binary_checks.gather.stating_files import LONGEST, compile_patterns, find_named, find_pattern
+from binary_checks.errors import BinaryChecksError, Unavailable
+from binary_checks.gather.member_contents import MemberContents
+from binary_checks.gather.stating_files import (
+    LONGEST,
+    compile_patterns,
+    find_named,
+    find_pattern,
+    list_endings,
+)
 from binary_checks.knowledge.toolkit_claims import claim_by_label, read_stated
-from binary_checks.model import Layout, Member, Package
+from binary_checks.model import Member, Package
 from binary_checks.model.binary_configuration import (
     Platform,
     StatedToolkits,
@@ -19,7 +24,7 @@ from binary_checks.model.binary_configuration import (
     ToolkitSource,
     UnreadStatement,
 )
-from binary_checks.model.protocols import Source, Tree
+from binary_checks.model.protocols import TreeEntry, Want
 from binary_checks.model.requests import BuildsRequest
 
 _MOST = 16  # such files of one package
@@ -28,7 +33,19 @@ _LABELS = "labels"
 _Patterns: TypeAlias = Mapping[str, Mapping[str, re.Pattern[str]]]
 
 
-def read_build_files(package: Package, source: Source, request: BuildsRequest) -> StatedToolkits:
+def _may_state(entry: TreeEntry) -> bool:
+    return entry.name.endswith(_USUAL)
+
+
+_REQUEST = BuildsRequest()
+_USUAL = tuple(list_endings((_REQUEST.cuda, _REQUEST.rocm, _REQUEST.labels)))
+STATING = Want(chooses=_may_state, longest=LONGEST)
+"""The files that state it in most packages; a profile may name others."""
+
+
+def read_build_files(
+    package: Package, contents: MemberContents, request: BuildsRequest
+) -> StatedToolkits:
     """Read every file that a glob names. Raises ProfileError for a pattern that is none."""
     patterns = {
         table: compile_patterns(globs, f"probes.builds.{table}", "version")
@@ -42,8 +59,7 @@ def read_build_files(package: Package, source: Source, request: BuildsRequest) -
     if not wanted:
         return StatedToolkits()
     try:
-        with closing(source.open()) as tree:
-            return _read(package, tree, wanted, patterns)
+        return _read(package, contents, wanted, patterns)
     except (BinaryChecksError, OSError) as error:
         unread = UnreadStatement(path=wanted[0].path, reason=str(error))
         return StatedToolkits(unread=(unread,))
@@ -57,32 +73,27 @@ def _find_wanted(package: Package, patterns: _Patterns) -> Iterator[Member]:
 
 
 def _read(
-    package: Package, tree: Tree, wanted: Sequence[Member], patterns: _Patterns
+    package: Package, contents: MemberContents, wanted: Sequence[Member], patterns: _Patterns
 ) -> StatedToolkits:
     claims: list[ToolkitClaim] = []
     unread: list[UnreadStatement] = []
+    fitting = [member for member in wanted if member.size <= LONGEST]
+    texts = dict(contents.each(fitting[:_MOST]))
     for index, member in enumerate(wanted):
-        text, reason = _read_text(tree, member, package.layout)
-        if reason or index >= _MOST:
-            reason = reason or f"only the first {_MOST} such files are read"
+        content = texts.get(member)
+        if member.size > LONGEST:
+            reason = f"it has {member.size} bytes, and no more than {LONGEST} are read"
             unread.append(UnreadStatement(path=member.path, reason=reason))
-            continue
-        shown = package.layout.shorten(member.path)
-        claims += dict.fromkeys(_find_claims(member.path, shown, text, patterns))
+        elif content is None or index >= _MOST:
+            reason = f"only the first {_MOST} such files are read"
+            unread.append(UnreadStatement(path=member.path, reason=reason))
+        elif isinstance(content, Unavailable):
+            unread.append(UnreadStatement(path=member.path, reason=str(content)))
+        else:
+            shown = package.layout.shorten(member.path)
+            text = content.decode(errors="replace")
+            claims += dict.fromkeys(_find_claims(member.path, shown, text, patterns))
     return StatedToolkits(claims=tuple(claims), unread=tuple(unread))
-
-
-def _read_text(tree: Tree, member: Member, layout: Layout) -> tuple[str, str]:
-    """The text of a file, and why it could not be read."""
-    if member.size > LONGEST:
-        return "", f"it has {member.size} bytes, and no more than {LONGEST} are read"
-    entry = find_entry(tree, member, layout)
-    if entry is None:
-        return "", "it cannot be read"
-    try:
-        return b"".join(tree.pieces(entry)).decode(errors="replace"), ""
-    except BrokenDataError as error:
-        return "", str(error)
 
 
 def _find_claims(path: str, shown: str, text: str, patterns: _Patterns) -> Iterator[ToolkitClaim]:

@@ -51,6 +51,12 @@ def find_named(
             yield path
 
 
+def list_endings(tables: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """Yield how the names of files end that globs are for, in whichever folder they lie."""
+    for glob in dict.fromkeys(glob for table in tables for glob in table):
+        yield re.split(r"[*?]|\[[^]]*\]", glob)[-1]
+
+
 def _matches(name: str, glob: str) -> bool:
     if name.count("/") != glob.count("/"):
         return False
