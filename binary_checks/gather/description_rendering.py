@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
-from binary_checks.errors import BrokenDataError, GatherError, Unavailable
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.gather.member_contents import MemberContents
 from binary_checks.model import Distribution
-from binary_checks.model.protocols import Tree
+from binary_checks.model.protocols import TreeEntry, Want
 from binary_checks.model.published import RenderedDescription
 
 _LARGEST = 4 << 20  # bytes of METADATA
@@ -21,9 +20,16 @@ _PATIENCE = 60  # seconds
 _CHILD = Path(__file__).with_name("readme_child.py")
 
 
-def render_description(package: Distribution, open_tree: Callable[[], Tree]) -> RenderedDescription:
+def _is_metadata(entry: TreeEntry) -> bool:
+    return entry.name.endswith(".dist-info/METADATA")
+
+
+DESCRIPTION = Want(chooses=_is_metadata, longest=_LARGEST)
+
+
+def render_description(package: Distribution, contents: MemberContents) -> RenderedDescription:
     """Render it as PyPI does. Raises PackageError, Unavailable or GatherError."""
-    text, kind = _read(package, open_tree), package.header("Description-Content-Type")
+    text, kind = _read(package, contents), package.header("Description-Content-Type")
     kind = "" if kind == "UNKNOWN" else kind
     base = kind.partition(";")[0].strip().lower()
     if base in {"text/plain", "text/markdown"} or not text:
@@ -41,16 +47,16 @@ def render_description(package: Distribution, open_tree: Callable[[], Tree]) -> 
     )
 
 
-def _read(package: Distribution, open_tree: Callable[[], Tree]) -> str:
+def _read(package: Distribution, contents: MemberContents) -> str:
     """The body of METADATA, or the header that older metadata has it in."""
-    with closing(open_tree()) as tree:
-        entry = tree.find(f"{package.dist_info}/METADATA")
-        if entry is None or entry.faults or entry.size > _LARGEST:
-            raise Unavailable("METADATA cannot be read")
-        try:
-            content = b"".join(tree.pieces(entry))
-        except BrokenDataError as error:
-            raise Unavailable(f"METADATA cannot be read: {error}") from None
+    name = f"{package.dist_info}/METADATA"
+    found = [each for each in package.members if each.archive_name == name]
+    if not found or found[-1].size > _LARGEST:
+        raise Unavailable("METADATA cannot be read")
+    try:
+        content = contents.read(found[-1])
+    except Unavailable as error:
+        raise Unavailable(f"METADATA: {error}") from None
     message = HeaderParser().parsestr(content.decode("utf-8-sig", "replace"))
     text = str(message.get_payload() or message.get("Description") or "").strip()
     return "" if text == "UNKNOWN" else text

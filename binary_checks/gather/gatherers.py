@@ -9,7 +9,9 @@ from binary_checks import loaders, systems
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, NoWheelError
 from binary_checks.gather.companions import Shelf
+from binary_checks.gather.description_rendering import DESCRIPTION, render_description
 from binary_checks.gather.member_contents import MemberContents
+from binary_checks.gather.module_reading import MODULES, read_modules, read_syntax
 from binary_checks.gather.own_code import CODE, OwnCode
 from binary_checks.gather.run_environment import RunEnvironment, lacks_required
 from binary_checks.gather.settings import ReaderSettings, Settings
@@ -238,28 +240,22 @@ def find_given(package: CondaPackage, source: Source, shelf: Shelf) -> GivenPack
     return GivenPackages(packages=tuple(each for each in fitting if each.name != package.name))
 
 
-@gathers(RenderedDescription)
-def render(package: Distribution, source: Source) -> RenderedDescription:
+@gathers(RenderedDescription, wants=(DESCRIPTION,))
+def render(package: Distribution, contents: MemberContents) -> RenderedDescription:
     """Have the description rendered as PyPI does."""
-    from binary_checks.gather.description_rendering import render_description  # of few runs
-
-    return render_description(package, source.open)
+    return render_description(package, contents)
 
 
-@gathers(PythonModules)
-def read_python(package: Distribution, source: Source) -> PythonModules:
+@gathers(PythonModules, wants=MODULES)
+def read_python(package: Distribution, contents: MemberContents) -> PythonModules:
     """Say what the modules bind that entry points and shared namespaces concern."""
-    from binary_checks.gather.module_reading import read_modules  # the parser, for such packages
-
-    return read_modules(package, source.open)
+    return read_modules(package, contents)
 
 
 @gathers(PythonSyntax)
-def parse_python(package: Distribution, source: Source) -> PythonSyntax:
+def parse_python(package: Distribution, contents: MemberContents) -> PythonSyntax:
     """Say which of its Python files compile."""
-    from binary_checks.gather.module_reading import read_syntax  # the parser, for such packages
-
-    return read_syntax(package, source.open)
+    return read_syntax(package, contents)
 
 
 @gathers(PtxTexts)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
-from binary_checks.errors import BrokenDataError
+from binary_checks.errors import Unavailable
+from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.module_files import ModuleFiles, is_for_tests, name_module
 from binary_checks.knowledge.promised_pythons import find_promised, states_lowest
 from binary_checks.model import Distribution, Member
-from binary_checks.model.protocols import Tree, TreeEntry
+from binary_checks.model.protocols import TreeEntry, Want
 from binary_checks.model.python_modules import (
     BrokenSource,
     Minor,
@@ -38,28 +39,50 @@ most, 81 for each byte: its whole wheel is code."""
 _MOST_FOLLOWED = 4 << 20  # bytes of the sources whose imports are followed
 _MOST_STARS = 300  # modules that are read once more, since others take all names of them
 _STAR, _NAME = 64, 64  # what it costs to find a module, and to take a name of it
-_LONGEST_LIST = 1 << 20  # bytes of top_level.txt
+_TOP_LEVEL = "top_level.txt"
+_LONGEST_LIST = 1 << 20  # bytes of that
+_OUTER = 4  # slashes in the name of such a package's file: two, and those of *.data/purelib
 _REFERENCE = re.compile(r"\s*([\w.]{1,250})")
 
 
-def read_modules(package: Distribution, open_tree: Callable[[], Tree]) -> PythonModules:
+def _may_be_referred(entry: TreeEntry) -> bool:
+    return entry.name.endswith(".py")
+
+
+def _has_entry_points(entry: TreeEntry) -> bool:
+    return entry.name.endswith(".dist-info/entry_points.txt")
+
+
+def _is_outer(entry: TreeEntry) -> bool:
+    """Whether it is the file of a package that other distributions may fill too, or lists them."""
+    if entry.name.endswith("/__init__.py"):
+        return entry.name.rpartition("site-packages/")[2].count("/") <= _OUTER
+    return entry.name.endswith(f".dist-info/{_TOP_LEVEL}")
+
+
+MODULES = (
+    Want(chooses=_may_be_referred, longest=LONGEST, beside=_has_entry_points),
+    Want(chooses=_is_outer, longest=LONGEST),
+)
+"""An entry point may name any module, which may take its names from any other."""
+
+
+def read_modules(package: Distribution, contents: MemberContents) -> PythonModules:
     """Read the modules that entry points and namespaces concern. Raises PackageError."""
-    with closing(open_tree()) as tree:
-        return _ModuleReader(package, tree).read()
+    return _ModuleReader(package, contents).read()
 
 
-def read_syntax(package: Distribution, open_tree: Callable[[], Tree]) -> PythonSyntax:
+def read_syntax(package: Distribution, contents: MemberContents) -> PythonSyntax:
     """Parse every Python file that an import may find. Raises PackageError."""
-    with closing(open_tree()) as tree:
-        return _SyntaxReader(package, tree).read()
+    return _SyntaxReader(package, contents).read()
 
 
 class _Reader:
     """Reads some of the files, and pays for what parsing them takes."""
 
-    def __init__(self, package: Distribution, tree: Tree) -> None:
+    def __init__(self, package: Distribution, contents: MemberContents) -> None:
         self._package = package
-        self._tree = tree
+        self._contents = contents
         self._files = ModuleFiles(package)
         self._members = {member.path: member for member in package.members}
         self._unparsed: list[UnparsedSource] = []
@@ -67,49 +90,36 @@ class _Reader:
 
     def _read_all(self, chosen: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """The contents of the files at these paths, as far as they can be read."""
-        entries = list[TreeEntry]()
-        paths: dict[int, str] = {}
+        admitted: list[Member] = []
         for name, path in self._files.sources.items():
+            member = self._members[path]
             if is_for_tests(name.split(".")) or path not in chosen:
                 continue  # users import no tests, and scipy has as many as all others
-            entry = self._find(self._members[path])
-            if entry is None:
-                self._leave(path, "it cannot be read")
-                continue
-            entries.append(entry)
-            paths[id(entry)] = path
-        for entry, pieces in self._tree.contents(self._admit(entries, paths)):
             try:
-                yield paths[id(entry)], b"".join(pieces)
-            except BrokenDataError as error:
-                self._leave(paths[id(entry)], str(error))
+                self._pay(member)
+                admitted.append(member)
+            except (LeftAloneError, Unavailable) as error:
+                self._leave(path, str(error))
+        for member, content in self._contents.each(admitted):
+            if isinstance(content, Unavailable):
+                self._leave(member.path, str(content))
+            else:
+                yield member.path, content
 
-    def _admit(self, entries: Sequence[TreeEntry], paths: Mapping[int, str]) -> list[TreeEntry]:
-        """Pay for the bytes of the entries; return those for which that was enough."""
-        admitted = list[TreeEntry]()
-        for entry in entries:
-            try:
-                self._pay(entry)
-                admitted.append(entry)
-            except LeftAloneError as error:
-                self._leave(paths[id(entry)], str(error))
-        return admitted
+    def _pay(self, member: Member) -> None:
+        """Pay for the bytes of a file. Raises LeftAloneError, Unavailable for a broken member."""
+        if member.faults:
+            raise Unavailable("it cannot be read")
+        if member.size > LONGEST:
+            raise LeftAloneError(f"it has {member.size} bytes; more than {LONGEST} are not parsed")
+        self._budget.pay(member.size)
 
-    def _pay(self, entry: TreeEntry) -> None:
-        if entry.size > LONGEST:
-            raise LeftAloneError(f"it has {entry.size} bytes; more than {LONGEST} are not parsed")
-        self._budget.pay(entry.size)
+    def _read(self, member: Member) -> bytes:
+        self._pay(member)
+        return self._contents.read(member)
 
     def _leave(self, path: str, reason: str) -> None:
         self._unparsed.append(UnparsedSource(path=path, reason=reason))
-
-    def _find(self, member: Member) -> TreeEntry | None:
-        entry = None if member.faults else self._tree.find(member.archive_name)
-        return None if entry is None or entry.faults else entry
-
-    def _read(self, entry: TreeEntry) -> bytes:
-        self._pay(entry)
-        return b"".join(self._tree.pieces(entry))
 
     def _list_referred(self) -> Iterator[str]:
         for _, _, value in self._package.entry_points:
@@ -121,8 +131,8 @@ class _Reader:
 class _ModuleReader(_Reader):
     """Reads the few files whose names matter, and those of which they take all names."""
 
-    def __init__(self, package: Distribution, tree: Tree) -> None:
-        super().__init__(package, tree)
+    def __init__(self, package: Distribution, contents: MemberContents) -> None:
+        super().__init__(package, contents)
         self._referred = frozenset(self._list_referred_files())
         self._shared = frozenset(self._list_outer_packages())
         self._starred: dict[str, ModuleNames | None] = {}
@@ -175,12 +185,10 @@ class _ModuleReader(_Reader):
 
     def _read_star(self, path: str) -> ModuleNames | None:
         if path not in self._starred and len(self._starred) < _MOST_STARS:
-            entry = self._find(self._members[path])
             self._starred[path] = None
-            with suppress(FaultyError, LeftAloneError, BrokenDataError):
-                if entry is not None:
-                    table = tabulate(self._read(entry), self._budget)
-                    self._starred[path] = read_names(path, table, self._budget)
+            with suppress(FaultyError, LeftAloneError, Unavailable):
+                table = tabulate(self._read(self._members[path]), self._budget)
+                self._starred[path] = read_names(path, table, self._budget)
         return self._starred.get(path)
 
     def _list_referred_files(self) -> Iterator[str]:
@@ -196,12 +204,13 @@ class _ModuleReader(_Reader):
                 yield path
 
     def _read_top_level(self) -> tuple[str, ...] | None:
-        entry = self._tree.find(f"{self._package.dist_info}/top_level.txt")
-        if entry is None or entry.faults or entry.size > _LONGEST_LIST:
+        name = f"{self._package.dist_info}/{_TOP_LEVEL}"
+        found = [each for each in self._package.members if each.archive_name == name]
+        if not found or found[-1].size > _LONGEST_LIST:
             return None
         try:
-            content = b"".join(self._tree.pieces(entry))
-        except BrokenDataError:
+            content = self._contents.read(found[-1])
+        except Unavailable:
             return None
         return tuple(dict.fromkeys(content.decode(errors="replace").split()))
 
@@ -257,10 +266,9 @@ class _SyntaxReader(_Reader):
                         left += self._list_imports(module, path)
 
     def _list_imports(self, module: str, path: str) -> list[str]:
-        entry = self._find(self._members[path])
         try:
-            tree = parse(self._read(entry) if entry else b"", self._budget)
-        except (LeftAloneError, BrokenDataError):
+            tree = parse(self._read(self._members[path]), self._budget)
+        except (LeftAloneError, Unavailable):
             return []
         is_package = path.endswith("/__init__.py")
         return [*list_always_imported(tree, module, is_package=is_package)]
