@@ -11,6 +11,7 @@ from binary_checks.errors import TooLarge
 from binary_checks.python_code.mentions import OPENING
 
 _LONGEST = 128  # characters of a name
+_FEW = 24  # names that are searched one after the other, before all words are
 _MOST_COMPARED = 4_000_000  # names of files with names that code completes
 _QUOTED = re.compile(rb"""["'/\\=]([\w+.-]{1,128})(?=["'{%/\\]|$)""", re.MULTILINE)
 """A word that ends a path or a text, or that code goes on with: ``"libdemo"``, ``f"libdemo{x}"``.
@@ -19,9 +20,11 @@ _GUIDES = re.compile(
     rb"""(?:\bLD|DYLD(?:_FALLBACK)?)_LIBRARY_PATH(?:["']?\]?|["'],[^\n]{0,500}\))\s*[=:]"""
 )
 """``env["LD_LIBRARY_PATH"] = ...``, ``{"LD_LIBRARY_PATH": ...}``, and a shell's assignment."""
+_GUIDING = b"LIBRARY_PATH"
 _TESTS = re.compile(rb"""\b(?:exists|isfile)\((?:[\w.]*join\()?[^()\n]*\)""")
 """netCDF4 asks whether plugins/__nczhdf5filters.dll exists, and opens none of the plugins. What
 code opens after such a test it spells out again, or keeps in a variable before."""
+_TESTING = (b"exists(", b"isfile(")
 _LOADS = re.compile(
     rb"""\b(?:spec_from_file_location|ExtensionFileLoader)\(\s*["']([\w.]{1,128})["']"""
 )
@@ -48,13 +51,18 @@ class FileNames:
     def __init__(self, candidates: Mapping[str, Iterable[str]]) -> None:
         """``candidates``: by path all names of a file, as file name and soname."""
         self.whole: dict[str, set[str]] = {}
-        self.stems: dict[str, set[str]] = {}
+        self.stems: dict[bytes, set[str]] = {}
         self._left = _MOST_COMPARED
         for path, names in candidates.items():
             for name in names:
                 self.whole.setdefault(name, set()).add(path)
                 for spelled in spell_stems(name):
-                    self.stems.setdefault(spelled, set()).add(path)
+                    self.stems.setdefault(spelled.encode(), set()).add(path)
+        self._few = tuple(self.stems) if len(self.stems) <= _FEW else ()
+
+    def may_be_in(self, content: bytes) -> bool:
+        """Whether code may have one of the names in it: of many that is not asked."""
+        return any(name in content for name in self._few) if self._few else bool(self.stems)
 
     def complete(self, pattern: str, folders: Collection[str]) -> Iterator[str]:
         """The files of a name that code completes, in folders that it spells out or lies in.
@@ -89,19 +97,24 @@ class NameSearch:
 
     def see(self, path: str, content: bytes) -> None:
         """Search one source, which lies there. Raises TooLarge."""
+        opens = OPENING.is_in(content)
+        if not opens and not self._names.may_be_in(content):
+            return
         whole, stems = self._names.whole, self._names.stems
         words = _list_words(content)
-        if not stems.keys().isdisjoint(words):
+        tests = any(word in content for word in _TESTING)
+        if tests and not stems.keys().isdisjoint(words):
             words = _list_words(_TESTS.sub(b"", content))
-        found = {path for word in words for path in stems.get(word, ())}
-        self._named |= {path for word in words for path in whole.get(word, ())}
+        spelled = stems.keys() & words
+        found = {path for word in spelled for path in stems[word]}
+        self._named |= {path for word in spelled for path in whole.get(word.decode(), ())}
         self._hinted |= found
-        if found and _GUIDES.search(content):
+        if found and _GUIDING in content and _GUIDES.search(content):
             self._guided |= found
-        if OPENING.is_in(content):
+        if opens:
             self._opens = True
             self._modules.update(name.decode() for name in _LOADS.findall(content))
-            folders = words.union(path.split("/"))
+            folders = {word.decode() for word in words}.union(path.split("/"))
             for name in set(_COMPUTED.findall(content)):
                 pattern = _HOLE.sub("*", name.decode("ascii", "replace"))
                 self._completed.update(self._names.complete(pattern, folders))
@@ -116,9 +129,9 @@ class NameSearch:
         )
 
 
-def _list_words(content: bytes) -> set[str]:
-    words = {match.decode("ascii", "replace") for match in _QUOTED.findall(content)}
-    return words | {word.rstrip(".") for word in words}  # "libdemo.%s"
+def _list_words(content: bytes) -> set[bytes]:
+    words = set(_QUOTED.findall(content))
+    return words | {word.rstrip(b".") for word in words if word.endswith(b".")}  # "libdemo.%s"
 
 
 def spell_stems(name: str) -> Iterator[str]:
