@@ -26,9 +26,9 @@ _MOST_UNPACKED = 32 << 30  # bytes of one package; cuDNN's engines come to some 
 _MOST_READ = 1 << 30  # bytes of their tables; torch's come to 47 MB
 
 
-def allow_package() -> Allowance:
+def allow_package(limit_factor: int = 1) -> Allowance:
     """Return how much of one package's device code is decompressed and read."""
-    return Allowance(_MOST_UNPACKED, _MOST_READ)
+    return Allowance(_MOST_UNPACKED * limit_factor, _MOST_READ * limit_factor)
 
 
 def open_carriers(

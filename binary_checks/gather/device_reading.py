@@ -31,7 +31,6 @@ from binary_checks.objects.device.entries import Allowance, DeviceEntry
 from binary_checks.objects.device.ptx import Ptx, read_ptx
 from binary_checks.objects.device.walk import Rest
 from binary_checks.objects.device_listing import list_entries
-from binary_checks.objects.limits import raised, raised_by
 
 _SAMPLE: Final = 16  # entries of each kind in one object
 _MOST_GROUPS: Final = 1024  # of one object: targets with the toolkits or the versions of PTX
@@ -53,12 +52,11 @@ def read_objects(
     as usual. Raises PackageError where the package cannot be opened again, GatherError where there
     is no room.
     """
-    with raised_by(limit_factor):
-        allowance = allow_package()
-        found = [
-            _Reading(item, allowance, everything=everything).read(source)
-            for item, source in open_carriers(package, open_tree)
-        ]
+    allowance = allow_package(limit_factor)
+    found = [
+        _Reading(item, allowance, limit_factor, everything=everything).read(source)
+        for item, source in open_carriers(package, open_tree)
+    ]
     places = {item.path: place for place, item in enumerate(package.objects)}
     return tuple(sorted(found, key=lambda each: places[each.path]))
 
@@ -66,8 +64,12 @@ def read_objects(
 class _Reading:
     """Goes through one object, and counts what its device code states."""
 
-    def __init__(self, item: Carrier, allowance: Allowance, *, everything: bool) -> None:
+    def __init__(
+        self, item: Carrier, allowance: Allowance, factor: int, *, everything: bool
+    ) -> None:
         self._path, self._allowance = item.path, allowance
+        self._factor = factor
+        self._most_groups = _MOST_GROUPS * factor
         counts = {kind: _count(item, kind) for kind in _READ}
         self._entries = sum(counts.values())
         self._strides = {
@@ -85,7 +87,7 @@ class _Reading:
         if isinstance(source, Unavailable):
             self._refusals.add(0, source)
         else:
-            for entry in list_entries(source):
+            for entry in list_entries(source, self._factor):
                 if isinstance(entry, Rest):
                     self._refusals.add_rest(entry)
                 elif isinstance(entry, DeviceEntry) and self._chooses(entry.kind):
@@ -115,15 +117,15 @@ class _Reading:
             if entry.kind is DeviceKind.PTX:
                 self._add_ptx(entry, read_ptx(content, count))
             else:
-                self._add_cubin(entry, read_cubin(content, count))
+                self._add_cubin(entry, read_cubin(content, count, self._factor))
         except (BinaryChecksError, BrokenDataError) as error:
             self._refusals.add(entry.offset, error)
 
     def _add_ptx(self, entry: DeviceEntry, ptx: Ptx) -> None:
         target = DeviceTarget(kind=DeviceKind.PTX, architecture=ptx.architecture)
         group = self._ptx.get((target, ptx.version))
-        if group is None and len(self._ptx) >= raised(_MOST_GROUPS):
-            raise TooLarge(f"PTX of more than {raised(_MOST_GROUPS)} versions and targets")
+        if group is None and len(self._ptx) >= self._most_groups:
+            raise TooLarge(f"PTX of more than {self._most_groups} versions and targets")
         self._ptx[target, ptx.version] = (
             replace(group, count=group.count + 1)
             if group
@@ -141,8 +143,8 @@ class _Reading:
         architecture = cubin.architecture if proven else entry.architecture or cubin.architecture
         target = DeviceTarget(kind=DeviceKind.SASS, architecture=architecture)
         group = self._cubins.get((target, cubin.toolkit))
-        if group is None and len(self._cubins) >= raised(_MOST_GROUPS):
-            raise TooLarge(f"cubins of more than {raised(_MOST_GROUPS)} toolkits and targets")
+        if group is None and len(self._cubins) >= self._most_groups:
+            raise TooLarge(f"cubins of more than {self._most_groups} toolkits and targets")
         self._cubins[target, cubin.toolkit] = (
             replace(group, count=group.count + 1)
             if group

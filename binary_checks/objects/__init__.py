@@ -34,7 +34,7 @@ from typing import Protocol, cast
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, StaticArchive, UnreadObject
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations, Plan
-from binary_checks.objects.limits import raised_by
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.numpy_builds import NumpyScanner, add_build, is_loadable, is_searched
 from binary_checks.objects.recognition import Readable, expect, is_no_java, refuse
 
@@ -46,9 +46,9 @@ _HEAD = 64
 class _Reader(Protocol):
     """What the module of one format does."""
 
-    def plan(self, head: bytes, size: int, /) -> Plan: ...
+    def plan(self, head: bytes, size: int, factor: int, /) -> Plan: ...
     def read(
-        self, path: str, source: ByteSource, observations: Observations, /
+        self, path: str, source: LimitedSource, observations: Observations, /
     ) -> Sequence[ObjectFile | UnreadObject]: ...
 
 
@@ -103,34 +103,39 @@ def announce(path: str, head: bytes) -> Format | None:
     return recognise(head) or expect(path, head)
 
 
-def plan(head: bytes, size: int) -> Plan:
-    """What to keep of a file that begins so, and what scans it; a longer head keeps less."""
+def plan(head: bytes, size: int, factor: int = 1) -> Plan:
+    """What to keep of a file that begins so, and what scans it; a longer head keeps less.
+
+    ``factor`` times as much of it will be read as usual.
+    """
     found = _find(head)
-    planned = _load(found).plan(head, size) if found else Plan()
-    if not planned.scanners or not is_searched(size):  # what is kept whole is searched then
+    planned = _load(found).plan(head, size, factor) if found else Plan()
+    if not planned.scanners or not is_searched(size, factor):  # what is kept whole is searched then
         return planned
     return replace(planned, scanners=(*planned.scanners, NumpyScanner()))
 
 
 def read_objects(
-    path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
+    path: str, source: ByteSource, observations: Observations = NOTHING_SEEN, factor: int = 1
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
     """Every object in the file (each slice of a fat one); never raises for what the bytes say.
 
-    A file that holds none under the name of a library is malformed: a loader will refuse it.
+    ``factor`` times as much of it is read as usual. A file that holds none under the name of a
+    library is malformed: a loader will refuse it.
     """
     head = source.read(0, min(_HEAD, source.size))
     found = _find(head)
-    objects = _read(found, path, source, observations) if found else ()
+    limited = LimitedSource(source, factor)
+    objects = _read(found, path, limited, observations) if found else ()
     if any(map(is_loadable, objects)):
-        objects = add_build(objects, source, observations)
+        objects = add_build(objects, limited, observations)
     plain = all(isinstance(item, StaticArchive) and item.is_plain for item in objects)
     expected = expect(path, head) if plain else None
     return (refuse(path, expected, head, source.size),) if expected else objects
 
 
 def _read(
-    found: Readable, path: str, source: ByteSource, observations: Observations
+    found: Readable, path: str, source: LimitedSource, observations: Observations
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
     try:
         return tuple(_load(found).read(path, source, observations))
@@ -156,12 +161,10 @@ class Raised:
 
     def plan(self, head: bytes, size: int) -> Plan:
         """What to keep of a file that begins so, and what scans it."""
-        with raised_by(self._factor):
-            return plan(head, size)
+        return plan(head, size, self._factor)
 
     def read_objects(
         self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
         """Every object in the file."""
-        with raised_by(self._factor):
-            return read_objects(path, source, observations)
+        return read_objects(path, source, observations, self._factor)

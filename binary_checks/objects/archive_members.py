@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import CxxStrings
 from binary_checks.model.mangling import names_old_abi
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf.sections import read_sections
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.macho import header as macho_header
 
 _BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
@@ -34,7 +34,7 @@ class MemberKind(NamedTuple):
     note: str = ""
 
 
-def describe_member(member: ByteSource) -> MemberKind:
+def describe_member(member: LimitedSource) -> MemberKind:
     """Its format and architecture; a broken one's as far as they can be told."""
     head = member.read(0, min(64, member.size))
     try:
@@ -51,7 +51,7 @@ def describe_member(member: ByteSource) -> MemberKind:
     return _describe_coff(head)
 
 
-def _describe_elf(member: ByteSource) -> MemberKind:
+def _describe_elf(member: LimitedSource) -> MemberKind:
     header = elf_header.read_header(member)
     sections = read_sections(member, header)
     slim = any(each.name.startswith(_OF_GCC) for each in sections) and not any(

@@ -23,7 +23,7 @@ from binary_checks.model import (
     StaticArchive,
     UnreadObject,
 )
-from binary_checks.model.protocols import ByteSource, Observations, Plan
+from binary_checks.model.protocols import Observations, Plan
 from binary_checks.objects.archive_members import MemberKind, describe_member, find_strings
 from binary_checks.objects.coff import find_coff_sections
 from binary_checks.objects.device.sections import (
@@ -35,7 +35,7 @@ from binary_checks.objects.device.sections import (
 from binary_checks.objects.device.wrappers import RELOCATABLE, SHORT_RELOCATABLE, Wrappers
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf.sections import find_extents, read_sections
-from binary_checks.objects.limits import raised
+from binary_checks.objects.limits import LimitedSource
 
 MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"
@@ -54,12 +54,11 @@ _OTHERS = (_NAMES_OF_MEMBERS, b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
 _MOST_THIN = 10_000
 
 
-class _Window:
-    """The archive as a ByteSource that reads along what lies behind what is asked for."""
+class _Window(LimitedSource):
+    """The archive, that reads along what lies behind what is asked for."""
 
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
-        self.size = source.size
+    def __init__(self, source: LimitedSource) -> None:
+        super().__init__(source, source.factor)
         self._start = 0
         self._block = b""
 
@@ -74,13 +73,13 @@ class _Window:
         return self._block[place : place + length]
 
 
-class _Member:
-    """A member of the archive as a ByteSource."""
+class _Member(LimitedSource):
+    """A member of the archive."""
 
     def __init__(
-        self, source: ByteSource, start: int, size: int, name: str, *, is_index: bool = False
+        self, source: LimitedSource, start: int, size: int, name: str, *, is_index: bool = False
     ) -> None:
-        self._source = source
+        super().__init__(source, source.factor)
         self.start = start
         self.size = size
         self.name = name
@@ -93,13 +92,13 @@ class _Member:
         return self._source.read(self.start + offset, length)
 
 
-def plan(_head: bytes, size: int) -> Plan:
+def plan(_head: bytes, size: int, _factor: int) -> Plan:
     """Keep everything: each member has its headers at its end."""
     return Plan(ranges=((0, size),))
 
 
 def read(
-    path: str, source: ByteSource, _observations: Observations
+    path: str, source: LimitedSource, _observations: Observations
 ) -> tuple[StaticArchive | UnreadObject, ...]:
     """The archive, if it holds device code. Raises MalformedError."""
     extents: dict[Extent, str] = {}  # with the name of the member
@@ -109,7 +108,7 @@ def read(
     contents = _Contents()
     thin = source.read(0, min(8, source.size)) == THIN_MAGIC
     for number, member in enumerate(_find_members(_Window(source), thin=thin)):
-        if number >= (most := raised(_MOST_MEMBERS)):
+        if number >= (most := source.raised(_MOST_MEMBERS)):
             raise TooLarge(f"no more than {most} members of a static archive are read")
         if member.is_index:
             contents.read_index(member)
@@ -164,7 +163,7 @@ def read(
     return (_make(path, source, {**contents.facts, **facts}),)
 
 
-def find_device_code(source: ByteSource) -> Iterator[tuple[str, tuple[Extent, ...]]]:
+def find_device_code(source: LimitedSource) -> Iterator[tuple[str, tuple[Extent, ...]]]:
     """The members with device code and where in the archive that lies; none of what is broken."""
     try:
         for member in _find_members(_Window(source)):
@@ -175,7 +174,7 @@ def find_device_code(source: ByteSource) -> Iterator[tuple[str, tuple[Extent, ..
         return
 
 
-def _make(path: str, source: ByteSource, facts: dict[str, Any]) -> StaticArchive:
+def _make(path: str, source: LimitedSource, facts: dict[str, Any]) -> StaticArchive:
     return StaticArchive(
         path=path, kind=Kind.RELOCATABLE, architecture="", size=source.size, **facts
     )
@@ -201,7 +200,7 @@ class _Contents:
         if self._facts["indexed"]:
             return
         self._facts["indexed"] = True
-        if member.size > raised(_LONGEST_INDEX):
+        if member.size > member.raised(_LONGEST_INDEX):
             self._facts["unread"] = f"its index has {member.size} bytes, which are not read"
         else:
             self._facts["strings"] = find_strings(member.read(0, member.size))
@@ -225,7 +224,7 @@ class _Contents:
         return {**self._facts, "members": members, "indexed": indexed, "thin": thin}
 
 
-def _find_members(source: ByteSource, *, thin: bool = False) -> Iterator[_Member]:
+def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Member]:
     """Every member and the index of symbols; of a thin archive no member has bytes in it."""
     at = len(MAGIC)
     long_names = b""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from binary_checks.model.protocols import ByteSource
-from binary_checks.objects.limits import refuse_more
+from binary_checks.objects.limits import LimitedSource
 
 _FILE = Struct("<HHIIIHH")  # machine, sections, time, symbols: offset and count, optional, flags
 _BIG = Struct("<HHHHI16s16xIII")  # 0, 0xFFFF, version, machine, time, class, sections, symbols (2)
@@ -18,7 +17,7 @@ _MOST_SECTIONS = 1 << 17
 _LONGEST_NAME = 64
 
 
-def find_coff_sections(source: ByteSource) -> Iterator[tuple[str, int, int]]:
+def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
     """Name, offset and size of each section; nothing for what is no COFF object.
 
     Raises MalformedError where they lie beyond the end, TooLarge for too many.
@@ -35,7 +34,7 @@ def find_coff_sections(source: ByteSource) -> Iterator[tuple[str, int, int]]:
     elif machine not in _MACHINES:
         return
     if start + count * _SECTION.size <= source.size:  # else the source says so
-        refuse_more(count, _MOST_SECTIONS, "sections")
+        source.refuse_more(count, _MOST_SECTIONS, "sections")
     table = source.read(start, count * _SECTION.size)
     strings = symbols + symbol_count * symbol_size
     for name, size, offset in _SECTION.iter_unpack(table):
@@ -43,7 +42,7 @@ def find_coff_sections(source: ByteSource) -> Iterator[tuple[str, int, int]]:
             yield _spell(source, name.rstrip(b"\0"), strings), offset, size
 
 
-def _spell(source: ByteSource, name: bytes, strings: int) -> str:
+def _spell(source: LimitedSource, name: bytes, strings: int) -> str:
     """A name of more than 8 bytes stands in the string table, at the offset ``/123``."""
     if name.startswith(b"/") and name[1:].isdigit():
         start = strings + int(name[1:])

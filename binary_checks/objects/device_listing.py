@@ -15,16 +15,22 @@ from binary_checks.objects.device.sections import SECTIONS, SHORT_SECTIONS, Exte
 from binary_checks.objects.device.walk import Rest
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf import sections as elf_sections
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.pe import header as pe_header
 from binary_checks.objects.pe import sections as pe_sections
 
 
-def list_entries(source: ByteSource) -> Iterator[DeviceEntry | Rest | DeviceFault]:
+def list_entries(
+    content: ByteSource, factor: int = 1
+) -> Iterator[DeviceEntry | Rest | DeviceFault]:
     """Every entry of every container, and a loose cubin as one; what is wrong is among them.
+
+    ``factor`` times as much of the file is read as usual.
 
     Nothing is yielded for a file that has no such code, and for one that cannot be read: that is
     said of it as an object.
     """
+    source = LimitedSource(content, factor)
     try:
         head = source.read(0, min(64, source.size))
         if head.startswith(elf_header.MAGIC):
@@ -42,7 +48,7 @@ def list_entries(source: ByteSource) -> Iterator[DeviceEntry | Rest | DeviceFaul
         return
 
 
-def _list_elf(source: ByteSource) -> Iterator[DeviceEntry | Rest | DeviceFault]:
+def _list_elf(source: LimitedSource) -> Iterator[DeviceEntry | Rest | DeviceFault]:
     header = elf_header.read_header(source)
     if header.machine == EM_CUDA:
         yield whole_file(source)

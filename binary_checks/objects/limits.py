@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
 from binary_checks.errors import TooLarge
-
-_FACTOR = ContextVar("limit_factor", default=1)
-
-
-@contextmanager
-def raised_by(factor: int) -> Iterator[None]:
-    """Read so many times as much as usual, in this thread and until it is left."""
-    token = _FACTOR.set(factor)
-    try:
-        yield
-    finally:
-        _FACTOR.reset(token)
+from binary_checks.model.protocols import ByteSource
 
 
-def raised(most: int) -> int:
-    """How much is read where it is ``most`` as a rule. What reads later asks beforehand."""
-    return int(most * _FACTOR.get())
+class LimitedSource:
+    """The bytes of one file, with how many times as much as usual is read of it."""
 
+    def __init__(self, source: ByteSource, factor: int = 1) -> None:
+        self._source = source
+        self.size = source.size
+        self.factor = factor
 
-def refuse_more(count: int, most: int, what: str) -> None:
-    """Raise TooLarge where a file has more of something than is read."""
-    if count > (most := raised(most)):
-        raise TooLarge(f"it has {count} {what}; at most {most} are read")
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        return self._source.read(offset, length)
+
+    def raised(self, most: int) -> int:
+        """How much is read of this file where it is ``most`` as a rule."""
+        return most * self.factor
+
+    def refuse_more(self, count: int, most: int, what: str) -> None:
+        """Raise TooLarge where the file has more of something than is read."""
+        if count > (most := self.raised(most)):
+            raise TooLarge(f"it has {count} {what}; at most {most} are read")

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from binary_checks.model import Kind, NumpyBuild, ObjectFile
-from binary_checks.model.protocols import ByteSource, Observations, ReadObject
-from binary_checks.objects.limits import raised
+from binary_checks.model.protocols import Observations, ReadObject
+from binary_checks.objects.limits import LimitedSource
 
 _HINT = b"compiled against "
 _FIRST = re.compile(rb"module compiled against API version 0x%x")
@@ -54,19 +54,21 @@ class NumpyScanner:
         return NumpyBuild(api=1) if self.first else None
 
 
-def is_searched(size: int) -> bool:
+def is_searched(size: int, factor: int) -> bool:
     """Whether a file of that size is searched at all."""
-    return size <= raised(_LARGEST)
+    return size <= _LARGEST * factor
 
 
 def add_build(
-    found: tuple[ReadObject, ...], source: ByteSource, observations: Observations
+    found: tuple[ReadObject, ...], source: LimitedSource, observations: Observations
 ) -> tuple[ReadObject, ...]:
     """The objects of a file, each with the API that the file was compiled for."""
     scanner = observations.of(NumpyScanner)
     if scanner is None:
         scanner = NumpyScanner()
-        for offset in range(0, source.size if is_searched(source.size) else 0, _BLOCK):
+        for offset in range(
+            0, source.size if is_searched(source.size, source.factor) else 0, _BLOCK
+        ):
             scanner.see(source.read(offset, min(_BLOCK, source.size - offset)))
     build = scanner.conclude()
     if build is None:

@@ -11,11 +11,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from binary_checks.model import OpenedNames
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.library_names import LONGEST, Spelling, read_name
 from binary_checks.objects.library_texts import IsCode, LibraryTexts
-from binary_checks.objects.limits import raised
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.ranges import intersect, merge
 
 _BLOCK = 1 << 18  # bytes read at a time of what did not stream by: they stay in the cache
@@ -28,7 +27,7 @@ Extent = tuple[int, int]
 
 
 def find_opened(
-    source: ByteSource,
+    source: LimitedSource,
     seen: NameScanner | None,
     spelling: Spelling,
     known: Iterable[str],
@@ -41,7 +40,9 @@ def find_opened(
     extents = merge(wanted)
     scanner = seen
     if scanner is None:
-        scanner = NameScanner(intersect(extents, [(0, source.size)]), spelling)
+        scanner = NameScanner(
+            intersect(extents, [(0, source.size)]), spelling, factor=source.factor
+        )
         scanner.read(source)
     return scanner.conclude(frozenset(name.lower() for name in known), extents)
 
@@ -56,6 +57,7 @@ class NameScanner:
         *,
         device: DeviceScanner | None = None,
         is_code: IsCode | None = None,
+        factor: int = 1,
     ) -> None:
         """``extents`` are where names may lie.
 
@@ -77,7 +79,7 @@ class NameScanner:
         self._found: dict[str, list[int]] = {}  # names by their places
         self._places = 0
         self._stopped = ""  # why nothing more is searched
-        self._factor = raised(1)
+        self._factor = factor
         self.texts = LibraryTexts()  # which lie among the names
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
@@ -93,7 +95,7 @@ class NameScanner:
             self._take(piece, offset, start, self._seen)
         return ()
 
-    def read(self, source: ByteSource) -> None:
+    def read(self, source: LimitedSource) -> None:
         """Go through all extents of a source that can be read anywhere."""
         for start, end in self._extents:
             for offset in range(start, end, _BLOCK):
@@ -200,7 +202,7 @@ class NameScanner:
 
 
 def find_texts(
-    source: ByteSource, seen: NameScanner | None, wanted: Iterable[Extent]
+    source: LimitedSource, seen: NameScanner | None, wanted: Iterable[Extent]
 ) -> tuple[str, ...]:
     """The texts of libraries in those parts of a file; what streamed by is not read again."""
     extents = tuple(wanted)

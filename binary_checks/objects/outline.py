@@ -21,6 +21,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.protocols import ReadObject
 from binary_checks.objects import recognise
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.ranges import Head
 from binary_checks.objects.recognition import expect, refuse
 
@@ -48,14 +49,14 @@ def read_outline(path: str, head: bytes, size: int) -> tuple[ReadObject, ...]:
         expected = None if found else expect(path, head)
         return (refuse(path, expected, head, size),) if expected else ()
     try:
-        return tuple(read(path, _Beginning(head, size)))
+        return tuple(read(path, LimitedSource(_Beginning(head, size))))
     except MalformedError as error:
         return (MalformedObject(path=path, format=found, offset=error.offset, reason=error.reason),)
     except Unavailable as error:
         return (UnreadObject(path=path, format=found, reason=str(error)),)
 
 
-def _read_elf(path: str, source: Head) -> Iterator[ObjectFile]:
+def _read_elf(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
     from binary_checks.objects.elf import header as elf
     from binary_checks.objects.elf.kinds import kind_of_unloaded
 
@@ -65,7 +66,7 @@ def _read_elf(path: str, source: Head) -> Iterator[ObjectFile]:
     yield ElfFile(path=path, size=source.size, kind=kind, architecture=elf.architecture_of(header))
 
 
-def _read_pe(path: str, source: Head) -> Iterator[ObjectFile]:
+def _read_pe(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
     """ARM64EC calls itself x86_64 here: that it is hybrid stands in its load configuration."""
     from binary_checks.objects.pe import header as pe
 
@@ -83,7 +84,7 @@ def _read_pe(path: str, source: Head) -> Iterator[ObjectFile]:
     )
 
 
-def _read_macho(path: str, source: Head) -> Iterator[ObjectFile]:
+def _read_macho(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
     """Of a fat file the slices' own headers lie further on: for what each is, the file tells."""
     from binary_checks.objects.macho import header as macho
     from binary_checks.objects.macho.reader import KINDS

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from binary_checks.model import Dependency, Format, Kind, ObjectFile
-from binary_checks.model.protocols import ByteSource, Observations, Plan
+from binary_checks.model.protocols import Observations, Plan
+from binary_checks.objects.limits import LimitedSource
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,11 +17,11 @@ class RuneFile(ObjectFile):
     format: ClassVar[Format] = Format("rune")
 
 
-def plan(_head: bytes, size: int) -> Plan:
+def plan(_head: bytes, size: int, _factor: int) -> Plan:
     return Plan(ranges=((0, size),))
 
 
-def read(path: str, source: ByteSource, _observations: Observations) -> tuple[RuneFile, ...]:
+def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[RuneFile, ...]:
     words = source.read(0, source.size).decode().split()
     return (
         RuneFile(

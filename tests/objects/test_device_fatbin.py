@@ -10,6 +10,7 @@ from binary_checks.model import DeviceFile, ElfFile, Format, Kind
 from binary_checks.objects.device import sections
 from binary_checks.objects.device.sections import follow_all
 from binary_checks.objects.device.walk import Container, Rest, Stored
+from binary_checks.objects.limits import LimitedSource
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, FAMILY, LTO, PTX, VARIANT, ZSTD, container, entry
 from fixtures.samples import (
@@ -216,7 +217,9 @@ def test_the_suffix_of_a_loose_cubin_is_what_ptxas_was_asked_for(name: str) -> N
 def test_sections_that_claim_the_same_bytes_are_gone_through_once() -> None:
     """A hundred thousand of them fit into a wheel of 20 kB."""
     start = 64
-    steps = list(follow_all(Bytes(bytes(start) + BOTH), [(start, start + len(BOTH))] * 3))
+    steps = list(
+        follow_all(LimitedSource(Bytes(bytes(start) + BOTH)), [(start, start + len(BOTH))] * 3)
+    )
     assert [type(step) for step in steps] == [Stored, Stored, Container]
 
 
@@ -231,4 +234,4 @@ def test_parts_of_a_group_count_as_heads(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def follow(content: bytes) -> list[object]:
-    return list(follow_all(Bytes(content), [(0, len(content))]))
+    return list(follow_all(LimitedSource(Bytes(content)), [(0, len(content))]))

@@ -18,6 +18,7 @@ from binary_checks.objects.elf import notes as elf_notes
 from binary_checks.objects.elf import sections as elf_sections
 from binary_checks.objects.elf import symbol_count as elf_symbol_count
 from binary_checks.objects.elf import symbols as elf_symbols
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.macho import commands as macho_commands
 from binary_checks.objects.macho import nlist as macho_nlist
 from binary_checks.objects.macho import signature as macho_signature
@@ -169,7 +170,7 @@ def test_more_of_a_symbol_table_than_we_read_is_not_read(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
 ) -> None:
     monkeypatch.setattr(macho_nlist, limit, most)
-    source = macho_nlist.Slice(Bytes(_TABLE), 0, len(_TABLE))
+    source = macho_nlist.Slice(LimitedSource(Bytes(_TABLE)), 0, len(_TABLE))
     with pytest.raises(Unavailable, match=reason):
         macho_nlist.read_nlist(source, _HEADER, _COMMAND)
 
@@ -179,7 +180,9 @@ def test_names_of_a_symbol_table_that_explode_are_not_read() -> None:
     content = struct.pack("<IBBHQ", 0, 0x0F, 1, 0, 0) * 30 + names
     command = _COMMAND._replace(contents=struct.pack("<6I", 2, 24, 0, 30, 480, len(names)))
     with pytest.raises(Unavailable, match=r"names of its symbols have more than \d+ bytes"):
-        macho_nlist.read_nlist(macho_nlist.Slice(Bytes(content), 0, len(content)), _HEADER, command)
+        macho_nlist.read_nlist(
+            macho_nlist.Slice(LimitedSource(Bytes(content)), 0, len(content)), _HEADER, command
+        )
 
 
 _TABLE = struct.pack("<IBBHQ", 0, 0x0F, 1, 0, 0) + b"_name\0"

@@ -23,7 +23,8 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.model.objects import object_kinds
-from binary_checks.model.protocols import ByteSource, Observations, Plan
+from binary_checks.model.protocols import Observations, Plan
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.recognition import Readable
 from tests.objects.byte_sources import Bytes
 
@@ -38,12 +39,12 @@ class WebAssembly(ObjectFile):
     version: int = 0
 
 
-def plan(_head: bytes, size: int) -> Plan:
+def plan(_head: bytes, size: int, _factor: int) -> Plan:
     """Its version is all that is read."""
     return Plan(ranges=((0, min(size, 8)),))
 
 
-def read(path: str, source: ByteSource, _observations: Observations) -> tuple[WebAssembly, ...]:
+def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[WebAssembly, ...]:
     """The one object of a file. Raises MalformedError."""
     version = int.from_bytes(source.read(4, 4), "little")
     return (WebAssembly(path=path, kind=Kind.OTHER, architecture="wasm32", version=version),)

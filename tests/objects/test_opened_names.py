@@ -13,6 +13,7 @@ from binary_checks.model import OpenedNames
 from binary_checks.objects import opened_names
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.library_names import ELF_NAMES, PE_NAMES, Spelling
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.opened_names import NameScanner, find_opened
 from fixtures.build_fatbin import container, entry
 from tests.objects.byte_sources import Bytes
@@ -21,7 +22,8 @@ from tests.objects.byte_sources import Bytes
 def search(
     content: bytes, spelling: Spelling = ELF_NAMES, known: tuple[str, ...] = ()
 ) -> OpenedNames:
-    return find_opened(Bytes(content), None, spelling, known, [(0, len(content))])
+    source = LimitedSource(Bytes(content))
+    return find_opened(source, None, spelling, known, [(0, len(content))])
 
 
 def stream(content: bytes, cuts: list[int], scanner: NameScanner) -> NameScanner:

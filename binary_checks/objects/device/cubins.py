@@ -17,7 +17,7 @@ from binary_checks.knowledge.cubin_flags import EM_CUDA
 from binary_checks.objects.device.reader import read_cubin_target
 from binary_checks.objects.elf.header import ElfHeader, read_header
 from binary_checks.objects.elf.sections import SHT_NOBITS, SHT_NOTE, SHT_PROGBITS, Section
-from binary_checks.objects.limits import raised
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.trees.retention import MemorySource
 
 _SHT_SYMTAB: Final = 2
@@ -59,22 +59,25 @@ class _Row(NamedTuple):
     entry_size: int
 
 
-def read_cubin(content: bytes, count: Callable[[int], None] | None = None) -> Cubin:
+def read_cubin(
+    content: bytes, count: Callable[[int], None] | None = None, factor: int = 1
+) -> Cubin:
     """Read a cubin's notes; ``count`` is told of the bytes that are gone through first.
 
     All its sections lie within it. Raises MalformedError where it is none or contradicts itself,
     TooLarge, and Unavailable for one of 32 bits.
     """
-    header = _read_head(content)
-    table = _Table(content, header, count)
-    target = read_cubin_target(MemorySource(content), header, tuple(table.notes()))
+    source = LimitedSource(MemorySource(content), factor)
+    header = _read_head(content, source)
+    table = _Table(content, header, count, source.raised(_MOST_READ))
+    target = read_cubin_target(source, header, tuple(table.notes()))
     return Cubin(target.architecture, _read_toolkit(header, table))
 
 
-def _read_head(content: bytes) -> ElfHeader:
+def _read_head(content: bytes, source: LimitedSource) -> ElfHeader:
     if not content.startswith(b"\x7fELF"):
         raise MalformedError(f"it is no cubin, it begins with {content[:4]!r}")
-    header = read_header(MemorySource(content))
+    header = read_header(source)
     if header.machine != EM_CUDA or header.byte_order != "<":
         raise MalformedError(f"it is an ELF file for machine {header.machine}, not for a GPU", 18)
     if header.bits != 64:
@@ -91,9 +94,9 @@ class _Table:
     """The sections of a cubin."""
 
     def __init__(
-        self, content: bytes, header: ElfHeader, count: Callable[[int], None] | None
+        self, content: bytes, header: ElfHeader, count: Callable[[int], None] | None, most: int
     ) -> None:
-        self._content, self._count = content, count
+        self._content, self._count, self._most = content, count, most
         self._taken = 0  # bytes of sections that were read
         rows = content[header.sections_offset : header.sections_end]
         self._take(len(rows), len(rows))
@@ -115,8 +118,8 @@ class _Table:
 
     def _take(self, size: int, gone_through: int) -> None:
         self._taken += size
-        if self._taken > raised(_MOST_READ):
-            raise TooLarge(f"a cubin with more than {raised(_MOST_READ)} bytes of names and facts")
+        if self._taken > self._most:
+            raise TooLarge(f"a cubin with more than {self._most} bytes of names and facts")
         if self._count is not None:
             self._count(gone_through)
 

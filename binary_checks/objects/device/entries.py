@@ -7,11 +7,10 @@ from hashlib import sha256
 
 from binary_checks.errors import BinaryChecksError, BrokenDataError, TooLarge
 from binary_checks.model import DeviceFault, DeviceKind
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device.sections import Extent, follow_all
 from binary_checks.objects.device.unpacking import LARGEST, measure, unpack
 from binary_checks.objects.device.walk import Container, Part, Rest, Stored
-from binary_checks.objects.limits import raised
+from binary_checks.objects.limits import LimitedSource
 
 
 class DeviceEntry:
@@ -58,7 +57,7 @@ class DeviceEntry:
         return content
 
 
-def whole_file(source: ByteSource) -> DeviceEntry:
+def whole_file(source: LimitedSource) -> DeviceEntry:
     """A file that is one cubin, as if it were an entry."""
     target = (DeviceKind.SASS.value, "")
     parts = (Part(target, 0, None),)
@@ -68,14 +67,15 @@ def whole_file(source: ByteSource) -> DeviceEntry:
 class _Block:
     """Bytes that were compressed as one; several parts share what they unpack to."""
 
-    def __init__(self, source: ByteSource, stored: Stored) -> None:
+    def __init__(self, source: LimitedSource, stored: Stored) -> None:
         self._source, self.stored = source, stored
         self._unpacked: bytes | BinaryChecksError | BrokenDataError | None = None
         self._digest = b""
 
     def cost(self, most: int | None) -> int:
         stored = self.stored
-        return measure(stored.size, stored.flags, stored.unpacked_size, most)
+        factor = self._source.factor
+        return measure(stored.size, stored.flags, stored.unpacked_size, most, factor)
 
     def cost_of_all(self) -> int:
         return self.cost(None) if self._unpacked is None else 0
@@ -85,10 +85,10 @@ class _Block:
         size = stored.size
         if stored.unpacked_size is None and most is not None:
             size = min(size, most)
-        if size > (limit := raised(LARGEST)):
+        if size > (limit := self._source.raised(LARGEST)):
             raise TooLarge(f"an entry of {size} bytes; at most {limit} are read")
         packed = self._source.read(stored.start, size)
-        return unpack(packed, stored.flags, stored.unpacked_size, most)
+        return unpack(packed, stored.flags, stored.unpacked_size, most, self._source.factor)
 
     def digest(self) -> bytes:
         if not self._digest:
@@ -117,8 +117,8 @@ class Allowance:
     """
 
     def __init__(self, most: int, most_read: int) -> None:
-        self._most = self._left = raised(most)
-        self._most_read = self._read_left = raised(most_read)
+        self._most = self._left = most
+        self._most_read = self._read_left = most_read
 
     def unpack(self, entry: DeviceEntry, most: int | None = None) -> bytes:
         """Unpack an entry, as it does itself. Raises TooLarge too once there were too many."""
@@ -137,7 +137,7 @@ class Allowance:
 
 
 def find_entries(
-    source: ByteSource, extents: Iterable[Extent], member: str = ""
+    source: LimitedSource, extents: Iterable[Extent], member: str = ""
 ) -> Iterator[DeviceEntry | Rest | DeviceFault]:
     """Every entry of the containers in these parts of a file, in order, and what is wrong there.
 

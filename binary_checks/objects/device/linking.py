@@ -11,7 +11,6 @@ from binary_checks.knowledge.device_reach import serves
 from binary_checks.model import DeviceKind, DeviceTarget
 from binary_checks.objects.device.walk import Target
 from binary_checks.objects.device.wrappers import LINKED, Wrappers
-from binary_checks.objects.limits import raised
 from binary_checks.objects.ranges import merge
 
 Targets = tuple[Target, ...]
@@ -60,14 +59,14 @@ class Relinkable(NamedTuple):
         return any(serves(code, _spell(each)) for each in self.targets | self.partly)
 
 
-def find_relinkable(prelinked: Iterable[Targets]) -> Relinkable:
+def find_relinkable(prelinked: Iterable[Targets], factor: int) -> Relinkable:
     """For which targets the driver can link all these containers, and which only some serve.
 
     What they hold for the device linker (LTO) is of no use to it.
     """
     sets = [tuple(map(_spell, targets)) for targets in set(prelinked)]
     wanted = {each for targets in sets for each in targets if each.kind in _DRIVEN}
-    if len(wanted) * sum(map(len, sets)) > raised(_MOST_COMPARED):
+    if len(wanted) * sum(map(len, sets)) > _MOST_COMPARED * factor:
         return Relinkable(unknown=f"its relocatable code is for {len(wanted)} targets: too many")
     whole = {each for each in wanted if all(_have(targets, each) for targets in sets)}
     return Relinkable(frozenset(map(_plain, whole)), frozenset(map(_plain, wanted - whole)))

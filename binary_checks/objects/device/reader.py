@@ -20,13 +20,14 @@ from binary_checks.model import (
     DeviceTarget,
     Kind,
 )
-from binary_checks.model.protocols import ByteSource, Observations, Plan
+from binary_checks.model.protocols import Observations, Plan
 from binary_checks.objects.device import fatbin, hip_bundles
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import Facts, read_device_code
 from binary_checks.objects.device.walk import NEAR
 from binary_checks.objects.elf.header import ElfHeader
 from binary_checks.objects.elf.sections import Section
+from binary_checks.objects.limits import LimitedSource
 
 _ARCHITECTURES = {
     fatbin.MAGIC + b"\1\0": "cuda",  # with its version: four bytes alone may be anything
@@ -48,12 +49,12 @@ _LONGEST_NOTE = 1 << 16
 _ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
 
-def plan(_head: bytes, size: int) -> Plan:
+def plan(_head: bytes, size: int, _factor: int) -> Plan:
     """Keep the start: where the other heads lie is known once they have been seen."""
     return Plan(ranges=((0, min(size, NEAR)),), scanners=(DeviceScanner([(0, size)], size),))
 
 
-def read(path: str, source: ByteSource, _observations: Observations) -> tuple[DeviceFile, ...]:
+def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[DeviceFile, ...]:
     """The one object of such a file."""
     head = source.read(0, min(NEAR, source.size))
     name = next((n for magic, n in _ARCHITECTURES.items() if head.startswith(magic)), "")
@@ -61,7 +62,7 @@ def read(path: str, source: ByteSource, _observations: Observations) -> tuple[De
     return (DeviceFile(path=path, kind=Kind.DEVICE, architecture=name, size=source.size, **facts),)
 
 
-def read_cubin(source: ByteSource, header: ElfHeader, sections: tuple[Section, ...]) -> Facts:
+def read_cubin(source: LimitedSource, header: ElfHeader, sections: tuple[Section, ...]) -> Facts:
     """The facts about device code of an ELF file for a GPU; none for another device."""
     if header.machine == EM_AMDGPU:
         target, reason = DeviceTarget(kind=DeviceKind.AMDGPU), "a loose code object"
@@ -82,7 +83,7 @@ def read_cubin(source: ByteSource, header: ElfHeader, sections: tuple[Section, .
 
 
 def read_cubin_target(
-    source: ByteSource, header: ElfHeader, sections: tuple[Section, ...]
+    source: LimitedSource, header: ElfHeader, sections: tuple[Section, ...]
 ) -> DeviceTarget:
     """The architecture of a cubin.
 
@@ -100,7 +101,7 @@ def read_cubin_target(
     return DeviceTarget(kind=DeviceKind.SASS, architecture=f"sm_{number}{suffix}")
 
 
-def _read_suffix(source: ByteSource, sections: tuple[Section, ...], number: int) -> str:
+def _read_suffix(source: LimitedSource, sections: tuple[Section, ...], number: int) -> str:
     """What ptxas was told, "?" where that is not there, not of one mind, or too long to be read."""
     told: set[bytes] = set()
     for note in _read_all(source, sections, _NOTE):
@@ -113,7 +114,7 @@ def _read_suffix(source: ByteSource, sections: tuple[Section, ...], number: int)
     return "" if marks == {0} and number < _FIRST_OF_FAMILY else "?"
 
 
-def _read_all(source: ByteSource, sections: tuple[Section, ...], name: str) -> Iterator[bytes]:
+def _read_all(source: LimitedSource, sections: tuple[Section, ...], name: str) -> Iterator[bytes]:
     """The contents of the sections of that name; b"" of one that is too long to be read."""
     for section in sections:
         if section.name == name and section.offset + section.size <= source.size:

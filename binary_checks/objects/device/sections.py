@@ -13,7 +13,6 @@ from binary_checks.model import (
     DeviceLinking,
     DeviceTarget,
 )
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device import fatbin, hip_bundles
 from binary_checks.objects.device.linking import Relinkable, Role, Roles, find_relinkable
 from binary_checks.objects.device.walk import (
@@ -28,7 +27,7 @@ from binary_checks.objects.device.walk import (
     Walk,
 )
 from binary_checks.objects.device.wrappers import Wrappers
-from binary_checks.objects.limits import raised
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.ranges import find_within
 
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
@@ -114,11 +113,11 @@ def _stray(at: int) -> DeviceFault:
 
 
 def read_device_code(
-    source: ByteSource, extents: Iterable[Extent], wrappers: Wrappers | None = None
+    source: LimitedSource, extents: Iterable[Extent], wrappers: Wrappers | None = None
 ) -> Facts:
     """The three facts about device code, of the given parts of a file."""
     extents = tuple(extents)
-    reading = _Reading(extents, wrappers or Wrappers())
+    reading = _Reading(extents, wrappers or Wrappers(), source.factor)
     for step in follow_all(source, extents):
         if not isinstance(step, Stored):
             reading.add(step)
@@ -128,8 +127,9 @@ def read_device_code(
 class _Reading:
     """Adds up what was found, however many containers there are."""
 
-    def __init__(self, extents: tuple[Extent, ...], wrappers: Wrappers) -> None:
+    def __init__(self, extents: tuple[Extent, ...], wrappers: Wrappers, factor: int) -> None:
         self._wrappers = wrappers
+        self._factor = factor
         self._roles = Roles(wrappers)
         self._tallies: dict[Role, Tally] = {}
         self._faults = list(wrappers.faults)
@@ -165,7 +165,8 @@ class _Reading:
 
     def facts(self) -> Facts:
         """The fields of the model."""
-        found = find_relinkable(key[0] for key in self._sets if key[3] is Role.PRELINKED)
+        prelinked = (key[0] for key in self._sets if key[3] is Role.PRELINKED)
+        found = find_relinkable(prelinked, self._factor)
         if not self._linked:
             found = Relinkable()
         if self._linked < 2:
@@ -246,13 +247,13 @@ def _make_target(target: Target) -> DeviceTarget:
 
 
 def follow_all(
-    source: ByteSource, extents: Iterable[Extent]
+    source: LimitedSource, extents: Iterable[Extent]
 ) -> Iterator[Stored | Container | Rest | DeviceFault]:
     """What walks through the parts find, with the bytes that they ask for.
 
     Bytes that several parts have are gone through once.
     """
-    left = most = raised(_MOST_ASKED)
+    left = most = source.raised(_MOST_ASKED)
     seen = 0
     for start, end in sorted(extents):
         walk = walk_device_code(max(start, seen), end)

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias
 
 from binary_checks.errors import BrokenDataError, NotInstalled, TooLarge, Unavailable
 from binary_checks.objects.device.fatbin import LZ4, OLD_LZ, SCRAMBLED, ZSTANDARD
-from binary_checks.objects.limits import raised
 
 LARGEST: Final = 256 << 20  # bytes that one entry unpacks to; the largest known one has 136 MB
 _WINDOW: Final = 27  # 128 MiB, as in the decompression of packages
@@ -25,7 +24,9 @@ Begin: TypeAlias = Callable[[bytes, int], bytes]
 """Takes compressed bytes and returns the first of them decompressed, as many as are asked for."""
 
 
-def unpack(packed: bytes, flags: int, claimed: int | None, most: int | None = None) -> bytes:
+def unpack(
+    packed: bytes, flags: int, claimed: int | None, most: int | None = None, factor: int = 1
+) -> bytes:
     """What an entry with these flags unpacks to, or the first ``most`` bytes of that.
 
     Raises BrokenDataError where it is not what its head claims, TooLarge, NotInstalled, and
@@ -33,7 +34,7 @@ def unpack(packed: bytes, flags: int, claimed: int | None, most: int | None = No
     """
     if claimed is None:
         return packed[:most]
-    if claimed > (limit := raised(LARGEST)) and (most is None or not flags & ZSTANDARD):
+    if claimed > (limit := LARGEST * factor) and (most is None or not flags & ZSTANDARD):
         raise TooLarge(f"an entry unpacks to {claimed} bytes; at most {limit} are read")
     begin = _choose(flags)
     if most is not None and most < claimed:
@@ -49,13 +50,15 @@ def unpack(packed: bytes, flags: int, claimed: int | None, most: int | None = No
     return found
 
 
-def measure(size: int, flags: int, claimed: int | None, most: int | None = None) -> int:
+def measure(
+    size: int, flags: int, claimed: int | None, most: int | None = None, factor: int = 1
+) -> int:
     """How many bytes unpacking makes of so many; 0 where it is refused at once."""
     if claimed is None:
         return size if most is None else min(size, most)
     if most is not None and flags & ZSTANDARD:
         return min(claimed, most)
-    return 0 if claimed > raised(LARGEST) else max(claimed, size)
+    return 0 if claimed > LARGEST * factor else max(claimed, size)
 
 
 def _describe_cut(found: int, claimed: int) -> str:

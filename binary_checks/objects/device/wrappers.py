@@ -16,8 +16,7 @@ from typing import Final
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import DeviceFault
-from binary_checks.model.protocols import ByteSource
-from binary_checks.objects.limits import raised
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.ranges import merge
 
 SECTIONS: Final = (".nvFatBinSegment",)
@@ -64,13 +63,16 @@ class Wrappers:
 
 
 def read_wrappers(
-    source: ByteSource, extents: Iterable[Extent], relocatable: tuple[Extent, ...], follow: Follow
+    source: LimitedSource,
+    extents: Iterable[Extent],
+    relocatable: tuple[Extent, ...],
+    follow: Follow,
 ) -> Wrappers:
     """Read the wrappers of these parts of a file and where they point to."""
     versions: dict[int, int] = {}
     faults: list[DeviceFault] = []
     read = 0
-    most, most_bytes = raised(_MOST), raised(_MOST_BYTES)
+    most, most_bytes = source.raised(_MOST), source.raised(_MOST_BYTES)
     extents = merge(extents)
     if sum(end - start for start, end in extents) > most_bytes:
         reason = f"no more than {most_bytes} bytes of wrappers of device code are read of a file"
@@ -99,7 +101,7 @@ def read_wrappers(
 
 
 def _find_wrappers(
-    source: ByteSource, extents: Iterable[Extent], note: Callable[[int, str], None]
+    source: LimitedSource, extents: Iterable[Extent], note: Callable[[int, str], None]
 ) -> Iterable[tuple[int, tuple[int, int]]]:
     """The place of each wrapper, its version and its pointer; zeros between them are padding."""
     for start, end in extents:

@@ -9,8 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.model.protocols import ByteSource
-from binary_checks.objects.limits import refuse_more
+from binary_checks.objects.limits import LimitedSource
 
 ET_REL: Final = 1
 ET_EXEC: Final = 2
@@ -109,7 +108,7 @@ class ElfHeader(NamedTuple):
         return self.struct(_SECTION[self.bits])
 
 
-def read_header(source: ByteSource) -> ElfHeader:
+def read_header(source: LimitedSource) -> ElfHeader:
     """Read and verify the ELF header and the extent of both tables.
 
     Raises MalformedError, or TooLarge where they are too long.
@@ -136,11 +135,11 @@ def read_header(source: ByteSource) -> ElfHeader:
     if sections and section_size != _SECTION_SIZE[bits]:
         raise MalformedError(f"section headers of {section_size} bytes each", 16)
     header = _with_large_counts(source, header)
-    _verify_extent(header, source.size)
+    _verify_extent(header, source)
     return header
 
 
-def _with_large_counts(source: ByteSource, header: ElfHeader) -> ElfHeader:
+def _with_large_counts(source: LimitedSource, header: ElfHeader) -> ElfHeader:
     """Take counts that do not fit into 16 bits from section header 0 (gABI, chapter 4)."""
     overflows = header.section_count == 0 or _PN_XNUM in (header.segment_count, header.names_index)
     if not header.sections_offset or not overflows:
@@ -156,15 +155,15 @@ def _with_large_counts(source: ByteSource, header: ElfHeader) -> ElfHeader:
     )
 
 
-def _verify_extent(header: ElfHeader, size: int) -> None:
+def _verify_extent(header: ElfHeader, source: LimitedSource) -> None:
     """Also bounds the memory that the tables will take."""
     for noun, end in (("program", header.segments_end), ("section", header.sections_end)):
-        if end > size:
+        if end > (size := source.size):
             raise MalformedError(
                 f"the {noun} headers end at byte {end:#x}, the file has {size:#x} bytes", size
             )
-    refuse_more(header.segment_count, _MOST_SEGMENTS, "program headers")
-    refuse_more(header.section_count, _MOST_SECTIONS, "section headers")
+    source.refuse_more(header.segment_count, _MOST_SEGMENTS, "program headers")
+    source.refuse_more(header.section_count, _MOST_SECTIONS, "section headers")
 
 
 def architecture_of(header: ElfHeader) -> str:

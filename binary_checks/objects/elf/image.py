@@ -7,10 +7,9 @@ from struct import Struct
 from typing import Any
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.elf.header import ElfHeader
 from binary_checks.objects.elf.segments import PT_LOAD, Segment
-from binary_checks.objects.limits import raised
+from binary_checks.objects.limits import LimitedSource
 
 _BLOCK = 16 * 1024
 """What is read at once where a table's length is known only by walking it."""
@@ -23,7 +22,7 @@ class MappedImage:
     __slots__ = ("_block", "_block_start", "_loads", "header", "path", "source")
 
     def __init__(
-        self, path: str, source: ByteSource, header: ElfHeader, segments: Iterable[Segment]
+        self, path: str, source: LimitedSource, header: ElfHeader, segments: Iterable[Segment]
     ) -> None:
         self.path = path
         self.header = header
@@ -60,7 +59,7 @@ class MappedImage:
         if not length:
             return b""
         offset = self.demand(address, length, what)
-        if 0 < (most := raised(most)) < length:
+        if 0 < (most := self.source.raised(most)) < length:
             raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
         return self.source.read(offset, length)
 

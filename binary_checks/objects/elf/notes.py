@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.elf.header import ElfHeader, architecture_of
 from binary_checks.objects.elf.segments import PT_GNU_PROPERTY, PT_NOTE, Segment
-from binary_checks.objects.limits import refuse_more
+from binary_checks.objects.limits import LimitedSource
 
 _NT_GNU_BUILD_ID = 3
 _NT_GNU_PROPERTY_TYPE_0 = 5
@@ -36,7 +35,7 @@ class Notes(NamedTuple):
     guards: tuple[str, ...] = ()
 
 
-def read_notes(source: ByteSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
+def read_notes(source: LimitedSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
     """Read every PT_NOTE; the first build id counts. Raises TooLarge for a long one.
 
     An ISA level counts wherever it stands: files must not be called fit for more CPUs than they
@@ -47,7 +46,7 @@ def read_notes(source: ByteSource, header: ElfHeader, segments: Iterable[Segment
     for segment in segments:
         if segment.type not in by_type or not segment.file_size:
             continue
-        refuse_more(segment.file_size, _MOST, "bytes in a PT_NOTE")
+        source.refuse_more(segment.file_size, _MOST, "bytes in a PT_NOTE")
         contents = source.read(segment.offset, segment.file_size)
         for kind, description in _iterate(contents, header, segment.alignment):
             if kind == _NT_GNU_BUILD_ID and not build_id:

@@ -18,6 +18,7 @@ from binary_checks.objects.elf.segments import (
     read_segments,
 )
 from binary_checks.objects.elf.strings import KEPT_BEHIND, find_name_scanner
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.ranges import Head, complement
 
 _MIB = 1 << 20
@@ -30,12 +31,12 @@ _KEPT_OF_LONG_TAIL = 128 * _MIB
 """LLD puts the symbols' names, which may be many, between the two."""
 
 
-def plan(head: bytes, size: int) -> Plan:
+def plan(head: bytes, size: int, factor: int) -> Plan:
     """Keep tables, and leave out code, code for GPUs, strings and debug information.
 
     Everything is kept where the first bytes do not tell of the segments.
     """
-    source = Head(head, size)
+    source = LimitedSource(Head(head, size), factor)
     try:
         header = read_header(source)
         segments = read_segments(source, header)
@@ -44,7 +45,7 @@ def plan(head: bytes, size: int) -> Plan:
     device = DeviceScanner(_find_searched(segments, size), size)
     return Plan(
         ranges=_find_ranges(header, segments, len(head), size),
-        scanners=(device, find_name_scanner(header, segments, device)),
+        scanners=(device, find_name_scanner(header, segments, device, factor)),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import ElfFile, Kind, UnreadObject
 from binary_checks.model.objects import make_dependency
-from binary_checks.model.protocols import ByteSource, Observations
+from binary_checks.model.protocols import Observations
 from binary_checks.objects.device.reader import read_cubin
 from binary_checks.objects.device.sections import SECTIONS, read_device_code
 from binary_checks.objects.device.wrappers import Wrappers
@@ -72,6 +72,7 @@ from binary_checks.objects.elf.strings import opens_libraries, read_comment, rea
 from binary_checks.objects.elf.symbols import read_columns, read_symbols
 from binary_checks.objects.elf.versions import read_versions
 from binary_checks.objects.elf.wrappers import find_wrappers
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.opened_names import NameScanner
 
 __all__ = ["plan", "read"]
@@ -80,7 +81,7 @@ _LONGEST_PATH = 4096  # bytes, PATH_MAX: the kernel runs nothing whose PT_INTERP
 
 
 def read(
-    path: str, source: ByteSource, observations: Observations
+    path: str, source: LimitedSource, observations: Observations
 ) -> tuple[ElfFile | UnreadObject, ...]:
     """The one object of an ELF file. Raises MalformedError, or TooLarge for what is too long."""
     header = read_header(source)
@@ -211,7 +212,7 @@ def _aligned_size(segment: Segment) -> int:
     return -(-segment.memory_size // step) * step
 
 
-def _read_interpreter(source: ByteSource, segments: Iterable[Segment]) -> str:
+def _read_interpreter(source: LimitedSource, segments: Iterable[Segment]) -> str:
     segment = next((s for s in segments if s.type == PT_INTERP), None)
     if segment is None:
         return ""

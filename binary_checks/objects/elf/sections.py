@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.elf.header import ElfHeader
-from binary_checks.objects.limits import refuse_more
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.ranges import merge
 
 SHT_PROGBITS: Final = 1
@@ -33,7 +32,7 @@ class Section(NamedTuple):
     size: int
 
 
-def read_sections(source: ByteSource, header: ElfHeader) -> tuple[Section, ...]:
+def read_sections(source: LimitedSource, header: ElfHeader) -> tuple[Section, ...]:
     """Read every section header, in order.
 
     Raises MalformedError where names lie outside, TooLarge where they are too long.
@@ -48,7 +47,9 @@ def read_sections(source: ByteSource, header: ElfHeader) -> tuple[Section, ...]:
     )
 
 
-def _read_names(source: ByteSource, header: ElfHeader, rows: tuple[tuple[int, ...], ...]) -> bytes:
+def _read_names(
+    source: LimitedSource, header: ElfHeader, rows: tuple[tuple[int, ...], ...]
+) -> bytes:
     if header.names_index == 0 or header.names_index >= len(rows):
         return b""
     _, kind, _, _, offset, size = rows[header.names_index][:6]
@@ -56,7 +57,7 @@ def _read_names(source: ByteSource, header: ElfHeader, rows: tuple[tuple[int, ..
         return b""
     if offset + size > source.size:
         raise MalformedError("the sections' names lie beyond the end of the file", source.size)
-    refuse_more(size, _MOST_NAMES, "bytes of section names")
+    source.refuse_more(size, _MOST_NAMES, "bytes of section names")
     return source.read(offset, size)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.elf.header import ElfHeader
+from binary_checks.objects.limits import LimitedSource
 
 PT_LOAD: Final = 1
 PT_DYNAMIC: Final = 2
@@ -35,7 +35,7 @@ class Segment(NamedTuple):
     alignment: int
 
 
-def read_segments(source: ByteSource, header: ElfHeader) -> tuple[Segment, ...]:
+def read_segments(source: LimitedSource, header: ElfHeader) -> tuple[Segment, ...]:
     """Read every program header, in order."""
     start, end = header.segments_offset, header.segments_end
     table = source.read(start, end - start)

@@ -7,7 +7,6 @@ from typing import Final
 
 from binary_checks.knowledge.library_marks import names_compiler
 from binary_checks.model import OpenedNames, SymbolTable
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.elf.code import TELLING
 from binary_checks.objects.elf.dynamic import DT_NEEDED, DT_SONAME, Dynamic
@@ -15,6 +14,7 @@ from binary_checks.objects.elf.header import ElfHeader, architecture_of, runs_on
 from binary_checks.objects.elf.sections import Section, find_read_only
 from binary_checks.objects.elf.segments import PF_W, PF_X, PT_GNU_EH_FRAME, PT_LOAD, Segment
 from binary_checks.objects.library_names import ELF_NAMES
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
 
 KEPT_BEHIND: Final = 4096
@@ -25,7 +25,7 @@ _NO_STRINGS = (".interp", ".eh_frame", ".gcc_except_table", ".nv", "__nv", ".hip
 
 
 def find_name_scanner(
-    header: ElfHeader, segments: Iterable[Segment], device: DeviceScanner
+    header: ElfHeader, segments: Iterable[Segment], device: DeviceScanner, factor: int
 ) -> NameScanner:
     """Search strings while the file streams by, but for what is code of any kind."""
     known = tuple(segments)
@@ -36,7 +36,7 @@ def find_name_scanner(
         for start, _ in extents
     )
     is_code = TELLING.get(architecture_of(header)) if mixed else None
-    return NameScanner(extents, ELF_NAMES, device=device, is_code=is_code)
+    return NameScanner(extents, ELF_NAMES, device=device, is_code=is_code, factor=factor)
 
 
 def _find_strings(segments: tuple[Segment, ...]) -> Iterator[tuple[int, int]]:
@@ -66,14 +66,14 @@ def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:
 
 
 def read_texts(
-    source: ByteSource, seen: NameScanner | None, sections: tuple[Section, ...]
+    source: LimitedSource, seen: NameScanner | None, sections: tuple[Section, ...]
 ) -> tuple[str, ...]:
     """The texts by which libraries are known."""
     return find_texts(source, seen, find_read_only(sections, _NO_STRINGS))
 
 
 def read_comment(
-    source: ByteSource, segments: Iterable[Segment], sections: Iterable[Section]
+    source: LimitedSource, segments: Iterable[Segment], sections: Iterable[Section]
 ) -> Iterator[str]:
     """The names that compilers left, where linkers put them: right behind all that is loaded."""
     last = max((_end_of(each) for each in segments if each.type == PT_LOAD), default=0)
@@ -87,7 +87,7 @@ def read_comment(
 
 
 def read_opened(
-    source: ByteSource,
+    source: LimitedSource,
     seen: NameScanner | None,
     sections: tuple[Section, ...],
     dynamic: Dynamic,

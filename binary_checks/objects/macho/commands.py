@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.macho.header import MachHeader, Slice, compile_layout
 
 LC_SEGMENT: Final = 0x1
@@ -130,7 +129,7 @@ def read_commands(source: Slice, header: MachHeader) -> Commands:
     if header.command_count * 8 > size:
         claim = f"{header.command_count} load commands in {size:#x} bytes"
         raise MalformedError(f"the file claims {claim}", 16)
-    refuse_more(size, _MOST_BYTES, "bytes of load commands")
+    source.refuse_more(size, _MOST_BYTES, "bytes of load commands")
     return Commands(_split(source.read(header.commands_offset, size), header))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Symbol, SymbolTable
-from binary_checks.objects.limits import raised
 from binary_checks.objects.macho.encoding import (
     decode_names,
     join_names,
@@ -36,13 +35,15 @@ class MachOExports(SymbolTable):
     beforehand.
     """
 
-    def __init__(self, path: str, trie: bytes, libraries: Mapping[int, str]) -> None:
+    def __init__(
+        self, path: str, trie: bytes, libraries: Mapping[int, str], factor: int = 1
+    ) -> None:
         self._path = path
         self._trie = trie
         self._libraries = libraries  # by ordinal
         self._text: bytes | None = None  # all names, once they were read
         self._names: frozenset[str] | None = None
-        self._factor = raised(1)
+        self._factor = factor
         self._asked: set[str] = set()  # among all; of these it has
         self._found: set[str] = set()
 

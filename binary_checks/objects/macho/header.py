@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.limits import LimitedSource
 
 MH_OBJECT: Final = 1
 MH_EXECUTE: Final = 2
@@ -77,11 +77,13 @@ class MachHeader(NamedTuple):
         return compile_layout(self.byte_order + layout)
 
 
-class Slice:
-    """A part of a fat file as a ByteSource; of a thin file, all of it."""
+class Slice(LimitedSource):
+    """A part of a fat file; of a thin file, all of it."""
 
-    def __init__(self, source: ByteSource, start: int, size: int, architecture: str = "") -> None:
-        self._source = source
+    def __init__(
+        self, source: LimitedSource, start: int, size: int, architecture: str = ""
+    ) -> None:
+        super().__init__(source, source.factor)
         self.start = start
         self.size = size
         self.architecture = architecture  # that the fat header names
@@ -93,7 +95,7 @@ class Slice:
         return self._source.read(self.start + offset, length)
 
 
-def read_slices(source: ByteSource) -> tuple[Slice, ...]:
+def read_slices(source: LimitedSource) -> tuple[Slice, ...]:
     """The objects of a fat file, or the one of a thin file. Raises MalformedError.
 
     Static libraries, which may be fat too, are other objects (`is_archive`).
@@ -113,7 +115,7 @@ def is_archive(source: Slice) -> bool:
     return source.read(0, min(8, source.size)) == _ARCHIVE
 
 
-def _read_fat(source: ByteSource, layout: Struct) -> Iterator[Slice]:
+def _read_fat(source: LimitedSource, layout: Struct) -> Iterator[Slice]:
     count = int.from_bytes(source.read(4, 4), "big")
     if 8 + count * layout.size > source.size:
         raise MalformedError("the file ends within the fat header", source.size)

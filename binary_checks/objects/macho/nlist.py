@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.macho.binds import Binds, group_binds
 from binary_checks.objects.macho.commands import Command
 from binary_checks.objects.macho.header import MH_TWOLEVEL, MachHeader, Slice
@@ -58,7 +57,7 @@ def _ordinal(description: int) -> int:
 def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterator[_Entry]:
     """The external symbols."""
     start, count, names_start, names_size = command.unpack("4I")
-    refuse_more(count, _MOST, "symbols")
+    source.refuse_more(count, _MOST, "symbols")
     layout = header.struct("IBBHQ" if header.bits == 64 else "IBBHI")
     names = source.read(names_start, names_size)
     most, length = 4 * names_size + (1 << 20), 0  # names may overlap

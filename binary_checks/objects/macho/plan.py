@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model.protocols import Plan
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.macho.commands import (
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
@@ -28,7 +29,7 @@ _OPCODES = (LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
 _TABLES = (LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS, LC_CODE_SIGNATURE)
 
 
-def plan(head: bytes, size: int) -> Plan:
+def plan(head: bytes, size: int, factor: int) -> Plan:
     """Keep tables, and leave out code, data and strings, of which scanners tell.
 
     Everything is kept where the first bytes lack the load commands, as those of fat files do, whose
@@ -37,7 +38,7 @@ def plan(head: bytes, size: int) -> Plan:
     whole = Plan(ranges=((0, size),))
     if head[:4] in FAT:
         return whole
-    source = Slice(Head(head, size), 0, size)
+    source = Slice(LimitedSource(Head(head, size), factor), 0, size)
     try:
         header = read_header(source)
         commands = read_commands(source, header)
@@ -46,7 +47,7 @@ def plan(head: bytes, size: int) -> Plan:
         pages = tuple(_find_signed_pages(commands, size))
     except (MalformedError, Unavailable):
         return whole
-    return Plan(ranges=ranges, scanners=(*pages, find_name_scanner(segments)))
+    return Plan(ranges=ranges, scanners=(*pages, find_name_scanner(segments, factor)))
 
 
 def _find_signed_pages(commands: Commands, size: int) -> Iterator[PageScanner]:

@@ -11,7 +11,8 @@ from typing import Any
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, Kind, MachOFile, StaticArchive, UnreadObject
-from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations
+from binary_checks.model.protocols import NOTHING_SEEN, Observations
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.macho.commands import (
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
@@ -55,7 +56,7 @@ KINDS = {
 
 
 def read(
-    path: str, source: ByteSource, observations: Observations
+    path: str, source: LimitedSource, observations: Observations
 ) -> tuple[MachOFile | StaticArchive | UnreadObject, ...]:
     """The objects of a Mach-O file, one a slice; what is too long is unread.
 
@@ -65,7 +66,7 @@ def read(
 
 
 def _read_slices(
-    path: str, source: ByteSource, observations: Observations
+    path: str, source: LimitedSource, observations: Observations
 ) -> Iterator[MachOFile | StaticArchive | UnreadObject]:
     for item in read_slices(source):
         place = f"slice for {item.architecture}: " if item.architecture else ""

@@ -13,7 +13,6 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.macho.header import Slice
 from binary_checks.objects.macho.pages import PageScanner
 
@@ -68,20 +67,20 @@ def find_signature_faults(
     Raises TooLarge for one of more parts than are read.
     """
     try:
-        directory = _choose(_read_directories(source.read(start, size)))
+        directory = _choose(_read_directories(source, source.read(start, size)))
         return tuple(_verify(source, seen, directory, start))
     except MalformedError as error:
         return (error.reason,)
 
 
-def _read_directories(signature: bytes) -> Iterator[CodeDirectory]:
+def _read_directories(source: Slice, signature: bytes) -> Iterator[CodeDirectory]:
     if len(signature) < 12:
         raise MalformedError("the code signature is empty")
     magic, length = _BLOB.unpack_from(signature)
     count = int.from_bytes(signature[8:12], "big")
     if magic != _SUPER_BLOB or length > len(signature) or 12 + 8 * count > length:
         raise MalformedError("the code signature is no complete SuperBlob")
-    refuse_more(count, _MOST_BLOBS, "parts in its code signature")
+    source.refuse_more(count, _MOST_BLOBS, "parts in its code signature")
     for kind, place in _INDEX.iter_unpack(signature[12 : 12 + 8 * count]):
         if kind == _SLOT or _FIRST_ALTERNATE <= kind <= _LAST_ALTERNATE:
             yield _read_directory(signature[:length], place)

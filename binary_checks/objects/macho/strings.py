@@ -15,10 +15,11 @@ _OPENERS = ("dlopen",)
 _S_CSTRING_LITERALS = 2
 
 
-def find_name_scanner(segments: Iterable[Segment]) -> NameScanner:
+def find_name_scanner(segments: Iterable[Segment], factor: int) -> NameScanner:
     """Search strings while the file streams by."""
     found = tuple(segments)
-    return NameScanner((*_find_strings(found), *_find_constants(found)), MACHO_NAMES)
+    extents = (*_find_strings(found), *_find_constants(found))
+    return NameScanner(extents, MACHO_NAMES, factor=factor)
 
 
 def _find_strings(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:

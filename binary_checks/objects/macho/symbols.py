@@ -58,7 +58,9 @@ def _read_exports(
     start, size = opcodes.unpack("10I")[8:] if opcodes else (0, 0)
     if trie is not None:
         start, size = trie.unpack("II")
-    return MachOExports(path, source.read(start, size), libraries) if size else NO_SYMBOLS
+    if not size:
+        return NO_SYMBOLS
+    return MachOExports(path, source.read(start, size), libraries, source.factor)
 
 
 def _read_binds(

@@ -7,8 +7,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.model.protocols import ByteSource
-from binary_checks.objects.limits import refuse_more
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.pe.header import CLR, DEBUG, LOAD_CONFIG
 from binary_checks.objects.pe.image import MappedImage, decode
 
@@ -40,14 +39,14 @@ class LoadConfiguration(NamedTuple):
     hybrid: bool = False  # has metadata of compiled hybrid code: ARM64EC or ARM64X
 
 
-def read_pdb(image: MappedImage, source: ByteSource) -> str:
+def read_pdb(image: MappedImage, source: LimitedSource) -> str:
     """The path of the PDB file in the CodeView record; "" where there is none.
 
     Raises MalformedError, or TooLarge for more than is read.
     """
     start, size = image.header.directories[DEBUG]
     count = size // _ENTRY_SIZE
-    refuse_more(count, _MOST_ENTRIES, "debug entries")
+    source.refuse_more(count, _MOST_ENTRIES, "debug entries")
     for address in range(start, start + count * _ENTRY_SIZE, _ENTRY_SIZE):
         kind, length, _, offset = _ENTRY.unpack(image.read(address, _ENTRY_SIZE, "a debug entry"))
         if kind != _CODEVIEW:
@@ -59,7 +58,7 @@ def read_pdb(image: MappedImage, source: ByteSource) -> str:
         if place is not None:
             path, end, _ = record[place:].partition(b"\0")
             if not end:
-                refuse_more(length, _LONGEST_RECORD, "bytes in its CodeView record")
+                source.refuse_more(length, _LONGEST_RECORD, "bytes in its CodeView record")
             return decode(path)
     return ""
 

@@ -10,8 +10,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.model.protocols import ByteSource
-from binary_checks.objects.limits import refuse_more
+from binary_checks.objects.limits import LimitedSource
 
 MAGIC: Final = b"MZ"
 
@@ -100,7 +99,7 @@ class PeHeader(NamedTuple):
         return self.sections_offset + self.section_count * SECTION.size
 
 
-def find_signature(source: ByteSource) -> int:
+def find_signature(source: LimitedSource) -> int:
     """Where the PE signature lies; 0 for what is no PE image: a DOS program, a text."""
     if source.size < _DOS_HEADER:
         return 0
@@ -110,7 +109,7 @@ def find_signature(source: ByteSource) -> int:
     return start
 
 
-def read_header(source: ByteSource, signature: int) -> PeHeader:
+def read_header(source: LimitedSource, signature: int) -> PeHeader:
     """Read the file header, the optional header and the directories.
 
     Raises MalformedError, or TooLarge for too many sections.
@@ -138,7 +137,7 @@ def read_header(source: ByteSource, signature: int) -> PeHeader:
         symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
     verify_end(header.sections_end, source.size, "the section headers")
-    refuse_more(section_count, _MOST_SECTIONS, "sections")
+    source.refuse_more(section_count, _MOST_SECTIONS, "sections")
     return header
 
 

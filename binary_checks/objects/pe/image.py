@@ -7,8 +7,7 @@ from struct import Struct
 from typing import Any
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.model.protocols import ByteSource
-from binary_checks.objects.limits import raised
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.pe.header import PeHeader
 from binary_checks.objects.pe.sections import Section
 
@@ -27,7 +26,7 @@ class MappedImage:
     )  # fmt: skip
 
     def __init__(
-        self, path: str, source: ByteSource, header: PeHeader, sections: Iterable[Section]
+        self, path: str, source: LimitedSource, header: PeHeader, sections: Iterable[Section]
     ) -> None:
         self.path = path
         self.header = header
@@ -60,7 +59,7 @@ class MappedImage:
             )
         if length > available + _PAGE:  # zeros that nobody wrote: no table is made of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
-        if 0 < (most := raised(most)) < length:
+        if 0 < (most := self.source.raised(most)) < length:
             raise TooLarge(f"{what}: of {length} bytes at most {most} are read")
         content = self.source.read(offset, min(length, available)) if available else b""
         return content.ljust(length, b"\0")

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, SymbolTable
 from binary_checks.model.objects import make_dependency
-from binary_checks.objects.limits import raised
 from binary_checks.objects.pe.header import DELAY_IMPORT, IMPORT
 from binary_checks.objects.pe.image import MappedImage
 from binary_checks.objects.pe.names import NameStretches, PeSymbolTable
@@ -165,7 +164,7 @@ def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
     start, _ = image.header.directories[directory]
     if not start:
         return
-    most = raised(_MOST_LIBRARIES)
+    most = image.source.raised(_MOST_LIBRARIES)
     yield from range(start, start + most * layout.size, layout.size)
     raise TooLarge(f"it needs more than {most} libraries, no more are read")
 
@@ -189,7 +188,7 @@ class _LookupTables:
             first = self._find(address, library)
             end = _find_zero(self._rows, first)
             thunks.extend(self._take(self._rows[first:end], library))
-            if len(thunks) > (most := raised(_MOST_SYMBOLS)):
+            if len(thunks) > (most := self._image.source.raised(_MOST_SYMBOLS)):
                 raise TooLarge(f"it imports more than {most} symbols, no more are read")
             address = 0 if end < len(self._rows) else self._go_on(library)
 

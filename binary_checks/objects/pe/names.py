@@ -13,7 +13,6 @@ from operator import sub
 
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import Symbol, SymbolTable
-from binary_checks.objects.limits import raised
 from binary_checks.objects.pe.image import MappedImage, decode
 
 _GAP = 1 << 16  # bytes between two names that are still read together; none that is longer is read
@@ -56,7 +55,7 @@ class NameStretches:
                 raise _too_long(f"{what} at address {last:#x}", _GAP)
             raise MalformedError(f"{what} at address {last:#x} has no end in its section")
         self._size += last - first
-        if self._size > (most := raised(_MOST)):
+        if self._size > (most := image.source.raised(_MOST)):
             reason = f"take {self._size} bytes; at most {most} are read"
             raise TooLarge(f"{what} and others like it {reason}")
         piece = image.read(first, last - first, what) + tail[: tail.index(b"\0") + 1]

@@ -8,6 +8,7 @@ from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model.protocols import Plan, Scanner
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import SHORT_SECTIONS
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.pe.header import (
     CLR,
     DEBUG,
@@ -37,12 +38,12 @@ _HEAD = 4096
 _DIRECTORIES = (EXPORT, IMPORT, DEBUG, TLS, LOAD_CONFIG, DELAY_IMPORT, CLR)
 
 
-def plan(head: bytes, size: int) -> Plan:
+def plan(head: bytes, size: int, factor: int) -> Plan:
     """Keep what lies near a directory, and leave out what lies far: code and data, above all.
 
     Of a small image everything is kept, and of a signed one, since all of it is signed.
     """
-    source = Head(head, size)
+    source = LimitedSource(Head(head, size), factor)
     try:
         signature = find_signature(source)
         if not signature:
@@ -53,16 +54,16 @@ def plan(head: bytes, size: int) -> Plan:
         return Plan(ranges=((0, size),))
     return Plan(
         ranges=_find_ranges(header, sections, size),
-        scanners=tuple(_find_scanners(sections, size)),
+        scanners=tuple(_find_scanners(sections, size, factor)),
     )
 
 
-def _find_scanners(sections: tuple[Section, ...], size: int) -> Iterator[Scanner]:
+def _find_scanners(sections: tuple[Section, ...], size: int, factor: int) -> Iterator[Scanner]:
     device = find_extents(sections, SHORT_SECTIONS)
     if device:
         yield DeviceScanner(device, size)
     if sections and size > _NEARBY:  # a smaller one is kept, and searched if it opens libraries
-        yield find_name_scanner(sections)
+        yield find_name_scanner(sections, factor)
 
 
 def _find_ranges(header: PeHeader, sections: tuple[Section, ...], size: int) -> tuple[_Range, ...]:

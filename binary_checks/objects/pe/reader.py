@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from binary_checks.model import Kind, PeFile
-from binary_checks.model.protocols import ByteSource, Observations
+from binary_checks.model.protocols import Observations
 from binary_checks.objects.device.sections import SHORT_SECTIONS, read_device_code
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.opened_names import NameScanner
 from binary_checks.objects.pe.debug import (
     is_managed,
@@ -50,7 +51,7 @@ from binary_checks.objects.pe.wrappers import find_wrappers
 __all__ = ["plan", "read"]
 
 
-def read(path: str, source: ByteSource, observations: Observations) -> tuple[PeFile, ...]:
+def read(path: str, source: LimitedSource, observations: Observations) -> tuple[PeFile, ...]:
     """The one object of a PE image; a DOS program or a text is no object.
 
     Raises MalformedError, or TooLarge for what is too long.
@@ -123,6 +124,6 @@ def _facts_of_header(header: PeHeader) -> dict[str, Any]:
     }
 
 
-def _measure_overlay(source: ByteSource, header: PeHeader, sections: tuple[Section, ...]) -> int:
+def _measure_overlay(source: LimitedSource, header: PeHeader, sections: tuple[Section, ...]) -> int:
     """How many bytes nothing in the headers speaks of."""
     return source.size - find_end(header, sections, source) - header.directories[SECURITY][1]

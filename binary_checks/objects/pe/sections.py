@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.pe.header import (
     IMAGE_SCN_CNT_INITIALIZED_DATA,
     IMAGE_SCN_MEM_ACCESS,
@@ -30,7 +30,7 @@ class Section(NamedTuple):
     declared_size: int  # in the file, also where the header names no place in it
 
 
-def read_sections(source: ByteSource, header: PeHeader) -> tuple[Section, ...]:
+def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...]:
     """Read every section header, in order. Raises MalformedError for a name that is not there."""
     start, end = header.sections_offset, header.sections_end
     sections = []
@@ -45,7 +45,7 @@ def read_sections(source: ByteSource, header: PeHeader) -> tuple[Section, ...]:
     return tuple(sections)
 
 
-def _read_name(source: ByteSource, header: PeHeader, name: bytes) -> str:
+def _read_name(source: LimitedSource, header: PeHeader, name: bytes) -> str:
     """A name of more than 8 bytes stands in the COFF string table, at the offset ``/123``."""
     if not name.startswith(b"/") or not name[1:].isdigit() or not header.strings_offset:
         return name.decode("latin-1")
@@ -114,7 +114,7 @@ def find_inaccessible(sections: Sequence[Section]) -> tuple[Section, ...]:
     return tuple(item for item in sections if not item.flags & IMAGE_SCN_MEM_ACCESS)
 
 
-def find_end(header: PeHeader, sections: Iterable[Section], source: ByteSource) -> int:
+def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSource) -> int:
     """Where everything that the headers speak of ends, without the signature."""
     ends = [section.offset + section.size for section in sections if section.size]
     end = max([*ends, min(header.headers_size, source.size), header.sections_end])

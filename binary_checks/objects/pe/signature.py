@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from struct import Struct
 
-from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.pe.header import SECURITY, PeHeader
 
 _CERTIFICATE = Struct("<IHH")
@@ -25,7 +25,7 @@ _CHECKSUM = 64  # in the optional header; neither it nor the directory's entry i
 _SECURITY_ENTRY = {32: 128, 64: 144}
 
 
-def signature_matches(source: ByteSource, header: PeHeader) -> bool | None:
+def signature_matches(source: LimitedSource, header: PeHeader) -> bool | None:
     """Whether the file is what was signed; None where that cannot be told."""
     start, size = header.directories[SECURITY]
     if not _CERTIFICATE.size < size < _LARGEST:
@@ -71,7 +71,7 @@ def _elements(content: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def _compute_digest(source: ByteSource, header: PeHeader, algorithm: str) -> bytes:
+def _compute_digest(source: LimitedSource, header: PeHeader, algorithm: str) -> bytes:
     """The digest of all but the checksum, the directory's entry and the signature itself."""
     start, size = header.directories[SECURITY]
     checksum = header.optional_offset + _CHECKSUM

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from binary_checks.model import OpenedNames, SymbolTable
-from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.library_names import PE_NAMES
+from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
 from binary_checks.objects.pe.sections import Section, find_read_only
 
@@ -18,9 +18,9 @@ _NO_STRINGS = (
 """How sections begin that are only read and hold tables, or code for a GPU."""
 
 
-def find_name_scanner(sections: tuple[Section, ...]) -> NameScanner:
+def find_name_scanner(sections: tuple[Section, ...], factor: int) -> NameScanner:
     """Search what is only read while the file streams by."""
-    return NameScanner(find_read_only(sections, _NO_STRINGS), PE_NAMES)
+    return NameScanner(find_read_only(sections, _NO_STRINGS), PE_NAMES, factor=factor)
 
 
 def opens_libraries(imports: SymbolTable) -> bool:
@@ -29,14 +29,14 @@ def opens_libraries(imports: SymbolTable) -> bool:
 
 
 def read_texts(
-    source: ByteSource, seen: NameScanner | None, sections: tuple[Section, ...]
+    source: LimitedSource, seen: NameScanner | None, sections: tuple[Section, ...]
 ) -> tuple[str, ...]:
     """The texts by which libraries are known."""
     return find_texts(source, seen, find_read_only(sections, _NO_STRINGS))
 
 
 def read_opened(
-    source: ByteSource,
+    source: LimitedSource,
     seen: NameScanner | None,
     sections: tuple[Section, ...],
     known: Iterable[str],
