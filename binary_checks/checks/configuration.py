@@ -84,7 +84,7 @@ def _expects(requests: _Requests, package: Package) -> bool:
     cuda, gpu, consumer = requests
     if isinstance(package, CppArchive):
         return any(unit.variants != ("*",) for unit in consumer.units.values())
-    module, modules = cuda.module or gpu.module, ModuleFiles(package)
+    module, modules = cuda.module or gpu.module, package.derive(ModuleFiles)
     top = module.partition(".")[0]  # the module below it may be what the build lost
     return bool(top) and (modules.has(module) or (modules.has(top) and not modules.shares(top)))
 

@@ -11,7 +11,12 @@ from dataclasses import replace
 
 from binary_checks.errors import Unavailable
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.knowledge.module_files import ModuleFiles, is_for_tests, name_module
+from binary_checks.knowledge.module_files import (
+    SHARED_PACKAGES,
+    ModuleFiles,
+    is_for_tests,
+    name_module,
+)
 from binary_checks.knowledge.promised_pythons import find_promised, states_lowest
 from binary_checks.model import Distribution, Member
 from binary_checks.model.protocols import TreeEntry, Want
@@ -41,8 +46,8 @@ _MOST_STARS = 300  # modules that are read once more, since others take all name
 _STAR, _NAME = 64, 64  # what it costs to find a module, and to take a name of it
 _TOP_LEVEL = "top_level.txt"
 _LONGEST_LIST = 1 << 20  # bytes of that
-_OUTER = 4  # slashes in the name of such a package's file: two, and those of *.data/purelib
-_REFERENCE = re.compile(r"\s*([\w.]{1,250})")
+_SHARED_FILES = tuple(f"{name.replace('.', '/')}/__init__.py" for name in sorted(SHARED_PACKAGES))
+_REFERENCE = re.compile(r"\s*([\w.]{1,250})\s*(?::\s*(\w{1,250}))?")
 
 
 def _may_be_referred(entry: TreeEntry) -> bool:
@@ -53,16 +58,13 @@ def _has_entry_points(entry: TreeEntry) -> bool:
     return entry.name.endswith(".dist-info/entry_points.txt")
 
 
-def _is_outer(entry: TreeEntry) -> bool:
-    """Whether it is the file of a package that other distributions may fill too, or lists them."""
-    if entry.name.endswith("/__init__.py"):
-        return entry.name.rpartition("site-packages/")[2].count("/") <= _OUTER
-    return entry.name.endswith(f".dist-info/{_TOP_LEVEL}")
+def _is_shared(entry: TreeEntry) -> bool:
+    return entry.name.endswith((*_SHARED_FILES, f".dist-info/{_TOP_LEVEL}"))
 
 
 MODULES = (
     Want(chooses=_may_be_referred, longest=LONGEST, beside=_has_entry_points),
-    Want(chooses=_is_outer, longest=LONGEST),
+    Want(chooses=_is_shared, longest=LONGEST),
 )
 """An entry point may name any module, which may take its names from any other."""
 
@@ -83,7 +85,7 @@ class _Reader:
     def __init__(self, package: Distribution, contents: MemberContents) -> None:
         self._package = package
         self._contents = contents
-        self._files = ModuleFiles(package)
+        self._files = package.derive(ModuleFiles)
         self._members = {member.path: member for member in package.members}
         self._unparsed: list[UnparsedSource] = []
         self._budget = ParsingBudget(_LEAST_COST + _COST * package.size)
@@ -133,13 +135,15 @@ class _ModuleReader(_Reader):
 
     def __init__(self, package: Distribution, contents: MemberContents) -> None:
         super().__init__(package, contents)
-        self._referred = frozenset(self._list_referred_files())
-        self._shared = frozenset(self._list_outer_packages())
+        self._asked: dict[str, set[str]] = {}
+        for path, name in self._list_asked():
+            self._asked.setdefault(path, set()).add(name)
+        self._shared = frozenset(self._list_shared_files())
         self._starred: dict[str, ModuleNames | None] = {}
 
     def read(self) -> PythonModules:
         """Read them all."""
-        contents = self._read_all(self._referred | self._shared)
+        contents = self._read_all(self._asked.keys() | self._shared)
         found = (self._read_one(path, content) for path, content in contents)
         names = (each for each in found if each is not None)
         return PythonModules(
@@ -151,7 +155,9 @@ class _ModuleReader(_Reader):
     def _read_one(self, path: str, content: bytes) -> ModuleNames | None:
         try:
             names = read_names(path, tabulate(content, self._budget), self._budget)
-            return self._follow_stars(names) if path in self._referred else names
+            # numpy binds itself what its entry points name; its stars are thirty modules.
+            found = self._asked.get(path, set()) <= names.bound
+            return names if found else self._follow_stars(names)
         except FaultyError:  # the check of the syntax tells that
             return None
         except LeftAloneError as error:
@@ -191,16 +197,24 @@ class _ModuleReader(_Reader):
                 self._starred[path] = read_names(path, table, self._budget)
         return self._starred.get(path)
 
-    def _list_referred_files(self) -> Iterator[str]:
-        """The files of the modules that entry points name, and of all packages around them."""
-        for name in set(self._list_referred()):
-            for module in _list_around(name):
-                yield self._files.sources.get(module, "")
+    def _list_asked(self) -> Iterator[tuple[str, str]]:
+        """The files of the modules that entry points name, and the name that each is to bind.
 
-    def _list_outer_packages(self) -> Iterator[str]:
-        """The files of the packages that other distributions may fill too."""
-        for name, path in self._files.sources.items():
-            if name.count(".") < 2 and path.endswith("/__init__.py"):
+        Of a module that is not there all packages around it: they may find it elsewhere.
+        """
+        for _, _, value in self._package.entry_points:
+            match = _REFERENCE.match(value)
+            name = match[1] if match else ""
+            if name in self._files.sources and ":" in value:
+                yield self._files.sources[name], (match and match[2]) or ""
+            elif not self._files.has(name):
+                yield from ((self._files.sources.get(each, ""), "") for each in _list_around(name))
+
+    def _list_shared_files(self) -> Iterator[str]:
+        """The files of the packages that other distributions fill too."""
+        for name in SHARED_PACKAGES:
+            path = self._files.sources.get(name, "")
+            if path.endswith("/__init__.py"):
                 yield path
 
     def _read_top_level(self) -> tuple[str, ...] | None:

@@ -10,6 +10,14 @@ from binary_checks.model.python_modules import parse_extension_name
 
 _TESTS = frozenset({"test", "tests", "testing", "conftest", "testdata", "test_data"})
 """Folders and files whose code users do not import."""
+SHARED_PACKAGES = frozenset(
+    {"google", "google.cloud", "google.api", "azure", "azure.mgmt", "sphinxcontrib", "zope"}
+    | {"ruamel", "backports", "jaraco", "repoze", "collective", "plone", "opentelemetry", "zc"}
+    | {"xstatic", "xstatic.pkg", "flaskext", "mpl_toolkits", "hydra_plugins", "odoo.addons"}
+    | {"snowflake", "databricks", "airflow.providers", "ansible_collections", "PyObjCTools"}
+    | {"dbt", "nvidia", "logilab", "lazr", "five", "z3c", "p4p", "cmeel.prefix"}
+)
+"""Packages that are nobody's: many distributions have parts of each."""
 _DEEPEST = 100  # folders, within which modules lie
 
 

@@ -119,7 +119,9 @@ def _find_imported(
     names = frozenset(imports)
     tops = {name.partition(".")[0] for name in names}
     direct = {
-        name for name, package in given.items() if _has_imported(ModuleFiles(package), names, tops)
+        name
+        for name, package in given.items()
+        if _has_imported(package.derive(ModuleFiles), names, tops)
     }
     texts = tuple(text for name in direct for text in given[name].claims.requirements)
     return frozenset(direct.union(find_required(texts, given, target)))

@@ -71,7 +71,7 @@ def _is_certain(broken: BrokenSource, host: int, promised: Collection[int]) -> b
 
 
 def _demand_code(package: Distribution) -> None:
-    if not ModuleFiles(package).sources:
+    if not package.derive(ModuleFiles).sources:
         raise NotApplicable("no Python source in the package")
 
 

@@ -84,7 +84,7 @@ class _Content:
     """The modules of a package, asked for what entry points name."""
 
     def __init__(self, package: Distribution, modules: PythonModules) -> None:
-        self._files = ModuleFiles(package)
+        self._files = package.derive(ModuleFiles)
         self._names = {each.path: each for each in modules.names}
         self._leads_elsewhere = any(each.path.endswith(".pth") for each in package.members)
         self._requires = bool(package.requires_dist)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.knowledge.module_files import ModuleFiles
+from binary_checks.knowledge.module_files import SHARED_PACKAGES, ModuleFiles
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
 from binary_checks.model.python_modules import ModuleNames, PythonModules
 from binary_checks.wording.phrases import name_first
@@ -28,7 +28,7 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
     Level: users cannot import what they installed. A stray ``src`` beside the right modules is a
     warning.
     """
-    files = ModuleFiles(package)
+    files = package.derive(ModuleFiles)
     own = package.name.replace("-", "_").replace(".", "_")
     installed = [member for member in package.members if not _describes(package, member.path)]
     if not installed and not package.requires_dist:
@@ -70,16 +70,6 @@ def _judge_source_folder(files: ModuleFiles, own: str) -> Iterator[Problem]:
     )
 
 
-_SHARED = frozenset(
-    {"google", "google.cloud", "google.api", "azure", "azure.mgmt", "sphinxcontrib", "zope"}
-    | {"ruamel", "backports", "jaraco", "repoze", "collective", "plone", "opentelemetry", "zc"}
-    | {"xstatic", "xstatic.pkg", "flaskext", "mpl_toolkits", "hydra_plugins", "odoo.addons"}
-    | {"snowflake", "databricks", "airflow.providers", "ansible_collections", "PyObjCTools"}
-    | {"dbt", "nvidia", "logilab", "lazr", "five", "z3c", "p4p", "cmeel.prefix"}
-)
-"""Packages that are nobody's: many distributions have parts of each."""
-
-
 @check
 def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
     """A package that many distributions share has an ``__init__.py`` that does not share it.
@@ -94,10 +84,10 @@ def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Ite
     Level: an error where the file has code, which the next distribution's file of that name
     overwrites; a warning where it is empty.
     """
-    files = ModuleFiles(package)
+    files = package.derive(ModuleFiles)
     names = {each.path: each for each in modules.names}
     unparsed = {each.path: each.reason for each in modules.unparsed}
-    for shared in sorted(_SHARED):
+    for shared in sorted(SHARED_PACKAGES):
         path = files.sources.get(shared, "")
         found = names.get(path)
         if path.endswith("/__init__.py") and found is None and path in unparsed:
