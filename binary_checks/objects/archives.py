@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import (
     ArchiveMembers,
+    CxxStrings,
     DeviceContainers,
     DeviceFault,
     Format,
@@ -136,19 +137,17 @@ def read(
             return (
                 UnreadObject(path=path, format=Format.ARCHIVE, reason=reason, too_large=too_large),
             )
-        return (_make(path, source, contents.facts),)
+        return (contents.describe(path, source.size),)
     awaiting = Wrappers(relocatable=tuple(relocatable), awaits_linking=True)
-    facts = read_device_code(source, extents, awaiting)
-    facts["device_faults"] = (*faults, *facts["device_faults"])
+    device = read_device_code(source, extents, awaiting)
     starts = sorted(extents)
 
     def name_at(offset: int) -> str:
         return extents[starts[max(bisect_right(starts, (offset, source.size)) - 1, 0)]]
 
-    groups = facts["device_containers"]
-    count = sum(group.count for group in groups)
-    facts["device_containers"] = (
-        *(replace(group, member=name_at(group.offset)) for group in groups),
+    count = sum(group.count for group in device.containers)
+    containers = (
+        *(replace(group, member=name_at(group.offset)) for group in device.containers),
         *(
             DeviceContainers(
                 first=count,
@@ -160,7 +159,13 @@ def read(
             for member, reason in unread
         ),
     )
-    return (_make(path, source, {**contents.facts, **facts}),)
+    archive = replace(
+        contents.describe(path, source.size),
+        device_code=device.code,
+        device_containers=containers,
+        device_faults=(*faults, *device.faults),
+    )
+    return (archive,)
 
 
 def find_device_code(source: LimitedSource) -> Iterator[tuple[str, tuple[Extent, ...]]]:
@@ -174,19 +179,15 @@ def find_device_code(source: LimitedSource) -> Iterator[tuple[str, tuple[Extent,
         return
 
 
-def _make(path: str, source: LimitedSource, facts: dict[str, Any]) -> StaticArchive:
-    return StaticArchive(
-        path=path, kind=Kind.RELOCATABLE, architecture="", size=source.size, **facts
-    )
-
-
 class _Contents:
     """What the members of an archive are, counted as they are come to."""
 
     def __init__(self) -> None:
         self._counts: Counter[MemberKind] = Counter()
         self._first: dict[MemberKind, str] = {}
-        self._facts: dict[str, Any] = {"indexed": False}
+        self._indexed = False
+        self._strings = CxxStrings()
+        self._unread = ""
         self.thin: list[str] = []
 
     def add(self, member: _Member) -> None:
@@ -197,17 +198,16 @@ class _Contents:
 
     def read_index(self, member: _Member) -> None:
         """Take the index of symbols; of a second one, as Visual C++ has it, nothing is new."""
-        if self._facts["indexed"]:
+        if self._indexed:
             return
-        self._facts["indexed"] = True
+        self._indexed = True
         if member.size > member.raised(_LONGEST_INDEX):
-            self._facts["unread"] = f"its index has {member.size} bytes, which are not read"
+            self._unread = f"its index has {member.size} bytes, which are not read"
         else:
-            self._facts["strings"] = find_strings(member.read(0, member.size))
+            self._strings = find_strings(member.read(0, member.size))
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The fields of the model."""
+    def describe(self, path: str, size: int) -> StaticArchive:
+        """The archive, but for its device code."""
         rows = sorted(self._counts.items())
         members = tuple(
             ArchiveMembers(
@@ -219,9 +219,17 @@ class _Contents:
             )
             for kind, count in rows
         )
-        indexed = self._facts["indexed"] or not any(each.format for each in members)
-        thin = tuple(self.thin[:_MOST_THIN])
-        return {**self._facts, "members": members, "indexed": indexed, "thin": thin}
+        return StaticArchive(
+            path=path,
+            kind=Kind.RELOCATABLE,
+            architecture="",
+            size=size,
+            members=members,
+            indexed=self._indexed or not any(each.format for each in members),
+            strings=self._strings,
+            thin=tuple(self.thin[:_MOST_THIN]),
+            unread=self._unread,
+        )
 
 
 def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Member]:

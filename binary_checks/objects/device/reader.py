@@ -23,7 +23,7 @@ from binary_checks.model import (
 from binary_checks.model.protocols import Observations, Plan
 from binary_checks.objects.device import fatbin, hip_bundles
 from binary_checks.objects.device.scanner import DeviceScanner
-from binary_checks.objects.device.sections import Facts, read_device_code
+from binary_checks.objects.device.sections import DeviceFacts, read_device_code
 from binary_checks.objects.device.walk import NEAR
 from binary_checks.objects.elf.header import ElfHeader
 from binary_checks.objects.elf.sections import Section
@@ -58,19 +58,30 @@ def read(path: str, source: LimitedSource, _observations: Observations) -> tuple
     """The one object of such a file."""
     head = source.read(0, min(NEAR, source.size))
     name = next((n for magic, n in _ARCHITECTURES.items() if head.startswith(magic)), "")
-    facts = read_device_code(source, [(0, source.size)])
-    return (DeviceFile(path=path, kind=Kind.DEVICE, architecture=name, size=source.size, **facts),)
+    device = read_device_code(source, [(0, source.size)])
+    found = DeviceFile(
+        path=path,
+        kind=Kind.DEVICE,
+        architecture=name,
+        size=source.size,
+        device_code=device.code,
+        device_containers=device.containers,
+        device_faults=device.faults,
+    )
+    return (found,)
 
 
-def read_cubin(source: LimitedSource, header: ElfHeader, sections: tuple[Section, ...]) -> Facts:
-    """The facts about device code of an ELF file for a GPU; none for another device."""
+def read_cubin(
+    source: LimitedSource, header: ElfHeader, sections: tuple[Section, ...]
+) -> DeviceFacts | None:
+    """The facts about device code of an ELF file for a GPU; None for another device."""
     if header.machine == EM_AMDGPU:
         target, reason = DeviceTarget(kind=DeviceKind.AMDGPU), "a loose code object"
     elif header.machine == EM_CUDA:
         target = read_cubin_target(source, header, sections)
         reason = "" if target.architecture else "a cubin of an unknown ABI"
     else:
-        return {}
+        return None
     code = DeviceCode(
         kind=target.kind,
         architecture=target.architecture,
@@ -79,7 +90,7 @@ def read_cubin(source: LimitedSource, header: ElfHeader, sections: tuple[Section
         compressed=0,
     )
     container = DeviceContainers(targets=(target,), count=1, reason=reason)
-    return {"device_code": (code,), "device_containers": (container,)}
+    return DeviceFacts(code=(code,), containers=(container,))
 
 
 def read_cubin_target(

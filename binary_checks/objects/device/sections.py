@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from binary_checks.model import (
     DeviceCode,
@@ -51,7 +51,14 @@ _MOST_SETS = 1024  # of targets, told apart
 
 Extent = tuple[int, int]
 Targets = tuple[Target, ...]
-Facts = dict[str, Any]
+
+
+class DeviceFacts(NamedTuple):
+    """What a file says of its code for GPUs, as the model has it."""
+
+    code: tuple[DeviceCode, ...] = ()
+    containers: tuple[DeviceContainers, ...] = ()
+    faults: tuple[DeviceFault, ...] = ()
 
 
 def walk_device_code(start: int, end: int, patience: int = 0) -> Walk:
@@ -114,7 +121,7 @@ def _stray(at: int) -> DeviceFault:
 
 def read_device_code(
     source: LimitedSource, extents: Iterable[Extent], wrappers: Wrappers | None = None
-) -> Facts:
+) -> DeviceFacts:
     """The three facts about device code, of the given parts of a file."""
     extents = tuple(extents)
     reading = _Reading(extents, wrappers or Wrappers(), source.factor)
@@ -163,19 +170,19 @@ class _Reading:
         self._sets[key] = (count + 1, first, offset)
         self._count += 1
 
-    def facts(self) -> Facts:
-        """The fields of the model."""
+    def facts(self) -> DeviceFacts:
+        """What was found."""
         prelinked = (key[0] for key in self._sets if key[3] is Role.PRELINKED)
         found = find_relinkable(prelinked, self._factor)
         if not self._linked:
             found = Relinkable()
         if self._linked < 2:
             found = found._replace(partly=frozenset())
-        return {
-            "device_code": tuple(self._tell_code(found)),
-            "device_containers": tuple(self._tell_containers(found)),
-            "device_faults": (*self._faults, *self._find_missed()),
-        }
+        return DeviceFacts(
+            code=tuple(self._tell_code(found)),
+            containers=tuple(self._tell_containers(found)),
+            faults=(*self._faults, *self._find_missed()),
+        )
 
     def _find_missed(self) -> Iterator[DeviceFault]:
         """The containers that are registered where none is, unless not all were looked at."""

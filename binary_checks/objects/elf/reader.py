@@ -7,7 +7,7 @@ a file refers to must lie inside of it: a truncated file is malformed, never emp
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
 
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import ElfFile, Kind, UnreadObject
@@ -91,33 +91,36 @@ def read(
     if not debug:  # in a companion, segments tell where things lie in the stripped file
         verify_extent(segments, source.size)
     verify_contents(sections, source.size)
-    facts: dict[str, Any] = {
-        "path": path,
-        "size": source.size,
-        "architecture": architecture_of(header),
-        "debug_information": has_debug_information(sections),
-        "debug_bytes": measure_debug_information(sections),
-    }
     image = MappedImage(path, source, header, segments)
     wrappers = Wrappers() if debug else find_wrappers(image, segments, sections)
-    facts |= read_device_code(source, find_extents(sections, SECTIONS), wrappers)
-    if debug:
-        return (ElfFile(kind=Kind.DEBUG, **facts),)
-    unloaded = kind_of_unloaded(header)
-    if unloaded is Kind.DEVICE:
-        facts |= read_cubin(source, header, sections)
+    device = read_device_code(source, find_extents(sections, SECTIONS), wrappers)
+    unloaded = Kind.DEBUG if debug else kind_of_unloaded(header)
+    if unloaded is Kind.DEVICE and (own := read_cubin(source, header, sections)) is not None:
+        device = own._replace(faults=device.faults)
+    found = ElfFile(
+        path=path,
+        kind=unloaded or Kind.SHARED,
+        size=source.size,
+        architecture=architecture_of(header),
+        debug_information=has_debug_information(sections),
+        debug_bytes=measure_debug_information(sections),
+        device_code=device.code,
+        device_containers=device.containers,
+        device_faults=device.faults,
+    )
     if unloaded is not None:
-        return (ElfFile(kind=unloaded, **facts),)
-    return (_read_loadable(image, segments, sections, facts, observations.of(NameScanner)),)
+        return (found,)
+    return (_read_loadable(found, image, segments, sections, observations.of(NameScanner)),)
 
 
 def _read_loadable(
+    found: ElfFile,
     image: MappedImage,
     segments: tuple[Segment, ...],
     sections: tuple[Section, ...],
-    facts: dict[str, Any],
     seen: NameScanner | None,
 ) -> ElfFile:
+    """Add to an object what a loader reads of it."""
     source, header = image.source, image.header
     dynamic = read_dynamic(image, segments)
     versions = read_versions(image, dynamic)
@@ -131,8 +134,30 @@ def _read_loadable(
     refusals: tuple[str, ...] = ()
     if kind is Kind.SHARED or interpreter:  # no loader looks at a static program
         refusals = find_refusals(image, Parsed(segments, sections, dynamic, versions, columns))
-    return ElfFile(
+    flags, flags_1 = dynamic.value(DT_FLAGS), dynamic.value(DT_FLAGS_1)
+    by_type = {segment.type: segment for segment in segments}  # the last of a type, as in glibc
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    stack, thread = by_type.get(PT_GNU_STACK), by_type.get(PT_TLS)
+    return replace(
+        found,
         kind=kind,
+        name=dynamic.string(DT_SONAME),
+        needed=tuple(make_dependency(name=name) for name in dynamic.texts(DT_NEEDED)),
+        rpath=dynamic.search_path(DT_RPATH),
+        runpath=dynamic.search_path(DT_RUNPATH),
+        bind_now=bool(DT_BIND_NOW in dynamic or flags & DF_BIND_NOW or flags_1 & DF_1_NOW),
+        text_relocations=_announces_text_relocations(dynamic),
+        static_tls=bool(flags & DF_STATIC_TLS),
+        relative_relocations=DT_RELR in dynamic,
+        no_default_libraries=bool(flags_1 & DF_1_NODEFLIB),
+        stack_header=stack is not None,
+        executable_stack=(
+            bool(stack.flags & PF_X) if stack else assumes_executable_stack(found.architecture)
+        ),
+        relro=PT_GNU_RELRO in by_type,
+        writable_executable=any(s.flags & PF_W and s.flags & PF_X for s in loads),
+        alignment=min((segment.alignment for segment in loads), default=0),
+        tls_size=_aligned_size(thread) if thread else 0,
         opens=may_be_opened(header, dynamic),
         refusals=refusals,
         imports=imports,
@@ -154,9 +179,6 @@ def _read_loadable(
             *sorted({*read_comment(source, segments, sections)}),
         ),
         code_relocations=_count_code_relocations(image, segments, dynamic),
-        **_facts_of_dynamic(dynamic),
-        **_facts_of_segments(segments, facts["architecture"]),
-        **facts,
     )
 
 
@@ -174,37 +196,6 @@ def _count_code_relocations(
 
 def _announces_text_relocations(dynamic: Dynamic) -> bool:
     return bool(DT_TEXTREL in dynamic or dynamic.value(DT_FLAGS) & DF_TEXTREL)
-
-
-def _facts_of_dynamic(dynamic: Dynamic) -> dict[str, Any]:
-    flags, flags_1 = dynamic.value(DT_FLAGS), dynamic.value(DT_FLAGS_1)
-    return {
-        "name": dynamic.string(DT_SONAME),
-        "needed": tuple(make_dependency(name=name) for name in dynamic.texts(DT_NEEDED)),
-        "rpath": dynamic.search_path(DT_RPATH),
-        "runpath": dynamic.search_path(DT_RUNPATH),
-        "bind_now": bool(DT_BIND_NOW in dynamic or flags & DF_BIND_NOW or flags_1 & DF_1_NOW),
-        "text_relocations": _announces_text_relocations(dynamic),
-        "static_tls": bool(flags & DF_STATIC_TLS),
-        "relative_relocations": DT_RELR in dynamic,
-        "no_default_libraries": bool(flags_1 & DF_1_NODEFLIB),
-    }
-
-
-def _facts_of_segments(segments: Iterable[Segment], architecture: str) -> dict[str, Any]:
-    by_type = {segment.type: segment for segment in segments}  # the last of a type, as in glibc
-    loads = [segment for segment in segments if segment.type == PT_LOAD]
-    stack, thread = by_type.get(PT_GNU_STACK), by_type.get(PT_TLS)
-    return {
-        "stack_header": stack is not None,
-        "executable_stack": (
-            bool(stack.flags & PF_X) if stack else assumes_executable_stack(architecture)
-        ),
-        "relro": PT_GNU_RELRO in by_type,
-        "writable_executable": any(s.flags & PF_W and s.flags & PF_X for s in loads),
-        "alignment": min((segment.alignment for segment in loads), default=0),
-        "tls_size": _aligned_size(thread) if thread else 0,
-    }
 
 
 def _aligned_size(segment: Segment) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from binary_checks.errors import MalformedError
@@ -95,25 +95,44 @@ def _demand_behind(name: int, first: int, command: Command) -> None:
         raise MalformedError(reason, command.offset)
 
 
-def read_identity(commands: Commands) -> dict[str, Any]:
-    """Install name and versions of a dylib, search path and UUID. Raises MalformedError."""
-    facts: dict[str, Any] = {
-        "rpaths": tuple(_read_rpath(command) for command in commands.find(LC_RPATH))
-    }
+class Identity(NamedTuple):
+    """What LC_ID_DYLIB says; "" where there is none."""
+
+    name: str = ""
+    current_version: str = ""
+    compatibility_version: str = ""
+
+
+def read_identity(commands: Commands) -> Identity:
+    """Install name and versions of a dylib. Raises MalformedError."""
     own = commands.first(LC_ID_DYLIB)
-    if own is not None:
-        name, _, current, compatibility = own.unpack("4I")
-        _demand_behind(name, _NAME, own)
-        facts["name"] = own.text(name)
-        facts["current_version"] = spell_version(current)
-        facts["compatibility_version"] = spell_version(compatibility)
-    uuid = commands.first(LC_UUID)
-    if uuid is not None:
-        facts["uuid"] = str(UUID(bytes=uuid.unpack("16s")[0])).upper()
-    return facts
+    if own is None:
+        return Identity()
+    name, _, current, compatibility = own.unpack("4I")
+    _demand_behind(name, _NAME, own)
+    return Identity(own.text(name), spell_version(current), spell_version(compatibility))
 
 
-def read_systems(commands: Commands) -> dict[str, Any]:
+def read_rpaths(commands: Commands) -> tuple[str, ...]:
+    """The search path. Raises MalformedError."""
+    return tuple(_read_rpath(command) for command in commands.find(LC_RPATH))
+
+
+def read_uuid(commands: Commands) -> str:
+    """The UUID as dwarfdump prints it; "" where there is none. Raises MalformedError."""
+    command = commands.first(LC_UUID)
+    return str(UUID(bytes=command.unpack("16s")[0])).upper() if command else ""
+
+
+class Systems(NamedTuple):
+    """What a file is made for."""
+
+    platforms: tuple[str, ...]
+    minimum_os: str
+    sdk: str
+
+
+def read_systems(commands: Commands) -> Systems:
     """The platforms, and the oldest system and the SDK of macOS, or else of the first platform.
 
     A zippered dylib is for macOS and Mac Catalyst alike, with a command for each.
@@ -130,7 +149,7 @@ def read_systems(commands: Commands) -> dict[str, Any]:
             raise MalformedError(f"two minimum versions of {platform}", command.offset)
         found[platform] = (spell_version(minimum), spell_version(sdk) if sdk else "")
     versions = found.get("macos", next(iter(found.values()), ("", "")))
-    return {"platforms": tuple(found), "minimum_os": versions[0], "sdk": versions[1]}
+    return Systems(tuple(found), *versions)
 
 
 def spell_version(packed: int) -> str:

@@ -7,7 +7,7 @@ truncated file is malformed, never empty.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, Kind, MachOFile, StaticArchive, UnreadObject
@@ -19,7 +19,13 @@ from binary_checks.objects.macho.commands import (
     Commands,
     read_commands,
 )
-from binary_checks.objects.macho.dylibs import read_identity, read_needed, read_systems
+from binary_checks.objects.macho.dylibs import (
+    read_identity,
+    read_needed,
+    read_rpaths,
+    read_systems,
+    read_uuid,
+)
 from binary_checks.objects.macho.header import (
     MH_BUNDLE,
     MH_DSYM,
@@ -99,38 +105,55 @@ def _read_slice(path: str, source: Slice, observations: Observations) -> MachOFi
     header = read_header(source)
     kind = KINDS.get(header.type, Kind.OTHER)
     commands = read_commands(source, header)
-    facts: dict[str, Any] = {
-        "path": path,
-        "kind": kind,
-        "size": source.size,
-        "architecture": architecture_of(header.cpu_type, header.cpu_subtype),
-        **read_systems(commands),
-    }
+    systems = read_systems(commands)
+    found = MachOFile(
+        path=path,
+        kind=kind,
+        size=source.size,
+        architecture=architecture_of(header.cpu_type, header.cpu_subtype),
+        platforms=systems.platforms,
+        minimum_os=systems.minimum_os,
+        sdk=systems.sdk,
+    )
     if kind is Kind.DEBUG:  # its segments tell where things lie in the stripped file
-        return MachOFile(**facts, **read_identity(commands))
+        return _add_identity(found, commands)
     verify_extent(commands, header.bits, source.size)
     if kind in {Kind.RELOCATABLE, Kind.OTHER}:
-        return MachOFile(**facts)
-    return _read_loadable(source, header, commands, facts, observations)
+        return found
+    return _read_loadable(_add_identity(found, commands), source, header, commands, observations)
+
+
+def _add_identity(found: MachOFile, commands: Commands) -> MachOFile:
+    own = read_identity(commands)
+    return replace(
+        found,
+        name=own.name,
+        current_version=own.current_version,
+        compatibility_version=own.compatibility_version,
+        rpaths=read_rpaths(commands),
+        uuid=read_uuid(commands),
+    )
 
 
 def _read_loadable(
+    found: MachOFile,
     source: Slice,
     header: MachHeader,
     commands: Commands,
-    facts: dict[str, Any],
     observations: Observations,
 ) -> MachOFile:
+    """Add to a slice what a loader reads of it."""
     needed = read_needed(commands)
     segments = read_segments(header, commands)
     signature = commands.first(LC_CODE_SIGNATURE)
     pages = observations.of(PageScanner)
     faults = find_signature_faults(source, pages, *signature.unpack("II")) if signature else ()
-    imports, exports = read_symbols(facts["path"], source, header, commands, needed)
+    imports, exports = read_symbols(found.path, source, header, commands, needed)
     parsed = Parsed(commands, segments, exports)
     # Of a file that is signed and intact, its linker wrote the tables.
     refusals = find_refusals(header, parsed, intact=signature is not None and not faults)
-    return MachOFile(
+    return replace(
+        found,
         needed=needed,
         imports=imports,
         exports=exports,
@@ -146,6 +169,4 @@ def _read_loadable(
         signed=signature is not None,
         signature_faults=faults,
         refusals=refusals,
-        **read_identity(commands),
-        **facts,
     )

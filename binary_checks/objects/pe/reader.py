@@ -7,7 +7,7 @@ never empty. Static archives and import libraries (``.lib``) begin otherwise, an
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from binary_checks.model import Kind, PeFile
 from binary_checks.model.protocols import Observations
@@ -63,29 +63,38 @@ def read(path: str, source: LimitedSource, observations: Observations) -> tuple[
     sections = read_sections(source, header)
     verify_extent(header, sections, source.size)
     image = MappedImage(path, source, header, sections)
-    facts: dict[str, Any] = {
-        "path": path,
-        "size": source.size,
-        "debug_information": has_debug_information(sections),
-        "debug_bytes": measure_debug_information(sections),
-        **read_device_code(
-            source, find_extents(sections, SHORT_SECTIONS), find_wrappers(image, sections)
-        ),
-        "writable_executable": find_writable_executable(sections),
-        **_facts_of_header(header),
-    }
-    if is_debug_companion(sections):
-        architecture = architecture_of(header, hybrid=False)
-        return (PeFile(kind=Kind.DEBUG, architecture=architecture, **facts),)
-    return (_read_loadable(image, sections, facts, observations.of(NameScanner)),)
+    wrappers = find_wrappers(image, sections)
+    device = read_device_code(source, find_extents(sections, SHORT_SECTIONS), wrappers)
+    debug = is_debug_companion(sections)
+    found = PeFile(
+        path=path,
+        kind=Kind.DEBUG if debug else Kind.SHARED,
+        size=source.size,
+        architecture=architecture_of(header, hybrid=False),
+        debug_information=has_debug_information(sections),
+        debug_bytes=measure_debug_information(sections),
+        device_code=device.code,
+        device_containers=device.containers,
+        device_faults=device.faults,
+        writable_executable=find_writable_executable(sections),
+        characteristics=header.characteristics,
+        dll_characteristics=header.dll_characteristics,
+        subsystem=header.subsystem,
+        subsystem_version="{}.{}".format(*header.subsystem_version),
+        linker_version="{}.{}".format(*header.linker_version),
+    )
+    return (
+        found if debug else _read_loadable(found, image, sections, observations.of(NameScanner)),
+    )
 
 
 def _read_loadable(
+    found: PeFile,
     image: MappedImage,
     sections: tuple[Section, ...],
-    facts: dict[str, Any],
     seen: NameScanner | None,
 ) -> PeFile:
+    """Add to an image what a loader reads of it."""
     source, header = image.source, image.header
     verify_directories(image)
     needed, imports, libraries, ends = read_imports(image)
@@ -94,7 +103,8 @@ def _read_loadable(
     hybrid = load_configuration.hybrid
     parsed = Parsed(sections, imports, libraries, ends, exports, hybrid)
     known = (name, *(need.name for need in needed))
-    return PeFile(
+    return replace(
+        found,
         kind=Kind.SHARED if header.characteristics & IMAGE_FILE_DLL else Kind.EXECUTABLE,
         architecture=architecture_of(header, hybrid=hybrid),
         name=name,
@@ -110,18 +120,7 @@ def _read_loadable(
         signed=bool(header.directories[SECURITY][1]),
         signature_matches=signature_matches(source, header),
         refusals=find_refusals(image, parsed),
-        **facts,
     )
-
-
-def _facts_of_header(header: PeHeader) -> dict[str, Any]:
-    return {
-        "characteristics": header.characteristics,
-        "dll_characteristics": header.dll_characteristics,
-        "subsystem": header.subsystem,
-        "subsystem_version": "{}.{}".format(*header.subsystem_version),
-        "linker_version": "{}.{}".format(*header.linker_version),
-    }
 
 
 def _measure_overlay(source: LimitedSource, header: PeHeader, sections: tuple[Section, ...]) -> int:
