@@ -18,6 +18,7 @@ from binary_checks.trees.zip import tree as zip_tree
 from binary_checks.trees.zip.glimpse import GlimpsedTree, ReadHead
 
 _HEAD = 512  # bytes, with which a tar archive begins
+_NAMED = (".conda", ".whl", ".zip")  # which names alone tell: the file is not opened to look
 
 
 class _Form(Protocol):
@@ -36,7 +37,8 @@ def open_tree(path: Path) -> Tree:
     Raises PackageError where it cannot be opened, or has no form that is known here.
     """
     try:
-        head = b"" if path.is_dir() else _read_head(path)
+        known = path.is_dir() or path.name.endswith(_NAMED)
+        head = b"" if known else _read_head(path)
     except OSError as error:  # of a name that is too long, ...
         raise PackageError(f"{path.name}: cannot be opened: {error.strerror}") from None
     for form in TREES:
