@@ -26,7 +26,7 @@ from binary_checks.model.binary_configuration import (
     LinkedLibraries,
     StatedToolkits,
 )
-from binary_checks.model.device import DeviceToolkits, SampledDeviceCode
+from binary_checks.model.device import DeviceDetails, DeviceToolkits
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.packages import GivenPackages
 from binary_checks.model.probes import PtxTexts
@@ -87,7 +87,7 @@ GATHERED = (
     LinkedLibraries,
     StatedToolkits,
     PtxTexts,
-    SampledDeviceCode,
+    DeviceDetails,
     DeviceToolkits,
 )
 

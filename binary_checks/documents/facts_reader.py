@@ -47,6 +47,9 @@ SCHEMA = "binary-checks/facts/2"
 WRITER = f"binary-checks {__version__}"
 LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "record"})
 """Fields of a package that have a place of their own in the document, or none."""
+SYMBOLS = ("imports", "exports")
+APART = frozenset({*SYMBOLS, "device_sample"})
+"""The same of an object file."""
 
 DERIVED: Mapping[str, type] = {
     "configuration": BinaryConfiguration,
@@ -201,13 +204,13 @@ def _restore_object(row: Any, reading: WantedFacts, *, symbols: bool) -> ObjectF
         raise OddityError(f"unknown format {row['format']!r:.40}")
     tables: dict[str, Any] = _restore_symbols(row, kind, reading, symbols=symbols)
     others = {key: value for key, value in row.items() if key not in {"format", *tables}}
-    return kind(**decode_fields(kind, others, frozenset({"imports", "exports"})), **tables)
+    return kind(**decode_fields(kind, others, APART), **tables)
 
 
 def _restore_symbols(
     row: dict[str, Any], kind: type[ObjectFile], reading: WantedFacts, *, symbols: bool
 ) -> dict[str, SymbolTable]:
-    named = [name for name in ("imports", "exports") if name in row]
+    named = [name for name in SYMBOLS if name in row]
     if symbols:
         return {name: decode_at(name, reading.keep_symbols, row[name]) for name in named}
     if named:

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from binary_checks.documents.facts_reader import (
+    APART,
     DERIVED,
     DOUBTS,
     LEFT_OUT,
     OPTIONAL,
     SCHEMA,
+    SYMBOLS,
 )
 from binary_checks.documents.json_schema import DIALECT, describe_fields
 from binary_checks.model import (
@@ -31,7 +33,6 @@ from binary_checks.model.packages import package_kinds
 
 _Kind = TypeVar("_Kind", Package, ObjectFile)
 _TEXT = {"type": "string"}
-_SYMBOLS = frozenset({"imports", "exports"})
 _ROWS = {
     "malformed_objects": MalformedObject,
     "unread_objects": UnreadObject,
@@ -94,7 +95,7 @@ def _describe_package(kind: type[Package], found: dict[str, Any]) -> dict[str, A
 
 
 def _describe_object(kind: type[ObjectFile], found: dict[str, Any]) -> dict[str, Any]:
-    described = describe_fields(kind, found, _SYMBOLS)
+    described = describe_fields(kind, found, APART)
     table = _list(describe_fields(Symbol, found))
     return {
         **described,
@@ -102,7 +103,7 @@ def _describe_object(kind: type[ObjectFile], found: dict[str, Any]) -> dict[str,
         "properties": {
             **described["properties"],
             "format": {"const": str(kind.format)},
-            **dict.fromkeys(sorted(_SYMBOLS), table),
+            **dict.fromkeys(sorted(SYMBOLS), table),
         },
     }
 

@@ -9,10 +9,12 @@ from typing import Any
 
 from binary_checks.documents.encoding import dump, dump_rows, encode_fields
 from binary_checks.documents.facts_reader import (
+    APART,
     DERIVED,
     DOUBTS,
     LEFT_OUT,
     SCHEMA,
+    SYMBOLS,
     WRITER,
 )
 from binary_checks.model import (
@@ -24,8 +26,6 @@ from binary_checks.model import (
     hash_record,
 )
 from binary_checks.model.device import DeviceDetails
-
-_SYMBOLS = ("imports", "exports")
 
 
 def write_facts(  # noqa: PLR0913
@@ -95,8 +95,8 @@ def record_sha256(package: Distribution) -> str:
 
 
 def _object(item: ObjectFile, *, symbols: bool) -> dict[str, Any]:
-    facts = {"path": item.path, "format": item.format, **encode_fields(item, _SYMBOLS)}
-    for name in _SYMBOLS:
+    facts = {"path": item.path, "format": item.format, **encode_fields(item, APART)}
+    for name in SYMBOLS:
         table: SymbolTable = getattr(item, name)
         if symbols and len(table):
             facts[name] = sorted((encode_fields(symbol) for symbol in table), key=dump)

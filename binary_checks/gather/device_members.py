@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import BinaryIO
 
@@ -16,45 +16,29 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.gather.member_contents import find_entry
-from binary_checks.knowledge.device_containers import Carrier, find_carriers
-from binary_checks.model import DeviceKind, Package
+from binary_checks.knowledge.device_containers import Carrier
+from binary_checks.model import Package
 from binary_checks.model.protocols import ByteSource, Tree, TreeEntry
-from binary_checks.objects.device.entries import Allowance
-
-_FOREIGN = DeviceKind.AMDGPU
-_MOST_UNPACKED = 32 << 30  # bytes of one package; cuDNN's engines come to some 6 billion
-_MOST_READ = 1 << 30  # bytes of their tables; torch's come to 47 MB
-
-
-def allow_package(limit_factor: int = 1) -> Allowance:
-    """Return how much of one package's device code is decompressed and read."""
-    return Allowance(_MOST_UNPACKED * limit_factor, _MOST_READ * limit_factor)
 
 
 def open_carriers(
-    package: Package, open_tree: Callable[[], Tree]
+    package: Package, carriers: Iterable[Carrier], open_tree: Callable[[], Tree]
 ) -> Iterator[tuple[Carrier, ByteSource | Unavailable]]:
-    """Every object with such code and its bytes, each to be read before the next, in any order.
+    """Open the package's tree for some objects and their bytes, each to be read before the next.
 
-    One after the other is copied to one file, which is removed in the end. Raises PackageError
-    where the package cannot be opened again, GatherError where there is no room.
+    They come in any order. One after the other is copied to one file, which is removed in the end.
+    Raises PackageError where the package cannot be opened again, GatherError where there is no
+    room.
     """
-    carriers = {item.path: item for item in find_carriers(package) if _has_code(item)}
-    if not carriers:
-        return
     try:
         with (
             tempfile.TemporaryFile(prefix="binary_checks-") as copy,
             closing(open_tree()) as tree,
         ):
-            yield from _open_all(package, tree, carriers, copy)
+            yield from _open_all(package, tree, {item.path: item for item in carriers}, copy)
     except OSError as error:
         reason = f"its device code cannot be read once more: {error.strerror or error}"
         raise GatherError(f"{package.file_name}: {reason}") from None
-
-
-def _has_code(item: Carrier) -> bool:
-    return any(code.kind is not _FOREIGN for code in item.device_code)
 
 
 def _open_all(

@@ -41,7 +41,7 @@ class Facts:
         self.label = source.label
         self.source, self.settings = source, settings
         self.shelf, self.progress = shelf, progress
-        reader = objects.Raised(settings.profile.limit_factor)
+        reader = objects.Raised(settings.profile.limit_factor, samples=True)
         self.environment = RunEnvironment(self)
         self._given: Mapping[type, Any] = {
             Settings: settings,

@@ -39,7 +39,7 @@ from binary_checks.model.binary_configuration import (
     LinkedLibraries,
     StatedToolkits,
 )
-from binary_checks.model.device import DeviceDetails, DeviceToolkits, SampledDeviceCode
+from binary_checks.model.device import DeviceDetails, DeviceToolkits
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.packages import CondaPackage, GivenPackages
 from binary_checks.model.places import Place
@@ -269,42 +269,29 @@ def sample_ptx(package: Package, source: Source, request: PtxRequest) -> PtxText
 
 
 @gathers(DeviceDetails)
-def read_device_details(package: Package, source: Source, profile: Profile) -> DeviceDetails:
-    """Decompress the code for NVIDIA's GPUs and say what is in it."""
+def read_device_details(
+    package: Package, source: Source, profile: Profile, request: DeviceCodeRequest
+) -> DeviceDetails:
+    """Say what is in a sample of the code for NVIDIA's GPUs, or in all where that is asked for."""
     from binary_checks.knowledge.device_containers import find_carriers
 
     if next(find_carriers(package), None) is None:
         return DeviceDetails()
-    from binary_checks.gather.device_reading import read_objects  # of few packages
-
-    found = read_objects(package, source.open, profile.limit_factor, everything=True)
-    return DeviceDetails(objects=found)
-
-
-@gathers(SampledDeviceCode)
-def sample_device_code(
-    package: Package, source: Source, profile: Profile, request: DeviceCodeRequest
-) -> SampledDeviceCode:
-    """Decompress a sample of the code for NVIDIA's GPUs, or everything where that is asked for."""
-    from binary_checks.knowledge.device_containers import find_carriers
-
-    if next(find_carriers(package), None) is None:
-        return SampledDeviceCode()
     from binary_checks.gather.device_reading import read_objects  # of GPU packages
 
     everything = request.thorough
     found = read_objects(package, source.open, profile.limit_factor, everything=everything)
-    return SampledDeviceCode(objects=found)
+    return DeviceDetails(objects=found)
 
 
 @gathers(DeviceToolkits)
-def tell_toolkits(sampled: SampledDeviceCode) -> DeviceToolkits:
+def tell_toolkits(details: DeviceDetails) -> DeviceToolkits:
     """Those that the sample states."""
-    if not sampled.objects:
+    if not details.objects:
         return DeviceToolkits()
     from binary_checks.gather.device_reading import count_toolkits  # of GPU packages
 
-    return DeviceToolkits(samples=tuple(count_toolkits(sampled.objects)))
+    return DeviceToolkits(samples=tuple(count_toolkits(details.objects)))
 
 
 @gathers(SecondOpinion)

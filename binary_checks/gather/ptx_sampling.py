@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 from binary_checks.errors import BinaryChecksError, BrokenDataError, NotInstalled, Unavailable
-from binary_checks.gather.device_members import allow_package, open_carriers
+from binary_checks.gather.device_members import open_carriers
 from binary_checks.knowledge.device_containers import Carrier
 from binary_checks.knowledge.ptx_targets import PtxSize, choose_texts
 from binary_checks.model import DeviceKind, ObjectFile, Package
 from binary_checks.model.device import UnreadDeviceCode
 from binary_checks.model.probes import PtxText, PtxTexts
 from binary_checks.model.protocols import ByteSource, Tree
-from binary_checks.objects.device.entries import Allowance, DeviceEntry
+from binary_checks.objects.device.entries import DeviceEntry
 from binary_checks.objects.device.ptx import read_ptx
 from binary_checks.objects.device_listing import list_entries
+from binary_checks.objects.limits import DeviceAllowance
+from binary_checks.trees.kept import Kept
 
 
 def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> PtxTexts:
     """Read as much PTX as ``choose_texts`` takes; of equal texts one.
 
-    The objects are gone through twice: for the sizes, and for what was chosen of them. Raises
+    The texts stay compressed, in a temporary file, until the sizes of all are known. Raises
     PackageError where the package cannot be opened again, GatherError where there is no room.
     """
-    package = replace(package, objects=tuple(filter(has_ptx, package.objects)))
-    sizes: dict[bytes, PtxSize] = {}
-    for _, entry in _find_ptx(package, open_tree):
-        sizes.setdefault(entry.digest(), PtxSize(entry.architecture, entry.size))
-    chosen = choose_texts(tuple(sizes.values()), most)
-    wanted = set(map(tuple(sizes).__getitem__, chosen))
-    texts: list[PtxText] = []
-    unread: dict[tuple[str, str], UnreadDeviceCode] = {}
-    allowance = allow_package()
-    for path, entry in _find_ptx(package, open_tree) if wanted else ():
-        if (digest := entry.digest()) not in wanted:
-            continue
-        wanted.discard(digest)
-        try:
-            texts.append(_read(path, entry, allowance))
-        except (BinaryChecksError, BrokenDataError) as error:
-            known = unread.setdefault((path, str(error)), _refuse(entry, error))
-            unread[path, str(error)] = replace(known, count=known.count + 1)
+    found: dict[bytes, tuple[str, DeviceEntry]] = {}
+    with closing(Kept()) as kept:
+        for path, entry in _find_ptx(package, open_tree):
+            if (digest := entry.digest()) not in found:
+                found[digest] = path, entry.keep(kept)
+        sizes = [PtxSize(entry.architecture, entry.size) for _, entry in found.values()]
+        chosen = choose_texts(sizes, most)
+        texts, unread = _read_all(tuple(found.values())[place] for place in chosen)
     return PtxTexts(
-        texts=tuple(texts),
-        found=len(sizes),
-        size=sum(each.size for each in sizes.values()),
-        unread=tuple((path, each) for (path, _), each in unread.items()),
+        texts=texts, found=len(sizes), size=sum(each.size for each in sizes), unread=unread
     )
 
 
@@ -58,7 +48,8 @@ def has_ptx(item: ObjectFile) -> bool:
 
 
 def _find_ptx(package: Package, open_tree: Callable[[], Tree]) -> Iterator[tuple[str, DeviceEntry]]:
-    for item, source in open_carriers(package, open_tree):
+    carriers = [item for item in package.objects if isinstance(item, Carrier) and has_ptx(item)]
+    for item, source in open_carriers(package, carriers, open_tree):
         if not isinstance(source, Unavailable):
             yield from ((item.path, entry) for entry in _list(source))
 
@@ -69,8 +60,24 @@ def _list(source: ByteSource) -> Iterator[DeviceEntry]:
             yield entry
 
 
-def _read(path: str, entry: DeviceEntry, allowance: Allowance) -> PtxText:
-    content = allowance.unpack(entry).rstrip(b"\0")
+def _read_all(
+    chosen: Iterable[tuple[str, DeviceEntry]],
+) -> tuple[tuple[PtxText, ...], tuple[tuple[str, UnreadDeviceCode], ...]]:
+    texts: list[PtxText] = []
+    unread: dict[tuple[str, str], UnreadDeviceCode] = {}
+    allowance = DeviceAllowance()
+    for path, entry in chosen:
+        try:
+            texts.append(_read(path, entry, allowance))
+        except (BinaryChecksError, BrokenDataError) as error:
+            known = unread.setdefault((path, str(error)), _refuse(entry, error))
+            unread[path, str(error)] = replace(known, count=known.count + 1)
+    return tuple(texts), tuple((path, each) for (path, _), each in unread.items())
+
+
+def _read(path: str, entry: DeviceEntry, allowance: DeviceAllowance) -> PtxText:
+    allowance.unpack(entry.cost())
+    content = entry.unpack().rstrip(b"\0")
     ptx = read_ptx(content, allowance.go_through)
     return PtxText(
         path=path,

@@ -38,6 +38,11 @@ def find_carriers(package: Package) -> Iterator[Carrier]:
             yield item
 
 
+def has_nvidia_code(item: Carrier) -> bool:
+    """Whether there is code in it that is not AMD's."""
+    return any(code.kind is not DeviceKind.AMDGPU for code in item.device_code)
+
+
 def select_carriers(package: Package, exempt: tuple[str, ...], *, loose: bool) -> list[Carrier]:
     """Find what may have code for NVIDIA's GPUs, and no glob exempts."""
     return [

@@ -136,13 +136,6 @@ class ObjectDetails:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceDetails:
-    """The inside of all device code of a package."""
-
-    objects: tuple[ObjectDetails, ...] = ()  # in the order of the package's objects
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampledDeviceCode:
     """The inside of a sample of each object's device code; of all of it in a thorough run."""
 
     objects: tuple[ObjectDetails, ...] = ()  # in the order of the package's objects

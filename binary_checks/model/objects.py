@@ -11,7 +11,12 @@ from functools import cached_property, lru_cache
 from typing import ClassVar, Final, NoReturn
 
 from binary_checks.errors import Unavailable
-from binary_checks.model.device import DeviceCode, DeviceContainers, DeviceFault
+from binary_checks.model.device import (
+    DeviceCode,
+    DeviceContainers,
+    DeviceFault,
+    ObjectDetails,
+)
 
 # The symbols of an object file: what it imports and what it exports.
 
@@ -325,6 +330,7 @@ class ElfFile(ObjectFile):
     device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
     device_faults: tuple[DeviceFault, ...] = ()
+    device_sample: ObjectDetails | None = None  # None: no sample was taken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -375,6 +381,7 @@ class PeFile(ObjectFile):
     device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
     device_faults: tuple[DeviceFault, ...] = ()
+    device_sample: ObjectDetails | None = None  # None: no sample was taken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -411,6 +418,7 @@ class StaticArchive(ObjectFile):
     device_code: tuple[DeviceCode, ...] = ()  # of all members
     device_containers: tuple[DeviceContainers, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
+    device_sample: ObjectDetails | None = None  # None: no sample was taken
     members: tuple[ArchiveMembers, ...] = ()
     indexed: bool = True  # whether it has an index of symbols, without which GNU ld takes none
     strings: CxxStrings = field(default_factory=CxxStrings)  # by the names in that index
@@ -433,6 +441,7 @@ class DeviceFile(ObjectFile):
     device_code: tuple[DeviceCode, ...] = ()
     device_containers: tuple[DeviceContainers, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
+    device_sample: ObjectDetails | None = None  # None: no sample was taken
 
 
 def object_kinds() -> Mapping[str, type[ObjectFile]]:

@@ -34,7 +34,7 @@ from typing import Protocol, cast
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, StaticArchive, UnreadObject
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations, Plan
-from binary_checks.objects.limits import LimitedSource
+from binary_checks.objects.limits import DeviceAllowance, LimitedSource
 from binary_checks.objects.numpy_builds import NumpyScanner, add_build, is_loadable, is_searched
 from binary_checks.objects.recognition import Readable, expect, is_no_java, refuse
 
@@ -153,10 +153,14 @@ def _read(
 
 
 class Raised:
-    """An ObjectReader that reads so many times as much of a file as this module does."""
+    """An ObjectReader that reads so many times as much of a file as this module does.
 
-    def __init__(self, factor: int) -> None:
+    It may take a sample of the device code in each object, too, of all objects of one package.
+    """
+
+    def __init__(self, factor: int, *, samples: bool = False) -> None:
         self._factor = factor
+        self._allowance = DeviceAllowance(factor) if samples else None
         self.recognise, self.announce = recognise, announce
 
     def plan(self, head: bytes, size: int) -> Plan:
@@ -167,4 +171,9 @@ class Raised:
         self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
         """Every object in the file."""
-        return read_objects(path, source, observations, self._factor)
+        found = read_objects(path, source, observations, self._factor)
+        if self._allowance is None or not any(getattr(each, "device_code", ()) for each in found):
+            return found
+        from binary_checks.objects.device.details import add_samples  # of GPU packages
+
+        return add_samples(found, source, self._allowance)

@@ -18,21 +18,21 @@ class Kept:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._starts: list[int] = []
-        self._size = 0
+        self.size = 0  # bytes
         self._file: IO[bytes] | None = None
 
     def append(self, piece: bytes) -> None:
         """Take the next bytes, without a copy as long as they are few."""
-        if self._file is None and self._size + len(piece) > _IN_MEMORY:
+        if self._file is None and self.size + len(piece) > _IN_MEMORY:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the rest
             self._file.writelines(self._pieces)
             self._pieces.clear()
         if self._file is None:
             self._pieces.append(piece)
-            self._starts.append(self._size)
+            self._starts.append(self.size)
         else:
             self._file.write(piece)
-        self._size += len(piece)
+        self.size += len(piece)
 
     def read(self, offset: int, length: int) -> bytes:
         """That many bytes from a place on; all must be there, and nothing is appended any more."""
@@ -56,21 +56,26 @@ class Kept:
 
 
 class Fragments:
-    """Small pieces by where they lie, in rising order of their offsets; they may overlap."""
+    """Pieces by where they lie, in rising order of their offsets; they may overlap."""
 
     def __init__(self) -> None:
         self._starts = array("Q")
         self._places = array("Q", [0])  # of each piece among the bytes kept
+        self._end = 0  # of the last piece
         self._file: tempfile.SpooledTemporaryFile[bytes] | None = None
 
     def add(self, offset: int, piece: bytes) -> None:
-        """Keep a piece that begins nowhere before the last one."""
+        """Keep a piece that begins nowhere before the last one, and may continue it."""
         if self._file is None:
             self._file = tempfile.SpooledTemporaryFile(max_size=_FRAGMENTS_IN_MEMORY)  # noqa: SIM115
         self._file.seek(self._places[-1])
         self._file.write(piece)
-        self._starts.append(offset)
-        self._places.append(self._places[-1] + len(piece))
+        if self._starts and offset == self._end:
+            self._places[-1] += len(piece)
+        else:
+            self._starts.append(offset)
+            self._places.append(self._places[-1] + len(piece))
+        self._end = offset + len(piece)
 
     def find(self, offset: int, length: int) -> bytes | None:
         """Those bytes, None where they do not lie in one piece."""

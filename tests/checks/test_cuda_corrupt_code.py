@@ -16,7 +16,7 @@ from binary_checks.model import (
     NotInspected,
     Problem,
 )
-from binary_checks.model.device import ObjectDetails, SampledDeviceCode, UnreadDeviceCode
+from binary_checks.model.device import DeviceDetails, ObjectDetails, UnreadDeviceCode
 from fixtures.values import elf_file, wheel
 
 PATH = "demo/libdemo.so"
@@ -42,7 +42,7 @@ CARRIER = wheel(
 
 def judge_inside(*unread: UnreadDeviceCode) -> list[Finding]:
     item = ObjectDetails(path=PATH, unread=unread)
-    return list(corrupt_device_code(CARRIER, SampledDeviceCode(objects=(item,))))
+    return list(corrupt_device_code(CARRIER, DeviceDetails(objects=(item,))))
 
 
 def test_code_that_does_not_decompress_is_a_problem() -> None:
@@ -73,9 +73,9 @@ def test_code_that_cannot_be_decompressed_here_is_not_inspected() -> None:
 
 def test_without_nvidia_code_there_is_nothing_to_decompress() -> None:
     with pytest.raises(NotApplicable, match="no device code"):
-        list(corrupt_device_code(wheel(objects=(elf_file(),)), SampledDeviceCode()))
+        list(corrupt_device_code(wheel(objects=(elf_file(),)), DeviceDetails()))
     with pytest.raises(NotApplicable, match="no code for NVIDIA's GPUs"):
-        list(corrupt_device_code(CARRIER, SampledDeviceCode()))
+        list(corrupt_device_code(CARRIER, DeviceDetails()))
 
 
 def test_how_much_of_the_code_was_decompressed_is_noted() -> None:
@@ -83,8 +83,8 @@ def test_how_much_of_the_code_was_decompressed_is_noted() -> None:
         ObjectDetails(path=PATH, entries=3000, inspected=32),
         ObjectDetails(path="demo/small.so", entries=2, inspected=2),
     ]
-    (note,) = corrupt_device_code(CARRIER, SampledDeviceCode(objects=tuple(found)))
+    (note,) = corrupt_device_code(CARRIER, DeviceDetails(objects=tuple(found)))
     sentence = "34 of 3,002 cubins and texts of PTX were decompressed"
     assert note == Note(path=PATH, sentence=sentence)
-    whole = SampledDeviceCode(objects=(found[1],))
+    whole = DeviceDetails(objects=(found[1],))
     assert list(corrupt_device_code(CARRIER, whole)) == []

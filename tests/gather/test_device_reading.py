@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from binary_checks import examine
-from binary_checks.gather import device_members, device_reading
-from binary_checks.model import DeviceKind, DeviceTarget
+from binary_checks.gather.device_reading import read_objects
+from binary_checks.model import DeviceKind, DeviceTarget, Package
 from binary_checks.model.device import (
     CubinGroup,
     DeviceDetails,
     ObjectDetails,
     PtxGroup,
-    SampledDeviceCode,
     UnreadDeviceCode,
 )
 from binary_checks.model.requests import DeviceCodeRequest
-from binary_checks.objects.device import unpacking
+from binary_checks.objects import limits
+from binary_checks.objects.device import details, unpacking
 from binary_checks.profile.reading import Profile, demand_thorough
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, PTX, ZSTD, archive, compressed_entry, container, entry
@@ -35,8 +36,11 @@ LIBRARY = "lib/python3.11/site-packages/demo/libdemo.so"
 OLD, NEW = read_fatbin_sample("toolkit_12.4.fatbin"), read_fatbin_sample("toolkit_13.5.fatbin")
 
 
+THOROUGH = Profile(requests={DeviceCodeRequest: DeviceCodeRequest(thorough=True)})
+
+
 def read(folder: Path, members: dict[str, bytes]) -> DeviceDetails:
-    with examine(build_wheel(folder, members=dict(members))) as facts:
+    with examine(build_wheel(folder, members=dict(members)), profile=THOROUGH) as facts:
         return facts.get(DeviceDetails)
 
 
@@ -157,7 +161,7 @@ def test_where_no_library_is_installed_the_extra_is_named(
 def test_more_than_is_read_is_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
 ) -> None:
-    holder = device_reading if hasattr(device_reading, limit) else device_members
+    holder = details if hasattr(details, limit) else limits
     monkeypatch.setattr(holder, limit, most)
     found = read_library(tmp_path, NEW)
     assert (reason, True, False) in {
@@ -170,7 +174,7 @@ def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wheel of 20 kB has thousands, each of which unpacks to 256 MB and then to one byte more."""
-    monkeypatch.setattr(device_members, "_MOST_UNPACKED", 2500)
+    monkeypatch.setattr(limits, "_MOST_UNPACKED", 2500)
     bomb = compressed_entry(zstandard.compress(bytes(1001)), 1000, ZSTD)
     found = read_library(tmp_path, container(*[bomb] * 5))
     assert [(each.count, each.broken, each.too_large) for each in found.unread] == [
@@ -182,7 +186,7 @@ def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
 def test_tables_count_before_the_cubin_turns_out_to_be_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_members, "_MOST_READ", 2500)
+    monkeypatch.setattr(limits, "_MOST_READ", 2500)
     text = b"\n" * 1000  # has neither directive
     found = read_library(tmp_path, container(*[entry(PTX, 90, text)] * 5))
     assert [(each.count, each.broken, each.too_large) for each in found.unread] == [
@@ -241,21 +245,46 @@ def test_damage_is_said_alike_of_a_sample_and_of_everything(tmp_path: Path, name
     content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
     library = build_elf(sections={".nv_fatbin": bytes(content)})
     with examine(build_wheel(tmp_path, members={"demo/libdemo.so": library})) as facts:
-        assert facts.get(SampledDeviceCode).objects == facts.get(DeviceDetails).objects
+        sampled = facts.get(DeviceDetails)
+    assert sampled == read(tmp_path, {"demo/libdemo.so": library})
+    assert sampled.objects
 
 
-@pytest.mark.parametrize(("thorough", "inspected"), [(False, 30), (True, 120)])
+@pytest.mark.parametrize(("thorough", "inspected"), [(False, 32), (True, 120)])
 def test_a_sample_is_spread_over_all_of_an_object_and_a_thorough_run_reads_everything(
     tmp_path: Path, thorough: bool, inspected: int
 ) -> None:
-    """40 containers with two cubins and a text of PTX each: every fifth, and every third."""
+    """40 containers with two cubins and a text of PTX each: 16 of each kind."""
     library = build_elf(sections={".nv_fatbin": NEW * 40})
     wheel = build_wheel(tmp_path, members={"demo/libdemo.so": library})
-    profile = Profile(requests={DeviceCodeRequest: DeviceCodeRequest(thorough=thorough)})
+    profile = THOROUGH if thorough else Profile()
     with examine(wheel, profile=profile) as facts:
-        (found,) = facts.get(SampledDeviceCode).objects
+        (found,) = facts.get(DeviceDetails).objects
     assert (found.entries, found.inspected) == (120, inspected)
     assert sum(each.count for each in (*found.cubins, *found.ptx)) == inspected
+
+
+def test_a_sample_is_taken_while_the_package_is_read(tmp_path: Path) -> None:
+    """A large member streams by, and the file is not there any more when it is asked about."""
+    library = build_elf(sections={".nv_fatbin": NEW * 40, ".noise": bytes(1 << 20)})
+    wheel = build_wheel(tmp_path, members={"demo/libdemo.so": library})
+    with examine(wheel) as facts:
+        facts.get(Package)
+        wheel.unlink()
+        (found,) = facts.get(DeviceDetails).objects
+    assert (found.path, found.inspected) == (LIBRARY, 32)
+
+
+def test_the_same_sample_is_taken_where_none_came_with_the_objects(tmp_path: Path) -> None:
+    library = build_elf(sections={".nv_fatbin": NEW * 40})
+    members = {"demo/libdemo.so": library, "demo/kernels.fatbin": OLD}
+    with examine(build_wheel(tmp_path, members=dict(members))) as facts:
+        package, source = facts.get(Package), facts.source
+        sampled = facts.get(DeviceDetails).objects
+        bare = replace(
+            package, objects=tuple(replace(each, device_sample=None) for each in package.objects)
+        )
+        assert read_objects(bare, source.open, everything=False) == sampled
 
 
 @pytest.mark.parametrize("thorough", [False, True])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.trees import kept
-from binary_checks.trees.kept import Kept
+from binary_checks.trees.kept import Fragments, Kept
 
 
 @given(pieces=st.lists(st.binary(min_size=1, max_size=9), min_size=1), data=st.data())
@@ -32,3 +32,13 @@ def test_what_came_whole_is_kept_without_a_copy() -> None:
     found = Kept()
     found.append(piece)
     assert found.read(0, 100) is piece
+
+
+def test_a_fragment_that_continues_the_last_one_is_joined_to_it() -> None:
+    with closing(Fragments()) as found:
+        for offset, piece in ((10, b"head"), (20, b"first"), (25, b"second"), (40, b"later")):
+            found.add(offset, piece)
+        assert found.find(20, 11) == b"firstsecond"
+        assert found.find(23, 4) == b"stse"
+        assert found.find(12, 10) is None
+        assert found.find(40, 5) == b"later"

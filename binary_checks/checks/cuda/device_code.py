@@ -28,7 +28,7 @@ from binary_checks.knowledge.device_containers import (
 )
 from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.model import DeviceKind, Finding, Level, Note, NotInspected, Package, Problem
-from binary_checks.model.device import SampledDeviceCode
+from binary_checks.model.device import DeviceDetails
 
 
 @check
@@ -170,7 +170,7 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
 
 
 @check
-def corrupt_device_code(package: Package, sampled: SampledDeviceCode) -> Iterator[Finding]:
+def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Finding]:
     """GPU code of a file does not decompress, or is not what its container says.
 
     Of the code for NVIDIA's GPUs 16 cubins and 16 texts of PTX are decompressed in each file,
@@ -191,10 +191,10 @@ def corrupt_device_code(package: Package, sampled: SampledDeviceCode) -> Iterato
     carriers = tuple(find_carriers(package))
     absent = "no device code in the package"
     yield from find_unread(package, found=bool(carriers), absent=absent, formats=FORMATS)
-    if carriers and not sampled.objects:
+    if carriers and not details.objects:
         raise NotApplicable("no code for NVIDIA's GPUs in the package")
-    yield from _note_sample(sampled)
-    for item in sampled.objects:
+    yield from _note_sample(details)
+    for item in details.objects:
         for group in item.unread:
             first = "" if group.count == 1 else "first "
             plural = "entry" if group.count == 1 else "entries"
@@ -210,11 +210,11 @@ def corrupt_device_code(package: Package, sampled: SampledDeviceCode) -> Iterato
                 yield NotInspected(path=item.path, sentence=sentence, too_large=group.too_large)
 
 
-def _note_sample(sampled: SampledDeviceCode) -> Iterator[Note]:
+def _note_sample(details: DeviceDetails) -> Iterator[Note]:
     """Say how much was decompressed where it is not all."""
-    inspected = sum(item.inspected for item in sampled.objects)
-    entries = sum(item.entries for item in sampled.objects)
-    parts = [item for item in sampled.objects if item.inspected < item.entries]
+    inspected = sum(item.inspected for item in details.objects)
+    entries = sum(item.entries for item in details.objects)
+    parts = [item for item in details.objects if item.inspected < item.entries]
     if parts:
         sentence = f"{inspected:,} of {entries:,} cubins and texts of PTX were decompressed"
         yield Note(path=parts[0].path if len(parts) == 1 else "", sentence=sentence)

@@ -1,4 +1,4 @@
-"""Keeps the heads of device code while a file streams by, before anybody knows where it lies.
+"""Keeps heads and a sample of device code while a file streams by, before its place is known.
 
 The section headers of an ELF file come last. So the first container is searched for by its magic,
 and from there on each head tells where the next one is. What is kept in vain costs nothing but
@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from binary_checks.objects.device import fatbin, hip_bundles
+from binary_checks.objects.device.sampling import SampleCounter
 from binary_checks.objects.device.sections import FAR, Extent, walk_device_code
-from binary_checks.objects.device.walk import NEAR, Ask, Walk
+from binary_checks.objects.device.walk import NEAR, Ask, Stored, Walk
 
 _MAGIC = fatbin.MAGIC + b"\1\0"  # with its version
 _PATTERN = re.compile(re.escape(_MAGIC))  # found in half of the time that bytes.find takes
@@ -38,6 +39,8 @@ class DeviceScanner:
         self._walk: Walk | None = None
         self._ask = Ask(0, 0)  # what the walk waits for
         self._left = _MOST_KEPT
+        self._counter = SampleCounter()
+        self._sampled = 0, 0  # where the bytes lie that are kept of an entry, from the next one on
 
     def see(self, piece: bytes) -> Iterator[tuple[int, bytes]]:
         """Take the next piece of the file; yields what to keep of it: offsets and bytes."""
@@ -46,6 +49,7 @@ class DeviceScanner:
         base = self._seen - len(self._tail)
         self._seen += len(piece)
         while self._left:
+            yield from self._keep_sampled(window, base)
             if self._walk is None and not self._begin_walk(window, base):
                 break
             offset, length = self._ask
@@ -62,6 +66,14 @@ class DeviceScanner:
                 self._note_jump(offset + length, self._ask.offset)
         needed = self._at if self._walk is None else self._ask.offset
         self._tail = window[needed - base :] if self._left else b""
+
+    def _keep_sampled(self, window: bytes, base: int) -> Iterator[tuple[int, bytes]]:
+        """The bytes of the entry that may belong to the sample, as far as they were seen."""
+        start, end = self._sampled
+        seen = min(end, self._seen)
+        if start < seen:
+            yield start, window[start - base : seen - base]
+            self._sampled = seen, end
 
     def _note_jump(self, start: int, end: int) -> None:
         if end - start <= _PATIENCE:  # it may be strings that are looked at behind a container
@@ -102,6 +114,8 @@ class DeviceScanner:
         try:
             step = next(walk) if answer is None else walk.send(answer)
             while not isinstance(step, Ask):
+                if isinstance(step, Stored) and self._counter.takes(step):
+                    self._sampled = step.start, step.start + step.size
                 step = walk.send(b"")
             self._ask = step
         except StopIteration as end:

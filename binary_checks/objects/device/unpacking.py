@@ -24,45 +24,29 @@ Begin: TypeAlias = Callable[[bytes, int], bytes]
 """Takes compressed bytes and returns the first of them decompressed, as many as are asked for."""
 
 
-def unpack(
-    packed: bytes, flags: int, claimed: int | None, most: int | None = None, factor: int = 1
-) -> bytes:
-    """What an entry with these flags unpacks to, or the first ``most`` bytes of that.
+def unpack(packed: bytes, flags: int, claimed: int | None, factor: int = 1) -> bytes:
+    """What an entry with these flags unpacks to.
 
     Raises BrokenDataError where it is not what its head claims, TooLarge, NotInstalled, and
     Unavailable for a method that is not known.
     """
     if claimed is None:
-        return packed[:most]
-    if claimed > (limit := LARGEST * factor) and (most is None or not flags & ZSTANDARD):
+        return packed
+    if claimed > (limit := LARGEST * factor):
         raise TooLarge(f"an entry unpacks to {claimed} bytes; at most {limit} are read")
-    begin = _choose(flags)
-    if most is not None and most < claimed:
-        found = begin(packed, claimed if flags & LZ4 else most)[:most]
-        if len(found) < most:
-            raise BrokenDataError(_describe_cut(len(found), claimed))
-        return found
-    found = begin(packed, claimed + 1)
+    found = _choose(flags)(packed, claimed + 1)
     if len(found) > claimed:
         raise BrokenDataError(f"it unpacks to more than the {claimed} bytes that its head claims")
     if len(found) < claimed:
-        raise BrokenDataError(_describe_cut(len(found), claimed))
+        raise BrokenDataError(f"it unpacks to {len(found)} bytes where its head claims {claimed}")
     return found
 
 
-def measure(
-    size: int, flags: int, claimed: int | None, most: int | None = None, factor: int = 1
-) -> int:
+def measure(size: int, claimed: int | None, factor: int = 1) -> int:
     """How many bytes unpacking makes of so many; 0 where it is refused at once."""
     if claimed is None:
-        return size if most is None else min(size, most)
-    if most is not None and flags & ZSTANDARD:
-        return min(claimed, most)
+        return size
     return 0 if claimed > LARGEST * factor else max(claimed, size)
-
-
-def _describe_cut(found: int, claimed: int) -> str:
-    return f"it unpacks to {found} bytes where its head claims {claimed}"
 
 
 def _choose(flags: int) -> Begin:
@@ -100,9 +84,10 @@ def _find_package() -> Begin:
         library: Any = import_module("zstandard")
     except ImportError:
         raise NotInstalled(_COMPRESSED_CODE, _EXTRA) from None
-    decompressor = library.ZstdDecompressor(max_window_size=1 << _WINDOW)
 
     def begin(packed: bytes, length: int) -> bytes:
+        # One each time: several threads read a package, and it is for one of them alone.
+        decompressor = library.ZstdDecompressor(max_window_size=1 << _WINDOW)
         try:
             return bytes(decompressor.stream_reader(packed).read(length))
         except library.ZstdError:
