@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from binary_checks.errors import BinaryChecksError, TooLarge, Unavailable
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.nvidia_names import is_driver_library
-from binary_checks.model import CodeNames, Edge, Kind, Linkage, Package
+from binary_checks.model import CodeNames, Edge, Kind, Linkage, Member, Package
 from binary_checks.model.objects import format_of_name
 from binary_checks.model.protocols import TreeEntry, Want
 from binary_checks.model.python_modules import ImportOpenings, is_extension, parse_extension_name
@@ -141,27 +141,30 @@ class OwnCode:
         except (BinaryChecksError, OSError) as error:
             return LoadingWords(imports=frozenset(), loading=f"not read: {error}", everywhere=False)
 
-    def _read_sources(self) -> Iterator[tuple[str, bytes]]:
-        """The package's code: Python, and the scripts beside its programs.
-
-        Raises TooLarge, and Unavailable where any of it cannot be read.
-        """
+    @cached_property
+    def _sources(self) -> dict[Member, str]:
+        """The package's code, Python and the scripts beside its programs, and where it lies."""
         objects = {item.path for item in self.package.objects}
-        chosen = [
+        files = (
             member
             for member in self.package.members
             if not (member.is_directory or member.target or member.path in objects)
-            and (
-                is_source(self.package.layout.shorten(member.path))
-                or _is_script(member.archive_name, member.size, member.mode)
-            )
-        ]
-        if sum(member.size for member in chosen) > _MOST:
+        )
+        shown = ((member, self.package.layout.shorten(member.path)) for member in files)
+        return {
+            member: path
+            for member, path in shown
+            if is_source(path) or _is_script(member.archive_name, member.size, member.mode)
+        }
+
+    def _read_sources(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the sources. Raises TooLarge, and Unavailable where any cannot be read."""
+        if sum(member.size for member in self._sources) > _MOST:
             raise TooLarge(f"its own code has more than {_MOST >> 20} MiB")
-        for member, content in self._contents.each(chosen):
+        for member, content in self._contents.each(self._sources):
             if isinstance(content, Unavailable):
                 raise content
-            yield self.package.layout.shorten(member.path), content
+            yield self._sources[member], content
 
 
 def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -16,7 +16,7 @@ _WORDS = (
     b"RTLD_GLOBAL",
     b"LD_LIBRARY_PATH",
 )
-_PATH = b"environ["
+_HINTS = (*_WORDS, b"environ[")
 _LOADING = re.compile(
     rb"(?<!\w)(?:" + b"|".join(_WORDS) + rb"""|environ\[\s*["']PATH["']\s*\])(?!\w)""", re.ASCII
 )
@@ -70,18 +70,20 @@ def _list_imports(content: bytes) -> Iterator[bytes]:
 
 def read_words(sources: Iterable[tuple[str, bytes]]) -> LoadingWords:
     """Read the words of sources, which come by their paths."""
-    imports, loading, everywhere = set[bytes](), dict[str, str](), False
+    imports, everywhere = set[bytes](), False
+    outermost: tuple[int, str] | None = None
+    word = b""
     for path, content in sources:
         imports.update(_list_imports(content))
-        if not any(word in content for word in (*_WORDS, _PATH)):
-            continue
-        found = _LOADING.search(content)
-        if found:
-            loading[path] = found[0].decode()
-            everywhere = everywhere or _EVERYWHERE in _LOADING.findall(content)
-    first = min(loading, key=lambda path: (path.count("/"), path), default="")
+        rank = (path.count("/"), path)
+        if (outermost is None or rank < outermost) and any(map(content.__contains__, _HINTS)):
+            found = _LOADING.search(content)
+            if found is not None:
+                outermost, word = rank, found[0]
+        if not everywhere and _EVERYWHERE in content:
+            everywhere = _EVERYWHERE in _LOADING.findall(content)
     return LoadingWords(
         imports=frozenset(each.decode() for each in imports),
-        loading=f"{loading[first]} in {first}" if first else "",
+        loading=f"{word.decode()} in {outermost[1]}" if outermost is not None else "",
         everywhere=everywhere,
     )
