@@ -361,7 +361,7 @@ def _own_modules(package: str = _OWN) -> Iterator[types.ModuleType]:
         stem, _, ending = entry.name.partition(".")
         if ending in ("py", "pyc") and stem != "__init__":
             yield importlib.import_module(f"{package}.{stem}")
-        elif not ending and stem != "__pycache__":
+        elif not ending and any(each.name.startswith("__init__.") for each in entry.iterdir()):
             yield from _own_modules(f"{package}.{stem}")
 
 

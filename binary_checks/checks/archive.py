@@ -23,7 +23,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.linkage import directories
 from binary_checks.model.objects import format_of_name
-from binary_checks.wording.causes import of_lost_file
+from binary_checks.wording.problem_lines import of_lost_file
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import Pattern, check
-from binary_checks.knowledge.grafted_names import is_grafted_name, strip_graft
-from binary_checks.knowledge.unloaded_objects import find_unloaded
+from binary_checks.knowledge.library_names import is_grafted_name, strip_graft
+from binary_checks.knowledge.loading import find_unloaded
 from binary_checks.model import ElfFile, Finding, Kind, Level, Linkage, Package, PeFile, Problem
-from binary_checks.wording.causes import of_bundled
+from binary_checks.wording.problem_lines import of_bundled
 
 # Parts of libc, and the libraries of a driver, which fit the one kernel they came with.
 _NEVER_BUNDLED = Pattern(

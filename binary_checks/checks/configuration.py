@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.cuda_builds import (
+from binary_checks.knowledge.cuda import (
     opens_accelerator,
     requires_framework,
     speaks_of_accelerator,
 )
-from binary_checks.knowledge.module_files import ModuleFiles
+from binary_checks.knowledge.python_libraries import ModuleFiles
 from binary_checks.model import Finding, Level, Note, NotInspected, Package, Problem
 from binary_checks.model.binary_configuration import (
     Aspect,
@@ -22,7 +22,7 @@ from binary_checks.model.binary_configuration import (
 )
 from binary_checks.model.packages import CppArchive
 from binary_checks.model.requests import ConsumerRequest, CudaRequest, GpuRequest
-from binary_checks.wording.configuration_texts import ASPECT_WORDS, say_claim
+from binary_checks.wording.sentences import ASPECT_WORDS, say_claim
 
 _Requests = tuple[CudaRequest, GpuRequest, ConsumerRequest]
 _SAID_ELSEWHERE = frozenset({"python", "system", "architecture", "libtorch_variant", "cxx_abi"})

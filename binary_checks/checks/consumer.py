@@ -19,7 +19,7 @@ from binary_checks.model.probes import (
     ProgramBuild,
     Stage,
 )
-from binary_checks.wording.phrases import name_first
+from binary_checks.wording.sentences import name_first
 
 _STAGES = tuple(Stage)
 _OWN = ("$PREFIX", "$BUILD", "$ORIGIN", "${ORIGIN}")

@@ -8,9 +8,9 @@ from itertools import chain
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.unloaded_objects import find_unread
+from binary_checks.knowledge.loading import find_unread
 from binary_checks.model import Finding, Format, Kind, NotInspected, ObjectFile, Package, Problem
-from binary_checks.wording.phrases import name_first
+from binary_checks.wording.sentences import name_first
 
 _NAMESPACE = r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d{1,9})(?!\d)"
 _NOBODYS = frozenset({"std", "__gnu_cxx", "__cxxabiv1", "__gnu_debug", "__gnu_parallel"})

@@ -7,9 +7,8 @@ from pathlib import PurePosixPath
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.claimed_systems import compare_architectures
-from binary_checks.knowledge.reached_objects import soften
-from binary_checks.knowledge.unloaded_objects import find_unloaded, find_unread
+from binary_checks.knowledge.loading import find_unloaded, find_unread, soften
+from binary_checks.knowledge.tags import compare_architectures
 from binary_checks.model import (
     ANY_SYSTEM,
     ElfFile,
@@ -24,7 +23,7 @@ from binary_checks.model import (
     TargetSystem,
 )
 from binary_checks.model.python_modules import is_extension
-from binary_checks.wording.phrases import name_first
+from binary_checks.wording.sentences import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _OF_WINDOWS = ("ucrtbase.dll", "api-ms-win-")  # since Windows 10, whatever lies beside a program

@@ -10,9 +10,7 @@ from packaging.version import Version
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.host_libraries import judge_refusal
-from binary_checks.knowledge.load_faults import find_newer, judge_faults
-from binary_checks.knowledge.loaded_libraries import compare_report
+from binary_checks.knowledge.loading import compare_report, find_newer, judge_faults, judge_refusal
 from binary_checks.model import (
     Distribution,
     Ending,
@@ -29,7 +27,7 @@ from binary_checks.model import (
     Problem,
 )
 from binary_checks.model.requires_dist import find_names_in_extras
-from binary_checks.wording.step_texts import (
+from binary_checks.wording.sentences import (
     describe_end,
     find_gil_modules,
     find_stranger,

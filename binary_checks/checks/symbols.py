@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.framework_symbols import framework_of
-from binary_checks.knowledge.needed_versions import (
+from binary_checks.knowledge.library_names import framework_of
+from binary_checks.knowledge.loading import find_unjudged, find_unloaded, soften
+from binary_checks.knowledge.tags import (
     describe_nodes,
     find_newer,
     lowest_policy,
     needed_of_system,
 )
-from binary_checks.knowledge.reached_objects import soften
-from binary_checks.knowledge.unloaded_objects import find_unjudged, find_unloaded
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -32,17 +31,17 @@ from binary_checks.model import (
     UnresolvedSymbol,
 )
 from binary_checks.model.python_modules import is_extension, module_of
-from binary_checks.wording.causes import (
+from binary_checks.wording.problem_lines import (
     of_newer_build,
     of_newer_system,
     of_other_version,
     of_symbols,
 )
-from binary_checks.wording.fix_commands import retag
-from binary_checks.wording.phrases import name_first
-from binary_checks.wording.symbol_texts import (
+from binary_checks.wording.sentences import (
     count_undefined,
     list_symbols,
+    name_first,
+    retag,
     spell_lacking,
     spell_lent,
     spell_undefined,

@@ -32,8 +32,13 @@ from binary_checks.judging import applicable_checks, applicable_formats, judge_c
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Package
 from binary_checks.model.requests import Request
-from binary_checks.profile.found import leave_out_code
-from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
+from binary_checks.profile.reading import (
+    Profile,
+    find_profile,
+    leave_out_code,
+    load_profile,
+    validate,
+)
 from binary_checks.sources import demand_named, expand
 
 _PURPOSE = "List every check, and of each package named whether it applies, and if not, why."

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import is_grafted, loose_name
-from binary_checks.knowledge.grafted_names import strip_graft
 from binary_checks.knowledge.inventory import find_strings
-from binary_checks.knowledge.library_marks import library_of_file
+from binary_checks.knowledge.library_names import strip_graft
+from binary_checks.knowledge.linked_libraries import is_grafted, library_of_file, loose_name
 from binary_checks.model import ElfFile, Kind, Package, StaticArchive
 from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking
 from binary_checks.model.run_results import Build, Change, Severity

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from binary_checks.declaring import Difference, find_differences
 from binary_checks.differences.accepting import Waivers
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
-from binary_checks.knowledge.build_pairs import PairedObjects, pair_objects, plain_path
+from binary_checks.knowledge.linked_libraries import PairedObjects, pair_objects, plain_path
 from binary_checks.model import ANY_SYSTEM, Linkage, ObjectFile, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.run_results import (
@@ -26,7 +26,7 @@ from binary_checks.model.run_results import (
     Severity,
 )
 from binary_checks.profile.known import KnownProblem
-from binary_checks.wording.phrases import name_first
+from binary_checks.wording.sentences import name_first
 
 _WIDTH = 180
 """Characters of the subjects that a line names of several."""

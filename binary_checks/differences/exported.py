@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import is_grafted, is_module, pair_objects
-from binary_checks.knowledge.grafted_names import strip_graft
+from binary_checks.knowledge.library_names import strip_graft
+from binary_checks.knowledge.linked_libraries import is_grafted, is_module, pair_objects
 from binary_checks.model import ElfFile, Kind, ObjectFile, Package
 from binary_checks.model.mangling import readable_name
 from binary_checks.model.run_results import Change, Severity
-from binary_checks.wording.symbol_texts import list_symbols
+from binary_checks.wording.sentences import list_symbols
 
 _NAMED = 3
 _LINKERS = re.compile(

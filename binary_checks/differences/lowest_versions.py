@@ -7,23 +7,23 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.errors import Unavailable
-from binary_checks.knowledge.build_pairs import pair_objects, plain_path
-from binary_checks.knowledge.cuda_drivers import (
+from binary_checks.knowledge.cuda import (
     cudas_of,
     cudas_of_files,
     is_newer_driver,
     lowest_driver,
 )
 from binary_checks.knowledge.inventory import newest_stable_symbol
-from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags, is_loaded
-from binary_checks.knowledge.visual_cpp import is_beside_python, is_redistributable, toolset_of
+from binary_checks.knowledge.library_names import is_beside_python, is_redistributable, toolset_of
+from binary_checks.knowledge.linked_libraries import pair_objects, plain_path
+from binary_checks.knowledge.tags import LowestTag, find_lowest_tags, is_loaded
 from binary_checks.model import Distribution, ElfFile, NumpyBuild, Package, PeFile, Policy
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.requires_dist import read_requirement
 from binary_checks.model.run_results import Build, Change, Severity
 from binary_checks.model.system import read_numbers
-from binary_checks.systems.policies import policies
-from binary_checks.wording.phrases import name_first
+from binary_checks.systems.libraries import policies
+from binary_checks.wording.sentences import name_first
 
 _NODE = re.compile(
     r"(GLIBC|GLIBCXX|CXXABI|GCC|GFORTRAN|GOMP|OMP|CXXABI_FLOAT128)_(\d{1,6}(?:\.\d{1,6})*)"

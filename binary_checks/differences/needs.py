@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import is_grafted, loose_name, plain_path
-from binary_checks.knowledge.grafted_names import strip_graft
-from binary_checks.knowledge.lowest_tags import is_loaded
-from binary_checks.knowledge.python_dlls import is_python_dll
+from binary_checks.knowledge.library_names import strip_graft
+from binary_checks.knowledge.linked_libraries import is_grafted, loose_name, plain_path
+from binary_checks.knowledge.python_libraries import is_python_dll
+from binary_checks.knowledge.tags import is_loaded
 from binary_checks.model import Edge, ElfFile, MachOFile, Package
 from binary_checks.model.run_results import Build, Change, Severity
 

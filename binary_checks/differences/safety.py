@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.lowest_tags import is_loaded
+from binary_checks.knowledge.tags import is_loaded
 from binary_checks.model import ElfFile, MachOFile, PeFile
 from binary_checks.model.run_results import Change, Severity
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.errors import Unavailable
-from binary_checks.knowledge.build_pairs import (
+from binary_checks.knowledge.linked_libraries import (
     is_grafted,
     is_module_name,
     pair_objects,

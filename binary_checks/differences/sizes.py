@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.package_parts import PARTS, measure_parts
+from binary_checks.knowledge.inventory import PARTS, measure_parts
 from binary_checks.model import Package
 from binary_checks.model.run_results import Change, Severity
 

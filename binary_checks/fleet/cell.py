@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from binary_checks.profile.cell_conditions import CellAxes
+from binary_checks.profile.known import CellAxes
 
 DEFAULT_TIMEOUT = 1800.0
 """Seconds that one attempt may take."""

@@ -23,7 +23,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, find_gatherer
 from binary_checks.gather.settings import Settings
-from binary_checks.knowledge.stated_values import read_given
+from binary_checks.knowledge.configurations import read_given
 from binary_checks.lines import one_line
 from binary_checks.model.binary_configuration import StatedConfiguration
 from binary_checks.model.places import PlaceName, read_place

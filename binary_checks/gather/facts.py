@@ -19,7 +19,7 @@ from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.run_environment import RunEnvironment
 from binary_checks.gather.settings import ReaderSettings, Settings
-from binary_checks.knowledge.unloaded_objects import explain_unjudged
+from binary_checks.knowledge.loading import explain_unjudged
 from binary_checks.model import InstallReport, Linkage, Package, ProbeReport
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import ObjectReader, Progress, Source, Want

@@ -17,9 +17,9 @@ from binary_checks.gather.run_environment import RunEnvironment, lacks_required
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.gather.stated_toolkits import STATING, read_build_files
 from binary_checks.knowledge.configurations import configure
-from binary_checks.knowledge.driver_copies import find_copies
+from binary_checks.knowledge.cuda import find_copies
+from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
 from binary_checks.knowledge.linked_libraries import find_linked
-from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES, is_driver_library
 from binary_checks.knowledge.toolkit_claims import claim_by_package
 from binary_checks.loaders.loaded_before import find_loaded_before, is_in_doubt, leave_open
 from binary_checks.loaders.reach import find_bystanders

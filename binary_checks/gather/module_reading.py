@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from binary_checks.errors import Unavailable
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.knowledge.module_files import (
+from binary_checks.knowledge.python_libraries import (
     SHARED_PACKAGES,
     ModuleFiles,
     is_for_tests,
     name_module,
 )
-from binary_checks.knowledge.promised_pythons import find_promised, states_lowest
+from binary_checks.knowledge.tags import find_promised, states_lowest
 from binary_checks.model import Distribution, Member
 from binary_checks.model.protocols import TreeEntry, Want
 from binary_checks.model.python_modules import (

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from binary_checks.errors import BinaryChecksError, TooLarge, Unavailable
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.knowledge.nvidia_names import is_driver_library
+from binary_checks.knowledge.library_names import is_driver_library
 from binary_checks.model import CodeNames, Edge, Kind, Linkage, Member, Package
 from binary_checks.model.objects import format_of_name
 from binary_checks.model.protocols import TreeEntry, Want

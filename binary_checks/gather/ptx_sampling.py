@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from binary_checks.errors import BinaryChecksError, BrokenDataError, NotInstalled, Unavailable
 from binary_checks.gather.device_members import open_carriers
-from binary_checks.knowledge.device_containers import Carrier
-from binary_checks.knowledge.ptx_targets import PtxSize, choose_texts
+from binary_checks.knowledge.device_containers import Carrier, PtxSize, choose_texts
 from binary_checks.model import DeviceKind, ObjectFile, Package
 from binary_checks.model.device import UnreadDeviceCode
 from binary_checks.model.probes import PtxText, PtxTexts

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.knowledge.match_specs import is_of_cuda
+from binary_checks.knowledge.tags import is_of_cuda
 from binary_checks.model.packages import CondaPackage
 from binary_checks.places.channels import ask_channels
 from binary_checks.places.sandbox import Sandbox

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from binary_checks.errors import BinaryChecksError
-from binary_checks.knowledge.nvidia_names import is_driver_library
+from binary_checks.knowledge.library_names import is_driver_library
 from binary_checks.model import Linkage, Package
 from binary_checks.model.places import Place
 

@@ -1,16 +1,42 @@
-"""Puts together the binary configuration of a package out of all that states something of it."""
+"""Binary configurations: read out of names, variables and objects, and put together."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
-from binary_checks.knowledge.accelerators import claim_accelerators
-from binary_checks.knowledge.configuration_names import claim_by_file_name, claim_by_name
-from binary_checks.model import ElfFile, Format, Kind, ObjectFile, Package, StaticArchive
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.errors import ProfileError
+from binary_checks.knowledge.library_names import (
+    cuda_of_library,
+    cuda_of_name,
+    is_cuda_library,
+    is_driver_library,
+)
+from binary_checks.knowledge.tags import read_claims
+from binary_checks.model import (
+    Claims,
+    DeviceKind,
+    ElfFile,
+    Format,
+    Kind,
+    ObjectFile,
+    Package,
+    PythonClaim,
+    StaticArchive,
+)
 from binary_checks.model.binary_configuration import (
     ASPECTS,
     Aspect,
@@ -21,12 +47,436 @@ from binary_checks.model.binary_configuration import (
     StatedConfiguration,
     agree,
 )
+from binary_checks.model.packages import ANY_SYSTEM
 from binary_checks.model.python_modules import parse_extension_name
 
-_SYSTEMS = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
-_LIBTORCH = "libtorch"
+# Reads which accelerator a build is for: out of labels and variables, and out of its objects.
+
+_CUDA = r"cu(?:da)?[-_]?(?P<cuda>\d{1,2}\.\d{1,2}|\d{2,3})"
+_ROCM = r"(?:rocm|hip)[-_]?(?P<rocm>\d{1,2}(?:\.\d{1,2})*)"
+_WORD = rf"(?:{_CUDA}|{_ROCM}|(?P<cpu>cpu)|(?P<xpu>xpu))"
+_LABEL = re.compile(rf"(?:^|[.+_-]|pt\d{{2,3}}){_WORD}(?=$|[.+_-]|torch|cxx11)")
+_VALUE = re.compile(
+    rf"(?:{_WORD}|(?P<plain>\d{{1,2}}\.\d{{1,2}})(?:\.\d+)?|(?P<family>cuda|rocm))"
+    r"(?:-(?:full|aarch64|s390x|cxx11-abi|pre-cxx11))*"
+)
+_AMD = re.compile(
+    r"lib(?:amdhip64|hsa-runtime64|roc(?:blas|fft|rand|solver|sparse|m_smi64|tx64)|"
+    r"hip(?:blas(?:lt)?|fft|rand|solver|sparse(?:lt)?|rtc)|MIOpen|rccl)\b[^/]*?"
+    r"(?:\.so(?:\.(?P<version>\d+))?[^/]*)"
+)
+_INTEL = re.compile(r"lib(?:sycl|ze_loader)\.so[.\d]*|sycl\d+\.dll|ze_loader\.dll", re.IGNORECASE)
+_HIP = "libamdhip64"
+"""The one whose number is ROCm's own major version."""
+
+
+def accelerator_of_label(label: str) -> str:
+    """What a local version label says: "cuda 12.6" of ``cu126``, "rocm 6.2", "cpu"; "" if none.
+
+    That of flash-attn names CUDA among others: ``cu12torch2.8cxx11abiTRUE``.
+    """
+    match = _LABEL.search(label)
+    return _spell(match) if match else ""
+
+
+def accelerator_of_value(text: str) -> str:
+    """What a variable's value says: that of DESIRED_CUDA may be ``cu126``, ``12.6``, ``cpu``."""
+    match = _VALUE.fullmatch(text.strip().lower())
+    if match is None:
+        return ""
+    if match["plain"]:
+        return f"cuda {match['plain']}"
+    return match["family"] or _spell(match)
+
+
+def accelerator_of_distribution(name: str) -> str:
+    """What a project's name says: ``nvidia-cublas-cu12``, ``faiss-cpu``."""
+    if major := cuda_of_name(name):
+        return f"cuda {major}"
+    return "cpu" if name.lower().replace("_", "-").endswith("-cpu") else ""
+
+
+def _spell(match: re.Match[str]) -> str:
+    if version := match["cuda"]:
+        return f"cuda {_put_dot(version)}"
+    if version := match["rocm"]:
+        return f"rocm {version}"
+    return "cpu" if match["cpu"] else "xpu"
+
+
+def _put_dot(digits: str) -> str:
+    """126 is 12.6 and 92 is 9.2, but 11 and 12 are whole versions."""
+    if "." in digits or (len(digits) == 2 and digits.startswith("1")):
+        return digits
+    return f"{digits[:-1]}.{digits[-1]}"
+
+
+def claim_accelerators(package: Package) -> Iterator[ConfigurationClaim]:
+    """What the objects say: device code, and libraries of an accelerator that they need.
+
+    Where all were read and nothing of the kind is there: the CPU, by absence.
+    """
+    found: dict[str, ConfigurationClaim] = {}
+    for item in package.objects:
+        for value, evidence in _find_traces(item):
+            shown = f"{package.layout.shorten(item.path)} {evidence}"
+            claim = ConfigurationClaim(value=value, source=ClaimSource.BYTES, evidence=shown)
+            found.setdefault(value, claim)
+    yield from found.values()
+    read = any(item.kind in (Kind.SHARED, Kind.EXECUTABLE) for item in package.objects)
+    if read and not (found or package.unread or package.malformed):
+        yield ConfigurationClaim(
+            value="cpu",
+            source=ClaimSource.BYTES,
+            evidence="no object holds device code or needs a library of an accelerator",
+            by_absence=True,
+        )
+
+
+def _find_traces(item: ObjectFile) -> Iterator[tuple[str, str]]:
+    for code in getattr(item, "device_code", ()):
+        if code.kind is DeviceKind.AMDGPU:
+            yield "rocm", f"holds device code for {code.architecture or 'AMD'}"
+        elif code.kind is not DeviceKind.UNKNOWN:
+            yield "cuda", f"holds device code for {code.architecture or 'NVIDIA'}"
+    for need in item.needed:
+        name = need.name.rpartition("/")[2]
+        if value := _accelerator_of_library(name):
+            yield value, f"needs {name}"
+
+
+def _accelerator_of_library(name: str) -> str:
+    if is_cuda_library(name) or is_driver_library(name):
+        major = cuda_of_library(name)
+        return f"cuda {major}" if major else "cuda"
+    if match := _AMD.fullmatch(name):
+        return f"rocm {match['version']}" if match["version"] and _HIP in name else "rocm"
+    return "xpu" if _INTEL.fullmatch(name) else ""
+
+
+# Reads values of a binary configuration as names, variables and users spell them.
+
+_PYTHON = re.compile(
+    r"(?P<implementation>cp|cpython|python|py|pp|pypy)?[ -]?(?P<major>[23])[._]?(?P<minor>\d{1,2})"
+    r"(?:\.\d{1,2})?(?P<flags>t|mu|m)?(?P<later>\+)?"
+)
+_KINDS = {"wheel": "wheel", "manywheel": "wheel", "conda": "conda", "libtorch": "libtorch"}
+_ARCHITECTURES = {
+    **dict.fromkeys(("x86_64", "amd64", "x64", "x86-64"), "x86_64"),
+    **dict.fromkeys(("aarch64", "arm64", "arm64-m1"), "aarch64"),
+    **dict.fromkeys(("i686", "i386", "x86", "win32"), "i686"),
+    **{name: name for name in ("armv7l", "ppc64le", "s390x", "riscv64", "loongarch64")},
+}
+_SYSTEMS = {
+    "linux": "linux",
+    **dict.fromkeys(("macos", "darwin", "osx"), "macos"),
+    **dict.fromkeys(("windows", "win"), "windows"),
+}
+_ABIS = {
+    **dict.fromkeys(("cxx11-abi", "cxx11", "1", "true"), "cxx11"),
+    **dict.fromkeys(("pre-cxx11", "pre-cxx11-abi", "0", "false"), "pre-cxx11"),
+}
+_CHANNELS = {
+    **dict.fromkeys(("stable", "release"), "stable"),
+    **dict.fromkeys(("nightly", "dev"), "nightly"),
+    **dict.fromkeys(("test", "rc"), "test"),
+}
+_VARIANT = re.compile(r"(?P<linking>shared|static)(?:-(?P<deps>with(?:out)?-deps))?(?:-debug)?")
+_DATE = re.compile(r"(20\d{2})-?(\d{2})-?(\d{2})")
+
+
+def read_python(text: str) -> str:
+    """Read a Python: "3.11" of ``3.11.4`` and ``cp311``, "3.13t" of ``cp313-cp313t``, "2.7mu".
+
+    The ``m`` of 3.x, by which ABIs were named up to 3.7, says nothing more; that of 2.7 does.
+    """
+    match = _PYTHON.fullmatch(text.strip().lower().rpartition("cp")[2])
+    match = match or _PYTHON.fullmatch(text.strip().lower())
+    if match is None:
+        return ""
+    flags = match["flags"] or ""
+    if match["major"] == "3" and "m" in flags:
+        flags = ""
+    other = "pypy " if (match["implementation"] or "") in ("pp", "pypy") else ""
+    return f"{other}{match['major']}.{int(match['minor'])}{flags}{match['later'] or ''}"
+
+
+def read_variant(text: str) -> str:
+    """Read "shared-with-deps" and its kin; "shared" and "static" where it says no more."""
+    match = _VARIANT.fullmatch(text.strip().lower())
+    return "-".join(filter(None, (match["linking"], match["deps"]))) if match else ""
+
+
+def read_version(text: str) -> str:
+    """A version in its normal form, without its local label."""
+    try:
+        return Version(text.strip()).public
+    except (InvalidVersion, ValueError):
+        return ""
+
+
+def read_date(text: str) -> str:
+    """Read a day: "2026-01-01" of ``20260101`` too."""
+    match = _DATE.fullmatch(text.strip())
+    return "-".join(match.groups()) if match else ""
+
+
+def _choose(known: Mapping[str, str]) -> Callable[[str], str]:
+    return lambda text: known.get(text.strip().lower(), "")
+
+
+def read_given(texts: Iterable[str]) -> Iterator[StatedClaim]:
+    """Read what a user gives: ``python=3.11,cuda=12.6``. Raises ProfileError, one line.
+
+    ``cuda`` and ``rocm`` stand for the accelerator of that version. Behind a glob on file names,
+    ``torch-*:cuda=12.6``, it is about these packages alone.
+    """
+    for text in texts:
+        files, _, pairs = text.rpartition(":")
+        for pair in pairs.split(","):
+            aspect, value = _read_pair(pair)
+            claim = ConfigurationClaim(
+                value=value, source=ClaimSource.GIVEN, evidence=f"given {pair}"
+            )
+            yield StatedClaim(aspect=aspect, claim=claim, files=files.strip())
+
+
+def _read_pair(pair: str) -> tuple[str, str]:
+    """Read one aspect and its value."""
+    key, equals, value = (part.strip() for part in pair.partition("="))
+    aspect = key.replace("-", "_")
+    spelled = f"{key}{value}" if key in ("cuda", "rocm") else value
+    aspect = "accelerator" if key in ("cuda", "rocm") else aspect
+    if not equals or aspect not in READERS:
+        known = ", ".join((*READERS, "cuda", "rocm"))
+        raise ProfileError(f"{pair}: not auto, variables, off or KEY=VALUE, KEY of {known}")
+    found = READERS[aspect](spelled)
+    if not found:
+        raise ProfileError(f"{pair}: not understood; write it like {EXAMPLES[aspect]}")
+    return aspect, found
+
+
+READERS: Mapping[str, Callable[[str], str]] = {
+    "kind": _choose(_KINDS),
+    "python": read_python,
+    "accelerator": accelerator_of_value,
+    "system": _choose(_SYSTEMS),
+    "architecture": _choose(_ARCHITECTURES),
+    "cxx_abi": _choose(_ABIS),
+    "libtorch_variant": read_variant,
+    "channel": _choose(_CHANNELS),
+    "version": read_version,
+    "date": read_date,
+}
+"""By the aspect, what makes its value of a text: "" of one that is not understood."""
+EXAMPLES: Mapping[str, str] = {
+    "kind": "wheel, conda, libtorch",
+    "python": "3.11, 3.13t, cp311",
+    "accelerator": "cpu, cu126, cuda12.6, rocm6.2, xpu",
+    "system": "linux, macos, windows",
+    "architecture": "x86_64, aarch64, arm64",
+    "cxx_abi": "cxx11-abi, pre-cxx11",
+    "libtorch_variant": "shared-with-deps, static-without-deps",
+    "channel": "stable, nightly, test",
+    "version": "2.15.0",
+    "date": "2026-01-01",
+}
+"""Of each, what may be said."""
+
+
+# Versions as packages state them: when two are the same, and of which day a nightly is.
+
+
+def same_version(one: str, other: str) -> bool:
+    """Whether installers take the two for one; of what is no version, whether they are equal."""
+    try:
+        return Version(one.replace("_", "-")) == Version(other)
+    except ValueError:  # none, or one of thousands of digits
+        return one == other
+
+
+def development_number(version: str) -> int | None:
+    """The number behind ``.dev``; None where there is none."""
+    try:
+        return Version(version).dev
+    except ValueError:
+        return None
+
+
+def read_day(number: int) -> date | None:
+    """The day that a number such as 20260131 stands for."""
+    try:
+        return datetime.strptime(f"{number:08}", "%Y%m%d").date()
+    except ValueError:
+        return None
+
+
+def find_day(version: str, uploaded: str, modified: str) -> tuple[str, date] | None:
+    """The day of a published file, and what happened then; None where nobody says.
+
+    By ``.devYYYYMMDD`` in its version, else the upload as the index states it (ISO 8601), else the
+    server's Last-Modified.
+    """
+    number = development_number(version)
+    if number is not None and (built := read_day(number)):
+        return "built", built
+    if (day := _read_iso(uploaded)) is not None:
+        return "uploaded", day
+    try:
+        return "last modified", _in_utc(parsedate_to_datetime(modified))
+    except (ValueError, TypeError, OverflowError):  # "", or no date
+        return None
+
+
+def _read_iso(text: str) -> date | None:
+    try:  # Python 3.10 reads no Z
+        return _in_utc(datetime.fromisoformat(text.replace("Z", "+00:00")[:32]))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _in_utc(moment: datetime) -> date:
+    return (moment.astimezone(timezone.utc) if moment.tzinfo else moment).date()
+
+
+def judge_age(built: date, today: date, days: int, what: str) -> str:
+    """What is wrong with the age of something of that day; "" where it is right."""
+    if (age := (today - built).days) > days:
+        return f"it was {what} {built}, {age} days ago; {days} are allowed"
+    if built > today + timedelta(days=1):
+        return f"it was {what} {built}, which is {-age} days from now"
+    return ""
+
+
+# Reads out of a package's file name, tags and version which build of its project it is.
+
+_ABI_OF_LABEL = re.compile(r"cxx11abi(?P<new>true|false|[01])", re.IGNORECASE)
+_LIBTORCH = re.compile(
+    r"libtorch(?:-(?P<system>macos|win)(?:-(?P<machine>arm64|x86_64))?)?"
+    r"(?:-(?P<abi>cxx11-abi|pre-cxx11))?(?:-(?P<variant>(?:shared|static)-with(?:out)?-deps))?"
+    r"(?:-debug)?(?:-(?P<version>\d[^-]*?|latest))?\.(?:zip|tar\.gz|tgz)"
+)
+_BUILT_ON = re.compile(r"\.?dev(20\d{6})(?!\d)")
+_OLD_FLAGS = re.compile(r"cp2\d(mu|m)")
+
+Found = tuple[str, str, str]
+"""An aspect, its value and what says so."""
+
+
+def claim_by_name(package: Package) -> Iterator[StatedClaim]:
+    """What the package's name, tags, version and build string say; nothing of its bytes."""
+    label = package.claims.variant or package.version.partition("+")[2]
+    yield from _state(_read_label(label))
+    yield from _state(_read_package(package.name, package.version))
+    yield from _state(_read_claims(package.claims))
+    yield from _state(_read_libtorch(package.file_name))
+
+
+def claim_by_file_name(file_name: str) -> Iterator[StatedClaim]:
+    """The same as far as the name of a wheel or of a libtorch archive tells, before it is read."""
+    yield from _state(_read_libtorch(file_name))
+    try:
+        name, version, _, tags = parse_wheel_filename(file_name)
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion, ValueError):
+        return
+    claims = read_claims(tags, version=str(version))
+    yield from _state((("kind", "wheel", f"the name {file_name}"),))
+    yield from _state(_read_label(claims.variant))
+    yield from _state(_read_package(name, str(version)))
+    yield from _state(_read_claims(claims))
+
+
+def _state(found: Iterator[Found] | tuple[Found, ...]) -> Iterator[StatedClaim]:
+    for aspect, value, evidence in dict.fromkeys(found):
+        claim = ConfigurationClaim(value=value, source=ClaimSource.NAME, evidence=evidence)
+        yield StatedClaim(aspect=aspect, claim=claim)
+
+
+def _read_label(variant: str) -> Iterator[Found]:
+    evidence = f"the label {variant}"
+    if value := accelerator_of_label(variant):
+        yield "accelerator", value, evidence
+    if match := _ABI_OF_LABEL.search(variant):
+        new = match["new"].lower() in ("true", "1")
+        yield "cxx_abi", "cxx11" if new else "pre-cxx11", evidence
+
+
+def _read_package(name: str, version: str) -> Iterator[Found]:
+    if value := accelerator_of_distribution(name):
+        yield "accelerator", value, f"the name {name}"
+    yield from _read_version(version)
+
+
+def _read_version(text: str) -> Iterator[Found]:
+    try:
+        version = Version(text)
+    except (InvalidVersion, ValueError):  # conda has others
+        return
+    evidence = f"the version {text}"
+    yield "version", version.public, evidence
+    dated = _BUILT_ON.search(text)
+    channel = "nightly" if version.is_devrelease else "test" if version.pre else "stable"
+    yield "channel", channel, evidence
+    if dated and (date := READERS["date"](dated[1])):
+        yield "date", date, evidence
+
+
+def _read_claims(claims: Claims) -> Iterator[Found]:
+    for python in claims.pythons:
+        if value := _spell_python(python):
+            yield "python", value, f"the tag {python.name}"
+    for system in claims.systems:
+        evidence = f"the tag {system.name}"
+        if system.system and system.system != ANY_SYSTEM:
+            yield "system", system.system, evidence
+        for architecture in system.architectures:
+            yield "architecture", architecture, evidence
+
+
+def _spell_python(claim: PythonClaim) -> str:
+    """Spell the Pythons of a tag; "" where it says no version."""
+    if claim.version is None:
+        return ""
+    number = "{}.{}".format(*claim.version)
+    if claim.implementation not in ("", "cpython"):
+        return f"{claim.implementation} {number}"
+    if not claim.abi or claim.abi.startswith("abi3"):
+        return f"{number}+"
+    old = _OLD_FLAGS.fullmatch(claim.abi)
+    return f"{number}{old[1] if old else 't' if claim.free_threaded else ''}"
+
+
+def _read_libtorch(file_name: str) -> Iterator[Found]:
+    """``libtorch-cxx11-abi-shared-with-deps-2.5.0%2Bcu121.zip``."""
+    match = _LIBTORCH.fullmatch(file_name.replace("%2B", "+"))
+    if match is None:
+        return
+    evidence = f"the name {file_name}"
+    yield "kind", "libtorch", evidence
+    for aspect, group in (
+        ("system", "system"),
+        ("architecture", "machine"),
+        ("cxx_abi", "abi"),
+        ("libtorch_variant", "variant"),
+    ):
+        if match[group]:
+            yield aspect, READERS[aspect](match[group]), evidence
+    public, _, label = (match["version"] or "").partition("+")
+    if value := accelerator_of_label(label):
+        yield "accelerator", value, evidence
+    yield from _read_version(public)
+
+
+# Puts together the binary configuration of a package out of all that states something of it.
+
+_SYSTEMS_OF_FORMATS = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
+_LIBTORCH_KIND = "libtorch"
 _SYSTEMS_OF_MEMBERS = {"ELF": "linux", "Mach-O": "macos", "COFF": "windows"}
-_KINDS = {"CppArchive": _LIBTORCH, "UnpackedWheel": "wheel", "SingleObject": "object"}
+_KINDS_OF_PACKAGES = {
+    "CppArchive": _LIBTORCH_KIND,
+    "UnpackedWheel": "wheel",
+    "SingleObject": "object",
+}
 _GRAFTED = re.compile(r"(?:^|/)[^/]*\.(?:libs|dylibs)/")
 _FEW = 10  # as many times more symbols of one kind than of the other leave the other out
 _NEW, _OLD = "St7__cxx1112basic_string", ("_ZNSs", "_ZNKSs")
@@ -89,7 +539,7 @@ def _claim_by_bytes(package: Package) -> Claimed:
     yield from _claim_pythons(package, loaded)
     yield from _claim_cxx_abi(package, loaded)
     archives = tuple(package.objects_of(StaticArchive))
-    if name_kind(package) == _LIBTORCH:
+    if name_kind(package) == _LIBTORCH_KIND:
         yield from _claim_variant(loaded, archives)
         yield from _claim_by_archives(archives if not loaded else ())
 
@@ -123,7 +573,7 @@ def _claim_by_archives(archives: Sequence[StaticArchive]) -> Claimed:
 def name_kind(package: Package) -> str:
     """Name it as people do: "wheel", "conda", "libtorch", "installed"."""
     name = type(package).__name__
-    return _KINDS.get(name) or name.removesuffix("Package").lower() or "package"
+    return _KINDS_OF_PACKAGES.get(name) or name.removesuffix("Package").lower() or "package"
 
 
 def _by_bytes(value: str, evidence: str) -> ConfigurationClaim:
@@ -132,10 +582,10 @@ def _by_bytes(value: str, evidence: str) -> ConfigurationClaim:
 
 def _claim_systems(loaded: Sequence[ObjectFile]) -> Claimed:
     """What most objects are for: wheels carry helpers for other systems."""
-    formats = Counter(item.format for item in loaded if item.format in _SYSTEMS)
+    formats = Counter(item.format for item in loaded if item.format in _SYSTEMS_OF_FORMATS)
     for found, count in formats.most_common(1):
         ours = [item for item in loaded if item.format == found]
-        yield "system", _by_bytes(_SYSTEMS[found], _count(count, found))
+        yield "system", _by_bytes(_SYSTEMS_OF_FORMATS[found], _count(count, found))
         counted = Counter(item.architecture for item in ours)
         most = counted.most_common(1)[0][1]
         # Of a universal library every slice counts, of a stray one nothing.
@@ -228,3 +678,134 @@ def _fits(stated: StatedClaim, claims: Iterable[StatedClaim]) -> bool | None:
     """Whether a name agrees; None where it says nothing of that aspect."""
     values = [each.claim.value for each in claims if each.aspect == stated.aspect]
     return any(agree(stated.aspect, v, stated.claim.value) for v in values) if values else None
+
+
+# Reads what the environment variables of CI systems, PyTorch's above all, say of a package.
+
+_PLAIN = {
+    "PACKAGE_TYPE": "kind",
+    "DESIRED_PYTHON": "python",
+    "DESIRED_CUDA": "accelerator",
+    "LIBTORCH_VARIANT": "libtorch_variant",
+    "MATRIX_PACKAGE_TYPE": "kind",
+    "MATRIX_PYTHON_VERSION": "python",
+    "MATRIX_DESIRED_CUDA": "accelerator",
+    "MATRIX_LIBTORCH_VARIANT": "libtorch_variant",
+    "MATRIX_CHANNEL": "channel",
+}
+"""Variables whose value is that of one aspect."""
+_TOOLSETS = ("DESIRED_DEVTOOLSET", "MATRIX_DEVTOOLSET")
+_GPU, _GPU_VERSION = "GPU_ARCH_TYPE", "GPU_ARCH_VERSION"
+_STABLE, _CHANNEL = "MATRIX_STABLE_VERSION", "MATRIX_CHANNEL"
+_BUILD = "BUILD_ENVIRONMENT"
+_BUILDS = re.compile(
+    r"(?P<system>linux|windows|win|macos)(?:-(?P<machine>x86_64|x64|aarch64|arm64|s390x|ppc64le))?"
+    r"-binary-(?P<kind>manywheel|wheel|conda|libtorch)(?:-(?P<rest>[\w-]+))?"
+)
+VARIABLES = frozenset(
+    {*_PLAIN, *_TOOLSETS, _STABLE, _BUILD}
+    | {f"{prefix}{name}" for prefix in ("", "MATRIX_") for name in (_GPU, _GPU_VERSION)}
+)
+"""All that are read."""
+_LONGEST = 100  # characters of a value that may say something
+
+
+class VariableReading(NamedTuple):
+    """What variables say."""
+
+    claims: tuple[StatedClaim, ...]
+    misunderstood: tuple[str, ...]  # "DESIRED_CUDA=banana"
+
+
+def read_variables(environment: Mapping[str, str]) -> VariableReading:
+    """What those of the variables that are set say; an empty one is none."""
+    known = {
+        name: value.strip()
+        for name, value in sorted(environment.items())
+        if name in VARIABLES and value.strip()
+    }
+    found: list[StatedClaim] = []
+    lost = []
+    for name, value in known.items():
+        said = dict(_read(name, value[:_LONGEST], known))
+        shown = _show(name, value[:_LONGEST], known)
+        if not said and _is_meant(name, value):
+            lost.append(shown)
+        for aspect, text in said.items():
+            claim = ConfigurationClaim(value=text, source=ClaimSource.VARIABLE, evidence=shown)
+            found.append(StatedClaim(aspect=aspect, claim=claim))
+    return VariableReading(tuple(found), tuple(lost))
+
+
+def _is_meant(name: str, value: str) -> bool:
+    """Whether the variable would have to say something: others have a BUILD_ENVIRONMENT too."""
+    if name == _BUILD:
+        return "-binary-" in value
+    return name not in (_STABLE, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}")
+
+
+def _show(name: str, value: str, every: Mapping[str, str]) -> str:
+    other = f"{name.removesuffix(_GPU)}{_GPU_VERSION}" if name.endswith(_GPU) else ""
+    version = every.get(other, "")[:_LONGEST]
+    return f"{name}={value} {other}={version}" if version else f"{name}={value}"
+
+
+def _read(name: str, value: str, every: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The aspects that one variable speaks of, with their values."""
+    if name in _PLAIN:
+        aspect = _PLAIN[name]
+        if text := READERS[aspect](value):
+            yield aspect, text
+        if aspect == "accelerator":
+            yield from _read_suffix(value)
+    elif name in _TOOLSETS:
+        if text := _read_toolset(value):
+            yield "cxx_abi", text
+    elif name == _BUILD:
+        yield from _read_build(value)
+    elif name == _STABLE:  # of the release that is tried; a nightly has another version
+        if every.get(_CHANNEL) in ("release", "stable") and (text := READERS["version"](value)):
+            yield "version", text
+    elif name.endswith(_GPU):
+        version = every.get(f"{name.removesuffix(_GPU)}{_GPU_VERSION}", "")
+        yield from _read_gpu(value, version)
+
+
+def _read_suffix(value: str) -> Iterator[tuple[str, str]]:
+    """``cpu-aarch64`` and ``cpu-cxx11-abi`` say two things."""
+    _, _, rest = value.partition("-")
+    for aspect in ("architecture", "cxx_abi"):
+        if rest and (text := READERS[aspect](rest)):
+            yield aspect, text
+
+
+def _read_gpu(kind: str, version: str) -> Iterator[tuple[str, str]]:
+    family = kind.partition("-")[0]
+    if family in ("cuda", "rocm"):
+        text = READERS["accelerator"](f"{family}{version}") if version else ""
+        yield "accelerator", text or family
+    elif text := READERS["accelerator"](family):
+        yield "accelerator", text
+    else:
+        return
+    yield from _read_suffix(kind)
+
+
+def _read_toolset(value: str) -> str:
+    """``devtoolset7`` and its kin compiled with the old std::string."""
+    if re.fullmatch(r"devtoolset-?\d{1,2}|gcc\d-pre-cxx11", value):
+        return "pre-cxx11"
+    return READERS["cxx_abi"](value) if not value.isdecimal() else ""
+
+
+def _read_build(value: str) -> Iterator[tuple[str, str]]:
+    match = _BUILDS.fullmatch(value)
+    if match is None:
+        return
+    yield "system", READERS["system"](match["system"])
+    yield "kind", READERS["kind"](match["kind"])
+    if match["machine"]:
+        yield "architecture", READERS["architecture"](match["machine"])
+    rest = match["rest"] or ""
+    if "cxx11" in rest:
+        yield "cxx_abi", "pre-cxx11" if "pre-cxx11" in rest else "cxx11"

@@ -1,19 +1,305 @@
-"""Says how each known library is linked into a package, with what proves it. Nothing is guessed."""
+"""Libraries that packages are linked with, and which object of two builds is the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from binary_checks.knowledge.library_marks import (
-    DEPENDENCIES,
-    find_compilers,
-    find_proof,
-    find_version,
-    library_of_file,
-)
-from binary_checks.model import Kind, Linkage, ObjectFile, Package
+from binary_checks.knowledge.library_names import is_grafted_name, strip_graft
+from binary_checks.model import Kind, Layout, Linkage, ObjectFile, Package
 from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking, Whence
+from binary_checks.model.python_modules import init_function, parse_extension_name
+
+# Libraries that packages are linked with, and by what each is known in other libraries' files.
+#
+# A row a library: how its own file is called, the texts that only its own source compiles in (a
+# text that a public header has too proves nothing), and functions that nothing else exports.
+# Measured on published wheels; tests/oracles/test_linked_libraries.py holds what was proven
+# otherwise.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LibraryMarks:
+    """How one library is known."""
+
+    name: str
+    role: str  # "BLAS": those of one role stand in for each other
+    files: str = ""
+    """Expression for its file name in lower case, behind "lib" and up to what is not a letter."""
+    proofs: tuple[str, ...] = ()  # expressions for texts, one of which is enough
+    version: str = ""  # expression whose first group is the version; it alone proves nothing
+    exports: tuple[str, ...] = ()
+    instead_of: tuple[str, ...] = ()  # others whose texts it has too
+
+
+_DEPENDENCIES = (
+    LibraryMarks(
+        name="OpenBLAS",
+        role="BLAS",
+        files=r"(?:\w+-)*(?:scipy_)?openblas\w*",
+        proofs=(r"\bOpenBLAS \d+\.\d+",),
+        version=r"\bOpenBLAS (\d+(?:\.\d+)+)",
+        exports=(
+            "openblas_get_config",
+            "openblas_get_config64_",
+            "scipy_openblas_get_config",
+            "scipy_openblas_get_config64_",
+        ),
+    ),
+    LibraryMarks(
+        name="MKL",
+        role="BLAS",
+        files=r"mkl_\w+",
+        proofs=(r"Math Kernel Library Version\b",),
+        exports=("mkl_get_version_string", "MKL_Get_Version_String"),
+    ),
+    LibraryMarks(name="Accelerate", role="BLAS", files=r"accelerate|veclib"),
+    LibraryMarks(
+        name="BLIS",
+        role="BLAS",
+        files=r"blis(?:-mt)?|aocl-blis",
+        exports=("bli_info_get_version_str",),
+    ),
+    LibraryMarks(name="BLAS of the system", role="BLAS", files=r"c?blas3?|lapacke?|flexiblas"),
+    LibraryMarks(
+        name="libgomp",
+        role="OpenMP",
+        files=r"gomp",
+        proofs=(r"\Alibgomp: ",),
+    ),
+    LibraryMarks(
+        name="LLVM OpenMP",
+        role="OpenMP",
+        files=r"omp(?:140)?|omp140",
+        proofs=(r"LLVM OMP version: ",),
+    ),
+    LibraryMarks(
+        name="Intel OpenMP",
+        role="OpenMP",
+        files=r"iomp5(?:md)?",
+        proofs=(r"Intel\(R\) OMP version: ",),
+    ),
+    LibraryMarks(name="Microsoft OpenMP", role="OpenMP", files=r"vcomp\d*"),
+    LibraryMarks(
+        name="TBB",
+        role="TBB",
+        files=r"tbb(?:12|malloc|bind)?\w*",
+        proofs=(r"TBB: INTERFACE VERSION",),
+        version=r"TBB: INTERFACE VERSION\t(\d+)",
+        exports=("TBB_runtime_interface_version",),
+    ),
+    LibraryMarks(
+        name="OpenSSL",
+        role="TLS",
+        files=r"ssl|crypto|ssleay32|libeay32",
+        proofs=(r"OPENSSLDIR: ",),
+        version=r"\AOpenSSL (\d+\.\d+\.\d+[a-z]*)",
+    ),
+    LibraryMarks(
+        name="AWS-LC",
+        role="TLS",
+        proofs=(r"AWS-LC KEM method",),
+    ),
+    LibraryMarks(
+        name="BoringSSL",
+        role="TLS",
+        proofs=(r"boringssl[^\s:]*[/\\](?:crypto|ssl)[/\\]",),
+    ),
+    LibraryMarks(
+        name="zlib",
+        role="zlib",
+        files=r"z|zlib1?",
+        proofs=(r"\b(?:de|in)flate \d\S* Copyright 19",),
+        version=r"\b(?:de|in)flate (\d+\.\d+(?:\.\d+)?) Copyright 19",
+    ),
+    LibraryMarks(
+        name="zlib-ng",
+        role="zlib",
+        files=r"z-ng|zlib-ng\d*",
+        proofs=(r"\bzlib-ng \d+\.\d+\.\d+",),
+        version=r"\bzlib-ng (\d+\.\d+\.\d+)",
+        instead_of=("zlib",),
+    ),
+    LibraryMarks(
+        name="protobuf",
+        role="protobuf",
+        files=r"protobuf(?:-lite|d)?",
+        proofs=(
+            r"Protocol Buffer runtime library",
+            r"\Aexceeded maximum protobuf size of 2GB",
+            r"\AThis program was compiled with Protobuf C\+\+ version\b",
+        ),
+    ),
+    LibraryMarks(
+        name="libstdc++",
+        role="C++ runtime",
+        files=r"stdc\+\+",
+        proofs=(r"\AN10__cxxabiv117__class_type_infoE",),
+    ),
+    LibraryMarks(
+        name="libc++",
+        role="C++ runtime",
+        files=r"c\+\+(?:abi)?",
+        proofs=(r"terminating (?:due to|with) %s exception of type %s",),
+        instead_of=("libstdc++",),
+    ),
+    LibraryMarks(
+        name="Visual C++ runtime", role="C++ runtime", files=r"msvcp1\d\d\w*|vcruntime1\d\d\w*"
+    ),
+    LibraryMarks(
+        name="libgfortran",
+        role="Fortran runtime",
+        files=r"gfortran",
+        proofs=(r"\AFortran runtime error",),
+    ),
+    LibraryMarks(
+        name="CUDA runtime",
+        role="CUDA runtime",
+        files=r"cudart(?:64|32)?(?:_\d+)?",
+        proofs=(r"\ACUDA driver version is insufficient for CUDA runtime version\Z",),
+    ),
+    LibraryMarks(name="cuDNN", role="cuDNN", files=r"cudnn\w*", exports=("cudnnCreate",)),
+    LibraryMarks(
+        name="cuBLAS", role="cuBLAS", files=r"cublas(?:lt)?\w*", exports=("cublasCreate_v2",)
+    ),
+    LibraryMarks(
+        name="NCCL",
+        role="NCCL",
+        files=r"nccl",
+        proofs=(r"\bNCCL version \d",),
+        version=r"\bNCCL version (\d+(?:\.\d+)+)",
+        exports=("ncclAllReduce",),
+    ),
+    LibraryMarks(name="MAGMA", role="MAGMA", files=r"magma\w*", exports=("magma_init",)),
+    LibraryMarks(
+        name="oneDNN",
+        role="oneDNN",
+        files=r"dnnl|mkldnn",
+        proofs=(r"oneDNN v%d",),
+        exports=("dnnl_version", "mkldnn_version"),
+    ),
+    LibraryMarks(
+        name="curl",
+        role="curl",
+        files=r"curl\w*",
+        proofs=(r"CLIENT libcurl \d",),
+        version=r"CLIENT libcurl (\d+(?:\.\d+)+)",
+    ),
+    LibraryMarks(
+        name="libpng",
+        role="libpng",
+        files=r"png(?:16)?",
+        proofs=(r"\blibpng version \d",),
+        version=r"\blibpng version (\d+(?:\.\d+)+)",
+    ),
+    LibraryMarks(
+        name="libjpeg-turbo",
+        role="libjpeg",
+        files=r"(?:turbo)?jpeg\w*",
+        proofs=(r"\Alibjpeg-turbo version \d",),
+        version=r"\Alibjpeg-turbo version (\d+(?:\.\d+)+)",
+    ),
+    LibraryMarks(
+        name="libtiff",
+        role="libtiff",
+        files=r"tiff",
+        proofs=(r"\ALIBTIFF, Version \d",),
+        version=r"\ALIBTIFF, Version (\d+(?:\.\d+)+)",
+    ),
+    LibraryMarks(name="expat", role="expat", files=r"expat", exports=("XML_ExpatVersion",)),
+    LibraryMarks(
+        name="FFmpeg",
+        role="FFmpeg",
+        files=r"(?:avcodec|avformat|avutil|avfilter|avdevice|swscale|swresample)",
+        proofs=(r"\AFFmpeg version \S",),
+        version=r"\AFFmpeg version n?(\d+(?:\.\d+)+)",
+    ),
+    LibraryMarks(
+        name="zstd",
+        role="zstd",
+        files=r"zstd",
+        proofs=(r"\AOperation not authorized at current processing stage\Z",),
+        exports=("ZSTD_versionNumber",),
+    ),
+    LibraryMarks(name="LZ4", role="LZ4", files=r"lz4", exports=("LZ4_versionNumber",)),
+    LibraryMarks(name="HDF5", role="HDF5", files=r"hdf5", exports=("H5Fcreate",)),
+)
+DEPENDENCIES = {row.name: row for row in _DEPENDENCIES}
+
+ANCHORS: tuple[bytes, ...] = (
+    b"ersion ", b" OMP version: ", b"OpenBLAS 0.", b"libgomp: ", b"TBB: INTERFACE VERSION",
+    b'OPENSSLDIR: "', b"OpenSSL ", b"AWS-LC KEM method", b"boringssl", b" Copyright 1995-",
+    b" zlib-ng 2.", b"N10__cxxabiv117__class_type_infoE", b" exception of type %s",
+    b"Fortran runtime error", b"insufficient for CUDA runtime version", b"oneDNN v%d.%d.%d",
+    b"CLIENT libcurl ", b"exceeded maximum protobuf size of 2GB",
+    b"Operation not authorized at current processing stage",
+)  # fmt: skip
+"""What all of these texts have in them: bytes are searched for this, and around it for the text.
+
+The longer a piece, the faster its search.
+"""
+_COMPILERS = (
+    re.compile(r"\A(GCC): \([^)]*\) (\d+(?:\.\d+)*)"),
+    re.compile(r"\b(clang) version (\d+(?:\.\d+)+)"),
+    re.compile(r"\A(rustc) version (\d+(?:\.\d+)+)"),
+)
+_ENDING = r"(?=[-_.]|\d|$)"
+
+
+@cache
+def _compiled(name: str) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None, re.Pattern[str]]:
+    """For its texts, its version and its files."""
+    row = DEPENDENCIES[name]
+    proofs = re.compile("|".join(row.proofs)) if row.proofs else None
+    version = re.compile(row.version) if row.version else None
+    return proofs, version, re.compile(rf"(?:lib)?(?:{row.files or '(?!)'}){_ENDING}")
+
+
+def is_telling(text: str) -> bool:
+    """Whether a text says something of a library."""
+    for name in DEPENDENCIES:
+        proofs, version, _ = _compiled(name)
+        if (proofs and proofs.search(text)) or (version and version.search(text)):
+            return True
+    return False
+
+
+def find_proof(name: str, texts: tuple[str, ...]) -> str:
+    """The first of the texts that only that library's own source has; "" where none has."""
+    proofs = _compiled(name)[0]
+    return next((text for text in texts if proofs and proofs.search(text)), "")
+
+
+def find_version(name: str, texts: tuple[str, ...]) -> tuple[str, str]:
+    """The version that the texts tell of that library, and in which; "" where none does."""
+    version = _compiled(name)[1]
+    matches = ((version.search(text), text) for text in texts) if version else ()
+    return next(((match[1], text) for match, text in matches if match), ("", ""))
+
+
+@lru_cache(maxsize=4096)
+def library_of_file(file_name: str) -> str:
+    """The dependency that a file of that name is; "" for what is none of them."""
+    lowered = strip_graft(file_name).lower()
+    return next((name for name in DEPENDENCIES if _compiled(name)[2].match(lowered)), "")
+
+
+def names_compiler(text: str) -> bool:
+    """Whether a compiler left its name there."""
+    return any(each.search(text) for each in _COMPILERS)
+
+
+def find_compilers(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The compilers that left their names: "GCC 14.2.1", "rustc 1.97.1"."""
+    found = (each.search(text) for text in texts for each in _COMPILERS)
+    return tuple(sorted({f"{match[1]} {match[2]}" for match in found if match}))
+
+
+# Says how each known library is linked into a package, with what proves it. Nothing is guessed.
 
 _LONGEST = 100  # characters of a text that is shown as evidence
 _WHENCE = {"system": Whence.SYSTEM, "python": Whence.PYTHON, "wheel": Whence.REQUIRED}
@@ -160,3 +446,140 @@ def _join(package: Package, found: list[_Found]) -> tuple[LinkedLibrary, ...]:
     return tuple(
         sorted(rows, key=lambda row: (order[row.name], row.linking.value, row.file, row.version))
     )
+
+
+# Which object of one build is which of another, whatever its name says of versions and builds.
+
+_METADATA = re.compile(r"^([^/]+?)-[^/]*(\.(?:dist-info|data)/)")
+_NUMBERS = re.compile(
+    r"(?<=\.so)(?:\.\d+)+$|(?:\.\d+)+(?=\.dylib$)|(?<=[a-z])[-_]?\d+(?:[-._]\d+)*(?=\.dll$)"
+)
+"""Where a library's version stands in its name."""
+_GRAFTED_INTO = re.compile(r"(?:^|/)(?:[^/]+\.libs|\.dylibs)/")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectPair:
+    """The same object in both builds."""
+
+    subject: str  # its path without what a build puts into it; of a fat file with the architecture
+    old: ObjectFile
+    new: ObjectFile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairedObjects:
+    """The objects of two builds."""
+
+    pairs: tuple[ObjectPair, ...] = ()
+    lost: tuple[ObjectFile, ...] = ()
+    gained: tuple[ObjectFile, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def loose_name(name: str) -> str:
+    """The same without its version: ``libarrow.so.1900`` and ``libarrow.so.2000`` are one."""
+    return _NUMBERS.sub("", strip_graft(name))
+
+
+def plain_path(layout: Layout, path: str) -> str:
+    """A path as users know it, without the version, the hash and the Python of one build."""
+    inside = layout.inside(path)
+    shown = _METADATA.sub(r"\1\2", path if inside is None else inside)
+    folder, slash, name = shown.rpartition("/")
+    extension = parse_extension_name(shown)
+    if extension is not None and (extension.implementation or extension.platform):
+        ending = ".pyd" if name.endswith(".pyd") else ".so"
+        return f"{folder}{slash}{name.removesuffix(extension.suffix)}{ending}"
+    return f"{folder}{slash}{strip_graft(name)}"
+
+
+def is_grafted(item: ObjectFile) -> bool:
+    """Whether it is a library of another project that was put into the package.
+
+    NumPy's lapack_lite.cpython-313-darwin.so is none, whatever it is called.
+    """
+    name = parse_extension_name(item.path)
+    return not (name is not None and name.tagged) and (
+        is_grafted_name(item.file_name)
+        or _GRAFTED_INTO.search(item.path) is not None
+        or bool(library_of_file(item.file_name))
+    )
+
+
+def is_module_name(item: ObjectFile) -> bool:
+    """Whether it is named as an extension module, and not as a library."""
+    name = parse_extension_name(item.path)
+    return name is not None and (name.tagged or not (item.name or name.stem.startswith("lib")))
+
+
+def is_module(item: ObjectFile) -> bool:
+    """Whether Python imports it: mypyc's 30fcd…__mypyc too, whose name is no identifier."""
+    init = init_function(item.file_name.partition(".")[0])
+    return is_module_name(item) or bool(item.exports.among((init,)))
+
+
+def pair_objects(old: Package, new: Package) -> PairedObjects:
+    """Match by path, then among the rest by path without numbers, where that is unmistakable."""
+    exact = _Matching(old, new, plain_path)
+    loose = _Matching(old, new, _loose_path, exact.old_rest, exact.new_rest)
+    pairs = sorted((*exact.pairs, *loose.pairs), key=lambda pair: pair.subject)
+    return PairedObjects(
+        pairs=tuple(pairs), lost=tuple(loose.old_rest), gained=tuple(loose.new_rest)
+    )
+
+
+def _loose_path(layout: Layout, path: str) -> str:
+    return loose_name(plain_path(layout, path))
+
+
+class _Matching:
+    """One way to match what is left."""
+
+    def __init__(
+        self,
+        old: Package,
+        new: Package,
+        spell: Callable[[Layout, str], str],
+        old_rest: Iterable[ObjectFile] | None = None,
+        new_rest: Iterable[ObjectFile] | None = None,
+    ) -> None:
+        before = _by_key(old, spell, old.objects if old_rest is None else old_rest)
+        after = _by_key(new, spell, new.objects if new_rest is None else new_rest)
+        matched = {key for key in before if len(before[key]) == len(after.get(key, ()))}
+        several = _find_fat(new.objects)
+        self.pairs = [
+            ObjectPair(
+                subject=_name(plain_path(new.layout, two.path), two, several), old=one, new=two
+            )
+            for key in matched
+            for one, two in zip(before[key], after[key], strict=True)
+        ]
+        self.old_rest = list(_others(before, matched))
+        self.new_rest = list(_others(after, matched))
+
+
+_Key = tuple[str, str]
+
+
+def _by_key(
+    package: Package, spell: Callable[[Layout, str], str], items: Iterable[ObjectFile]
+) -> dict[_Key, list[ObjectFile]]:
+    found: dict[_Key, list[ObjectFile]] = {}
+    for item in sorted(items, key=lambda item: item.path):
+        found.setdefault((spell(package.layout, item.path), item.architecture), []).append(item)
+    return found
+
+
+def _others(found: dict[_Key, list[ObjectFile]], matched: set[_Key]) -> Iterator[ObjectFile]:
+    return (item for key, items in found.items() if key not in matched for item in items)
+
+
+def _find_fat(items: Iterable[ObjectFile]) -> frozenset[str]:
+    """The paths of files with several slices."""
+    counted = Counter(item.path for item in items)
+    return frozenset(path for path, slices in counted.items() if slices > 1)
+
+
+def _name(path: str, item: ObjectFile, fat: frozenset[str]) -> str:
+    return f"{path} ({item.architecture})" if item.path in fat else path

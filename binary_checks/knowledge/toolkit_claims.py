@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from binary_checks.knowledge.nvidia_names import (
+from binary_checks.knowledge.library_names import (
     EXACT,
     cuda_of_label,
     cuda_of_library,

@@ -12,9 +12,7 @@ from typing import NamedTuple
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import TooLarge
-from binary_checks.knowledge.grafted_names import is_grafted_name
-from binary_checks.knowledge.reached_objects import is_for_others
-from binary_checks.knowledge.shipped_names import (
+from binary_checks.knowledge.library_names import (
     RequiredNames,
     are_of_one_name,
     fills_prefix,
@@ -23,10 +21,12 @@ from binary_checks.knowledge.shipped_names import (
     find_shippers,
     find_stem,
     first_word,
+    is_grafted_name,
     is_nvidias,
     may_be_required,
     may_have,
 )
+from binary_checks.knowledge.loading import is_for_others
 from binary_checks.loaders.required_packages import find_required
 from binary_checks.model import Edge, Package, TargetSystem, UnexploredSymbols, UnresolvedSymbol
 from binary_checks.model.linkage import Directories, directories, leaves_prefix

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 
-from binary_checks.knowledge.macos_tags import read_version
+from binary_checks.knowledge.tags import read_version
 from binary_checks.loaders.file_layout import Conventions, FileLayout
 from binary_checks.loaders.loader import Directory, End, Steps
 from binary_checks.loaders.path_lookup import SearchPath, SearchPaths

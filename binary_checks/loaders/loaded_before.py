@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.knowledge.module_files import ModuleFiles
+from binary_checks.knowledge.python_libraries import ModuleFiles
 from binary_checks.loaders.required_packages import find_required
 from binary_checks.model import Edge, Linkage, Package, Rule, TargetSystem
 from binary_checks.python_code.loading_words import LoadingWords

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from binary_checks.knowledge.shipped_names import RequiredNames, find_shippers
-from binary_checks.knowledge.vendor_families import tell_plugin
+from binary_checks.knowledge.library_names import RequiredNames, find_shippers, tell_plugin
 from binary_checks.model import (
     Bystander,
     CodeNames,
@@ -29,7 +28,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.python_modules import is_extension
 from binary_checks.model.requires_dist import find_names_in_extras
-from binary_checks.wording.phrases import name_first
+from binary_checks.wording.sentences import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _HELPERS = {

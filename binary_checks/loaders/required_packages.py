@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from binary_checks.knowledge.vendor_families import find_opener
+from binary_checks.knowledge.library_names import find_opener
 from binary_checks.loaders.file_layout import relocate
 from binary_checks.model import Package, TargetSystem
 from binary_checks.model.linkage import FamiliesBeside, FamilyOpener

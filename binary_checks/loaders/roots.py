@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic
 
-from binary_checks.knowledge.grafted_names import is_grafted_name
+from binary_checks.knowledge.library_names import is_grafted_name
 from binary_checks.loaders.first_loads import FirstLoads
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.loader import Loader, ObjectT

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from binary_checks.knowledge.framework_symbols import find_own_symbols
-from binary_checks.knowledge.nvidia_names import find_driver_symbols, is_driver_soname
+from binary_checks.knowledge.library_names import (
+    find_driver_symbols,
+    find_own_symbols,
+    is_driver_soname,
+)
 from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.pythons import python_of

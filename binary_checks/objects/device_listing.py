@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.errors import MalformedError, Unavailable
-from binary_checks.knowledge.cubin_flags import EM_CUDA
+from binary_checks.knowledge.device_containers import EM_CUDA
 from binary_checks.model import DeviceFault
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects import archives

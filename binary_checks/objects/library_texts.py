@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
-from binary_checks.knowledge.library_marks import ANCHORS, is_telling
+from binary_checks.knowledge.linked_libraries import ANCHORS, is_telling
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.ranges import intersect, merge
 

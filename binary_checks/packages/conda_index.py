@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from binary_checks.errors import PackageError
-from binary_checks.knowledge.match_specs import find_minimum, name_of
+from binary_checks.knowledge.tags import find_minimum, name_of
 from binary_checks.model.packages import (
     ANY_SYSTEM,
     Claims,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from packaging.tags import Tag
 
-from binary_checks.knowledge.tag_claims import read_claims
+from binary_checks.knowledge.tags import read_claims
 from binary_checks.model.objects import MalformedObject, ObjectFile, StaticArchive, UnreadObject
 from binary_checks.model.packages import Distribution, Layout
 from binary_checks.model.protocols import (

@@ -7,7 +7,7 @@ from functools import partial
 
 from packaging.tags import Tag
 
-from binary_checks.knowledge.tag_claims import read_python
+from binary_checks.knowledge.tags import read_python
 from binary_checks.model import Layout, PythonClaim
 
 _FOLDERS = {"cpython": "python", "": "python", "pypy": "pypy"}

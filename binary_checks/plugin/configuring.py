@@ -13,8 +13,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.knowledge.ci_variables import VariableReading, read_variables
-from binary_checks.knowledge.stated_values import read_given
+from binary_checks.knowledge.configurations import VariableReading, read_given, read_variables
 from binary_checks.model.binary_configuration import StatedConfiguration
 from binary_checks.plugin.failures import misused
 

@@ -14,11 +14,14 @@ from binary_checks.errors import ProfileError
 from binary_checks.model import Entry, Outcome
 from binary_checks.model.run_results import KnownListIdentity, PackageResult
 from binary_checks.plugin.failures import misused
-from binary_checks.profile.cell_conditions import CellAxes, read_cell
-from binary_checks.profile.found import list_few
-from binary_checks.profile.known import KnownProblem, is_follow_up
-from binary_checks.profile.known_validity import read_known_list
-from binary_checks.profile.reading import Profile
+from binary_checks.profile.known import (
+    CellAxes,
+    KnownProblem,
+    is_follow_up,
+    read_cell,
+    read_known_list,
+)
+from binary_checks.profile.reading import Profile, list_few
 from binary_checks.sources.known_problem_lists import HeldList, hold_list, is_url
 
 _INPUT = "binary_checks_known"

@@ -29,14 +29,13 @@ from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
 from binary_checks.plugin.session import SESSION, Session, no_such_check, profile_and_checks
-from binary_checks.profile.fingerprint import identify_profile
-from binary_checks.profile.found import announce, say_left_out
+from binary_checks.profile.reading import announce, identify_profile, say_left_out
 from binary_checks.reports.explanation import abridge, explain, explain_family
 from binary_checks.reports.family_table import summarise
 from binary_checks.reports.known_list import say_written
 from binary_checks.reports.place_differences import find_differences
 from binary_checks.reports.writing import write_all
-from binary_checks.wording.origin_texts import describe_origin
+from binary_checks.wording.sentences import describe_origin
 
 _ENDED = (FIT, PROBLEMS, EMPTY)
 """How a run ends that came to its end."""

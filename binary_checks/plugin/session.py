@@ -38,12 +38,12 @@ from binary_checks.plugin.placing import Placing, read_placing
 from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.screen import progress_line
 from binary_checks.plugin.subjects import Named, find_sources, read_arguments
-from binary_checks.profile.found import leave_out_code
 from binary_checks.profile.reading import (
     ACCEPT,
     Profile,
     demand_thorough,
     find_profile,
+    leave_out_code,
     load_profile,
     validate,
 )

@@ -1,19 +1,92 @@
-"""Problems that a project has accepted, and for how long: read, matched, and followed up."""
+"""Known problems: which cells they are for, how they are matched, and how long they hold."""
 
 from __future__ import annotations
 
 import typing
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
-from datetime import date
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime, time, timedelta, timezone
 from fnmatch import fnmatchcase
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import Accepted, Level, Problem
-from binary_checks.profile.cell_conditions import CellAxes, CellCondition, read_condition
-from binary_checks.profile.toml_values import convert, reject_unknown
+from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+from binary_checks.regular_files import read_named
+
+# Cells of a matrix as conditions name them: a value for each axis, and globs on these values.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellAxes:
+    """Which cell it is; an axis that is not known, or that its matrix lacks, is empty."""
+
+    id: str = ""
+    project: str = ""
+    kind: str = ""  # wheel, conda, libtorch
+    libtorch: str = ""  # shared-with-deps, static-without-deps, …
+    system: str = ""  # linux, macos, windows
+    architecture: str = ""  # x86_64, aarch64, arm64, amd64, …, as tags of the system have it
+    python: str = ""  # 3.12, 3.13t
+    variant: str = ""  # cpu, cu126, rocm6.4
+    cxx_abi: str = ""  # pre-cxx11, cxx11
+    source: str = ""  # where it is published; a table of the matrix
+
+
+_NAMES = {each.name: str for each in fields(CellAxes)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellCondition:
+    """Globs by axis: what satisfies all of them is meant."""
+
+    written: str  # "variant=cu* python=3.13*"
+    globs: tuple[tuple[str, str], ...]
+
+    def meets(self, cell: CellAxes) -> bool:
+        """Whether it is one of those that are meant."""
+        return all(fnmatchcase(getattr(cell, axis), glob) for axis, glob in self.globs)
+
+
+def read_condition(text: str, where: str, names: Mapping[str, type] = _NAMES) -> CellCondition:
+    """The parts of ``variant=cu* python=3.13*``: a space means and. Raises ProfileError."""
+    globs = tuple(_split(text, where, "AXIS=GLOB, as variant=cu* is", names))
+    if not globs:
+        raise ProfileError(f"{where}: it names no axis, as variant=cu* does")
+    return CellCondition(written=" ".join(text.split()), globs=globs)
+
+
+def read_cell(text: str, where: str) -> CellAxes:
+    """The cell of ``id=demo-3.13-cu126,python=3.13,variant=cu126``. Raises ProfileError."""
+    pairs = [*_split(text.replace(",", " "), where, "AXIS=VALUE, as variant=cu126 is", _NAMES)]
+    values = dict(pairs)
+    if not values:
+        raise ProfileError(f"{where}: it names no axis, as variant=cu126 does")
+    if len(values) < len(pairs):
+        raise ProfileError(f"{where}: it names an axis twice")
+    return CellAxes(**values)
+
+
+def spell_cell(cell: CellAxes) -> str:
+    """The text that ``read_cell`` reads, one word."""
+    pairs = ((name, getattr(cell, name)) for name in _NAMES)
+    return ",".join(f"{name}={value}" for name, value in pairs if value)
+
+
+def _split(text: str, where: str, form: str, names: Mapping[str, type]) -> list[tuple[str, str]]:
+    pairs = []
+    for word in text.split():
+        axis, found, value = word.partition("=")
+        if not found or not value:
+            raise ProfileError(f"{where}: {word:.200}: not {form}")
+        reject_unknown([axis], names, where, "axis")
+        pairs.append((axis, value))
+    return pairs
+
+
+# Problems that a project has accepted, and for how long: read, matched, and followed up.
 
 TABLE = "known_problems"
 LIST = "known problems "
@@ -150,3 +223,84 @@ def _follow_up(waiver: KnownProblem, said: str, level: Level = Level.ERROR) -> P
         cause=f"{FOLLOW_UP}{waiver.listed or waiver}",
         level=level,
     )
+
+
+# A list of known problems as a whole: its entries, and from when until when they may hold.
+
+LARGEST_LIST = 16 << 20
+"""Bytes of a file."""
+_KEYS = {TABLE: list, "issued": date, "valid_until": date}
+_SKEW = timedelta(minutes=5)  # that clocks may be apart
+_FARTHEST_EAST = timedelta(hours=14)  # from UTC: where a day begins first
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownList:
+    """What one file lists; it is published where it says of when it is, or how long it holds."""
+
+    entries: tuple[KnownProblem, ...] = ()
+    issued: str = ""  # as written, 2026-11-22 or 2026-11-22T04:00:00+00:00; "" where it is not
+    valid_until: str = ""  # likewise; a date is valid until its end in UTC
+
+    def issued_at(self) -> datetime | None:
+        """When it was issued; on a day, at its beginning in UTC."""
+        return _as_time(self.issued, time.min) if self.issued else None
+
+    def valid_to(self) -> datetime | None:
+        """The last moment at which it is valid."""
+        return _as_time(self.valid_until, time.max) if self.valid_until else None
+
+    def find_fault(self, now: datetime) -> str:
+        """Why none of its entries holds at that time; "" where they do."""
+        issued, until = self.issued_at(), self.valid_to()
+        if until is not None and now > until:
+            return f"it was valid until {self.valid_until}"
+        ahead = _SKEW if "T" in self.issued else _SKEW + _FARTHEST_EAST
+        if issued is not None and issued > now + ahead:
+            return f"it says that it was issued on {self.issued}, which is in the future"
+        return ""
+
+
+def _as_time(text: str, of_day: time) -> datetime:
+    if "T" in text:
+        return datetime.fromisoformat(text)
+    return datetime.combine(date.fromisoformat(text), of_day, timezone.utc)
+
+
+def read_known_list(content: bytes, where: str) -> KnownList:
+    """The list in a file of nothing else. Raises ProfileError, which begins with ``where``."""
+    table = parse_toml(content, where)
+    reject_unknown(table, _KEYS, where, "key")
+    issued = _read_time(table, "issued", where)
+    valid_until = _read_time(table, "valid_until", where)
+    found = KnownList(
+        entries=read_known_problems(
+            convert(table.get(TABLE, []), list, f"{where}: {TABLE}"),
+            where,
+            shared=bool(issued or valid_until),
+        ),
+        issued=issued,
+        valid_until=valid_until,
+    )
+    first, last = found.issued_at(), found.valid_to()
+    if first is not None and last is not None and first > last:
+        raise ProfileError(f"{where}: valid_until: {valid_until} is before it was issued, {issued}")
+    return found
+
+
+def _read_time(table: dict[str, Any], key: str, where: str) -> str:
+    """A date, or a time with its offset from UTC, as text; "" where there is none."""
+    value = table.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ProfileError(f"{where}: {key}: {value.isoformat()} has no offset from UTC: add Z")
+        return value.isoformat()
+    return str(convert(value, date, f"{where}: {key}").isoformat())
+
+
+def load_known_list(path: Path, name: str) -> KnownList:
+    """The same of a file, which the user called ``name``. Raises ProfileError."""
+    where = f"{LIST}{name}"
+    return read_known_list(read_named(path, LARGEST_LIST, where), where)

@@ -2,32 +2,184 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import typing
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from binary_checks.declaring import Check, Gatherer, Option
 from binary_checks.errors import ProfileError
-from binary_checks.model import Level
-from binary_checks.model.requests import DeviceCodeRequest, GpuRequest, Request
-from binary_checks.profile.cell_conditions import CellAxes
-from binary_checks.profile.known import KnownProblem, read_known_problems
-from binary_checks.profile.levels import (
-    ByPath,
-    asks,
-    choose,
-    merge_levels,
-    read_levels,
-    switches_off,
+from binary_checks.model import Level, ProfileIdentity
+from binary_checks.model.requests import (
+    REQUESTS,
+    Code,
+    ConsumerRequest,
+    DeviceCodeRequest,
+    GpuRequest,
+    Request,
 )
-from binary_checks.profile.probe_tables import (
-    find_requests,
-    read_requests,
-    read_sources,
-)
+from binary_checks.profile.known import CellAxes, KnownProblem, read_known_problems
 from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
+from binary_checks.regular_files import read_named
+
+# How much problems matter to a project: a level for a check, or for some of its paths.
+
+ByPath = Mapping[str, Level]
+"""The levels of one check by globs on a problem's path; the first that matches counts."""
+EVERYWHERE = "*"
+
+
+def read_levels(table: Mapping[str, Any], where: str) -> dict[str, ByPath]:
+    """The table ``[levels]``: of each check one level, or a table of levels by globs on paths.
+
+    Raises ProfileError.
+    """
+    return {check: _read_one(value, f"{where}.{check}") for check, value in table.items()}
+
+
+def _read_one(value: object, where: str) -> ByPath:
+    if isinstance(value, dict):
+        return {glob: _level(each, f"{where}.{glob}") for glob, each in value.items()}
+    return {EVERYWHERE: _level(value, where)}
+
+
+def _level(value: object, where: str) -> Level:
+    if not isinstance(value, str):
+        raise ProfileError(f"{where}: neither a level nor a table of levels by paths")
+    reject_unknown([value], {level.value: level for level in Level}, where, "level")
+    return Level(value)
+
+
+def merge_levels(base: Mapping[str, ByPath], own: Mapping[str, ByPath]) -> dict[str, ByPath]:
+    """Both; where a path is matched by both, the own level counts."""
+    return {**base, **{check: _above(levels, base.get(check, {})) for check, levels in own.items()}}
+
+
+def _above(own: ByPath, base: ByPath) -> ByPath:
+    return {**own, **{glob: level for glob, level in base.items() if glob not in own}}
+
+
+def choose(levels: ByPath, path: str) -> Level | None:
+    """The level of a problem with that path; None where no glob matches."""
+    return next((level for glob, level in levels.items() if fnmatchcase(path, glob)), None)
+
+
+def asks(levels: ByPath) -> bool:
+    """Whether somebody who sets these levels wants the check to run."""
+    return any(level is not Level.OFF for level in levels.values())
+
+
+def switches_off(levels: ByPath) -> bool:
+    """Whether no problem of the check could be reported."""
+    return EVERYWHERE in levels and not asks(levels)
+
+
+# Reads the tables ``[probes.NAME]`` of a profile as the requests that probes and checks take.
+
+_LONGEST_SOURCE = 1 << 20  # bytes of a translation unit
+
+
+def find_requests(
+    declared: Iterable[Check[Any] | Gatherer[..., Any]],
+) -> dict[str, type[Request]]:
+    """Find every kind of request by its table: those of our own probes, and what these ask for."""
+    asked = (kind for each in declared for kinds in each.facts for kind in kinds)
+    found = (kind for kind in asked if isinstance(kind, type) and issubclass(kind, Request))
+    return {kind.table: kind for kind in (*REQUESTS, *found)}
+
+
+def read_sources(tables: Mapping[str, Any], folder: Path, where: str) -> dict[str, Any]:
+    """The tables with the text of each ``file``, relative to the folder, that stands for a source.
+
+    Raises ProfileError for a file that cannot be read.
+    """
+    table = tables.get(ConsumerRequest.table)
+    units = table.get("units") if isinstance(table, dict) else None
+    if not isinstance(table, dict) or not isinstance(units, dict):
+        return dict(tables)
+    place = f"{where}: probes.{ConsumerRequest.table}.units"
+    read = {name: _read_source(unit, folder, f"{place}.{name}") for name, unit in units.items()}
+    return {**tables, ConsumerRequest.table: {**table, "units": read}}
+
+
+def _read_source(unit: Any, folder: Path, where: str) -> Any:
+    if not isinstance(unit, dict) or "file" not in unit:
+        return unit
+    name: str = convert(unit["file"], str, f"{where}.file")
+    if "source" in unit:
+        raise ProfileError(f"{where}: it has both 'file' and 'source'")
+    if os.path.lexists(folder / name) and not (folder / name).is_file():
+        raise ProfileError(f"{where}.file: {name}: not a file")  # a pipe would never end
+    try:
+        content = read_named(folder / name, _LONGEST_SOURCE, f"{where}.file: {name}")
+        text = content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise ProfileError(f"{where}.file: {name}: not a text file") from None
+    return {**{key: value for key, value in unit.items() if key != "file"}, "source": text}
+
+
+def read_requests(
+    tables: Mapping[str, Mapping[str, Any]], known: Mapping[str, type[Request]], where: str
+) -> dict[type[Request], Request]:
+    """Convert each table to its request. Raises ProfileError for what there is not."""
+    reject_unknown(tables, known, f"{where}: probes", "probe")
+    return {known[name]: _read(known[name], table, where) for name, table in tables.items()}
+
+
+def _read(kind: type[Request], table: Mapping[str, Any], where: str) -> Request:
+    where = f"{where}: probes.{kind.table}"
+    keys = _keys(kind)
+    reject_unknown(table, keys, where, "key")
+    values = {name: _convert(value, keys[name], f"{where}.{name}") for name, value in table.items()}
+    return kind(**values)
+
+
+def _convert(value: Any, hint: Any, where: str) -> Any:
+    """Convert a value; of a mapping to tables with keys of their own, each of them."""
+    row = next((each for each in typing.get_args(hint) if is_dataclass(each)), None)
+    if row is None or not isinstance(row, type):
+        return convert(value, hint, where)
+    tables: Mapping[str, Any] = convert(value, Mapping[str, dict[str, Any]], where)
+    return {name: _read_row(row, table, f"{where}.{name}") for name, table in tables.items()}
+
+
+def _read_row(row: type[Any], table: Mapping[str, Any], where: str) -> Any:
+    keys = _keys(row)
+    reject_unknown(table, keys, where, "key")
+    for each in fields(row):
+        if each.default is MISSING and each.default_factory is MISSING and each.name not in table:
+            raise ProfileError(f"{where}: it has no {each.name!r}")
+    return row(**{name: convert(table[name], keys[name], f"{where}.{name}") for name in table})
+
+
+def list_code(table: str, known: Mapping[str, type[Request]]) -> frozenset[str] | None:
+    """List the keys of a table by which something runs; None for a table that nobody knows."""
+    if table not in known:
+        return None
+    keys = _keys(known[table])
+    return frozenset(name for name, hint in keys.items() if Code in _flatten(hint))
+
+
+def _keys(kind: type[Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind)}
+
+
+def _flatten(hint: Any) -> Iterator[Any]:
+    yield hint
+    own = _keys(hint).values() if isinstance(hint, type) and is_dataclass(hint) else ()
+    for each in (*typing.get_args(hint), *own):
+        yield from _flatten(each)
+
+
+# What a project expects of its packages: a TOML file in, a Profile out.
 
 _LARGEST_FACTOR = 1024
 UNJUDGED = FAIL, ACCEPT = "fail", "accept"
@@ -269,3 +421,138 @@ def _convert_options(
         name: convert(value, options[name].annotation, f"{where}.{name}")
         for name, value in values.items()
     }
+
+
+# What holds of a profile that nobody named: it was found in the folder, and may be anybody's.
+
+_FEW = 5
+
+
+def leave_out_code(
+    profile: Profile, declared: Iterable[Check[Any] | Gatherer[..., Any]]
+) -> Profile:
+    """The profile without the network and code that would run; what a shipped one says stays.
+
+    Where it brings checks of its own, what it says of them goes with them.
+    """
+    declared = tuple(declared)
+    ids = {each.id for each in declared if isinstance(each, Check)}
+    known = ids if profile.checks else _Everything()
+    kinds = find_requests(declared)
+    probes = dict(_keep_harmless(profile, kinds))
+    left = [path.name for path in profile.checks]
+    left += ["network"] * profile.network
+    left += _list_left_out(profile, probes)
+    return replace(
+        profile,
+        checks=(),
+        enable=frozenset(name for name in profile.enable if name in known),
+        disable=frozenset(name for name in profile.disable if name in known),
+        options={name: values for name, values in profile.options.items() if name in known},
+        levels={name: levels for name, levels in profile.levels.items() if name in known},
+        probes=probes,
+        network=False,
+        known_problems=tuple(each for each in profile.known_problems if each.check in known),
+        left_out=tuple(left),
+    )
+
+
+def _keep_harmless(
+    profile: Profile, kinds: Mapping[str, type[Request]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give each table of probes with the shipped profile's values for all by which code runs."""
+    for table, values in profile.probes.items():
+        shipped, code = profile.shipped.get(table, {}), list_code(table, kinds)
+        if code is None:
+            if not profile.checks:  # else its own checks would know the table
+                yield table, dict(values)
+            continue
+        kept = {name: value for name, value in values.items() if name not in code}
+        kept.update((name, shipped[name]) for name in code & shipped.keys())
+        if kept or not values:
+            yield table, kept
+
+
+def _list_left_out(profile: Profile, kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for table, values in profile.probes.items():
+        for name, value in sorted(values.items()):
+            if table not in kept or kept[table].get(name) != value:
+                yield f"probes.{table}.{name}"
+
+
+class _Everything:
+    """Holds every name: one that no check has is a mistake, and said elsewhere."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def announce(profile: Profile) -> Iterator[str]:
+    """Say which known problems it accepts, by check."""
+    counts = Counter(each.check for each in profile.known_problems if each.in_profile)
+    if counts:
+        checks = list_few([f"{name} ({count})" for name, count in sorted(counts.items())])
+        yield f"{profile.source}, which was found and not named, accepts known problems: {checks}"
+
+
+def say_left_out(profile: Profile) -> str:
+    """Say in one line what does not run, and how it would."""
+    what = list_few(profile.left_out)
+    return (
+        f"{profile.source} was found, not named, and is used without {what}: "
+        f"give --binary-profile {profile.source} to use all of it"
+    )
+
+
+def list_few(names: Iterable[str]) -> str:
+    """The first of them, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
+
+
+# By what a profile is known: hashes of all that it says, wherever it lies and however ordered.
+
+_OF_NO_MEANING = {"source", "shipped", "left_out", "cell", "foreign"}
+"""Fields that say where it comes from, not what holds."""
+
+
+def identify_profile(profile: Profile) -> ProfileIdentity:
+    """Hash what it says; of its own checks their files' bytes count, not where they lie."""
+    said = {
+        field.name: getattr(profile, field.name)
+        for field in fields(profile)
+        if field.name not in _OF_NO_MEANING
+    }
+    # Of levels the first that matches holds: the order in which they stand says something.
+    said["levels"] = {check: tuple(each.items()) for check, each in profile.levels.items()}
+    known = sorted(map(_spell, said.pop("known_problems")))
+    return ProfileIdentity(
+        source=profile.source,
+        sha256=_hash(_spell(said)),
+        known_problems_sha256=_hash("\n".join(known)),
+    )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _spell(value: Any) -> str:
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it, sets in order."""
+    if isinstance(value, Path):
+        return hashlib.sha256(value.read_bytes()).hexdigest()
+    if isinstance(value, frozenset):
+        return sorted(map(_spell, value))
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if is_dataclass(value):
+        said = (field for field in fields(value) if field.compare)
+        return {field.name: _plain(getattr(value, field.name)) for field in said}
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from binary_checks.model import Entry, Outcome, PackageResult
 from binary_checks.model.outcomes import GOOD_OUTCOMES
-from binary_checks.wording.phrases import name_first
+from binary_checks.wording.sentences import name_first
 
 
 def find_differences(packages: Iterable[PackageResult]) -> Iterator[str]:

@@ -33,9 +33,8 @@ from binary_checks.reports.verdict_texts import (
     find_unrun,
     spell_verdict,
 )
-from binary_checks.wording.fix_commands import fill_in
-from binary_checks.wording.origin_texts import describe_origin
 from binary_checks.wording.problem_lines import accepted_line
+from binary_checks.wording.sentences import describe_origin, fill_in
 
 name = "terminal"
 of_facts = uses_facts = False

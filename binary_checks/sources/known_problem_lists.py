@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.lines import one_line
 from binary_checks.model.run_results import KnownListIdentity
-from binary_checks.profile.known import LIST, KnownProblem
-from binary_checks.profile.known_validity import LARGEST_LIST, KnownList, read_known_list
+from binary_checks.profile.known import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
 from binary_checks.regular_files import read_named
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ in the repository's ``fixtures/systems``.
 """
 
 from binary_checks.systems.interpreters import interpreter, stable_abi
-from binary_checks.systems.library_exports import system_library
-from binary_checks.systems.policies import policies, policy_for
+from binary_checks.systems.libraries import policies, policy_for, system_library
 from binary_checks.systems.promised import target_for
 
 __all__ = ["interpreter", "policies", "policy_for", "stable_abi", "system_library", "target_for"]

@@ -2,9 +2,270 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.model import TargetSystem
-from binary_checks.model.packages import ANY_SYSTEM, Claims
+from binary_checks.model import Policy, SystemLibrary, TargetSystem
+from binary_checks.model.packages import ANY_SYSTEM, Claims, SystemClaim
+from binary_checks.systems.interpreters import Interpreters, interpreter_of, spell_interpreter
+from binary_checks.systems.libraries import (
+    api_sets,
+    macos_exports,
+    macos_libraries,
+    partly_there,
+    policies,
+    system_library,
+    windows_libraries,
+    windows_libraries_partly,
+    windows_library,
+)
+
+# Turns a claim of Linux into the system that it promises.
+
+_LIBC_VERSIONS = frozenset({"GLIBC"})  # as policies call the version nodes of a libc
+
+
+def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
+    """The least that the claims of Linux promise.
+
+    Where they name several libcs or architectures one of them is the target, glibc before musl,
+    and the others are ``unjudged``; foreign-libc alone judges every claim of musl. One without a
+    minimum (``linux_x86_64``) promises nothing: no policy, and the libraries of the newest one,
+    since its users are those who built it. Raises Unavailable for an architecture without data.
+    """
+    systems = [each for each in claims.systems if each.system == "linux" and each.architectures]
+    lowest = min(systems, key=lambda claim: (_precedence(claim), _age(claim)))
+    libc, architecture = _libc_and_architecture(lowest)
+    same = {item.name for item in systems if _libc_and_architecture(item) == (libc, architecture)}
+    known = policies(libc, architecture)
+    if not known:
+        raise Unavailable(f"there is no data on what {lowest.name} promises")
+    if lowest.libraries is not None:
+        known = tuple(_narrow(policy, lowest.libraries) for policy in known)
+    policy = _nearest(known, lowest.minimum)
+    assumed = policy or known[-1]
+    python = interpreter_of(claims.pythons)
+    return TargetSystem(
+        name=", ".join(filter(None, (lowest.name, spell_interpreter(python)))),
+        libc=libc,
+        architectures=(architecture,),
+        policy=policy,
+        policies=known,
+        libraries=assumed.libraries | extra_libraries.union(claims.provided),
+        interpreter=python,
+        interpreters=Interpreters(),
+        library_data=_LinuxLibraries(assumed, claims.provided),
+        unjudged=tuple(item.name for item in claims.systems if item.name not in same),
+    )
+
+
+def _precedence(claim: SystemClaim) -> tuple[bool, bool]:
+    """Order the systems of one set: what promises something, then what we know best."""
+    return not claim.libc, claim.libc == "musl"
+
+
+def _libc_and_architecture(claim: SystemClaim) -> tuple[str, str]:
+    return claim.libc or "glibc", claim.architectures[0]
+
+
+def _age(claim: SystemClaim) -> tuple[int, int, str]:
+    """Order claims from the one that promises most users to the one that promises fewest."""
+    return (*(claim.minimum or (99, 0)), claim.name)
+
+
+def _nearest(known: Iterable[Policy], minimum: tuple[int, int] | None) -> Policy | None:
+    """The newest policy no newer than the claim: for glibc 2.29 what manylinux_2_28 allows.
+
+    The policies were written for the releases of distributions; a claim between two of them
+    promises at least the older. One older than all of them has none.
+    """
+    known = tuple(known)
+    fitting = (policy for policy in known if minimum is not None and policy.minimum <= minimum)
+    found = max(fitting, key=lambda policy: policy.minimum, default=None)
+    if found is None or minimum is None or found.minimum == minimum:
+        return found
+    newest = max(policy.minimum for policy in known)
+    return _extend(found, minimum, beyond_data=minimum > newest)
+
+
+def _extend(policy: Policy, minimum: tuple[int, int], *, beyond_data: bool) -> Policy:
+    """A policy with the versions of glibc up to the claimed one, which PEP 600 promises.
+
+    Of a claim newer than all data that is all that is known; of other libraries nothing is judged.
+    """
+    versions = dict(policy.versions)
+    if beyond_data:
+        versions = {name: versions[name] for name in _LIBC_VERSIONS & versions.keys()}
+    for name in _LIBC_VERSIONS & versions.keys():
+        versions[name] = versions[name] | {"{}.{}".format(*minimum)}
+    return replace(policy, versions=versions)
+
+
+def _narrow(policy: Policy, libraries: Iterable[str]) -> Policy:
+    """What a policy says of these libraries alone; of the others' versions it then says nothing."""
+    governed = _LIBC_VERSIONS & policy.versions.keys()
+    return replace(
+        policy,
+        libraries=policy.libraries.intersection(libraries),
+        versions={prefix: policy.versions[prefix] for prefix in governed},
+    )
+
+
+class _LinuxLibraries(Mapping[str, SystemLibrary]):
+    """What the libraries of a policy's system export, each read when it is asked for."""
+
+    def __init__(self, policy: Policy, provided: Iterable[str]) -> None:
+        self._policy = policy
+        self._names = policy.libraries.union(provided)
+
+    def __getitem__(self, soname: str) -> SystemLibrary:
+        found = system_library(soname, architecture=self._policy.architecture, policy=self._policy)
+        if found is None:
+            raise KeyError(soname)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in sorted(self._names) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+# Turns a claim of macOS into the system that it promises.
+
+_SIMULATED = ("x86_64", "aarch64")  # no macOS since 10.15 runs i686, none since 10.7 ppc
+_FIRST_ON_ARM = (11, 0)
+_OLDEST = (10, 9)  # of which there are data: what a claim without a version promises
+_ANY = frozenset({""})
+
+
+def macos_target(claims: Claims, extra_libraries: frozenset[str] = frozenset()) -> TargetSystem:
+    """The oldest macOS that is claimed, on every architecture that is claimed."""
+    systems = [each for each in claims.systems if each.system == "macos" and _architectures(each)]
+    lowest = min(systems, key=lambda claim: (_version(claim), claim.name))
+    minimum = _version(lowest)
+    architectures = dict.fromkeys(name for each in systems for name in _architectures(each))
+    judged = {claim.name for claim in systems}
+    python = interpreter_of(claims.pythons, "macos")
+    return TargetSystem(
+        name=", ".join(filter(None, (lowest.name, spell_interpreter(python)))),
+        system="macos",
+        libc="",
+        architectures=tuple(architectures),
+        minimum_os=minimum,
+        libraries=macos_libraries(minimum) | extra_libraries.union(claims.provided),
+        partly=partly_there(minimum),
+        interpreter=python,
+        interpreters=Interpreters("macos"),
+        library_data=_MacosLibraries(minimum),
+        unjudged=tuple(item.name for item in claims.systems if item.name not in judged),
+    )
+
+
+def _architectures(claim: SystemClaim) -> tuple[str, ...]:
+    return tuple(name for name in claim.architectures if name in _SIMULATED)
+
+
+def _version(claim: SystemClaim) -> tuple[int, int]:
+    version = claim.minimum or _OLDEST
+    return max(version, _FIRST_ON_ARM) if claim.architectures == ("aarch64",) else version
+
+
+class _MacosLibraries(Mapping[str, SystemLibrary]):
+    """What the system's libraries export on that macOS, each read when it is asked for."""
+
+    def __init__(self, minimum: tuple[int, int]) -> None:
+        self._minimum = minimum
+        self._known: dict[str, SystemLibrary | None] = {}
+
+    def __getitem__(self, name: str) -> SystemLibrary:
+        if name not in self._known:
+            self._known[name] = _find_library(name, self._minimum)
+        found = self._known[name]
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in sorted(macos_libraries(self._minimum)) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _find_library(name: str, minimum: tuple[int, int]) -> SystemLibrary | None:
+    """The library with the macOS that first had a symbol in the place of its version."""
+    known = macos_exports(name, minimum)
+    if known is None:
+        return None
+    symbols: dict[str, frozenset[str]] = {}
+    for first, names in known.items():
+        node = frozenset({"{}.{}".format(*first)}) if first else _ANY
+        symbols.update(dict.fromkeys(names, node))
+    return SystemLibrary(soname=name, symbols=symbols, versions=frozenset())
+
+
+# Turns a claim of Windows into the system that it promises.
+
+_ARCHITECTURES = ("x86_64", "i686", "aarch64")
+
+
+def windows_target(
+    claims: Claims,
+    extra_libraries: frozenset[str] = frozenset(),
+    dll_directories: tuple[str, ...] = (),
+) -> TargetSystem:
+    """A clean Windows of the claimed architecture, with the Python that is claimed.
+
+    Of claims for several architectures x86_64 is judged, and the others are ``unjudged``.
+    """
+    by_architecture = {
+        name: claim
+        for claim in claims.systems
+        if claim.system == "windows"
+        for name in claim.architectures
+    }
+    architecture = next(name for name in _ARCHITECTURES if name in by_architecture)
+    judged = by_architecture[architecture]
+    python = interpreter_of(claims.pythons, "windows", architecture)
+    return TargetSystem(
+        name=", ".join(filter(None, (judged.name, spell_interpreter(python)))),
+        system="windows",
+        libc="",
+        architectures=(architecture,),
+        libraries=windows_libraries(architecture).union(
+            api_sets(), map(str.lower, extra_libraries.union(claims.provided))
+        ),
+        partly=windows_libraries_partly(architecture),
+        interpreter=python,
+        interpreters=Interpreters("windows", architecture),
+        library_data=_WindowsLibraries(architecture),
+        dll_directories=dll_directories,
+        unjudged=tuple(item.name for item in claims.systems if item is not judged),
+    )
+
+
+class _WindowsLibraries(Mapping[str, SystemLibrary]):
+    """What the system's DLLs export, where that is known, each read when it is asked for."""
+
+    def __init__(self, architecture: str) -> None:
+        self._architecture = architecture
+
+    def __getitem__(self, name: str) -> SystemLibrary:
+        found = windows_library(name, self._architecture)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in sorted(windows_libraries(self._architecture)) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+# Turns what a package claims into the system that it promises to run on.
 
 _NOT_SIMULATED = {
     "ios": "iOS",
@@ -35,15 +296,15 @@ def target_for(
     """
     # Each system's data are many; those of the others are not imported.
     if any(each.system == "linux" and each.architectures for each in claims.systems):
-        from binary_checks.systems.promised_linux import linux_target
+        from binary_checks.systems.promised import linux_target
 
         return linux_target(claims, extra_libraries)
     if _claims(claims, "macos", _ON_MACOS):
-        from binary_checks.systems.promised_macos import macos_target
+        from binary_checks.systems.promised import macos_target
 
         return macos_target(claims, extra_libraries)
     if _claims(claims, "windows", _ON_WINDOWS):
-        from binary_checks.systems.promised_windows import windows_target
+        from binary_checks.systems.promised import windows_target
 
         return windows_target(claims, extra_libraries, dll_directories)
     names = ", ".join(each.name for each in claims.systems) or "no system"

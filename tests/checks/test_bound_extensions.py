@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.metadata.bound_extensions import version_bound_extension
+from binary_checks.checks.metadata import version_bound_extension
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ElfFile,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binary_checks.checks.conda.embedded_tests import embedded_test_fails
+from binary_checks.checks.conda import embedded_test_fails
 from binary_checks.model import Ending, NotInspected, Problem, Step
 from binary_checks.model.probes import EmbeddedTestReport, SnippetRun
 

@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.conda.build_strings import (
+from binary_checks.checks.conda import (
     cuda_build_without_cuda,
+    missing_virtual_package,
     objects_in_noarch,
-)
-from binary_checks.checks.conda.dependencies import (
     overdepending,
     overlinking,
     overlinking_in_prefix,
     python_changed,
+    understated_driver,
     unpinned_python,
 )
-from binary_checks.checks.conda.virtual_packages import missing_virtual_package, understated_driver
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Edge,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from binary_checks import objects
-from binary_checks.checks.conda.placeholders import (
+from binary_checks.checks.conda import (
     absent_placeholder,
     build_folder_named,
     placeholder_without_room,

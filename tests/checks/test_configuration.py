@@ -8,9 +8,7 @@ import pytest
 
 from binary_checks.checks.configuration import configuration_contradiction
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.ci_variables import read_variables
-from binary_checks.knowledge.configurations import configure
-from binary_checks.knowledge.stated_values import read_given
+from binary_checks.knowledge.configurations import configure, read_given, read_variables
 from binary_checks.model import (
     Dependency,
     DeviceCode,

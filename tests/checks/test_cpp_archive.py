@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.checks.cpp_archive.static_libraries import (
-    foreign_archive_member,
-    unlinkable_static_library,
-)
-from binary_checks.checks.cpp_archive.unpacked_prefix import (
+from binary_checks.checks.cpp_archive import (
     build_contradicts_name,
+    foreign_archive_member,
     missing_prefix_part,
     python_in_cpp_archive,
+    unlinkable_static_library,
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Dependency

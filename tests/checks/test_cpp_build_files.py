@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.checks.cpp_archive.build_files import (
+from binary_checks.checks.cpp_archive import (
     absolute_path_in_build_file,
     cxx_abi_misreported,
     missing_included_header,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.built_with import cuda_libraries_disagree, cuda_part_missing
+from binary_checks.checks.cuda.toolkits import cuda_libraries_disagree, cuda_part_missing
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Answer,

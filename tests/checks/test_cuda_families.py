@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.families import family_member_missing
+from binary_checks.checks.cuda.toolkits import family_member_missing
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.vendor_families import stem_of
+from binary_checks.knowledge.library_names import stem_of
 from binary_checks.loaders import simulate
 from binary_checks.loaders.required_packages import find_families_beside
 from binary_checks.model import (

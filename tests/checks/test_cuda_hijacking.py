@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.cuda.hijacking import hijackable_library
+from binary_checks.checks.cuda.drivers import hijackable_library
 from binary_checks.errors import NotApplicable
 from binary_checks.loaders import simulate
 from binary_checks.model import ElfFile, Finding, Note, NotInspected, Package, Problem

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.toolkits_of_code import (
+from binary_checks.checks.cuda.toolkits import (
     device_code_of_other_cuda,
     ptx_needs_newer_driver,
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.cuda_versions import (
+from binary_checks.checks.cuda.toolkits import (
     cuda_in_cpu_build,
     cuda_versions_differ,
     rocm_versions_differ,

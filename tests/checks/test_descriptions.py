@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from binary_checks import examine
-from binary_checks.checks.metadata.descriptions import (
+from binary_checks.checks.metadata import (
     description_not_rendered,
     description_type_refused,
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.expected.libraries import (
+from binary_checks.checks.expected import (
     absent_library,
     banned_export,
     banned_library,
+    unexpected_search_path,
 )
-from binary_checks.checks.expected.wanted_paths import unexpected_search_path
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Dependency,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from binary_checks.checks.expected.releases import (
+from binary_checks.checks.expected import (
     stale_nightly,
     unexpected_tag,
     unexpected_version_label,

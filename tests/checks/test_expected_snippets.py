@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.expected.own_snippets import snippet_fails
+from binary_checks.checks.expected import snippet_fails
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Finding, Note, NotInspected, Problem, Step
 from binary_checks.model.probes import SnippetReport, SnippetRun

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.gpu.results import gpu_libraries_disagree, gpu_result_differs
-from binary_checks.checks.gpu.work import (
+from binary_checks.checks.gpu import (
     first_kernel_late,
     gpu_left_out,
+    gpu_libraries_disagree,
     gpu_memory_kept,
+    gpu_result_differs,
     gpu_without_code,
     gpu_work_fails,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from binary_checks.checks.cuda.later_gpus import ptx_assembly_fails
+from binary_checks.checks.cuda.device_code import ptx_assembly_fails
 from binary_checks.model import Ending, Note, NotInspected, Problem, Step
 from binary_checks.model.device import UnreadDeviceCode
 from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.linkage.loadability import unloadable_object, wrong_object_type
+from binary_checks.checks.linkage.needed_libraries import unloadable_object, wrong_object_type
 from binary_checks.model import Kind, ObjectFile, StaticArchive
 from fixtures.values import elf_file, macho_file, pe_file
 

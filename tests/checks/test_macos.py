@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from packaging.tags import mac_platforms
 
-from binary_checks.checks.macos import loading as macos
+from binary_checks.checks import macos
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.macos_tags import parse_mac_tag
+from binary_checks.knowledge.tags import parse_mac_tag
 from binary_checks.model import (
     Bystander,
     Dependency,

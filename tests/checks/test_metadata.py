@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from binary_checks.checks.metadata.wheel_claims import (
+from binary_checks.checks.metadata import (
     extension_in_purelib,
     foreign_extension_suffix,
     metadata_is_incomplete,

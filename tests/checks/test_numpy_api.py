@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.python_abi.numpy_api import numpy_version_mismatch
+from binary_checks.checks.python_abi import numpy_version_mismatch
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Level, Note, NumpyBuild, Problem, TargetSystem
 from fixtures.linking import target

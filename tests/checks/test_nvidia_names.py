@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from packaging.requirements import Requirement
 
-from binary_checks.knowledge.nvidia_names import (
+from binary_checks.knowledge.library_names import (
     cuda_of_label,
     cuda_of_library,
     cuda_of_name,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.linkage.opened_libraries import opened_library_missing
+from binary_checks.checks.linkage.needed_libraries import opened_library_missing
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Finding,

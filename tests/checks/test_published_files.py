@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 from packaging.utils import parse_wheel_filename
 
-from binary_checks.checks.published.file_claims import (
+from binary_checks.checks.published import (
     broken_published_archive,
-    published_for_another_system,
-    published_name_disagrees,
-    published_record_differs,
-    published_tags_disagree,
-)
-from binary_checks.checks.published.index_statements import (
     index_metadata_differs,
     index_python_differs,
     index_size_differs,
     published_file_too_large,
+    published_for_another_system,
+    published_name_disagrees,
+    published_record_differs,
+    published_tags_disagree,
     stale_publication,
     unexpected_publication,
     yanked_file,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.python_abi.cpython_api import (
+from binary_checks.checks.python_abi import (
     free_threading_mismatch,
     missing_init_function,
     unstable_symbol,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.python_abi.cpython_api import unstable_symbol
+from binary_checks.checks.python_abi import unstable_symbol
 from binary_checks.model import (
     Edge,
     Format,

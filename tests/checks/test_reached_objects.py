@@ -9,7 +9,7 @@ import pytest
 from binary_checks.checks.hardening import isa_level_over_baseline
 from binary_checks.checks.linkage.needed_libraries import load_order_dependent, missing_library
 from binary_checks.checks.symbols import undefined_symbol
-from binary_checks.checks.windows.loading import unbundled_runtime
+from binary_checks.checks.windows import unbundled_runtime
 from binary_checks.loaders import simulate
 from binary_checks.model import (
     Bystander,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.refusing_driver import (
+from binary_checks.checks.cuda.drivers import (
     driver_refusal_fatal,
     driver_refusal_misreported,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.metadata.requirement_texts import (
+from binary_checks.checks.metadata import (
     excluded_version_given,
     invalid_requirement,
     python_is_excluded,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.run_time_compilers import nvrtc_fails, triton_fails
+from binary_checks.checks.cuda.device_code import nvrtc_fails, triton_fails
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Note, NotInspected, Step
 from binary_checks.model.probes import Compilation, NvrtcReport, TritonReport

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.macos import slices
+from binary_checks.checks import macos as slices
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Dependency, Kind, MachOFile, Note, Symbol, Symbols, Wheel
 from fixtures.values import macho_file, symbols, wheel

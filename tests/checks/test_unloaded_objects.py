@@ -17,7 +17,7 @@ from binary_checks.checks.linkage.needed_libraries import (
 )
 from binary_checks.checks.symbols import missing_version, undefined_symbol
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.tag_claims import read_claims
+from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import (
     Finding,
     Format,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.metadata.wheel_format import (
+from binary_checks.checks.metadata import (
     foreign_data_folder,
     root_is_purelib_is_wrong,
     unsupported_wheel_version,

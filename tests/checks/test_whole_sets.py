@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from binary_checks.checks.release.whole_sets import (
+from binary_checks.checks.release import (
     commits_differ_in_release,
     file_missing_from_release,
     file_unexpected_in_release,

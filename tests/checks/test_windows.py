@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from binary_checks.checks import windows
 from binary_checks.checks.linkage.needed_libraries import missing_library
-from binary_checks.checks.windows import loading as windows
 from binary_checks.errors import NotApplicable
 from binary_checks.loaders import simulate
 from binary_checks.model import (

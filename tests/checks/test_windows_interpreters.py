@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.windows import loading as windows
+from binary_checks.checks import windows
 from binary_checks.model import Dependency, PeFile, Wheel
 from fixtures.values import pe_file, symbols, wheel
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.windows import mitigations
+from binary_checks.checks import windows as mitigations
 from binary_checks.model import Dependency, Kind, Level, NotInspected, Problem
 from fixtures.values import pe_file, symbols
 

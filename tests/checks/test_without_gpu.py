@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.without_gpu import (
+from binary_checks.checks.cuda.drivers import (
     cuda_architectures_misreported,
     cuda_version_misreported,
     gpu_claimed_without_one,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import objects, packages
-from binary_checks.checks.metadata.requirement_texts import requirement_without_wheel
+from binary_checks.checks.metadata import requirement_without_wheel
 from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts

@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.knowledge.accelerators import accelerator_of_label
-from binary_checks.knowledge.ci_variables import read_variables
-from binary_checks.knowledge.configuration_names import claim_by_file_name
-from binary_checks.knowledge.configurations import configure
-from binary_checks.knowledge.stated_values import read_given, read_python
+from binary_checks.knowledge.configurations import (
+    accelerator_of_label,
+    claim_by_file_name,
+    configure,
+    read_given,
+    read_python,
+    read_variables,
+)
 from binary_checks.model import (
     Claims,
     Dependency,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.cuda_builds import demand_gpu_build, demand_trace_of_gpu
+from binary_checks.knowledge.cuda import demand_gpu_build, demand_trace_of_gpu
 from binary_checks.model import OpenedNames, Package
 from fixtures.linking import library
 from fixtures.values import elf_file, wheel

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from binary_checks.knowledge.cuda_drivers import (
+from binary_checks.knowledge.cuda import (
     cuda_of_ptx,
     driver_of_toolkit,
     is_newer_driver,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.knowledge.framework_symbols import find_own_symbols, framework_of
+from binary_checks.knowledge.library_names import find_own_symbols, framework_of
 
 NAMES = frozenset({"_ZN3c1015report_overflowEPKc", "cudaMalloc", "_ZN4demo3runEv"})
 LOADED = ("demo.so", "libc10.so", "libtorch_cpu.so")

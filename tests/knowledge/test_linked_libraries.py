@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.knowledge.library_marks import library_of_file
-from binary_checks.knowledge.linked_libraries import find_linked
+from binary_checks.knowledge.linked_libraries import find_linked, library_of_file
 from binary_checks.model import Dependency, Linkage, ObjectFile, OpenedNames
 from binary_checks.model.binary_configuration import LinkedLibrary, Linking, Whence
 from fixtures.linking import link

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags
+from binary_checks.knowledge.tags import LowestTag, find_lowest_tags
 from binary_checks.model import (
     Dependency,
     Edge,

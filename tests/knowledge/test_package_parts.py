@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from binary_checks.knowledge.package_parts import PARTS, PartSize, measure_parts
+from binary_checks.knowledge.inventory import PARTS, PartSize, measure_parts
 from binary_checks.model import (
     DeviceCode,
     DeviceKind,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from binary_checks.knowledge import shipped_names
-from binary_checks.knowledge.shipped_names import (
+from binary_checks.knowledge import library_names
+from binary_checks.knowledge.library_names import (
     fills_prefix,
     find_known_shippers,
     may_be_required,
@@ -16,7 +16,9 @@ from binary_checks.knowledge.shipped_names import (
 )
 from binary_checks.profile.toml_values import read_toml
 
-TABLES: dict[str, Any] = read_toml(Path(shipped_names.__file__).with_suffix(".toml"), "tables")
+TABLES: dict[str, Any] = read_toml(
+    Path(library_names.__file__).with_name("shipped_names.toml"), "tables"
+)
 
 
 def test_each_row_says_where_somebody_looked() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from packaging.requirements import Requirement
 
-from binary_checks.knowledge.nvidia_names import cuda_of_library, cuda_of_requirement
-from binary_checks.knowledge.nvidia_versions import compare_installed
+from binary_checks.knowledge.cuda import compare_installed
+from binary_checks.knowledge.library_names import cuda_of_library, cuda_of_requirement
 from binary_checks.knowledge.toolkit_claims import (
     claim_by_file_name,
     read_stated,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.knowledge.shipped_names import find_shippers
+from binary_checks.knowledge.library_names import find_shippers
 from binary_checks.loaders import simulate
 from binary_checks.model import Edge, Layout, Linkage, ObjectFile
 from fixtures.linking import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.knowledge.library_marks import find_compilers, find_proof, find_version
+from binary_checks.knowledge.linked_libraries import find_compilers, find_proof, find_version
 from binary_checks.objects import library_texts
 from binary_checks.objects.elf.code import TELLING
 from binary_checks.objects.library_names import ELF_NAMES

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from binary_checks.knowledge.device_reach import serves
+from binary_checks.knowledge.device_containers import serves
 from binary_checks.model import DeviceKind, DeviceLinking, DeviceTarget
 from binary_checks.objects.elf import wrappers as elf_wrappers
 from binary_checks.objects.pe import wrappers as pe_wrappers

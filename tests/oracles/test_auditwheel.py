@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.knowledge.lowest_tags import find_lowest_tags
+from binary_checks.knowledge.tags import find_lowest_tags
 from binary_checks.model import Linkage, Package
 from tests.oracles.downloads import download
 

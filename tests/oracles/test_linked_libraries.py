@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.knowledge.library_marks import library_of_file
+from binary_checks.knowledge.linked_libraries import library_of_file
 from binary_checks.model.binary_configuration import LinkedLibraries
 from fixtures.sweep.fetch import FetchError, choose, fetch
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.without_gpu import (
+from binary_checks.checks.cuda.drivers import (
     cuda_architectures_misreported,
     cuda_version_misreported,
     gpu_claimed_without_one,
     missing_gpu_misreported,
     unusable_without_gpu,
 )
-from binary_checks.checks.gpu.results import gpu_result_differs
+from binary_checks.checks.gpu import gpu_result_differs
 from binary_checks.declaring import find_checks
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import objects
-from binary_checks.checks.expected.own_snippets import snippet_fails
+from binary_checks.checks.expected import snippet_fails
 from binary_checks.documents.facts_writer import record_sha256
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, InstalledPackage, Note

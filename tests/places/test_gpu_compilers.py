@@ -13,8 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 from binary_checks import examine
-from binary_checks.checks.cuda.later_gpus import ptx_assembly_fails
-from binary_checks.checks.cuda.run_time_compilers import nvrtc_fails
+from binary_checks.checks.cuda.device_code import nvrtc_fails, ptx_assembly_fails
 from binary_checks.model import Answer, CudaReport, Note, Problem
 from binary_checks.model.probes import PtxLinkReport, PtxTexts
 from binary_checks.model.requests import Code, CudaRequest, PtxRequest

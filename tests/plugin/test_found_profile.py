@@ -13,9 +13,15 @@ import pytest
 from binary_checks.declaring import find_checks
 from binary_checks.errors import ProfileError
 from binary_checks.model.requests import REQUESTS, GpuRequest, Request, SnippetRequest
-from binary_checks.profile.found import leave_out_code
-from binary_checks.profile.probe_tables import find_requests, list_code
-from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
+from binary_checks.profile.reading import (
+    Profile,
+    find_profile,
+    find_requests,
+    leave_out_code,
+    list_code,
+    load_profile,
+    validate,
+)
 from tests.plugin.conftest import healthy
 
 HARMLESS = {

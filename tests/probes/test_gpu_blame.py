@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import HostUnfit, Unavailable
-from binary_checks.knowledge.cuda_builds import list_promised
+from binary_checks.knowledge.cuda import list_promised
 from binary_checks.model import GpuDevice, GpuHost
 from binary_checks.model.places import ProbeAnswer
 from binary_checks.probes.gpu_host.reader import find_blame, read_host

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.gpu.results import gpu_result_differs
+from binary_checks.checks.gpu import gpu_result_differs
 from binary_checks.model import Ending, GpuReport, Measurement, Note, Step
 from binary_checks.model.places import Conditions, ProbeAnswer
 from binary_checks.places.running import run_probe

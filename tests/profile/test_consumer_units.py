@@ -9,8 +9,7 @@ import pytest
 
 from binary_checks.errors import ProfileError
 from binary_checks.model.requests import Code, ConsumerRequest, TranslationUnit
-from binary_checks.profile.found import leave_out_code
-from binary_checks.profile.reading import Profile, load_profile, validate
+from binary_checks.profile.reading import Profile, leave_out_code, load_profile, validate
 
 
 def profile(folder: Path, text: str) -> Profile:

@@ -9,14 +9,17 @@ import pytest
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import Level, Problem
-from binary_checks.profile.cell_conditions import read_cell, read_condition, spell_cell
 from binary_checks.profile.known import (
     KnownProblem,
     accept,
     find_expired,
     find_stale,
+    load_known_list,
+    read_cell,
+    read_condition,
+    read_known_list,
+    spell_cell,
 )
-from binary_checks.profile.known_validity import load_known_list, read_known_list
 from binary_checks.profile.reading import Profile, validate
 
 TODAY = date(2026, 11, 22)

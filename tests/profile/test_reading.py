@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.checks.expected.own_snippets import snippet_fails
+from binary_checks.checks.expected import snippet_fails
 from binary_checks.declaring import check
 from binary_checks.errors import ProfileError
 from binary_checks.model import ElfFile, Problem, Wheel

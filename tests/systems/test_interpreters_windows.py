@@ -6,7 +6,7 @@ import pytest
 
 from binary_checks.model.system import Interpreter
 from binary_checks.systems import interpreter
-from binary_checks.systems.interpreters_windows import interpreter_library
+from binary_checks.systems.interpreters import interpreter_library
 
 VERSIONS = [(3, minor) for minor in range(8, 16)]
 RUNTIMES = {"vcruntime140.dll", "vcruntime140_1.dll"}

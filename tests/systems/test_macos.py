@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from binary_checks.systems.macos_libraries import (
+from binary_checks.systems.libraries import (
     macos_exports,
     macos_libraries,
     macos_library_versions,

@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.model.system import Policy
 from binary_checks.systems import policies, policy_for
-from binary_checks.systems.committed import read_committed
+from binary_checks.systems.libraries import read_committed
 
 
 def named(tag: str) -> Policy:

@@ -4,7 +4,7 @@ import pytest
 from packaging.tags import parse_tag
 
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.knowledge.tag_claims import read_claims
+from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import TargetSystem
 from binary_checks.model.packages import Claims, SystemClaim
 from binary_checks.systems import target_for

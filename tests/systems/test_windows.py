@@ -7,8 +7,8 @@ import re
 import pytest
 
 from binary_checks.model.system import SystemLibrary
-from binary_checks.systems import windows_libraries as windows
-from binary_checks.systems.windows_libraries import (
+from binary_checks.systems import libraries as windows
+from binary_checks.systems.libraries import (
     api_sets,
     is_api_set,
     windows_libraries,
@@ -168,6 +168,6 @@ def test_what_is_not_known_whole_is_not_offered(name: str) -> None:
 
 
 def test_every_library_with_exports_is_one_that_windows_has() -> None:
-    tables = {name.removesuffix(".json.gz") for name in windows._list_tables()}
+    tables = {name.removesuffix(".json.gz") for name in windows._list_windows_tables()}
     assert len(tables) > 80
     assert tables <= windows_libraries("x86_64")

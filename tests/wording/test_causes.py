@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks.checks.linkage.needed_libraries import load_order_dependent, missing_library
 from binary_checks.checks.linkage.search_paths import absolute_search_path
-from binary_checks.checks.macos.loading import minimum_os_above_tag, needed_outside_system
+from binary_checks.checks.macos import minimum_os_above_tag, needed_outside_system
 from binary_checks.checks.symbols import symbol_newer_than_tag
 from binary_checks.model import (
     Edge,
@@ -25,7 +25,7 @@ from binary_checks.model.linkage import Directories
 from binary_checks.model.objects import Symbol, Symbols
 from binary_checks.model.run_results import CheckResult
 from binary_checks.reports.faults import Fault, fold
-from binary_checks.wording.causes import of_need, of_refusal, of_symbols
+from binary_checks.wording.problem_lines import of_need, of_refusal, of_symbols
 from fixtures.linking import dylib, link, macos, needs, system_library
 from fixtures.values import macho_file, wheel
 

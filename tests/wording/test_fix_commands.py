@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from binary_checks.model import Format
-from binary_checks.wording.fix_commands import (
+from binary_checks.wording.sentences import (
     SIGN,
     bundle,
     drop_elements,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binary_checks.wording.phrases import name_first
+from binary_checks.wording.sentences import name_first
 
 
 def test_the_first_names_are_shown_and_the_rest_counted() -> None:

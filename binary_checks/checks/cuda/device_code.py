@@ -1,8 +1,9 @@
-"""Whether a package has code for its target GPUs, in every container."""
+"""Whether a package has code for its target GPUs, those of today and later ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -26,9 +27,31 @@ from binary_checks.knowledge.device_containers import (
     tell_gaps,
     tell_unread,
 )
-from binary_checks.knowledge.unloaded_objects import find_unread
-from binary_checks.model import DeviceKind, Finding, Level, Note, NotInspected, Package, Problem
+from binary_checks.knowledge.loading import find_unread
+from binary_checks.model import (
+    DeviceKind,
+    Ending,
+    Finding,
+    Level,
+    Note,
+    NotInspected,
+    Package,
+    Problem,
+)
 from binary_checks.model.device import DeviceDetails
+from binary_checks.model.probes import (
+    Compilation,
+    CompilerReport,
+    NvrtcReport,
+    PtxLink,
+    PtxLinkReport,
+    PtxText,
+    PtxTexts,
+    TritonReport,
+)
+from binary_checks.wording.sentences import describe_end
+
+# Whether a package has code for its target GPUs, in every container.
 
 
 @check
@@ -261,3 +284,206 @@ def uneven_gpu_architectures(
                 "on such a GPU; build all for the same",
             )
         yield from tell_doubt(item, item.device_containers)
+
+
+# PTX that must still compile on GPUs for which a package has no machine code.
+
+_LONGEST = 5  # digits of an architecture; what a library reports may have thousands
+
+
+@check
+def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Finding]:
+    """PTX that a package ships does not compile for a GPU that it is meant for.
+
+    The nvJitLink that is installed with the package links its PTX into machine code, for which it
+    needs neither a GPU nor a driver: for the newest GPU that this nvJitLink knows of each major
+    version from the text's own on, ``a`` code for its own GPU and ``f`` code for its family. The
+    smallest and the largest texts are taken until ``bytes`` in the profile's table ``[probes.ptx]``
+    is used up, each byte counted once for every target; a text that is too large for all targets is
+    linked for the newest alone. ``targets`` there names others, and ``requires`` a distribution
+    that has nvJitLink (``nvidia-nvjitlink``) where the package requires none. Anything that this
+    nvJitLink does not know is not a problem.
+
+    Why: PTX is all that a package has for later GPUs. The driver compiles it there for the first
+    time, with the same assembler, and PTX that it refuses fails only on the user's machine.
+
+    Fix: rewrite the inline assembly, or the source code, behind the line that the message names; do
+    not ship PTX with instructions that later GPUs lack.
+
+    Level: on such a GPU the kernels cannot be loaded.
+    """
+    name = f"nvJitLink {report.version}"
+    if report.step.outcome is not Ending.OK:
+        yield NotInspected(sentence=f"nvJitLink ({report.library}) {describe_end(report.step)}")
+    refused: dict[tuple[PtxText, str], list[PtxLink]] = {}
+    for link in report.links:
+        if link.refusal:
+            refused.setdefault((link.text, link.refusal), []).append(link)
+        elif not link.assembled:
+            sentence = f"{_describe(link.text)}, for {link.target}: {link.lack}"
+            yield NotInspected(path=link.text.path, sentence=sentence)
+    for (text, refusal), links in refused.items():
+        targets = ", ".join(link.target for link in links)
+        where = f" ({_place(links[0])})" if _place(links[0]) else ""
+        sentence = f"{_describe(text)} does not compile for {targets}: {refusal}{where}"
+        yield Problem(path=text.path, sentence=sentence)
+    yield from _tell_gaps(report, sample, name)
+    yield from _tell_share(report, sample, name)
+
+
+def _describe(text: PtxText) -> str:
+    member = f" in {text.member}" if text.member else ""
+    return f"its PTX for {text.architecture} at offset {text.offset}{member}"
+
+
+def _place(link: PtxLink) -> str:
+    line = f"line {link.line}" if link.line else ""
+    return ", ".join(filter(None, (f"in {link.kernel}" if link.kernel else "", line)))
+
+
+def _tell_gaps(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[Finding]:
+    for path, unread in sample.unread:
+        plural = "" if unread.count == 1 else "s"
+        sentence = f"{unread.count} PTX text{plural}, first at offset {unread.offset}: "
+        yield NotInspected(path=path, sentence=sentence + unread.reason)
+    if report.untried and report.step.outcome is Ending.OK:
+        first = report.untried[0]
+        others = f", and {len(report.untried) - 1} more" if len(report.untried) > 1 else ""
+        yield NotInspected(
+            path=first.path, sentence=f"{_describe(first)}{others}: {name} was not asked about it"
+        )
+
+
+def _tell_share(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[Finding]:
+    done = {link.text: link for link in report.links if link.assembled}
+    if not done:
+        if not (sample.texts or sample.unread):
+            yield NotInspected(
+                sentence=f"none of {sample.found} PTX texts ({sample.size / 1e6:.1f} MB) is small "
+                "enough; raise bytes in [probes.ptx]"
+            )
+        return
+    targets = dict.fromkeys(link.target for link in report.links if link.assembled)
+    size = sum(len(text.content) for text in done)
+    yield Note(
+        sentence=f"{name} links {len(done)} of {sample.found} PTX texts ({size / 1e6:.1f} of "
+        f"{sample.size / 1e6:.1f} MB) for {', '.join(sorted(targets, key=_number))}"
+    )
+
+
+def _number(target: str) -> tuple[int, str]:
+    number = target.removeprefix("sm_").rstrip("af")
+    return (int(number) if number.isdecimal() and len(number) <= _LONGEST else 0), target
+
+
+# Compilers of GPU code that a package uses at run time, tried on the CPU.
+
+
+@check
+def nvrtc_fails(report: NvrtcReport) -> Iterator[Finding]:
+    """NVRTC, as a package loads it, does not compile for an architecture that the package reports.
+
+    ``module`` in the profile's table ``[probes.cuda]`` names the module to import. The NVRTC that
+    the import loads, or the expression ``nvrtc`` there (``cupy.cuda.nvrtc.getVersion()``), compiles
+    a small kernel to machine code, for which it needs neither a GPU nor a driver: for each
+    architecture that ``architectures`` reports, else for those that NVRTC and the package's own
+    code both support.
+
+    Why: packages compile kernels when they are first used (fused and generated operations, cuDNN's
+    engines). A missing libnvrtc-builtins, or an NVRTC of another CUDA version, is not noticed at
+    import, and fails only there, on users' GPUs.
+
+    Fix: require or bundle the NVRTC of the CUDA version that the package is built with, together
+    with its libnvrtc-builtins, where the loader finds both.
+
+    Level: every operation that is compiled at run time fails on these GPUs.
+    """
+    if not report.library and report.step.outcome is Ending.OK:
+        yield from _judge_absence(report)
+        return
+    if report.stage.startswith("import ") and not report.step.finished:
+        yield NotInspected(sentence=f"{report.stage} {describe_end(report.step)}")
+        return
+    name = f"NVRTC {report.version} ({report.library})"
+    supported = set(report.supported)
+    for target in report.reported if supported else ():
+        if target.rstrip("af") not in supported:
+            yield (
+                f"the package reports {target}, for which {name} cannot compile: "
+                "kernels that are compiled at run time fail on such a GPU"
+            )
+    yield from judge_compilations(report, name)
+
+
+def _judge_absence(report: NvrtcReport) -> Iterator[Finding]:
+    lying = ", ".join(report.lying[:3])
+    if report.refusal and report.lying:
+        yield f"the package does not load {lying}: {report.refusal}"
+    elif report.refusal:
+        yield NotInspected(sentence=f"there is no NVRTC in its environment: {report.refusal}")
+    elif report.lying:
+        yield NotInspected(
+            sentence=f"the import does not load {lying}; name an expression that does "
+            "([probes.cuda] nvrtc)"
+        )
+    else:
+        raise NotApplicable("the package loads no NVRTC, and there is none in its environment")
+
+
+@check
+def triton_fails(report: TritonReport) -> Iterator[Finding]:
+    """The Triton that a package requires does not compile for an architecture of the package.
+
+    Triton and the assembler in it compile a small kernel to machine code, for which they need
+    neither a GPU nor a driver: for each architecture that the expression ``architectures`` in the
+    profile's table ``[probes.cuda]`` reports, else for those that the package has code for. It
+    does not apply to a package that does not require ``triton``, or without ``module`` in that
+    table. An architecture that this Triton does not know is not a problem.
+
+    Why: torch.compile and packages with kernels of their own compile with Triton when they are
+    first used; a Triton without its assembler or libdevice can still be imported.
+
+    Fix: require the version of Triton that the package is tested with.
+
+    Level: compiled models and the package's own kernels fail on these GPUs.
+    """
+    name = f"Triton {report.version}"
+    yield from judge_compilations(report, name)
+    if report.unknown and report.compilations:
+        yield Note(sentence=f"{name} does not know {', '.join(report.unknown)}")
+
+
+def judge_compilations(report: CompilerReport, name: str) -> Iterator[Finding]:
+    """Say which targets a compiler failed for, and what was compiled."""
+    step = report.step
+    if step.outcome is not Ending.OK:
+        what = f"{name} compiles, and the process then" if step.finished else report.stage
+        yield f"without a GPU, {what} {describe_end(step)}"
+    for error, failed in _group_errors(report.compilations).items():
+        yield f"{name} does not compile for {', '.join(failed)}: {error}"
+    done = ", ".join(each.target for each in report.compilations if not _find_error(each))
+    if done and re.match("/|[A-Za-z]:", report.library):
+        yield NotInspected(sentence=f"{report.library} is this host's own; it compiles for {done}")
+    elif done:
+        yield Note(sentence=f"{name} compiles for {done}")
+    elif not report.compilations and step.outcome is Ending.OK:
+        yield NotInspected(sentence=f"{name} knows none of the architectures of this package")
+
+
+def _group_errors(compilations: Iterable[Compilation]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for each in compilations:
+        if error := _find_error(each):
+            groups.setdefault(error, []).append(each.target)
+    return groups
+
+
+def _find_error(compilation: Compilation) -> str:
+    """Say what is wrong; a cubin for another architecture is no success."""
+    if compilation.error:
+        return compilation.error
+    if not compilation.made:
+        return "it returns no machine code for NVIDIA's GPUs"
+    if compilation.made != compilation.target.rstrip("af"):
+        return f"it returns machine code for {compilation.made}"
+    return ""

@@ -1,39 +1,76 @@
-"""Whether a package can be imported on a machine that has no NVIDIA driver."""
+"""Whether a package gets along without NVIDIA's driver, and with what a host has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
-from binary_checks.knowledge.cuda_builds import demand_cuda
-from binary_checks.knowledge.driver_copies import DriverCopy, find_copies, find_searched
-from binary_checks.knowledge.grafted_names import strip_graft
-from binary_checks.knowledge.loadings import Loading, find_imported, find_loadings, is_eager
-from binary_checks.knowledge.nvidia_names import (
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.cuda import (
+    DriverCopy,
+    demand_cuda,
+    demand_question,
+    disagree,
+    find_answer,
+    find_architectures,
+    find_common_architectures,
+    find_copies,
+    find_gap,
+    find_searched,
+    find_visible,
+    generation,
+)
+from binary_checks.knowledge.library_names import (
     DRIVER_LIBRARIES,
     find_driver_symbols,
+    is_debug_runtime,
     is_driver_library,
     is_driver_soname,
+    is_grafted_name,
+    is_redistributable,
+    strip_graft,
 )
-from binary_checks.knowledge.python_dlls import is_python_dll
-from binary_checks.knowledge.unloaded_objects import find_unloaded
-from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
+from binary_checks.knowledge.loading import (
+    Loading,
+    find_imported,
+    find_loadings,
+    find_unloaded,
+    is_eager,
+)
+from binary_checks.knowledge.python_libraries import is_python_dll
+from binary_checks.knowledge.toolkit_claims import (
+    claim_by_answer,
+    claim_by_objects,
+    claim_by_runtimes,
+    find_contradiction,
+)
 from binary_checks.model import (
+    CudaReport,
+    Distribution,
     Edge,
     ElfFile,
+    Ending,
     Finding,
+    Format,
     Linkage,
     Note,
     NotInspected,
     ObjectFile,
     Package,
     Problem,
+    RefusedAnswers,
+    RefusingDriverReport,
+    Rule,
 )
+from binary_checks.model.binary_configuration import Platform, StatedToolkits, ToolkitClaim
 from binary_checks.model.python_modules import ImportOpenings
-from binary_checks.wording.causes import of_bundled
-from binary_checks.wording.fix_commands import remove_need
-from binary_checks.wording.phrases import name_first
+from binary_checks.model.requests import CudaRequest
+from binary_checks.wording.problem_lines import of_bundled
+from binary_checks.wording.sentences import describe_end, name_first, remove_need
+
+# Whether a package can be imported on a machine that has no NVIDIA driver.
 
 _OUTSIDE = ("wheel:", "system:", "python:")
 
@@ -226,3 +263,420 @@ def _tell_copy(
         sentence=f"is {copy} in place of the user's driver{how}: only the user's own matches "
         "the kernel module; leave it out",
     )
+
+
+# Whether libraries of another CUDA, in a directory of the user's, replace the right ones.
+
+_LIBRARIES = (
+    "libcublas*",
+    "libcudart*",
+    "libcudnn*",
+    "libcufft*",
+    "libcufile*",
+    "libcupti*",
+    "libcurand*",
+    "libcusolver*",
+    "libcusparse*",
+    "libcutensor*",
+    "libnccl*",
+    "libnvJitLink*",
+    "libnvrtc*",
+    "libnvshmem*",
+    "libnvToolsExt*",
+    "libnvjpeg*",
+    "libnpp*",
+)
+_GIVE = "give wheels that provide them (--binary-with), or use --binary-with-requirements"
+_REPLACEABLE = frozenset({Rule.RUNPATH, Rule.SYSTEM})
+
+
+@check(enabled=False)
+def hijackable_library(
+    linkage: Linkage, package: Package, *, libraries: tuple[str, ...] = _LIBRARIES
+) -> Iterator[Finding]:
+    """A directory in LD_LIBRARY_PATH can replace the package's library with another one.
+
+    Reported are the libraries that would change if a directory of older ones came first there:
+    those found through a DT_RUNPATH, or only on the system. Libraries found through a DT_RPATH, or
+    already loaded, would not. ``libraries`` are globs on needed names, by default CUDA's. Off by
+    default: LD_LIBRARY_PATH is meant to precede RUNPATH, which linkers write by default. Where an
+    object of a required wheel is the cause, that is noted.
+
+    Why: machines with a CUDA toolkit often have it in LD_LIBRARY_PATH; then libnvJitLink, cuDNN or
+    NCCL of that toolkit is loaded with the package's other libraries, and the import fails with
+    "undefined symbol", or results are wrong.
+    Fix: ``patchelf --force-rpath --set-rpath`` or ``-Wl,--disable-new-dtags``; or make an object
+    with a DT_RPATH need the library itself, before the one with the RUNPATH does.
+    Level: users with another CUDA in LD_LIBRARY_PATH cannot import the package, or get wrong
+    results.
+    """
+    if linkage.format != Format.ELF:
+        raise NotApplicable("Python does not search PATH for a module's dependencies on Windows")
+    demand_cuda(package, linkage)
+    yield from find_unloaded(linkage, package)
+    runpaths = {i.path for i in package.objects_of(ElfFile) if i.runpath not in {(), ("",)}}
+    loadings = find_loadings(linkage)
+    imported = find_imported(package, ())
+    before = {o for loading in loadings if loading.root in imported for o in loading.objects}
+    found: dict[tuple[str, str], Edge] = {}
+    for loading in loadings:
+        seen = set() if loading.root in imported else before
+        for edge in _find_open_doors(loading, libraries, runpaths, seen):
+            found.setdefault((edge.path, edge.needed), edge)
+    for edge in found.values():
+        yield _accuse_edge(edge)
+    lost = {edge.needed for edge in linkage.edges if _is_to_come(edge)}
+    if names := name_first(sorted(name for name in lost if _fits(name, libraries)), 8):
+        yield NotInspected(sentence=f"the dependencies of {names} are unknown: {_GIVE}")
+
+
+def _find_open_doors(
+    loading: Loading,
+    libraries: tuple[str, ...],
+    runpaths: set[str],
+    before: set[str],
+) -> Iterator[Edge]:
+    """The needs that a process has to search for, and finds after LD_LIBRARY_PATH at best."""
+    loaded = {*before, loading.root}
+    for edge in loading.edges():
+        found = loading.find(edge)
+        is_loaded = found is not None and found in loaded
+        if found is not None:
+            loaded.add(found)
+        if not is_loaded and _fits(edge.needed, libraries):
+            to_come = edge.path in runpaths and _is_to_come(edge)
+            if edge.rule in _REPLACEABLE or to_come:
+                yield edge
+
+
+def _fits(name: str, libraries: tuple[str, ...]) -> bool:
+    asked_for = any(fnmatchcase(name, each) for each in libraries)
+    return asked_for and not is_driver_library(name) and not is_grafted_name(name)
+
+
+def _is_to_come(edge: Edge) -> bool:
+    """Whether a required wheel that was not given may bring it."""
+    return edge.resolved is None and bool(edge.may_come_with and edge.searched)
+
+
+def _accuse_edge(edge: Edge) -> Problem | Note:
+    by = "only the system" if edge.rule is Rule.SYSTEM else "a RUNPATH"
+    sentence = (
+        f"finds {edge.needed} by {by}: a directory in LD_LIBRARY_PATH precedes that, and a "
+        "library of another CUDA there replaces it; use patchelf --force-rpath"
+    )
+    kind = Note if edge.path.startswith("wheel:") else Problem
+    return kind(path=edge.path, sentence=sentence)
+
+
+# Faults of a CUDA build that show where NVIDIA's driver is installed and refuses to start.
+
+_STATES = {
+    "no-device": "a driver that finds no GPU",
+    "driver-mismatch": "a driver that does not match its kernel module (error 803)",
+    "old-driver": "a driver that is too old",
+}
+
+
+@check
+def driver_refusal_fatal(report: RefusingDriverReport) -> Iterator[Finding]:
+    """A CUDA build fails, hangs or crashes where there is a driver that refuses to start.
+
+    The module of ``[probes.cuda]`` is imported, and ``available``, ``devices`` and ``use`` there
+    are evaluated, in three processes. In each, a stub of NVIDIA's driver, compiled on this host
+    from the functions that the package and CUDA's runtime look up, answers every call with an
+    error: it finds no GPU (``cuInit`` returns 100), it does not match its kernel module (803), or
+    it is older than the CUDA runtime (which then returns error 35). Linux only; without a C
+    compiler, or where the package loads another ``libcuda.so.1`` by its own search path, this is
+    not inspected.
+
+    Why: containers often have the driver's libraries without a GPU, and drivers are updated under
+    running systems. A package takes another path there than without a driver.
+
+    Fix: treat every error of ``cuInit`` and of the CUDA runtime as "no GPU", and ignore the
+    results of a function that failed.
+
+    Level: users cannot import or use the package on such a host.
+    """
+    yield from _find_lacks(report)
+    for each in report.refused:
+        step, under = each.step, f"under {_STATES.get(each.state, each.state)}"
+        if each.lack or step.outcome is Ending.OK:
+            continue
+        if step.finished:
+            yield f"{under}, import {step.name} succeeds, and the process {describe_end(step)}"
+        else:
+            yield f"{under}, {each.stage or 'the process'} {describe_end(step)}"
+
+
+@check
+def driver_refusal_misreported(
+    report: RefusingDriverReport,
+    asked: CudaRequest,
+    *,
+    expected: Mapping[str, tuple[str, ...]] = {},
+) -> Iterator[Finding]:
+    """Where a driver refuses to start, a package claims a GPU, or raises an undocumented error.
+
+    As in `driver-refusal-fatal`, under each of three drivers: ``available`` in the profile's table
+    ``[probes.cuda]`` must be false, ``devices`` 0, and neither may raise an exception. ``use`` must
+    raise an error; the option ``expected`` has a list of texts for each of ``no-device``,
+    ``driver-mismatch`` and ``old-driver``, one of which the error must contain.
+
+    Why: programs choose between the GPU and the CPU by these answers, and the error is all that
+    users learn about a driver that needs an update.
+
+    Fix: ask the driver before anything else, and report its own error.
+
+    Level: programs take the wrong way and fail, or users learn the wrong cause.
+    """
+    demand_question(asked.available or asked.devices or asked.use, "available, devices, use")
+    yield from _find_lacks(report)
+    for each in report.refused:
+        if not each.lack:
+            under = f"under {_STATES.get(each.state, each.state)}"
+            yield from _judge_claims(each, asked, under)
+            yield from _judge_error(each, asked.use, expected.get(each.state, ()), under)
+
+
+def _find_lacks(report: RefusingDriverReport) -> Iterator[NotInspected]:
+    for lack in dict.fromkeys(each.lack for each in report.refused if each.lack):
+        states = [each.state for each in report.refused if each.lack == lack]
+        which = "" if len(states) == len(report.refused) else f"{', '.join(states)}: "
+        yield NotInspected(sentence=f"{which}{lack}")
+
+
+def _judge_claims(found: RefusedAnswers, asked: CudaRequest, under: str) -> Iterator[Finding]:
+    for question in filter(None, (asked.available, asked.devices)):
+        answer = find_answer(found, question)
+        if answer is None:
+            yield find_gap(found, question)
+        elif answer.error:
+            yield f"{under}, {question} raises {answer.error}"
+        elif answer.value is not False and answer.value != 0:
+            yield f"{under}, {question} is {answer.value!r}"
+
+
+def _judge_error(
+    found: RefusedAnswers, use: str, expected: tuple[str, ...], under: str
+) -> Iterator[Finding]:
+    if not use:
+        return
+    answer = find_answer(found, use)
+    if answer is None:
+        yield find_gap(found, use)
+    elif not answer.error:
+        yield f"{under}, {use} raises nothing and returns {answer.value!r}"
+    elif expected and not any(text in answer.error for text in expected):
+        yield f"{under}, {use} raises {answer.error}, which is none of the expected errors"
+
+
+# Faults of a CUDA build that show when it runs without a driver and without a toolkit.
+
+
+@check
+def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
+    """A CUDA build fails, hangs or crashes where there is no driver.
+
+    ``module`` in the profile's table ``[probes.cuda]`` names the module to import, in a process
+    from which the driver and the toolkit are hidden; without it no check of this kind runs.
+    ``snippet`` there is CPU code that runs after the import, with the module's name in it. All of
+    it must end within the profile's ``timeout``; if a process hangs, its innermost Python calls are
+    reported.
+
+    Why: containers are built, tests run and documentation made on machines without a GPU, and the
+    same package must be importable there.
+
+    Fix: open the driver when CUDA is first used, not when a library is loaded, and answer every
+    query about it with "no" instead of an exception.
+
+    Level: users without a GPU cannot import or use the package.
+    """
+    step = report.step
+    if step.finished:
+        yield f"without a GPU, import {step.name} succeeds, and the process {describe_end(step)}"
+    elif step.outcome is not Ending.OK:
+        yield f"without a GPU, {report.stage or 'the process'} {describe_end(step)}"
+    yield from find_visible(report)
+
+
+@check
+def gpu_claimed_without_one(report: CudaReport, asked: CudaRequest) -> Iterator[Finding]:
+    """Without a GPU, a package reports that CUDA is available, or fails to report that it is not.
+
+    In the profile's table ``[probes.cuda]``, ``available`` is a Python expression that must be
+    false there (``torch.cuda.is_available()``), ``devices`` one that must be 0
+    (``torch.cuda.device_count()``). Neither may raise an exception.
+
+    Why: programs use this answer to choose between the GPU and the CPU, and choose wrongly.
+
+    Fix: treat every error of ``cuInit`` as "not available".
+
+    Level: programs take the wrong way and fail.
+    """
+    demand_question(asked.available or asked.devices, "available, devices")
+    for question in filter(None, (asked.available, asked.devices)):
+        answer = find_answer(report, question)
+        if answer is None:
+            yield find_gap(report, question)
+        elif answer.error:
+            yield f"without a GPU, {question} raises {answer.error}"
+        elif answer.value is not False and answer.value != 0:
+            yield f"without a GPU, {question} is {answer.value!r}"
+
+
+@check
+def missing_gpu_misreported(
+    report: CudaReport, asked: CudaRequest, *, expected: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """Asking for a GPU where there is none does not raise the documented error.
+
+    ``use`` in the profile's table ``[probes.cuda]`` is a Python expression that needs a GPU
+    (``torch.zeros(1, device='cuda')``); the error must contain one of the texts in the option
+    ``expected`` (``AssertionError: Torch not compiled with CUDA enabled``).
+
+    Why: programs catch that error to continue without a GPU, and it tells users what to do.
+
+    Fix: check for a driver before doing anything else with the device.
+
+    Level: programs that catch the documented error end instead.
+    """
+    use = asked.use
+    demand_question(use, "use")
+    answer = find_answer(report, use)
+    if answer is None:
+        yield find_gap(report, use)
+    elif not answer.error:
+        yield f"without a GPU, {use} raises nothing and returns {answer.value!r}"
+    elif expected and not any(text in answer.error for text in expected):
+        yield f"without a GPU, {use} raises {answer.error}, which is none of the expected errors"
+
+
+@check
+def cuda_version_misreported(
+    report: CudaReport,
+    package: Distribution,
+    asked: CudaRequest,
+    stated: StatedToolkits,
+    *,
+    expected: str = "",
+) -> Iterator[Finding]:
+    """The CUDA version that a package reports is not that of its build.
+
+    ``version`` in the profile's table ``[probes.cuda]`` is a Python expression
+    (``torch.version.cuda``) whose value must agree with all that states a CUDA version of the
+    package: its label ``+cu126`` or ``+cpu``, a ``cuda13x`` in its name, the files that its build
+    generated, the NVIDIA wheels that it requires, the libraries that its objects need, the version
+    that it was compiled with (``cudart`` in ``[probes.cuda.compiled]``), the runtime that it loads,
+    and the option ``expected`` where that is given. A runtime of the same major version agrees.
+
+    Why: users compile extensions and choose other wheels by that answer.
+
+    Fix: look for the variable that sets it in the build: the wrong CUDA was found.
+
+    Level: users build and install what does not fit.
+    """
+    demand_question(asked.version, "version")
+    claims = [*stated.claims, *claim_by_objects(package), *claim_by_runtimes(report)]
+    yield from _judge_version(report, asked.version, Platform.CUDA, claims, expected)
+
+
+@check
+def rocm_version_misreported(
+    report: CudaReport,
+    package: Distribution,
+    asked: CudaRequest,
+    stated: StatedToolkits,
+    *,
+    expected: str = "",
+) -> Iterator[Finding]:
+    """The ROCm version that a package reports is not that of its build.
+
+    The same as cuda-version-misreported, for the expression ``rocm`` in the profile's table
+    ``[probes.cuda]`` (``torch.version.hip``), the label ``+rocm6.4``, the wheels of ROCm that are
+    required and libamdhip64.
+
+    Why: users compile extensions and choose other wheels by that answer.
+
+    Fix: look for the variable that sets it in the build: the wrong ROCm was found.
+
+    Level: users build and install what does not fit.
+    """
+    demand_question(asked.rocm, "rocm")
+    claims = [*stated.claims, *claim_by_objects(package)]
+    answer = find_answer(report, asked.rocm)
+    about_rocm = any(each.platform is Platform.ROCM and each.version for each in claims)
+    if answer and not (answer.value or answer.error or about_rocm or expected):
+        raise NotApplicable("the build is not for ROCm")
+    yield from _judge_version(report, asked.rocm, Platform.ROCM, claims, expected)
+
+
+def _judge_version(
+    report: CudaReport,
+    question: str,
+    platform: Platform,
+    claims: Iterable[ToolkitClaim],
+    expected: str,
+) -> Iterator[Finding]:
+    answer = find_answer(report, question)
+    if answer is None:
+        yield find_gap(report, question)
+        return
+    if answer.error:
+        yield f"{question} raises {answer.error}"
+        return
+    said = f"{question} is {answer.value!r}"
+    contradiction = find_contradiction(claim_by_answer(answer, platform), claims)
+    if contradiction is not None:
+        other, count = contradiction.against, contradiction.supporting
+        more = f" (so {'does' if count == 1 else 'do'} {count} more)" if count else ""
+        yield f"{said}, but {other.evidence} says {other.statement}{more}"
+    if expected and disagree(str(answer.value or ""), expected):
+        yield f"{said}, expected {expected}"
+
+
+@check
+def cuda_architectures_misreported(
+    report: CudaReport,
+    package: Distribution,
+    asked: CudaRequest,
+    *,
+    expected: tuple[str, ...] = (),
+) -> Iterator[Finding]:
+    """The architectures that a package reports are not those that it has code for.
+
+    ``architectures`` in the profile's table ``[probes.cuda]`` is a Python expression that returns a
+    list or a string of words (``torch._C._cuda_getArchFlags()``). They must be those of the option
+    ``expected``, if set, in any order, and some object of the package must have code for each. An
+    architecture that more than half of the package's containers have code for must be among them;
+    some kernels may support more.
+
+    Why: extensions are compiled for the reported architectures, and users rely on the list to know
+    that their GPU is supported.
+
+    Fix: look for objects compiled with other flags than those which the build records.
+
+    Level: users build extensions that fail on their GPU.
+    """
+    architectures = asked.architectures
+    demand_question(architectures, "architectures")
+    answer = find_answer(report, architectures)
+    if answer is None:
+        yield find_gap(report, architectures)
+        return
+    found = answer.value.split() if isinstance(answer.value, str) else answer.value
+    if answer.error or not isinstance(found, (tuple, list)):
+        how = f"raises {answer.error}" if answer.error else f"is {answer.value!r}, not a list"
+        yield f"{architectures} {how}"
+        return
+    for name in sorted(set(expected) - set(found)):
+        yield f"{architectures} lacks {name}"
+    for name in sorted(set(found) - set(expected) if expected else ()):
+        yield f"{architectures} names {name}, which is not expected"
+    there = find_architectures(package)
+    for name in sorted(name for name in found if there and generation(name) not in there):
+        yield f"{architectures} names {name}, for which no object of the package has code"
+    said = {generation(name) for name in found}
+    for name, count, total in find_common_architectures(package):
+        if generation(name) not in said:
+            yield f"{architectures} lacks {name}, which {count} of {total} containers have code for"

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cache, partial
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.grafted_names import is_grafted_name
-from binary_checks.knowledge.nvidia_names import is_driver_library
-from binary_checks.knowledge.python_dlls import is_python_dll
-from binary_checks.knowledge.reached_objects import is_for_others, soften
-from binary_checks.knowledge.unloaded_objects import find_unloaded
-from binary_checks.knowledge.visual_cpp import (
+from binary_checks.knowledge.library_names import (
+    complete_names,
     is_beside_python,
     is_debug_runtime,
+    is_driver_library,
+    is_grafted_name,
     is_redistributable,
+    strip_graft,
 )
+from binary_checks.knowledge.loading import find_unloaded, is_for_others, soften
+from binary_checks.knowledge.python_libraries import is_python_dll
 from binary_checks.model import (
     Edge,
     ElfFile,
@@ -29,17 +31,21 @@ from binary_checks.model import (
     Linkage,
     Note,
     NotInspected,
+    ObjectFile,
     Package,
     Problem,
     Rule,
+    StaticArchive,
     TargetSystem,
 )
 from binary_checks.model.linkage import Directories, directories, expand, shorten
-from binary_checks.model.python_modules import is_extension
-from binary_checks.wording.causes import of_library, of_need
-from binary_checks.wording.search_texts import (
+from binary_checks.model.objects import format_of_name
+from binary_checks.model.python_modules import is_extension, parse_extension_name
+from binary_checks.wording.problem_lines import of_library, of_need
+from binary_checks.wording.sentences import (
     Owners,
     is_executable,
+    name_first,
     name_needed,
     name_places,
     owners,
@@ -52,7 +58,7 @@ from binary_checks.wording.search_texts import (
     spell_way,
 )
 
-_DRIVERS = (
+_DRIVERS_OF_WINDOWS = (
     "nvcuda.dll",
     "nvml.dll",
     "nvapi64.dll",
@@ -189,7 +195,7 @@ def _is_out_of_reach(edge: Edge, linkage: Linkage, package: Package, found: Owne
 
 @check
 def missing_delayed_library(
-    linkage: Linkage, package: Package, *, optional: tuple[str, ...] = _DRIVERS
+    linkage: Linkage, package: Package, *, optional: tuple[str, ...] = _DRIVERS_OF_WINDOWS
 ) -> Iterator[Finding]:
     """A library that is loaded at the first call is missing, or lacks the function.
 
@@ -396,3 +402,204 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
     for need in library.needed:
         if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name):
             yield f"needs {need.name}, which is glibc's: a musllinux wheel must use musl's libc"
+
+
+# Whether a loader accepts an object at all, before it searches for anything.
+
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+_FOR_DEBUGGERS = re.compile(r"(?:\A|/)(?:\.debug|debug|[^/]*\.dSYM)/")
+
+
+@check
+def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
+    """A loader refuses an object because of its headers or tables, or crashes on them.
+
+    Before they run any of its code, loaders require consistent sizes, alignments and addresses, and
+    tables that lie within the file and its segments or sections.
+
+    Why: the import fails, or the process dies, on every system.
+    Fix: look for a tool that damaged the file while rewriting it (strip, patchelf,
+    install_name_tool, a packer, a signing step), and build it again.
+    Level: no user can load the file.
+    """
+    if library.kind in _LOADED:
+        yield from library.refusals
+
+
+@check
+def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
+    """A file is named like a library or extension module but is another kind of object.
+
+    This covers relocatable objects, programs, core dumps, static archives and separate debug
+    information under a name that ends in ``.so``, ``.pyd``, ``.dll`` or ``.dylib``.
+
+    Why: linkers and debuggers read such files; a loader refuses them, and the import fails.
+    Fix: link the library (``-shared``, ``-bundle``, ``/DLL``), or rename the file.
+    Level: no user can load the file.
+    """
+    if format_of_name(library.path) is None or _is_meant_so(library):
+        return
+    kind = "static archive" if isinstance(library, StaticArchive) else library.kind.value
+    yield f"is named like a library, but no loader accepts this kind of file: {kind}"
+
+
+def _is_meant_so(library: ObjectFile) -> bool:
+    if library.kind is Kind.EXECUTABLE:
+        # An ELF library may have an interpreter, as glibc's own that print their version do.
+        return isinstance(library, ElfFile) and library.opens
+    if library.kind is Kind.DEBUG:
+        return bool(_FOR_DEBUGGERS.search(library.path))
+    if library.kind is Kind.DEVICE:
+        name = parse_extension_name(library.path)
+        return name is None or not (name.version or name.stable)
+    return library.kind is Kind.SHARED and not isinstance(library, StaticArchive)
+
+
+# Whether libraries that objects open by name at run time exist.
+
+_DRIVERS_OF_LINUX = (
+    "libcuda.so*",
+    "libnvidia-*",
+    "libnvcuvid.so*",
+    "libnvoptix.so*",
+    "lib*_nvidia.so*",
+    "libamdhip64.so*",
+    "libhsa-runtime64.so*",
+    "libamfrt64.so*",
+    "libmfx*.so*",
+    "libze_loader.so*",
+    "libOpenCL.so*",
+    "libvulkan.*",
+    "libibverbs.so*",
+    "libmlx5.so*",
+    "nvcuda.dll",
+    "nvml.dll",
+    "nvapi*.dll",
+    "nvencodeapi*.dll",
+    "nvcuvid.dll",
+    "opencl.dll",
+    "vulkan-1.dll",
+    "amfrt64.dll",
+    "amdhip64*.dll",
+    "atiadl*.dll",
+    "libmfx*.dll",
+    "mfxplugin*.dll",
+    "ze_loader.dll",
+)
+_ENDING = r"(?i)\.so(?=$|\.)|(?:\.\d+)*\.dylib$|\.dll$"
+_MOST = 8  # names in a sentence
+
+
+@check(enabled=False, level=Level.WARNING)
+def opened_library_missing(
+    linkage: Linkage,
+    package: Package,
+    target: TargetSystem,
+    *,
+    optional: tuple[str, ...] = _DRIVERS_OF_LINUX,
+) -> Iterator[Finding]:
+    """A library that code opens by name at run time exists only under another name.
+
+    Off by default. The names are whole strings in the read-only data of objects that can open
+    libraries (``dlopen``, ``LoadLibrary``). They do not show whether or when one is opened, nor
+    whether the code completes it; adding the library's own version, as cuDNN does, is handled.
+    Where a library has several names, one that exists is enough. Libraries that exist under no name
+    are noted: most are optional. ``optional`` are globs of libraries that only some machines have,
+    such as drivers'. On Windows everything is noted, as repair tools leave the old names of renamed
+    libraries behind.
+
+    Why: no loader looks for the library at import; a feature is silently missing, or fails at its
+    first use. ``libx.so`` without a number comes with development packages.
+    Fix: open the soname that exists (``libx.so.1``), or accept it with what the code does then.
+    Level: a string in a file does not show that the library is ever opened.
+    """
+    yield from find_unloaded(linkage, package)
+    openers = [item for item in package.objects if item.format == linkage.format and item.opened]
+    if not openers:
+        raise NotApplicable("no object opens libraries by name")
+    provided = _Provided.of(linkage, target, optional)
+    nowhere: dict[str, list[str]] = {}
+    for item in openers:
+        lost = []
+        for names in _find_lost(item, provided):
+            there = provided.find(names[0])
+            if there:
+                yield Problem(path=item.path, sentence=_spell_other(names, there))
+            else:
+                lost += names
+        if lost:
+            nowhere.setdefault(name_first(lost, _MOST), []).append(item.path)
+        if item.opened and item.opened.unread:
+            sentence = f"the names by which it opens libraries: {item.opened.unread}"
+            yield NotInspected(path=item.path, sentence=sentence, too_large=item.opened.too_large)
+    for spelled, paths in nowhere.items():
+        yield Note(path=paths[0], sentence=_spell_nowhere(spelled, len(paths) - 1, linkage))
+
+
+def _spell_other(names: Collection[str], there: Collection[str]) -> str:
+    return (
+        f"has {name_first(names, _MOST)} among its strings, to open at run time, but the library "
+        f"exists only as {name_first(there, _MOST)}: opening it by that name fails"
+    )
+
+
+def _spell_nowhere(names: str, others: int, linkage: Linkage) -> str:
+    platform = linkage.target.partition(",")[0]
+    given = ", nor a given wheel, nor" if linkage.given else " nor"
+    too = f" (so may {others} more)" if others else ""
+    return f"may open {names}{too}, which neither the package{given} {platform} provides"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Provided:
+    """What may be opened on the target."""
+
+    names: Mapping[str, tuple[str, ...]]  # of the layout and the system, by their stems
+    optional: tuple[str, ...]
+    on_windows: bool
+
+    @classmethod
+    def of(cls, linkage: Linkage, target: TargetSystem, optional: tuple[str, ...]) -> _Provided:
+        system = (name.rpartition("/")[2] for name in (*target.libraries, *target.partly))
+        names: dict[str, tuple[str, ...]] = {}
+        for name in sorted(linkage.names.union(system)):
+            names[_stem(name)] = (*names.get(_stem(name), ()), name)
+        on_windows = linkage.format == Format.PE
+        return cls(names=names, optional=optional, on_windows=on_windows)
+
+    def spell(self, name: str) -> str:
+        return name.lower() if self.on_windows else name
+
+    def find(self, name: str) -> tuple[str, ...]:
+        """What the library of that name is there as."""
+        return self.names.get(_stem(self.spell(name)), ())
+
+    def has(self, name: str) -> bool:
+        """Whether such a name is there, or is nothing that a package would bring."""
+        there, name = self.find(name), self.spell(name)
+        if any(fnmatchcase(name, pattern) for pattern in self.optional):
+            return True
+        if self.on_windows:
+            return bool(there) or _is_of_windows(name)
+        return name in there or name.startswith("libpython")
+
+
+def _is_of_windows(name: str) -> bool:
+    tells = (is_python_dll, is_redistributable, is_debug_runtime)
+    return name.startswith(("api-ms-", "ext-ms-")) or any(tell(name) for tell in tells)
+
+
+def _stem(name: str) -> str:
+    """The name without its ending, its version and what a repair tool put into it."""
+    return re.split(_ENDING, strip_graft(name), maxsplit=1)[0]
+
+
+def _find_lost(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:
+    """The names of each library none of whose names is there, but the object itself."""
+    own = {_stem(provided.spell(name)) for name in (item.name.rpartition("/")[2], item.file_name)}
+    groups: dict[str, list[str]] = {}
+    for name in item.opened.names if item.opened else ():
+        groups.setdefault(_stem(provided.spell(name)), []).append(name)
+    for stem, names in groups.items():
+        if stem not in own and not any(provided.has(name) for name in complete_names(names, item)):
+            yield names

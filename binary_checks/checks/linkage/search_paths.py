@@ -7,7 +7,7 @@ from functools import partial
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.reached_objects import soften
+from binary_checks.knowledge.loading import soften
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -28,9 +28,8 @@ from binary_checks.model.linkage import (
     path_elements,
     shorten,
 )
-from binary_checks.wording.causes import of_need
-from binary_checks.wording.fix_commands import drop_elements
-from binary_checks.wording.search_texts import spell_elements, spell_empty_elements
+from binary_checks.wording.problem_lines import of_need
+from binary_checks.wording.sentences import drop_elements, spell_elements, spell_empty_elements
 
 _OF_MACOS = ("/usr/lib/", "/System/")
 """Where macOS has its own libraries: what is written in Swift names /usr/lib/swift, and may."""

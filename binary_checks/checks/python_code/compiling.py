@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.module_files import ModuleFiles
-from binary_checks.knowledge.promised_pythons import find_promised
+from binary_checks.knowledge.python_libraries import ModuleFiles
+from binary_checks.knowledge.tags import find_promised
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
 from binary_checks.model.python_modules import BrokenSource, PythonSyntax
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.knowledge.module_files import SHARED_PACKAGES, ModuleFiles
+from binary_checks.knowledge.python_libraries import SHARED_PACKAGES, ModuleFiles
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
 from binary_checks.model.python_modules import ModuleNames, PythonModules
-from binary_checks.wording.phrases import name_first
+from binary_checks.wording.sentences import name_first
 
 _SOURCE_FOLDER = "src"
 

@@ -32,7 +32,7 @@ from binary_checks.fleet.artifacts.pushing import (
 )
 from binary_checks.fleet.nights.night_dates import now
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.knowledge.ci_variables import read_variables
+from binary_checks.knowledge.configurations import read_variables
 from binary_checks.lines import one_line
 from binary_checks.trees.batches import count_cores
 

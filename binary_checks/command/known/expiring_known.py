@@ -24,8 +24,7 @@ from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.views import open_tables
-from binary_checks.profile.known import LIST, KnownProblem
-from binary_checks.profile.known_validity import LARGEST_LIST, KnownList, read_known_list
+from binary_checks.profile.known import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
 from binary_checks.regular_files import read_named, written_beside
 
 _PURPOSE = "Print a list without the entries that have expired, or matched nothing for five nights."

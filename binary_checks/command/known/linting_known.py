@@ -15,8 +15,7 @@ from binary_checks.fleet.known.editing_lists import find_headers
 from binary_checks.fleet.known.linting import MOST_DAYS, LintRules, lint_list
 from binary_checks.gather.examination import find_declared, load_own_checks
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
-from binary_checks.profile.known import LIST
-from binary_checks.profile.known_validity import LARGEST_LIST, read_known_list
+from binary_checks.profile.known import LARGEST_LIST, LIST, read_known_list
 from binary_checks.profile.reading import load_profile
 from binary_checks.regular_files import read_named
 from binary_checks.reports.verdict_texts import count

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from binary_checks.errors import ArtifactRefusedError, ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES
 from binary_checks.fleet.cells.axis_values import demand_value, family_of
-from binary_checks.knowledge.configurations import choose_stated, choose_value
-from binary_checks.knowledge.stated_values import READERS
+from binary_checks.knowledge.configurations import READERS, choose_stated, choose_value
 from binary_checks.model import ElfFile, MachOFile, Package, PeFile
 from binary_checks.model.binary_configuration import (
     BinaryConfiguration,
@@ -23,7 +22,7 @@ from binary_checks.model.binary_configuration import (
 )
 from binary_checks.model.objects import ObjectFile
 from binary_checks.model.packages import ANY_SYSTEM, CondaPackage, Distribution, PythonClaim
-from binary_checks.wording.configuration_texts import say_claim
+from binary_checks.wording.sentences import say_claim
 
 ANY = ANY_SYSTEM
 """The value of an axis that a package is not bound to."""

@@ -23,7 +23,7 @@ from binary_checks.fleet.artifacts.commits import StatedCommit
 from binary_checks.fleet.artifacts.hashed_files import HashedFile, hash_content
 from binary_checks.fleet.artifacts.license_texts import list_licenses
 from binary_checks.fleet.artifacts.package_texts import PackageTexts
-from binary_checks.knowledge.stated_versions import same_version
+from binary_checks.knowledge.configurations import same_version
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Distribution, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries

@@ -15,7 +15,7 @@ from binary_checks.fleet.artifacts.matching import FIELDS, is_itself
 from binary_checks.fleet.artifacts.signatures import PublicKey
 from binary_checks.fleet.artifacts.statements import read_object
 from binary_checks.fleet.records import demand_digest
-from binary_checks.profile.cell_conditions import read_condition
+from binary_checks.profile.known import read_condition
 
 GATE_SCHEMA = "binary-checks/gate/1"
 PLACED_FAMILIES = ("runtime", "consumer")

@@ -19,9 +19,9 @@ from binary_checks.fleet.artifacts.channel_members import list_members
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.store import Store
-from binary_checks.knowledge.stated_versions import same_version
+from binary_checks.knowledge.configurations import same_version
 from binary_checks.model.binary_configuration import agree
-from binary_checks.profile.cell_conditions import read_condition
+from binary_checks.profile.known import read_condition
 
 FIELDS = ("project", "kind", *FILE_AXES, "version", "subdir")
 """By which artifacts are chosen, in the order in which they are shown."""

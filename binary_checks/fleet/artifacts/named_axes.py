@@ -13,8 +13,8 @@ from packaging.version import InvalidVersion
 
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.axis_claims import ANY, may_be, spell_pythons, spell_variant
-from binary_checks.knowledge.configuration_names import claim_by_file_name
-from binary_checks.knowledge.tag_claims import read_claims
+from binary_checks.knowledge.configurations import claim_by_file_name
+from binary_checks.knowledge.tags import read_claims
 from binary_checks.model.packages import SystemClaim
 
 _KINDS = {".whl": "wheel", ".conda": "conda"}

@@ -24,7 +24,7 @@ from binary_checks.fleet.artifacts.verdict import GOOD_WORDS
 from binary_checks.fleet.cells.table_rows import read_rows
 from binary_checks.lines import one_line
 from binary_checks.model.places import read_place
-from binary_checks.profile.cell_conditions import read_condition
+from binary_checks.profile.known import read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 from binary_checks.regular_files import read_named
 

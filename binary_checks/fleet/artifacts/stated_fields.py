@@ -18,7 +18,7 @@ from binary_checks.errors import ArtifactRefusedError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, derive_axes
 from binary_checks.fleet.artifacts.verdict import StatedField
-from binary_checks.knowledge.tag_claims import read_claims
+from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import Package, PackageResult
 from binary_checks.model.binary_configuration import (
     Aspect,

@@ -28,7 +28,7 @@ from binary_checks.fleet.store.store_names import (
     metadata_name,
     package_name,
 )
-from binary_checks.knowledge.stated_versions import same_version
+from binary_checks.knowledge.configurations import same_version
 
 _INDEX = "info/index.json"
 _KINDS = {"whl": "wheel", "conda": "conda"}

@@ -19,7 +19,7 @@ from binary_checks.fleet.cells.source_tables import demand_source, read_sources
 from binary_checks.fleet.cells.table_rows import read_rows
 from binary_checks.fleet.cells.value_lists import find_names, listed, put_lists, read_lists
 from binary_checks.model.places import read_place
-from binary_checks.profile.cell_conditions import CellCondition, read_condition
+from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 from binary_checks.regular_files import read_named
 

@@ -14,7 +14,7 @@ from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.selecting import select, shard
 from binary_checks.fleet.cells.source_tables import demand_source
 from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS, choose_tier
-from binary_checks.profile.cell_conditions import CellCondition, read_condition
+from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import reject_unknown
 
 ONLY, ALSO, LABELS = "BINARY_CHECKS_ONLY", "BINARY_CHECKS_ALSO", "BINARY_CHECKS_LABELS"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
-from binary_checks.profile.cell_conditions import read_condition
+from binary_checks.profile.known import read_condition
 
 _SHARD = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.ci.action_pins import ActionPin
-from binary_checks.profile.cell_conditions import CellCondition, read_condition
+from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import convert, reject_unknown
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")

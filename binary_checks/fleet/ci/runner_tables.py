@@ -9,7 +9,7 @@ from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import AXES, Cell
-from binary_checks.profile.cell_conditions import CellCondition, read_condition
+from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import convert, reject_unknown
 
 CPU, GPU = "cpu", "gpu"

@@ -6,8 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from binary_checks.errors import ProfileError
-from binary_checks.profile.known import TABLE
-from binary_checks.profile.known_validity import KnownList, read_known_list
+from binary_checks.profile.known import TABLE, KnownList, read_known_list
 
 _HEADER = re.compile(rf"[ \t]*\[\[[ \t]*{TABLE}[ \t]*\]\][ \t]*(?:#.*)?\r?\n?")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")  # TOML has no other ends of lines; str.splitlines has nine

@@ -11,8 +11,7 @@ from fnmatch import translate
 from functools import lru_cache
 
 from binary_checks.fleet.cell import Cell
-from binary_checks.profile.known import KnownProblem
-from binary_checks.profile.known_validity import KnownList
+from binary_checks.profile.known import KnownList, KnownProblem
 from binary_checks.reports.known_list import REASON
 
 MOST_DAYS = 92

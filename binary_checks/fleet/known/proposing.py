@@ -12,8 +12,7 @@ from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.final_states import CellEnd
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.model import Problem
-from binary_checks.profile.cell_conditions import CellCondition, read_condition
-from binary_checks.profile.known import KnownProblem, is_follow_up
+from binary_checks.profile.known import CellCondition, KnownProblem, is_follow_up, read_condition
 from binary_checks.reports.known_list import escape_glob
 
 PLACEHOLDER = "TODO"

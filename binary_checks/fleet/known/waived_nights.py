@@ -15,8 +15,7 @@ from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, read_frozen
 from binary_checks.model import Problem
-from binary_checks.profile.known import KnownProblem
-from binary_checks.profile.known_validity import KnownList, read_known_list
+from binary_checks.profile.known import KnownList, KnownProblem, read_known_list
 
 LONG = 5
 """Nights in which an entry matches nothing, after which it is to be removed."""

@@ -14,7 +14,7 @@ from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import read_frozen
-from binary_checks.profile.cell_conditions import spell_cell
+from binary_checks.profile.known import spell_cell
 
 KNOWN = "known.toml"
 _PROFILES = "profiles"

@@ -19,7 +19,7 @@ from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.published.looked_up import LookedUp
 from binary_checks.fleet.published.questions import look_up
 from binary_checks.fleet.states import CellState
-from binary_checks.knowledge.stated_versions import find_day, judge_age
+from binary_checks.knowledge.configurations import find_day, judge_age
 from binary_checks.lines import one_line
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.web.addresses import show, take_credentials

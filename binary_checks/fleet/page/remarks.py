@@ -23,8 +23,7 @@ from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import read_frozen
 from binary_checks.lines import cut, one_line
-from binary_checks.profile.known import KnownProblem
-from binary_checks.profile.known_validity import KnownList, read_known_list
+from binary_checks.profile.known import KnownList, KnownProblem, read_known_list
 
 _SOON = timedelta(days=7)
 Rows = Mapping[str, Iterable[CellOfNight]]

@@ -21,7 +21,7 @@ from binary_checks.fleet.published.looked_up import LookedUp, fail
 from binary_checks.fleet.published.package_folders import look_up_in_folder
 from binary_checks.fleet.published.single_files import as_address, look_up_file, settle
 from binary_checks.fleet.states import CellState
-from binary_checks.knowledge.stated_versions import find_day
+from binary_checks.knowledge.configurations import find_day
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.web.addresses import show
 

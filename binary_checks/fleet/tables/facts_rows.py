@@ -16,7 +16,7 @@ from typing import Any
 from binary_checks.documents.decoding import OddityError, read_document
 from binary_checks.errors import RecordError
 from binary_checks.fleet.tables.night_rows import Row, plain
-from binary_checks.knowledge.package_parts import measure_parts
+from binary_checks.knowledge.inventory import measure_parts
 from binary_checks.model import (
     DeviceCode,
     DeviceKind,

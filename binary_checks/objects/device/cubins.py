@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
-from binary_checks.knowledge.cubin_flags import EM_CUDA
+from binary_checks.knowledge.device_containers import EM_CUDA
 from binary_checks.objects.device.reader import read_cubin_target
 from binary_checks.objects.elf.header import ElfHeader, read_header
 from binary_checks.objects.elf.sections import SHT_NOBITS, SHT_NOTE, SHT_PROGBITS, Section

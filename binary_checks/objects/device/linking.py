@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from binary_checks.knowledge.device_reach import serves
+from binary_checks.knowledge.device_containers import serves
 from binary_checks.model import DeviceKind, DeviceTarget
 from binary_checks.objects.device.walk import Target
 from binary_checks.objects.device.wrappers import LINKED, Wrappers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from binary_checks.knowledge.cubin_flags import EM_CUDA
+from binary_checks.knowledge.device_containers import EM_CUDA
 from binary_checks.model import Kind
 from binary_checks.objects.device.reader import EM_AMDGPU
 from binary_checks.objects.elf.dynamic import DF_1_PIE, DT_FLAGS_1, DT_SONAME, Dynamic

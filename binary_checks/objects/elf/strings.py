@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from binary_checks.knowledge.library_marks import names_compiler
+from binary_checks.knowledge.linked_libraries import names_compiler
 from binary_checks.model import OpenedNames, SymbolTable
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.elf.code import TELLING

@@ -11,12 +11,12 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import HostUnfit, NotApplicable, Unavailable
-from binary_checks.knowledge.cuda_builds import (
+from binary_checks.knowledge.cuda import (
     demand_gpu_build,
     demand_trace_of_gpu,
     list_promised,
 )
-from binary_checks.knowledge.gpu_figures import BUILD, VERSIONS
+from binary_checks.knowledge.device_containers import BUILD, VERSIONS
 from binary_checks.model import Ending, GpuHost, GpuReport, LibraryVersions, Measurement, Package
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest, GpuRequest

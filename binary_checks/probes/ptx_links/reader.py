@@ -11,14 +11,14 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.ptx_targets import choose_targets, find_reachable, limit_targets
+from binary_checks.knowledge.device_containers import choose_targets, find_reachable, limit_targets
 from binary_checks.model import Ending, Package
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts
 from binary_checks.model.requests import PtxRequest
 from binary_checks.probes.ask_module.reader import read_step
 from binary_checks.probes.compilation_rows import list_texts, name_machine_code
-from binary_checks.wording.step_texts import describe_end
+from binary_checks.wording.sentences import describe_end
 
 _MEMORY = 8 << 30  # bytes; a text of 9 MB takes 0.6 GB
 _PATIENCE = 3  # processes that may die before the rest is left untried

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.knowledge.cuda_builds import demand_gpu_build, demand_trace_of_gpu
-from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES, is_driver_function
+from binary_checks.knowledge.cuda import demand_gpu_build, demand_trace_of_gpu
+from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_function
 from binary_checks.model import (
     ElfFile,
     Ending,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from binary_checks.knowledge.driver_functions import list_driver_functions
+from binary_checks.knowledge.cuda import list_driver_functions
 
 OPTIONS = (
     *("-shared", "-fPIC", "-O1", "-w", "-nostdlib", "-ffreestanding", "-fno-stack-protector"),

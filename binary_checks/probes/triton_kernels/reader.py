@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.cuda_answers import demand_cuda_build, find_reported
-from binary_checks.knowledge.cuda_builds import demand_gpu_build
+from binary_checks.knowledge.cuda import demand_cuda_build, demand_gpu_build, find_reported
 from binary_checks.model import CudaReport, Package
 from binary_checks.model.places import Place
 from binary_checks.model.probes import TritonReport

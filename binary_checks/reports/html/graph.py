@@ -16,7 +16,7 @@ from binary_checks.model import Edge, Kind, Package
 from binary_checks.model.linkage import Rule
 from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.layered import HEIGHT, WIDTH, place
-from binary_checks.wording.phrases import name_first
+from binary_checks.wording.sentences import name_first
 
 MOST_EDGES = 100_000
 """Needs that are looked at; PySide6 for Windows, with 200 libraries, has 3,000."""

@@ -19,7 +19,7 @@ from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.graph import Graph, draw_graph
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
 from binary_checks.reports.verdict_texts import find_unrun, spell_verdict
-from binary_checks.wording.fix_commands import fill_in
+from binary_checks.wording.sentences import fill_in
 
 _NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and when it is unfolded
 _AT_ONCE = 6  # faults of a check that are shown before any is unfolded

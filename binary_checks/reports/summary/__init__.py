@@ -17,14 +17,14 @@ from binary_checks.knowledge.inventory import (
     newest_stable_symbol,
     read_cpp_interface,
 )
-from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags
+from binary_checks.knowledge.tags import LowestTag, find_lowest_tags
 from binary_checks.model import Distribution, Linkage, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.device import DeviceDetails
 from binary_checks.model.python_modules import is_extension
 from binary_checks.reports.summary.device_insides import write_insides
 from binary_checks.reports.summary.gpu_tables import list_architectures, write_gpu_code
-from binary_checks.wording.configuration_texts import describe_configuration, describe_linked
+from binary_checks.wording.sentences import describe_configuration, describe_linked
 
 _WIDTH = 14  # of the words before a line's text
 _FEW = 3

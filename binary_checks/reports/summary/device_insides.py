@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from binary_checks.knowledge.cuda_drivers import lowest_driver, oldest_driver_of_ptx
+from binary_checks.knowledge.cuda import lowest_driver, oldest_driver_of_ptx
 from binary_checks.model import Package
 from binary_checks.model.device import (
     CubinGroup,

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from binary_checks.documents.result_writer import write_results
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.verdict import PackageVerdict, make_verdict
-from binary_checks.knowledge.stated_values import READERS
+from binary_checks.knowledge.configurations import READERS
 from binary_checks.model import Entry, Outcome, Problem, Run
 from binary_checks.model.binary_configuration import (
     Aspect,

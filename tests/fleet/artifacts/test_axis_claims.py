@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, derive_axes, read_by_hand
-from binary_checks.knowledge.ci_variables import read_variables
+from binary_checks.knowledge.configurations import read_variables
 from binary_checks.model import Package, Wheel
 from binary_checks.model.binary_configuration import (
     Aspect,

@@ -8,9 +8,7 @@ from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.known.waived_nights import AcceptedProblem, WaivedNight, find_removable
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.model import Problem
-from binary_checks.profile.cell_conditions import read_condition
-from binary_checks.profile.known import KnownProblem
-from binary_checks.profile.known_validity import KnownList
+from binary_checks.profile.known import KnownList, KnownProblem, read_condition
 
 LAST = date(2026, 11, 20)
 ENTRY = KnownProblem(check="missing-library", reason="issue 7", match="libfoo.so.1")

@@ -1,0 +1,614 @@
+"""Whether a conda package's dependencies, build string and placeholders are right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.library_names import (
+    cuda_of_label,
+    cuda_of_library,
+    is_cuda_library,
+    is_driver_library,
+)
+from binary_checks.knowledge.loading import could_not_look
+from binary_checks.knowledge.tags import find_minimum, is_of_cuda, name_of, read_version
+from binary_checks.model import (
+    Edge,
+    ElfFile,
+    Ending,
+    Finding,
+    InstallReport,
+    Level,
+    Linkage,
+    MachOFile,
+    MalformedObject,
+    Note,
+    NotInspected,
+    PeFile,
+    Problem,
+    UnreadObject,
+)
+from binary_checks.model.objects import Format, ObjectFile
+from binary_checks.model.packages import (
+    BuildPath,
+    CondaLike,
+    CondaPackage,
+    CondaPath,
+    GivenPackages,
+)
+from binary_checks.model.probes import EmbeddedTestReport
+from binary_checks.model.protocols import ReadObject
+from binary_checks.wording.sentences import describe_end
+
+# Whether a package depends on what its objects need, and on no other Python than its own.
+
+_GIVEN = "wheel:"  # how a linkage begins to name what another package has
+_SITE_PACKAGES = re.compile(r"lib/python(3\.\d{1,3})t?/site-packages\Z")
+_PINS = ("python_abi", "_python_abi3_support", "cpython")
+
+
+@check
+def overlinking(
+    given: GivenPackages,
+    linkage: Linkage,
+    package: CondaPackage,
+    *,
+    allowed: tuple[str, ...] = (),
+) -> Iterator[Finding]:
+    """An object needs a library of a package that is not among the dependencies.
+
+    Whose library it is, is known of packages given with ``--binary-with``; of those that were
+    installed with the package, overlinking-in-prefix knows it. ``allowed`` has the names of
+    libraries, or globs of them, that may come with something else: ``*`` alone is none. Libraries
+    that nothing provides are told by missing-library.
+
+    Why: another package brings the library as long as it depends on that one. When it no longer
+    does, or brings another version of it, the object does not load.
+    Fix: add the package to the ``host`` requirements, so that its run_exports come into ``run``.
+    Level: where no dependency brings the package, users do not have the library. Where one of those
+    given does, it is a warning: users have it today.
+    """
+    if not given.packages:
+        names = ", ".join(linkage.requirements[:3])
+        if not names:
+            raise NotApplicable("it depends on no package with libraries of its own")
+        advice = f"give what it depends on with --binary-with ({names})"
+        yield NotInspected(sentence=f"whose the needed libraries are is not known: {advice}")
+        return
+    brought, direct = _find_brought(package, given), direct_names(package)
+    for (owner, needed), edges in _group(linkage).items():
+        if owner in direct or is_allowed(needed, allowed):
+            continue
+        there = owner in brought
+        level = Level.WARNING if there else Level.ERROR
+        yield Problem(path=edges[0].path, sentence=_accuse(edges, owner, there=there), level=level)
+
+
+@check(level=Level.WARNING)
+def overlinking_in_prefix(
+    report: InstallReport,
+    linkage: Linkage,
+    package: CondaPackage,
+    *,
+    allowed: tuple[str, ...] = (),
+) -> Iterator[Finding]:
+    """In the prefix, a needed library is of a package that is not among the dependencies.
+
+    The same as overlinking, of what was installed with the package from its channels. ``allowed``
+    has the names of libraries, or globs of them, that may come with something else: ``*`` alone is
+    none.
+
+    Why: another package brings the library as long as it depends on that one. When it no longer
+    does, or brings another version of it, the object does not load.
+    Fix: add the package to the ``host`` requirements, so that its run_exports come into ``run``.
+    Level: users have the library today.
+    """
+    if report.error:
+        yield NotInspected(sentence=f"it could not be installed: {report.error}")
+        return
+    owners = {path.rpartition("/")[2]: name for path, name in report.libraries}
+    found: dict[tuple[str, str], list[Edge]] = {}
+    for edge in linkage.edges:
+        name = edge.needed.rpartition("/")[2]
+        if edge.resolved is None and (owner := owners.get(name)):
+            found.setdefault((owner, name), []).append(edge)
+    direct = direct_names(package)
+    for (owner, needed), edges in found.items():
+        if owner not in direct and not is_allowed(needed, allowed):
+            yield Problem(path=edges[0].path, sentence=_accuse(edges, owner, there=True))
+
+
+def direct_names(package: CondaPackage) -> frozenset[str]:
+    """The package itself, and those that it depends on."""
+    return frozenset({package.name.lower(), *map(name_of, package.depends)})
+
+
+def is_allowed(name: str, allowed: tuple[str, ...]) -> bool:
+    """Whether a profile lets it be; what stands for everything does not switch the check off."""
+    return any(fnmatchcase(name, each) for each in allowed if each.strip("*?"))
+
+
+def _group(linkage: Linkage) -> dict[tuple[str, str], list[Edge]]:
+    """The needs that another package meets, by that one and by their names."""
+    found: dict[tuple[str, str], list[Edge]] = {}
+    for edge in linkage.edges:
+        if edge.resolved is not None and edge.resolved.startswith(_GIVEN):
+            owner = edge.resolved.removeprefix(_GIVEN).partition(":")[0].lower()
+            found.setdefault((owner, edge.needed), []).append(edge)
+    return found
+
+
+def _find_brought(package: CondaPackage, given: GivenPackages) -> frozenset[str]:
+    """What comes with the dependencies, as far as these were given."""
+    known = {each.name.lower(): each for each in given.packages}
+    queue = sorted(direct_names(package))
+    found = set(queue)
+    while queue:
+        name = queue.pop()
+        more = set(map(name_of, known[name].depends)) if name in known else set()
+        queue += more - found
+        found |= more
+    return frozenset(found)
+
+
+def _accuse(edges: list[Edge], owner: str, *, there: bool) -> str:
+    more = f" (as do {len(edges) - 1} more)" if len(edges) > 1 else ""
+    sentence = f"needs {edges[0].needed}{more} of {owner}, which is not among the dependencies"
+    return f"{sentence}: it comes with another one" if there else sentence
+
+
+@check(enabled=False, level=Level.WARNING)
+def overdepending(
+    given: GivenPackages,
+    linkage: Linkage,
+    package: CondaPackage,
+    *,
+    allowed: tuple[str, ...] = (),
+) -> Iterator[Finding]:
+    """A dependency has libraries, and no object needs one of them.
+
+    Only dependencies given with ``--binary-with`` are judged, and of those only what has objects
+    and nothing for Python. Off by default: code may open a library, or call a program, of its own.
+
+    Why: users download what they do not need, and its versions keep others from being solved.
+    Fix: remove it from the recipe, or have ``ignore_run_exports`` leave it out.
+    Level: the package works.
+    """
+    if not given.packages:
+        raise NotApplicable("no dependency was given with --binary-with")
+    used, direct = {owner for owner, _ in _group(linkage)}, direct_names(package)
+    for other in given.packages:
+        name = other.name.lower()
+        if name in used or name not in direct or is_allowed(name, allowed):
+            continue
+        python = any(other.layout.inside(member.path) for member in other.members)
+        if other.objects and not python:
+            yield f"depends on {other.name}, of which no object needs a library"
+
+
+@check
+def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
+    """Files for one Python, in a package that several Pythons fit.
+
+    Files in ``lib/python3.11/site-packages`` are found by Python 3.11 alone. On Windows all Pythons
+    look in ``Lib/site-packages``, and only compiled modules are for one.
+
+    Why: the solver installs the package beside another Python, which does not find the module.
+    Fix: build with ``python`` among the ``host`` requirements, whose run_exports pin it, or build
+    the package as ``noarch: python``.
+    Level: users of another Python cannot import it.
+    """
+    if package.name == "python":
+        raise NotApplicable("it is the Python itself")
+    match = _SITE_PACKAGES.match(package.layout.site_packages)
+    inside = any(package.layout.inside(member.path) for member in package.members)
+    if package.noarch or match is None or not inside:
+        raise NotApplicable("no file of it is for one Python")
+    names = {name_of(each) for each in package.depends}
+    bound = [claim for claim in package.claims.pythons if claim.version and claim.abi]
+    if bound or names & set(_PINS):
+        return
+    specs = [each for each in package.depends if name_of(each) == "python"]
+    said = (
+        f"{specs[0]!r} allows others" if specs else "no requirement of Python keeps others from it"
+    )
+    sentence = f"its files are for Python {match[1]}, and {said}"
+    yield Problem(sentence=sentence)
+
+
+@check
+def python_changed(report: InstallReport, package: CondaPackage) -> Iterator[Finding]:
+    """The solver chose another Python than the package's files are for.
+
+    Why: the module is not found, although everything was installed as the metadata asks.
+    Fix: pin Python in the run requirements (see unpinned-python).
+    Level: users cannot import the package.
+    """
+    match = _SITE_PACKAGES.match(package.layout.site_packages)
+    if package.noarch or match is None:
+        raise NotApplicable("no file of it is for one Python")
+    if report.error:
+        yield NotInspected(sentence=f"it could not be installed: {report.error}")
+        return
+    chosen = re.search(r" (3\.\d+)\.", report.python)
+    if chosen and chosen[1] != match[1]:
+        yield f"its files are for Python {match[1]}, and the solver chose {report.python}"
+
+
+# Whether the metadata asks for the system that the package's code needs.
+
+_OLDEST_GLIBC = (2, 17)  # conda's own programs need it
+_OLDEST_MACOS = {"osx-64": (10, 13), "osx-arm64": (11, 0)}
+_GLIBC = re.compile(r"GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d+)?")
+
+
+@check
+def missing_virtual_package(package: CondaLike) -> Iterator[Finding]:
+    """The code needs a newer glibc or macOS than every user has, and the metadata asks for none.
+
+    Every system that conda itself runs on has glibc 2.17, macOS 10.13 on Intel and macOS 11 on
+    Apple silicon; what needs no more needs no virtual package. Where the metadata states a version
+    that is too old, version-newer-than-tag and minimum-os-above-tag say so.
+
+    Why: the solver installs the package on any system; on an older one the import ends with
+    "version `GLIBC_2.34' not found" or "Symbol not found".
+    Fix: add ``__glibc >=2.34`` or ``__osx >=12.0`` to the run requirements, or build against an
+    older ``sysroot`` or SDK.
+    Level: users of older systems install a package that does not load. For macOS a warning: dyld
+    loads the file, and fails only at a symbol that is missing.
+    """
+    named = {name_of(each) for each in (*package.depends, *package.constrains)}
+    if package.subdir.startswith("linux-"):
+        if "__glibc" in named:
+            raise NotApplicable("its metadata states a __glibc")
+        yield from map(could_not_look, _list_unread(package, Format.ELF))
+        yield from _find_newest_glibc(package)
+    elif oldest := _OLDEST_MACOS.get(package.subdir):
+        if "__osx" in named:
+            raise NotApplicable("its metadata states an __osx")
+        yield from map(could_not_look, _list_unread(package, Format.MACHO))
+        yield from _find_newest_macos(package, oldest)
+    else:
+        raise NotApplicable("it is for neither Linux nor macOS")
+
+
+def _list_unread(package: CondaLike, wanted: Format) -> Iterator[MalformedObject | UnreadObject]:
+    found: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
+    yield from (item for item in found if item.format == wanted)
+
+
+def _find_newest_glibc(package: CondaLike) -> Iterator[Problem]:
+    needs = [
+        ((int(match[1]), int(match[2])), item.path)
+        for item in package.objects_of(ElfFile)
+        for need in item.symbol_versions
+        if not need.weak and (match := _GLIBC.fullmatch(need.version))
+    ]
+    newest, path = max(needs, default=(_OLDEST_GLIBC, ""))
+    if newest > _OLDEST_GLIBC:
+        version = "{}.{}".format(*newest)
+        sentence = f"needs GLIBC_{version}, and no requirement says __glibc >={version}"
+        yield Problem(path=path, sentence=f"{sentence}: it installs on older systems")
+
+
+def _find_newest_macos(package: CondaLike, oldest: tuple[int, int]) -> Iterator[Problem]:
+    built = [
+        (read_version(item.minimum_os), item.path)
+        for item in package.objects_of(MachOFile)
+        if item.minimum_os
+    ]
+    newest, path = max(built, default=(oldest, ""))
+    if newest > oldest:
+        version = "{}.{}".format(*newest)
+        sentence = f"is built for macOS {version}, and no requirement says __osx >={version}"
+        yield Problem(path=path, sentence=sentence, level=Level.WARNING)
+
+
+@check
+def understated_driver(package: CondaLike, linkage: Linkage | CondaLike) -> Iterator[Finding]:
+    """A CUDA package asks for an older driver than its CUDA needs, or for none.
+
+    ``__cuda`` is the newest CUDA that the user's driver supports. ``cuda-version`` and the packages
+    of the toolkit ask for it themselves.
+
+    Why: the solver installs the package beside a driver that cannot run it: "CUDA driver version is
+    insufficient for CUDA runtime version".
+    Fix: build with ``cuda-version``, whose run requirement states ``__cuda``, or state it yourself.
+    Level: with an older driver, nothing of it runs on the GPU. A warning where no driver is asked
+    for at all: most users of such a package have one.
+    """
+    needed = _find_cuda(linkage)
+    code = [path for path, there in _find_device_code(package) if there]
+    if not needed and not code:
+        raise NotApplicable("nothing of it is for CUDA")
+    stated = find_minimum("__cuda", (*package.depends, *package.constrains))
+    newest = max((major for major, _ in needed), default=0)
+    if stated is not None:
+        if newest > stated[0]:
+            name = next(name for major, name in needed if major == newest)
+            sentence = "needs {}, of CUDA {}, and __cuda >={}.{} allows an older driver"
+            yield Problem(sentence=sentence.format(name, newest, *stated))
+        return
+    if not any(map(is_of_cuda, package.depends)):
+        what = f"needs {needed[0][1]}" if needed else "has code for GPUs"
+        sentence = f"{what}, and no dependency asks for a driver (__cuda, cuda-version)"
+        path = code[0] if code else ""
+        yield Problem(path=path, sentence=sentence, level=Level.WARNING)
+
+
+def _find_cuda(linkage: Linkage | CondaLike) -> list[tuple[int, str]]:
+    """The libraries of CUDA that are needed, each with its CUDA, 0 where that is not told."""
+    if not isinstance(linkage, Linkage):
+        return []
+    names = dict.fromkeys(edge.needed for edge in linkage.edges if is_cuda_library(edge.needed))
+    return [(cuda_of_library(name) or 0, name) for name in names]
+
+
+def _find_device_code(package: CondaLike) -> Iterable[tuple[str, bool]]:
+    for item in package.objects:
+        if isinstance(item, ElfFile | PeFile):
+            yield item.path, any(code.architecture.startswith("sm_") for code in item.device_code)
+
+
+# Whether a package is what its build string and its platform say.
+
+_SPELLED = {Format.ELF: "an ELF object", Format.MACHO: "a Mach-O object", Format.PE: "a PE object"}
+
+
+@check
+def cuda_build_without_cuda(package: CondaLike, linkage: Linkage | CondaLike) -> Iterator[Finding]:
+    """The build string says CUDA, and nothing in the package has to do with it.
+
+    Neither device code, nor a library of CUDA that an object needs or opens, nor a dependency of
+    CUDA or of a CUDA build. A package without objects only chooses others.
+
+    Why: users who ask for the CUDA build get one that does not use their GPU.
+    Fix: look in the build's log for why CUDA was not found; make the build stop there.
+    Level: users do not get what they asked for.
+    """
+    if not cuda_of_label(package.claims.variant):
+        raise NotApplicable("its build string names no CUDA")
+    if not package.objects or package.unread or package.malformed:
+        raise NotApplicable("it has no objects that could be read")
+    needed = {edge.needed for edge in linkage.edges} if isinstance(linkage, Linkage) else set()
+    opened = {name for each in package.objects if each.opened for name in each.opened.names}
+    if any(is_cuda_library(name) or is_driver_library(name) for name in needed | opened):
+        return
+    if any(map(is_of_cuda, package.depends)) or any(_device_code(package)):
+        return
+    sentence = (
+        f"the build string {package.build} says CUDA: no object has code for a GPU or needs a "
+        "library of CUDA, and no dependency is for it"
+    )
+    yield Problem(sentence=sentence)
+
+
+def _device_code(package: CondaLike) -> Iterator[str]:
+    for item in package.objects:
+        if isinstance(item, ElfFile | PeFile) and item.device_code:
+            yield item.path
+
+
+@check
+def objects_in_noarch(package: CondaLike) -> Iterator[Finding]:
+    """A package for every platform has an object of one.
+
+    Launchers for Windows (``.exe``), which setuptools and pip ship for all, are noted.
+
+    Why: conda installs it everywhere; on all other systems and architectures the file does not
+    load.
+    Fix: leave ``noarch`` out of the recipe.
+    Level: users of other platforms cannot load the library. A program or plugin that nothing loads
+    as part of Python is a warning.
+    """
+    if not package.noarch:
+        raise NotApplicable("it is for one platform")
+    found: tuple[ReadObject, ...] = (*package.objects, *package.malformed, *package.unread)
+    for item in found:
+        if item.format not in _SPELLED:
+            continue
+        of = f" for {item.architecture}" if isinstance(item, ObjectFile) else ""
+        sentence = f"is {_SPELLED[item.format]}{of}, and the package is for every platform"
+        if item.path.endswith(".exe"):
+            yield Note(path=item.path, sentence=sentence)
+        else:
+            loaded = item.path.endswith((".so", ".pyd", ".dylib")) or ".so." in item.path
+            level = Level.ERROR if loaded else Level.WARNING
+            yield Problem(path=item.path, sentence=sentence, level=level)
+
+
+# Whether an installer can replace the prefix of the build in every file that has it.
+
+_USUAL = 255  # characters, to which conda-build and rattler-build pad
+_SHORTEST = 80  # to which conda-build 1 padded
+_SHOWN = 48  # characters of a path
+_BYTECODE = (".pyc", ".pyo")
+
+
+@check
+def short_placeholder(package: CondaPackage) -> Iterator[Finding]:
+    """A placeholder in a binary file is too short for the prefixes of users.
+
+    conda-build and rattler-build pad it to 255 characters. In text files its length does not count,
+    as they may grow.
+
+    Why: a binary file cannot grow: where the user's prefix is longer than the placeholder, the
+    installer stops ("placeholder of length '80' too short").
+    Fix: build with ``prefix_length: 255`` (conda-build's default), in a folder whose path is short.
+    Level: below 80 characters, usual prefixes do not fit and users cannot install the package; from
+    80 on a warning, as most fit.
+    """
+    for row in _demand_rows(package):
+        length = len(row.placeholder.encode())
+        if row.mode == "binary" and length < _USUAL:
+            sentence = (
+                f"its placeholder has {length} bytes: the package does not install into a prefix "
+                "that is longer"
+            )
+            level = Level.ERROR if length < _SHORTEST else Level.WARNING
+            yield Problem(path=row.path, sentence=sentence, level=level)
+
+
+@check
+def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
+    """A placeholder in a binary file is not the beginning of a text that ends with NUL.
+
+    Installers put the prefix in its place and fill up with NUL behind the text. Data with lengths
+    before their texts (pickles, archives, databases) have no such end.
+
+    Why: conda leaves such a place as it is, and the path leads nowhere; others shift what follows,
+    and the file is damaged.
+    Fix: leave the path out of the data, or make it relative; list the file in
+    ``ignore_prefix_files`` if nothing opens the path.
+    Level: users get a damaged file, or one that names a folder of the build machine.
+    """
+    found = {(each.path, each.prefix): each for each in package.build_paths}
+    for row in _demand_rows(package):
+        there = found.get((row.path, row.placeholder))
+        if row.mode == "binary" and there is not None and there.cramped:
+            places = f"{there.cramped} of {there.count} places of {_shorten(there.text)} do"
+            if there.count == 1:
+                places = f"the only place of {_shorten(there.text)} does"
+            sentence = f"{places} not end in NUL: no prefix can be put there"
+            yield Problem(path=row.path, sentence=sentence)
+
+
+@check
+def text_placeholder_in_binary(package: CondaPackage) -> Iterator[Finding]:
+    """``paths.json`` calls a binary file text, in which the prefix is to be replaced.
+
+    Why: a text grows or shrinks with the prefix, and every offset in the file is then wrong: an
+    object does not load.
+    Fix: let the build tool find the mode (conda-build: ``binary_has_prefix_files``).
+    Level: users cannot load the object. Of other binary data it is a warning.
+    """
+    found: tuple[ReadObject, ...] = (*package.objects, *package.malformed, *package.unread)
+    objects = {item.path for item in found if item.format != Format.ARCHIVE}
+    binary = {each.path for each in package.build_paths if each.binary}
+    for row in _demand_rows(package):
+        if row.mode == "text" and row.path in objects | binary:
+            sentence = "paths.json says that it is text: replacing the prefix damages it"
+            level = Level.ERROR if row.path in objects else Level.WARNING
+            yield Problem(path=row.path, sentence=sentence, level=level)
+
+
+@check(level=Level.WARNING)
+def absent_placeholder(package: CondaPackage) -> Iterator[Finding]:
+    """``paths.json`` lists a placeholder that the file does not have.
+
+    Why: the file was changed after the build had looked for prefixes, so others may be unlisted; or
+    its paths lead to another prefix, which nothing replaces.
+    Fix: rebuild the package instead of changing files in it.
+    Level: nothing is replaced, which by itself harms nobody.
+    """
+    found = {(each.path, each.prefix) for each in package.build_paths}
+    broken = {member.archive_name for member in package.members if member.faults or member.target}
+    for row in _demand_rows(package):
+        if row.path.endswith(_BYTECODE):
+            yield NotInspected(path=row.path, sentence="bytecode is not searched for prefixes")
+        elif (row.path, row.placeholder) not in found and row.path not in broken:
+            sentence = (
+                f"does not have the placeholder that paths.json lists: {_shorten(row.placeholder)}"
+            )
+            yield Problem(path=row.path, sentence=sentence)
+
+
+@check
+def unlisted_placeholder(package: CondaPackage) -> Iterator[Finding]:
+    """A file has the prefix of the build, and ``paths.json`` does not list it.
+
+    Bytecode does not count: nothing opens the paths in it. On Windows binary files do not count:
+    build tools do not list them there.
+
+    Why: the path stays as it is and leads nowhere on users' systems: scripts do not start, builds
+    against the package do not find it, programs do not find their data.
+    Fix: build with ``detect_binary_files_with_prefix: true`` (conda-build), or have the code find
+    its prefix when it runs.
+    Level: a script whose interpreter (``#!``) lies there does not start. Elsewhere a warning:
+    whether anything opens the path is not known.
+    """
+    rows = {(row.path, row.placeholder) for row in package.rows}
+    windows = package.subdir.startswith("win-")
+    for each in package.build_paths:
+        if not each.prefix or (each.path, each.prefix) in rows or (windows and each.binary):
+            continue
+        what = "its interpreter is" if each.shebang else f"has {_count(each)}"
+        sentence = f"{what} {_shorten(each.text)}, which paths.json does not list: it stays so"
+        level = Level.ERROR if each.shebang else Level.WARNING
+        yield Problem(path=each.path, sentence=sentence, level=level)
+
+
+@check(level=Level.WARNING)
+def build_folder_named(package: CondaPackage) -> Iterator[Finding]:
+    """A text file names a folder of the build machine.
+
+    Those are ``feedstock_root``, ``conda-bld``, ``croot`` and ``_build_env``, where the build's own
+    compilers lie. Objects do not count: the paths of sources stand in their assertions; nor does
+    ``direct_url.json``, in which pip says where it installed the build from.
+
+    Why: nothing is there on users' systems: a CMake file, a ``.pc`` file or a ``*-config`` script
+    leads builds to a compiler or a folder that does not exist.
+    Fix: remove the path in the recipe, or replace it by one below the prefix.
+    Level: only what opens the path fails; much is a note of how the package was built.
+    """
+    for each in package.build_paths:
+        if not (each.prefix or each.binary or each.path.endswith("/direct_url.json")):
+            yield Problem(
+                path=each.path, sentence=f"names {_shorten(each.text)}, of the build machine"
+            )
+
+
+def _demand_rows(package: CondaPackage) -> tuple[CondaPath, ...]:
+    if not package.rows:
+        raise NotApplicable("no file of it has a placeholder")
+    return package.rows
+
+
+def _count(each: BuildPath) -> str:
+    return f"{each.count} paths as" if each.count > 1 else "the path"
+
+
+def _shorten(path: str) -> str:
+    """Its beginning and its end: the middle is the same letters again and again."""
+    half = _SHOWN // 2
+    return path if len(path) <= _SHOWN else f"{path[:half]}…{path[-half:]}"
+
+
+# Whether the tests that a package carries pass in a clean prefix.
+
+_OFFLINE = re.compile(
+    r"(?i)name or service not known|temporary failure in name resolution|network is unreachable|"
+    r"could not resolve host|getaddrinfo failed|gaierror|max retries exceeded|no route to host"
+)
+
+
+@check
+def embedded_test_fails(report: EmbeddedTestReport) -> Iterator[Finding]:
+    """A test that the package carries fails where it is installed.
+
+    conda-build puts the ``test`` section of a recipe into ``info/test``, rattler-build into
+    ``info/tests``. What runs are scripts in Python and in the shell, each in an empty folder in the
+    sandbox, with what the tests require installed beside the package. One that fails for want of
+    the network is not inspected.
+
+    Why: its own makers say that this must work; conda's own tools ran it in the environment of the
+    build, which has more than users have.
+    Fix: see the last line of the test's output, and run it in a fresh environment (``conda build
+    --test PACKAGE``, ``rattler-build test --package-file PACKAGE``).
+    Level: users cannot use what the project itself tests.
+    """
+    for name, reason in report.untried:
+        yield NotInspected(sentence=f"{name}: {reason}")
+    for run in report.runs:
+        step = run.step
+        if step.outcome is Ending.OK:
+            continue
+        if _OFFLINE.search(f"{step.detail}\n{step.stderr}"):
+            yield NotInspected(sentence=f"{step.name} needs the network: {step.detail}")
+            continue
+        done = " is done, but its process then" if step.finished else ""
+        yield Problem(sentence=f"{step.name}{done} {describe_end(step)}")

@@ -1,1 +1,0 @@
-"""What only conda packages promise: dependencies, virtual packages, prefixes."""

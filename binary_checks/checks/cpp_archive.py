@@ -1,0 +1,449 @@
+"""Whether an archive of C++ libraries can be unpacked anywhere and built against."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.python_libraries import find_python_symbols
+from binary_checks.model import (
+    ArchiveMembers,
+    ElfFile,
+    Finding,
+    Format,
+    Kind,
+    Level,
+    MalformedObject,
+    Member,
+    NotInspected,
+    Problem,
+    StaticArchive,
+    UnreadObject,
+)
+from binary_checks.model.mangling import names_old_abi
+from binary_checks.model.packages import CppArchive, NamedPath, PathRole
+from binary_checks.wording.sentences import name_first
+
+# The files that an archive has for CMake and pkg-config, and its headers.
+
+_OF_SYSTEM = ("/System/Library/",)
+"""What every macOS has at this place."""
+_FILES = frozenset({PathRole.LOCATION, PathRole.INCLUDE})
+_NOWHERE = "a path outside of the archive"
+_ENOUGH = 10  # symbols, from which on the ABI is sure
+_MOST_LOST = 50
+
+
+@check(level=Level.WARNING)
+def missing_target_file(package: CppArchive) -> Iterator[Finding]:
+    """A file for CMake names a library or a directory of the archive that is not there.
+
+    That is the location of an imported target, or a directory with headers, in a file of targets or
+    of configuration (by its name: ``*Targets*.cmake``, ``*Config.cmake``). Only values under no
+    condition count, and nothing is run: the family ``consumer`` asks CMake itself.
+
+    Why: ``find_package`` stops with "The imported target … references the file … but this file
+    does not exist", or the link fails.
+    Fix: ship the file, or do not install the export that names it.
+    Level: whether ``find_package`` of the archive comes to the line is what CMake finds out.
+    """
+    _demand_files(package)
+    yield from _find_unread_files(package)
+    present = _present(package)
+    seen: set[tuple[str, str]] = set()
+    for named in package.build_files.paths:
+        path = named.path
+        key = (named.file, path)
+        if named.role not in _FILES or _is_outside(path) or path in present or key in seen:
+            continue
+        seen.add(key)
+        sentence = f"line {named.line} names {path}, which is not there ({named.subject})"
+        yield Problem(path=named.file, sentence=sentence)
+
+
+@check(level=Level.WARNING)
+def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
+    """A file for CMake or pkg-config names an absolute path, or one outside of the archive.
+
+    Where headers and libraries of a target are, and what variables with such names say. Default
+    places in ``Find*.cmake``, and values under a condition, do not count.
+
+    Why: that path is the build machine's; at the user's it is not there, or holds another version.
+    Fix: let paths count from the file itself (``${CMAKE_CURRENT_LIST_DIR}``, ``${_IMPORT_PREFIX}``,
+    pkg-config's ``${pcfiledir}``), and find dependencies by ``find_dependency``.
+    Level: not every user comes to the line; the family ``consumer`` has CMake decide.
+    """
+    _demand_files(package)
+    yield from _find_unread_files(package)
+    is_windows = any(each.system == "windows" for each in package.claims.systems)
+    groups: dict[tuple[str, int, str], list[NamedPath]] = {}
+    told: set[tuple[str, str]] = set()
+    for named in package.build_files.paths:
+        known = (named.file, named.path) in told
+        if _is_outside(named.path) and not known and not _is_harmless(named, is_windows=is_windows):
+            told.add((named.file, named.path))
+            groups.setdefault((named.file, named.line, named.subject), []).append(named)
+    for (path, line, subject), group in groups.items():
+        names = dict.fromkeys(_NOWHERE if each.path == "../" else each.path for each in group)
+        yield Problem(
+            path=path, sentence=f"line {line} names {name_first(list(names))} ({subject})"
+        )
+
+
+def _is_outside(path: str) -> bool:
+    return path.startswith(("/", "../")) or path[1:2] == ":"
+
+
+def _is_harmless(named: NamedPath, *, is_windows: bool) -> bool:
+    """What every system has there; what pkg-config itself replaces on Windows."""
+    if named.path.startswith(_OF_SYSTEM):
+        return True
+    return is_windows and named.role is PathRole.VARIABLE and named.file.endswith(".pc")
+
+
+@check
+def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
+    """The C++ ABI that an archive's name or its CMake files state is not that of its libraries.
+
+    The name says ``cxx11-abi`` or ``pre-cxx11-abi``, the files _GLIBCXX_USE_CXX11_ABI; the
+    libraries have std::__cxx11 in the names of their functions, or the std::string before that.
+
+    Why: users' code is compiled for one std::string and linked with the other: undefined symbols.
+    Fix: write the value that the libraries were compiled with into the configuration.
+    Level: what users compile does not link.
+    """
+    stated = package.stated.cxx11_abi
+    flags = package.build_files.abi_flags
+    if stated is None and not flags:
+        raise NotApplicable("neither its name nor its files state an ABI")
+    symbols = _count_strings(package)
+    found = None
+    if max(symbols) >= _ENOUGH and min(symbols) * 20 < max(symbols):
+        found = symbols[0] > symbols[1]
+    if found is None:
+        counts = "{} symbols with the new std::string, {} with the old".format(*symbols)
+        yield NotInspected(sentence=f"the ABI of its libraries is not clear: {counts}")
+    elif stated is not None and stated is not found:
+        name = "cxx11-abi" if stated else "pre-cxx11-abi"
+        sentence = f"its name says {name}, its libraries have the {_spell(found)}"
+        yield Problem(sentence=sentence)
+    for flag in flags:
+        if found is not None and flag.value is not found:
+            value = int(flag.value)
+            sentence = f"line {flag.line} states _GLIBCXX_USE_CXX11_ABI={value}"
+            yield Problem(
+                path=flag.file, sentence=f"{sentence}; its libraries have the {_spell(found)}"
+            )
+
+
+def _spell(new: bool) -> str:
+    return "new std::string (std::__cxx11)" if new else "old std::string"
+
+
+def _count_strings(package: CppArchive) -> tuple[int, int]:
+    """How many symbols of its own have the new std::string, and how many the old."""
+    counts = Counter[bool]()
+    for archive in package.objects_of(StaticArchive):
+        counts[True] += archive.strings.new
+        counts[False] += archive.strings.old
+    for item in package.objects_of(ElfFile):
+        if item.kind is Kind.SHARED:
+            for name in item.exports.each_name():
+                if name[:3] == "_ZN" and name[3:4] != "S":
+                    if "cxx11" in name:
+                        counts[True] += 1
+                    elif ("Ss" in name or "St4list" in name) and names_old_abi(name):
+                        counts[False] += 1
+    return counts[True], counts[False]
+
+
+@check(level=Level.WARNING)
+def missing_included_header(package: CppArchive) -> Iterator[Finding]:
+    """A header includes another one that belongs to the archive and is not there.
+
+    Only what stands under no condition counts, and only what no other package could have: a path
+    relative to the header, or one in a folder that the archive has below ``include``.
+
+    Why: whoever includes the header gets "No such file or directory".
+    Fix: install the header, or leave out the one that includes it.
+    Level: most users do not include that header.
+    """
+    headers = package.headers
+    for text in headers.unread:
+        path, _, reason = text.partition(": ")
+        yield NotInspected(path=path, sentence=reason)
+    if not headers.count and not headers.unread:
+        raise NotApplicable("it has no headers")
+    for lost in headers.lost[:_MOST_LOST]:
+        yield Problem(path=lost.path, sentence=f"includes {lost.included}, which is not there")
+    if (more := len(headers.lost) - _MOST_LOST) > 0:
+        yield Problem(path="include", sentence=f"{more} more headers include what is not there")
+
+
+def _demand_files(package: CppArchive) -> None:
+    found = package.build_files
+    if not (found.paths or found.unread or package.cmake_packages):
+        raise NotApplicable("it has no files for CMake or pkg-config")
+
+
+def _find_unread_files(package: CppArchive) -> Iterator[NotInspected]:
+    for each in package.build_files.unread:
+        yield NotInspected(path=each.file, sentence=f"it cannot be read: {each.reason}")
+
+
+def _present(package: CppArchive) -> frozenset[str]:
+    """Its files, what links stand for, and their folders."""
+    paths: set[str] = {"."}
+    for member in package.members:
+        path = member.path.removesuffix("/")
+        while path and path not in paths:
+            paths.add(path)
+            path = path.rpartition("/")[0]
+    return frozenset(paths)
+
+
+# Static libraries: whether a linker of the promised system takes all of their members.
+
+_FORMATS = {"linux": {"ELF"}, "macos": {"Mach-O"}, "windows": {"COFF", "import"}}
+_BITCODE = "LLVM bitcode"
+_OF_TINY_C = "libtcc1.a"  # what that compiler links: ELF objects on every system
+
+
+@check
+def foreign_archive_member(package: CppArchive) -> Iterator[Finding]:
+    """A static library has members for another system or architecture than the archive is for.
+
+    Why: the linker skips them ("incompatible with", "file was built for unsupported file format"),
+    and the program lacks what they define.
+    Fix: look for the step of a cross build that took a library of the host.
+    Level: users who link with the library get undefined symbols.
+    """
+    yield from _find_unread_objects(package)
+    systems = package.claims.systems
+    formats = {name for each in systems for name in _FORMATS.get(each.system, ())}
+    architectures = {name for each in systems for name in each.architectures}
+    if not (formats and architectures):
+        raise NotApplicable("it is not known for which system and architecture it is")
+    fitting = {
+        item.path
+        for item in package.objects_of(StaticArchive)
+        if any(e.format in formats and e.architecture in architectures for e in item.members)
+    }
+    slices = Counter(item.path for item in package.objects_of(StaticArchive))
+    for item in package.objects_of(StaticArchive):
+        if slices[item.path] > 1 and item.path in fitting:
+            continue  # of a universal one the linker takes what it needs
+        for each in item.members:
+            if each.format in {"", _BITCODE} or item.file_name == _OF_TINY_C:
+                continue
+            if each.format not in formats or _is_foreign(each, architectures):
+                sentence = f"{_describe(each)}; the archive is for {systems[0].name}"
+                yield Problem(path=item.path, sentence=sentence)
+
+
+def _is_foreign(members: ArchiveMembers, architectures: set[str]) -> bool:
+    """Objects of code for Windows on ARM that runs beside x64's are for both."""
+    name = members.architecture
+    if name == "arm64ec":
+        return architectures.isdisjoint({"aarch64", "x86_64"})
+    return bool(name) and name not in architectures
+
+
+def _describe(members: ArchiveMembers) -> str:
+    objects = "object" if members.count == 1 else "objects"
+    of = " ".join(filter(None, (members.format, members.architecture)))
+    return f"has {members.count} {objects} of {of} ({members.first})"
+
+
+@check
+def unlinkable_static_library(package: CppArchive) -> Iterator[Finding]:
+    """A static library is one that linkers refuse, or that only one compiler can link.
+
+    A thin archive, which names files of the build machine in place of having them; one without an
+    index of symbols; members whose headers are broken; and members that hold a compiler's own code
+    for link-time optimisation and no machine code.
+
+    Why: linkers stop at the library. Code for link-time optimisation is read by the very version
+    of the compiler that wrote it, and by no other linker.
+    Fix: ``ar rcs`` without ``T`` writes a whole archive with an index; compile with
+    ``-ffat-lto-objects`` or without ``-flto`` (``/GL``).
+    Level: users cannot link with the library. Code for link-time optimisation is a warning: with
+    the right compiler it works.
+    """
+    yield from _find_unread_objects(package)
+    present = {each.path for each in package.members}
+    for item in package.objects_of(StaticArchive):
+        lost = [name for name in item.thin if f"{item.directory}/{name}" not in present]
+        if lost:
+            sentence = f"is a thin archive, and {name_first(lost)} are missing"
+            if len(lost) == 1:
+                sentence = f"is a thin archive, and its {lost[0]} is missing"
+            yield Problem(path=item.path, sentence=sentence)
+        elif not item.indexed and any(each.format for each in item.members):
+            yield Problem(path=item.path, sentence="has no index of symbols: ranlib writes one")
+        for each in item.members:
+            yield from _judge_members(item.path, each)
+
+
+def _judge_members(path: str, members: ArchiveMembers) -> Iterator[Problem]:
+    count, first = members.count, members.first
+    if members.note == "broken":
+        yield Problem(path=path, sentence=f"{count} of its members are broken ({first})")
+    elif members.format == _BITCODE or members.note:
+        what = members.note or "LLVM bitcode for link-time optimisation"
+        sentence = f"{count} of its members hold only {what} ({first})"
+        yield Problem(path=path, sentence=sentence, level=Level.WARNING)
+
+
+def _find_unread_objects(package: CppArchive) -> Iterator[NotInspected]:
+    for item in package.objects_of(StaticArchive):
+        if item.unread:
+            yield NotInspected(path=item.path, sentence=item.unread)
+    unread: list[MalformedObject | UnreadObject] = [*package.unread, *package.malformed]
+    for lost in unread:
+        if lost.format == Format.ARCHIVE:
+            yield NotInspected(path=lost.path, sentence=lost.reason)
+
+
+# What an archive of C++ libraries must have, and what belongs into a package for Python alone.
+
+_LIBTORCH = "libtorch"
+_OF_LIBTORCH = {
+    "share/cmake/Torch/TorchConfig.cmake": "find_package(Torch) does not find it",
+    "build-version": "nobody can tell which version it is",
+    "build-hash": "nobody can tell which commit it was built from",
+}
+_HEADER = (".h", ".hh", ".hpp", ".hxx", ".cuh")
+_LIBPYTHON = re.compile(
+    r"(?:.*/)?(?:libpython[23][\d.]*[a-z]*(?:\.so[\d.]*|\.dylib)|Python3?|python3?\d*t?\.dll)",
+    re.IGNORECASE,
+)
+_OF_A_PYTHON = re.compile(r"(?:lib(?:64)?/python\d\.\d+t?|Lib)/os\.py")
+_FOR_PYTHON = re.compile(r"(?:lib)?torch_python\.|(?!.*-gdb\.py).*\.py[dic]?\Z")  # for debuggers
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
+
+@check
+def missing_prefix_part(package: CppArchive) -> Iterator[Finding]:
+    """An archive of C++ libraries lacks a part that users need to build with it.
+
+    Any such archive needs headers below ``include``; libtorch's also ``TorchConfig.cmake``,
+    ``build-version`` and ``build-hash``.
+
+    Why: the first ``#include`` or ``find_package`` of a user's project fails.
+    Fix: install the missing part into the prefix before it is packed.
+    Level: users cannot build with it. Without ``build-version`` or ``build-hash`` they only cannot
+    tell what they have, and what is not libtorch may be for running alone: these are warnings.
+    """
+    files = [each for each in package.members if not each.is_directory]
+    if not any(_is_header(each) for each in files):
+        sentence = "has no headers: nobody can compile against it"
+        level = Level.ERROR if package.name == _LIBTORCH else Level.WARNING
+        yield Problem(path="include", sentence=sentence, level=level)
+    if package.name != _LIBTORCH:
+        return
+    present = {each.path for each in files}
+    for path, harm in _OF_LIBTORCH.items():
+        if path not in present:
+            level = Level.ERROR if path.endswith(".cmake") else Level.WARNING
+            yield Problem(path=path, sentence=f"is not in the archive: {harm}", level=level)
+
+
+def _is_header(member: Member) -> bool:
+    inside = member.path.startswith("include/")
+    last = member.path.rpartition("/")[2]
+    return inside and (last.endswith(_HEADER) or "." not in last)  # Eigen/Core
+
+
+@check
+def build_contradicts_name(package: CppArchive) -> Iterator[Finding]:
+    """What an archive holds is not what the name of its file says.
+
+    The version in ``build-version``, a commit in ``build-hash``, static or shared libraries, a
+    debug build.
+
+    Why: users and mirrors choose by the name; the wrong variant fails at their first link.
+    Fix: look for the step that names the file, or for a variable that the build left unset.
+    Level: users get another build than they chose. A ``build-hash`` that names no commit is a
+    warning.
+    """
+    if not (
+        package.version or package.build_version or package.build_hash or package.stated.linking
+    ):
+        raise NotApplicable("neither its name nor its files say which build it is")
+    stated = package.build_version
+    if stated and package.version and _plain(stated) != _plain(package.version):
+        sentence = f"says {stated}, the file's name {package.version}"
+        yield Problem(path="build-version", sentence=sentence)
+    if package.build_hash and not _COMMIT.fullmatch(package.build_hash):
+        yield Problem(
+            path="build-hash",
+            sentence=f"says {package.build_hash[:60]!r}, which is no commit",
+            level=Level.WARNING,
+        )
+    yield from _judge_linking(package)
+
+
+def _plain(version: str) -> str:
+    return version.strip().lower().removeprefix("v").replace("-", "+")
+
+
+def _judge_linking(package: CppArchive) -> Iterator[Finding]:
+    """Whether it has libraries of the sort that its name promises."""
+    linking = package.stated.linking
+    shared = [item for item in package.objects if item.kind is Kind.SHARED]
+    static = [item for item in package.objects_of(StaticArchive) if not _is_import(item)]
+    unread = package.malformed or package.unread
+    for sort, found in (("static", static), ("shared", shared)):
+        if linking != sort or found:
+            continue
+        if unread:
+            lack = f"whether it has {sort} libraries is not known: some files were not read"
+            yield NotInspected(sentence=lack)
+        else:
+            yield Problem(sentence=f"its name says {sort}, and it has no {sort} library")
+
+
+def _is_import(item: StaticArchive) -> bool:
+    """Whether it only names the functions of a DLL."""
+    return any(each.format == "import" for each in item.members)
+
+
+@check
+def python_in_cpp_archive(package: CppArchive) -> Iterator[Finding]:
+    """An archive of C++ libraries has parts that only a package for Python needs.
+
+    A library in ``lib`` or ``bin`` that needs libpython or symbols of Python; ``libtorch_python``;
+    Python code and extension modules in ``lib`` and ``include``.
+
+    Why: a program that is linked with such a library needs a Python of that very version, or does
+    not link at all; the rest is dead weight.
+    Fix: leave out what was built for the wheel.
+    Level: programs of C++ users have no Python. A library whose name says that it is for Python
+    (``libboost_python311.so``), and files that no program is linked with, are warnings.
+    """
+    if any(_OF_A_PYTHON.fullmatch(member.path) for member in package.members):
+        raise NotApplicable("a prefix with a Python of its own")
+    for item in package.objects:
+        if item.kind is not Kind.SHARED:
+            continue
+        linked = item.directory in {"lib", "lib64", "bin"} and "py" not in item.file_name.lower()
+        level = Level.ERROR if linked else Level.WARNING
+        if item.format == Format.ELF and any(_LIBPYTHON.fullmatch(n.name) for n in item.needed):
+            continue  # libpython-linked says it
+        if needed := [need.name for need in item.needed if _LIBPYTHON.fullmatch(need.name)]:
+            sentence = f"needs {name_first(needed)}, which C++ users do not have"
+            yield Problem(path=item.path, sentence=sentence, level=level)
+        elif asked := sorted(find_python_symbols(item).names):
+            sentence = f"needs symbols of Python ({name_first(asked)}), which C++ users do not have"
+            yield Problem(path=item.path, sentence=sentence, level=level)
+    told = {item.path for item in package.objects}
+    for member in package.members:
+        folder, _, last = member.path.rpartition("/")
+        inside = f"{folder}/".startswith(("lib/", "include/"))
+        if inside and member.path not in told and _FOR_PYTHON.match(last):
+            sentence = "is for Python alone"
+            yield Problem(path=member.path, sentence=sentence, level=Level.WARNING)

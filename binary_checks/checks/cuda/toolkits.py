@@ -1,0 +1,772 @@
+"""Whether all that states a CUDA or a ROCm version of a package states the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable, ProfileError
+from binary_checks.knowledge.cuda import (
+    compare_expected,
+    compare_installed,
+    compare_loaded,
+    cuda_of_ptx,
+    demand_cuda_build,
+    demand_question,
+    exceeds_driver,
+    find_answer,
+    find_gap,
+    find_pins,
+    find_untold,
+    is_driver,
+    lowest_driver,
+    newest_driver,
+    oldest_driver_of_ptx,
+    relates_to_cuda,
+)
+from binary_checks.knowledge.device_containers import find_carriers, first_of
+from binary_checks.knowledge.library_names import (
+    OpenedMember,
+    OpenerRow,
+    complete_names,
+    cuda_of_library,
+    cuda_of_requirement,
+    find_members,
+    find_opener,
+    find_shippers,
+    is_cuda_library,
+    is_driver_library,
+    is_for_cpu,
+    is_grafted_name,
+    is_nvidia_library,
+    is_of_family,
+    is_reduced,
+    is_whole,
+    may_have_family,
+    must_be_whole,
+    stem_of,
+)
+from binary_checks.knowledge.loading import (
+    Loading,
+    find_loadings,
+    find_unjudged,
+    find_unloaded,
+    find_unread,
+)
+from binary_checks.knowledge.toolkit_claims import (
+    Contradiction,
+    claim_by_file_name,
+    claim_by_libraries,
+    claim_by_needs,
+    contradicts,
+    find_contradictions,
+    leave_outliers_out,
+    major_of_library,
+    rank,
+)
+from binary_checks.model import (
+    CudaReport,
+    DeviceContainers,
+    DeviceKind,
+    Distribution,
+    Edge,
+    Ending,
+    Finding,
+    Format,
+    Level,
+    Linkage,
+    Note,
+    NotInspected,
+    ObjectFile,
+    Package,
+    Problem,
+    TargetSystem,
+)
+from binary_checks.model.binary_configuration import (
+    Platform,
+    StatedToolkits,
+    ToolkitClaim,
+    ToolkitSource,
+)
+from binary_checks.model.device import DeviceToolkits, ToolkitSample
+from binary_checks.model.linkage import FamiliesBeside, FamilyOpener
+from binary_checks.model.requests import CudaRequest
+from binary_checks.model.requires_dist import applicable
+from binary_checks.model.system import read_numbers
+from binary_checks.wording.sentences import describe_end, name_first
+
+_OTHER_BUILD = "users get another build than they chose by it"
+_RESULTS = {
+    ToolkitSource.LABEL: _OTHER_BUILD,
+    ToolkitSource.NAME: _OTHER_BUILD,
+    ToolkitSource.REQUIREMENT: "the libraries installed with it are not those it was built with",
+}
+_OF_THE_BUILD = (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE)
+
+
+@check
+def cuda_versions_differ(
+    package: Package, linkage: Linkage, stated: StatedToolkits
+) -> Iterator[Finding]:
+    """Two sources of a package state different CUDA versions.
+
+    Its version label (``+cu126``), its name (``-cu12``), the files that its build generated
+    (``torch/version.py``; the profile's table ``[probes.builds]`` names them, and none of them is
+    run), the NVIDIA wheels that it requires and the libraries that its objects need may each state
+    one. All are compared, and each problem names two. A minor version counts where both state one.
+    A package that ships libraries for several versions on purpose, and names none, must only keep
+    to one in each process, and a library with a version in its own name (``libdemo_cuda118.so``)
+    to that.
+
+    Why: the toolkit's libraries work only with those of their own major version; a process that
+    loads two has two runtimes that share neither streams nor memory; and a requirement of the other
+    version installs gigabytes that nothing loads, and not the needed libraries. Users compile
+    extensions for the version that a package reports of itself.
+    Fix: build everything against one toolkit, from a clean build folder, and derive label,
+    requirements and generated files from it.
+    Level: the libraries that are installed are not those that the package needs.
+    """
+    yield from _judge_platform(Platform.CUDA, package, linkage, stated)
+    for loading in find_loadings(linkage):
+        yield from _compare_within(loading, linkage.show)
+
+
+@check
+def rocm_versions_differ(
+    package: Package, linkage: Linkage, stated: StatedToolkits
+) -> Iterator[Finding]:
+    """Two sources of a package state different ROCm versions.
+
+    The same as cuda-versions-differ, for the label ``+rocm6.4``, the ``hip`` and ``rocm`` of the
+    files that the build generated, exact requirements of AMD's wheels, and libamdhip64, whose
+    number is ROCm's major version. HIP counts like ROCm; from ROCm 7.9 on the major version alone
+    is compared with it.
+
+    Why: a library of another major version is not found, or lacks functions; users choose other
+    packages by the version that this one reports.
+    Fix: build everything against one ROCm, and derive label, requirements and generated files from
+    it.
+    Level: the libraries that are installed are not those that the package needs.
+    """
+    yield from _judge_platform(Platform.ROCM, package, linkage, stated)
+
+
+def _judge_platform(
+    platform: Platform, package: Package, linkage: Linkage, stated: StatedToolkits
+) -> Iterator[Finding]:
+    """Compare all that is stated of one platform, and of each library what its own name states."""
+    needed = list(claim_by_libraries(linkage.edges))
+    own = [each for each in (*stated.claims, *needed) if each.platform is platform]
+    positive = any(each.version for each in own)
+    related = positive or (platform is Platform.CUDA and relates_to_cuda(package, linkage))
+    if not (related or package.unread or package.malformed):
+        raise NotApplicable(f"nothing in it relates to {platform.value}")
+    yield from find_unjudged(linkage)
+    yield from find_unread(
+        package,
+        found=positive or bool(linkage.closures or linkage.unjudged),
+        absent=f"nothing in it names a {platform.value} version",
+        formats=(linkage.format,),
+    )
+    for each in stated.unread if related else ():
+        sentence = f"it may state a version of {platform.value}: {each.reason}"
+        yield NotInspected(path=each.path, sentence=sentence)
+    if not positive:
+        raise NotApplicable(f"nothing in it names a {platform.value} version")
+    if is_for_cpu(package):  # anything else is for cuda-in-cpu-build to report
+        own = [each for each in own if each.source in _OF_THE_BUILD]
+    yield from map(_contradict, find_contradictions(own))
+    for item in package.objects:
+        names = {need.name.rpartition("/")[2] for need in item.needed}
+        for named in claim_by_file_name(item.path):
+            if named.platform is platform:
+                yield from _hold_against_its_name(named, names)
+
+
+def _contradict(found: Contradiction) -> Problem:
+    """Say it of the library that is needed, of the file that states it, or of the package."""
+    claim, other = found.claim, found.against
+    against = f"{other.evidence} says {other.statement}{_count_others(found)}"
+    if claim.source is ToolkitSource.LIBRARY:
+        sentence = (
+            f"needs {claim.detail}, of {claim.statement}, while {against}: libraries installed for "
+            "one do not include the other"
+        )
+    elif claim.source is ToolkitSource.FILE:
+        sentence = (
+            f"says {claim.statement} ({claim.detail}), while {against}: users and build tools "
+            "choose other packages, and compile extensions, by it"
+        )
+    else:
+        alike = f" (and {found.alike} more)" if found.alike else ""
+        sentence = (
+            f"{against}, {claim.evidence}{alike} says {claim.statement}: {_RESULTS[claim.source]}"
+        )
+    return Problem(path=claim.path, sentence=sentence)
+
+
+def _count_others(found: Contradiction) -> str:
+    if not found.supporting:
+        return ""
+    return f" (so {'does' if found.supporting == 1 else 'do'} {found.supporting} more)"
+
+
+def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterator[Problem]:
+    """One line of a library, however many others of another version it needs."""
+    others: dict[str, list[str]] = {}
+    for name in sorted(needed):
+        for platform, major in major_of_library(name):
+            if platform is named.platform and major != named.version.partition(".")[0]:
+                others.setdefault(major, []).append(name)
+    for major, names in others.items():
+        yield Problem(
+            path=named.path,
+            sentence=f"is for {named.statement} by {named.evidence}, and needs "
+            f"{name_first(names, 2)}, of {named.platform.value} {major}: it cannot be loaded where "
+            "it is chosen by its name",
+        )
+
+
+def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Problem]:
+    """Find the first library of a second CUDA that one process gets."""
+    seen: dict[int, Edge] = {}
+    for edge in loading.edges():
+        major = cuda_of_library(edge.needed)
+        if major is not None:
+            seen.setdefault(major, edge)
+    if len(seen) > 1:
+        listed = " and ".join(
+            f"CUDA {major} ({edge.needed}, needed by {show(edge.path)})"
+            for major, edge in sorted(seen.items())
+        )
+        yield Problem(
+            path=loading.root,
+            sentence=f"loads {listed}: the two runtimes share neither memory nor streams",
+        )
+
+
+@check
+def cuda_in_cpu_build(
+    package: Package, linkage: Linkage, target: TargetSystem
+) -> Iterator[Finding]:
+    """A CPU-only package needs CUDA, or has code for GPUs.
+
+    CPU-only packages are recognised by name (``-cpu``), version label (``+cpu``) or build string.
+    Code for GPUs shows a CUDA build also where CUDA's runtime is linked statically, so that no
+    library is needed by name.
+
+    Why: its users have no GPU: gigabytes of libraries are installed for nothing, or the import
+    fails without them; or another build than theirs was published under its name.
+    Fix: build without CUDA (``USE_CUDA=0``), from a clean build folder, and remove NVIDIA's wheels
+    from the requirements.
+    Level: users without a GPU download gigabytes, cannot import the package, or get another build
+    than they asked for.
+    """
+    if not is_for_cpu(package):
+        raise NotApplicable("neither its name nor its version label says CPU-only")
+    yield from find_unloaded(linkage, package)
+    foreign = [e for e in linkage.edges if is_cuda_library(e.needed) or is_driver_library(e.needed)]
+    paths = list(dict.fromkeys(edge.path for edge in foreign))
+    libraries = name_first(sorted({edge.needed for edge in foreign}), 3)
+    if len(paths) > 1:  # in the same words for each file, so that reports fold them
+        libraries = f"libraries of CUDA ({libraries} in all)"
+    for path in paths:
+        yield Problem(path=path, sentence=f"needs {libraries}, but the package is CPU-only")
+    requirements = [
+        requirement.name
+        for requirement in applicable(package.claims.requirements, target)
+        if requirement.name.lower().startswith("nvidia-") or cuda_of_requirement(requirement)
+    ]
+    if requirements:
+        names = name_first(list(dict.fromkeys(requirements)), 3)
+        yield Problem(sentence=f"requires {names}, but it is CPU-only")
+    for item in find_carriers(package):
+        if any(group.targets for group in item.device_containers):
+            sentence = "has code for GPUs, but the package is CPU-only"
+            yield Problem(path=item.path, sentence=sentence)
+
+
+# Parts and libraries of a CUDA build, as it reports them without a GPU.
+
+
+@check
+def cuda_part_missing(
+    report: CudaReport, asked: CudaRequest, *, only: Mapping[str, tuple[str, ...]] = {}
+) -> Iterator[Finding]:
+    """A CUDA build lacks a part that it must have.
+
+    ``parts`` in the profile's table ``[probes.cuda]`` has a Python expression for each
+    (``magma = "torch.cuda.has_magma"``) that must be true, even without a GPU. The option ``only``
+    limits parts to some systems, as globs on ``linux-x86_64``. ``version`` in that table is the
+    expression for the CUDA version of the build (``torch.version.cuda``): where it is None, the
+    build is not for CUDA and is not judged.
+
+    Why: a build that does not find a library continues without it, imports like a good one, and
+    fails or is slow only where the part is used, on a GPU.
+
+    Fix: check the build's configuration for that part; make it stop where a part is not found.
+
+    Level: users cannot use a part that the project promises.
+    """
+    demand_question("".join(asked.parts), "parts")
+    demand_cuda_build(report, asked)
+    for name, question in asked.parts.items():
+        systems = only.get(name, ("*",))
+        if not any(fnmatchcase(report.system, glob) for glob in systems):
+            yield Note(sentence=f"{name} is for {' and '.join(systems)} only")
+            continue
+        answer = find_answer(report, question)
+        if answer is None:
+            yield find_gap(report, question)
+        elif answer.error:
+            yield f"{name}: {question} raises {answer.error}"
+        elif not answer.value:
+            yield f"the build lacks {name}: {question} is {answer.value!r}"
+
+
+@check
+def cuda_libraries_disagree(
+    report: CudaReport,
+    package: Distribution,
+    asked: CudaRequest,
+    *,
+    newer: bool = True,
+    expected: Mapping[str, str] = {},
+) -> Iterator[Finding]:
+    """An NVIDIA library is not the version built with, installed or pinned, with or without a GPU.
+
+    The same as gpu-libraries-disagree, for the libraries that an import loads without a GPU or
+    driver: they report their versions without a driver. The options are the same, and so is
+    ``compiled`` in the profile's table ``[probes.cuda]``. A library that is installed but not
+    loaded by the import is compared with the version built with and the pinned one.
+
+    Why: an older library lacks functions and fails at their first use; one that is not the
+    installed one was found in an unintended folder; and the combination is untested.
+
+    Fix: pin the libraries to the versions that the package is built with, and make its search paths
+    lead to them first.
+
+    Level: functions are missing, or behave otherwise than those it was built with.
+    """
+    step = report.versions_step
+    if step is None:
+        if report.step.outcome is not Ending.OK:
+            yield find_gap(report, "the version of each library")
+            return
+        raise NotApplicable("the build is not for CUDA")
+    if step.outcome is not Ending.OK:
+        what = "and the process then " if step.finished else ""
+        yield f"asking for the versions of NVIDIA's libraries {what}{describe_end(step)}"
+    for sentence in find_untold(report.versions, asked.compiled) if report.versions else ():
+        yield NotInspected(sentence=sentence)
+    if not report.versions and step.outcome is Ending.OK:
+        raise NotApplicable("the package loads none of NVIDIA's libraries, and none is installed")
+    yield from compare_expected(report.versions, expected)
+    pins = find_pins(package)
+    for each in report.versions:
+        pin = pins.get(each.name, "") or each.pinned
+        if each.loaded:
+            yield from compare_loaded(each, pin, newer=newer)
+        elif each.installed:
+            yield from compare_installed(each, pin, newer=newer)
+        elif each.compiled:
+            yield NotInspected(sentence=f"{each.name}: it is neither loaded nor installed")
+
+
+# Whether device code was made by the toolkit that the package states, and for which drivers.
+
+
+@check
+def device_code_of_other_cuda(
+    package: Package, stated: StatedToolkits, toolkits: DeviceToolkits
+) -> Iterator[Finding]:
+    """Device code was made by another CUDA toolkit than the package states.
+
+    Each cubin records the toolkit that assembled it, and each text of PTX the version of the
+    language that its toolkit writes. Up to 16 of each kind are decompressed, spread over the whole
+    object. They are compared with the version label, the name, the files that the build generated,
+    the requirements and the libraries that the object needs, or with the version in the object's
+    own name (``libdemo_cuda118.so``). A minor version counts against labels and generated files
+    alone. An object fails where none of its code fits; code of several toolkits, such as that of a
+    vendor's static archive, is noted. NVIDIA's own libraries are not judged, nor are loose cubins.
+    Where the sources contradict each other, the version that most of them state counts;
+    cuda-versions-differ reports the others.
+
+    Why: the build found another toolkit than the one it was named after. Its code needs the drivers
+    of that one, and users who chose the package for an older driver cannot run it.
+    Fix: build from a clean folder, with CUDA_HOME and nvcc of the toolkit that the label names.
+    Level: the code fails with the drivers that the label promises. Where only a minor version in a
+    generated file is another, it is a warning.
+    """
+    if not toolkits.samples:
+        raise NotApplicable("no code for NVIDIA's GPUs in the package")
+    by_path = {item.path: item for item in package.objects}
+    samples = [each for each in toolkits.samples if _is_judged(by_path[each.path])]
+    if not samples:
+        raise NotApplicable("no object of its own has code for NVIDIA's GPUs")
+    yield from tell_unread(samples)
+    judged, settled = False, leave_outliers_out(stated.claims)
+    for sample in samples:
+        item = by_path[sample.path]
+        claims = list(claim_by_file_name(item.path)) or [*settled, *claim_by_needs(item)]
+        claims = [each for each in claims if each.platform is Platform.CUDA and each.version]
+        judged = judged or bool(claims)
+        if claims and sample.seen:
+            yield from _judge_sample(sample, claims)
+    if not judged:
+        raise NotApplicable("nothing states a CUDA version")
+
+
+def _is_judged(item: ObjectFile) -> bool:
+    name = item.path.rpartition("/")[2]
+    return item.architecture != "cuda" and not is_nvidia_library(name)
+
+
+def tell_unread(samples: Iterable[ToolkitSample]) -> Iterator[NotInspected]:
+    """Report each object that could not be read; code that is broken is for others to report."""
+    for each in samples:
+        if each.unread:
+            sentence = f"its device code could not be read: {each.unread}"
+            yield NotInspected(path=each.path, sentence=sentence)
+
+
+def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator[Finding]:
+    """Hold what made the object against the most visible of those that it contradicts."""
+    made = [_claim(version, sample) for version, _ in sample.toolkits if version]
+    what = f"device code made by CUDA {_list(made)}"
+    if not made:  # older toolkits write older PTX, and so do compilers of other vendors
+        newest = max(
+            (cuda_of_ptx(version) for version, _ in sample.ptx), key=read_numbers, default=""
+        )
+        made = [_claim(newest, sample)] if newest else []
+        what = f"PTX as CUDA {newest} writes it"
+        claims = [each for each in claims if made and _is_newer(made[0], each)]
+    against = [each for each in claims if made and all(_differs(one, each) for one in made)]
+    if against:
+        claim = min(against, key=rank)
+        yield Problem(
+            path=sample.path,
+            sentence=f"has {what}, while {claim.evidence} says {claim.statement}: it was built "
+            "with another toolkit",
+            level=_weigh(made, claim),
+        )
+    elif len({each.version for each in made}) > 1:
+        listed = ", ".join(f"{count} by {version}" for version, count in sample.toolkits)
+        yield Note(
+            path=sample.path,
+            sentence=f"has device code of several toolkits ({listed}{_share([sample], '; ')})",
+        )
+
+
+def _claim(version: str, sample: ToolkitSample) -> ToolkitClaim:
+    return ToolkitClaim(
+        platform=Platform.CUDA,
+        version=version,
+        source=ToolkitSource.DEVICE_CODE,
+        evidence="its device code",
+        path=sample.path,
+    )
+
+
+def _differs(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
+    """Requirements are of what is installed, which may be a newer minor version."""
+    if claim.source in (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE):
+        return contradicts(made, claim)
+    return made.version.partition(".")[0] != claim.version.partition(".")[0]
+
+
+def _is_newer(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
+    length = claim.version.count(".") + 1
+    return read_numbers(made.version)[:length] > read_numbers(claim.version)
+
+
+def _weigh(made: list[ToolkitClaim], claim: ToolkitClaim) -> Level:
+    majors = {each.version.partition(".")[0] for each in made}
+    same_major = claim.version.partition(".")[0] in majors
+    stated_in_file = claim.source is ToolkitSource.FILE and not claim.is_label
+    return Level.WARNING if same_major and stated_in_file else Level.ERROR
+
+
+def _list(made: list[ToolkitClaim]) -> str:
+    return name_first(list(dict.fromkeys(each.version for each in made)), 3)
+
+
+def _share(samples: Sequence[ToolkitSample], before: str) -> str:
+    """How much of the code was inspected; "" where it is all of it."""
+    seen, total = sum(each.seen for each in samples), sum(each.total for each in samples)
+    return f"{before}{seen} of {total} entries inspected" if seen < total else ""
+
+
+@check
+def ptx_needs_newer_driver(
+    package: Package, toolkits: DeviceToolkits, target: TargetSystem, *, driver: str = ""
+) -> Iterator[Finding]:
+    """PTX of a package is too new for the drivers that are to run it.
+
+    A driver compiles no PTX of a newer toolkit than its own, although it runs machine code of
+    every toolkit of its major version: PTX 9.1, as CUDA 13.1 writes it, needs driver 590.44.01,
+    machine code of CUDA 13 only 580. A note names the oldest driver for PTX and for machine code.
+    The option ``driver`` is the oldest driver that the project promises ("580.65.06"): newer PTX is
+    a problem then. Without it, only containers that hold nothing but such PTX are, as a warning.
+
+    Why: on such a driver "the provided PTX was compiled with an unsupported toolchain"; a GPU for
+    which there is no machine code fails.
+    Fix: build with an older toolkit, or add machine code for every GPU that is supported.
+    Level: the code fails with drivers that the project itself promises.
+    """
+    if driver and not is_driver(driver):
+        raise ProfileError(f"options.ptx-needs-newer-driver.driver: no version: {driver!r}")
+    samples = [each for each in toolkits.samples if each.ptx or each.unread]
+    if not samples:
+        raise NotApplicable("no PTX in the package")
+    yield from tell_unread(samples)
+    alone = {item.path: group for item, group in _find_ptx_alone(package)}
+    quiet: dict[str, list[ToolkitSample]] = {}
+    for sample in (each for each in samples if each.ptx):
+        version = max((version for version, _ in sample.ptx), key=read_numbers)
+        found = list(_judge_ptx(sample, version, target.system, driver, alone.get(sample.path)))
+        yield from found
+        if not found:
+            quiet.setdefault(version, []).append(sample)
+    for version, those in sorted(quiet.items(), key=lambda each: read_numbers(each[0])):
+        yield _note_driver(version, those, target.system)
+
+
+def _find_ptx_alone(package: Package) -> Iterator[tuple[ObjectFile, DeviceContainers]]:
+    """The first container of each object, of those that hold no machine code beside PTX."""
+    for item in find_carriers(package):
+        alone = [
+            group
+            for group in item.device_containers
+            if group.targets and all(each.kind is DeviceKind.PTX for each in group.targets)
+        ]
+        if alone:
+            yield item, first_of(alone)
+
+
+def _judge_ptx(
+    sample: ToolkitSample, version: str, system: str, driver: str, alone: DeviceContainers | None
+) -> Iterator[Problem]:
+    needed = oldest_driver_of_ptx(version, system)
+    cuda = cuda_of_ptx(version)
+    served = lowest_driver(cuda, system) if cuda else ""
+    if driver and exceeds_driver(needed or newest_driver(system), driver):
+        known = needed or f"a newer one than {newest_driver(system)}"
+        yield Problem(
+            path=sample.path,
+            sentence=f"has PTX {version}, which needs driver {known}: {driver}, which the profile "
+            "promises, does not compile it",
+        )
+    elif alone is not None and not driver and served and exceeds_driver(needed, served):
+        yield Problem(
+            path=sample.path,
+            sentence=f"has containers with nothing but PTX, first at offset {alone.offset}: PTX "
+            f"{version} needs driver {needed}, though CUDA {cuda.partition('.')[0]} runs on "
+            f"{served}; add machine code",
+            level=Level.WARNING,
+        )
+
+
+def _note_driver(version: str, samples: list[ToolkitSample], system: str) -> Note:
+    """Say from which driver on the newest PTX of these objects is used, and their machine code."""
+    cuda, needed = cuda_of_ptx(version), oldest_driver_of_ptx(version, system)
+    others = f" (and {len(samples) - 1} more)" if len(samples) > 1 else ""
+    written = f"PTX {version}{others}"
+    if not needed:
+        newest = newest_driver(system)
+        sentence = f"has {written}, which no driver up to {newest} is known to compile"
+        return Note(path=samples[0].path, sentence=sentence)
+    served = lowest_driver(cuda, system)
+    code = f", machine code runs on {served}" if any(each.toolkits for each in samples) else ""
+    return Note(
+        path=samples[0].path,
+        sentence=f"has {written}, of CUDA {cuda}: driver {needed} and later ones compile it{code}"
+        f"{_share(samples, '; ')}",
+    )
+
+
+# Whether the libraries of NVIDIA that open others of their family at run time find them.
+
+_MOST = 8  # names in a sentence
+
+
+@check
+def family_member_missing(
+    linkage: Linkage, package: Package, beside: FamiliesBeside, target: TargetSystem
+) -> Iterator[Finding]:
+    """A library of NVIDIA opens another one of its family at run time, and nothing provides it.
+
+    No loader looks for such a library: libcudnn.so.9 opens libcudnn_graph.so.9, which opens
+    libcudnn_engines_precompiled.so.9; libnvrtc.so.13 opens libnvrtc-builtins.so.13.2, in no other
+    version. The check judges the libraries that the package ships and those that it needs from
+    the packages given with ``--binary-with``; the strings in a library show which others its
+    version opens. missing-library reports libraries that are needed by name, as cuBLAS needs
+    cuBLASLt. Plugins that users choose (of NCCL, NVSHMEM and cuFile) may be absent. A library that
+    cuFFT, cuSPARSE or cuBLASLt opens to compile code at run time (nvJitLink, NVRTC) is a warning.
+
+    Why: the import succeeds, and on a GPU the first convolution ends with
+    CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED, the first compilation with "failed to open
+    libnvrtc-builtins.so.13.2" (pytorch issue 167602).
+    Fix: ship all libraries of one version of the family, under their own names and in one folder,
+    or require the wheel that has them.
+    Level: functions that every user calls fail. Those that few call are a warning, and so is
+    libcudnn.so.9 alone, which a package may ship for users who have installed the rest.
+    """
+    layout = _Layout(linkage=linkage, package=package, target=target)
+    openers = list(_find_openers(layout, beside))
+    unknown = sorted(
+        {edge.needed for edge in linkage.edges if edge.resolved is None and edge.may_come_with}
+    )
+    unknown = [name for name in unknown if must_be_whole(name)]
+    if not (openers or unknown or package.unread or package.malformed):
+        raise NotApplicable("no library in it or in the packages given opens others of its family")
+    yield from find_unloaded(linkage, package)
+    if unknown:
+        yield NotInspected(
+            sentence=f"the libraries that {name_first(unknown, _MOST)} may open are unknown: give "
+            "the wheels that provide them (--binary-with), or use --binary-with-requirements"
+        )
+    for each, row in openers:
+        yield from layout.judge(each, row)
+
+
+def _find_openers(
+    layout: _Layout, beside: FamiliesBeside
+) -> Iterator[tuple[FamilyOpener, OpenerRow]]:
+    """The package's own, and those beside it that its objects need, or that one of these opens."""
+    linkage = layout.linkage
+    own = [item for item in layout.package.objects if item.format == linkage.format]
+    found = [FamilyOpener(label=item.path, item=item) for item in own if _row_of(item)]
+    needed = {edge.resolved for edge in (*linkage.edges, *linkage.edges_beside)}
+    rest = list(beside.openers)
+    queue = [*found, *(each for each in rest if each.label in needed)]
+    for each in queue:
+        rest = [other for other in rest if other is not each]
+        row = _row_of(each.item)
+        if row is not None:
+            yield each, row
+            names = {name for _, names in layout.members(each, row) for name in names}
+            queue += [other for other in rest if names & {other.item.name, other.item.file_name}]
+
+
+def _row_of(item: ObjectFile) -> OpenerRow | None:
+    return find_opener(item.name) or find_opener(item.file_name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Layout:
+    """The names that can be opened on the target."""
+
+    linkage: Linkage
+    package: Package
+    target: TargetSystem
+
+    def members(
+        self, each: FamilyOpener, row: OpenerRow
+    ) -> Iterator[tuple[OpenedMember, tuple[str, ...]]]:
+        """Each member that the library opens, with the names that it may try."""
+        opened = each.item.opened.names if each.item.opened else ()
+        for member, name in find_members(row, opened):
+            yield member, tuple(complete_names((name,), each.item))
+
+    def has(self, names: Iterable[str]) -> bool:
+        on_windows = self.linkage.format == Format.PE
+        spelled = [name.lower() if on_windows else name for name in names]
+        if any(name in self.linkage.names or name in self.target.libraries for name in spelled):
+            return True
+        # cuSPARSE has "libnvJitLink.so" among its strings, and completes it by CUDA's own version.
+        bare = {stem_of(name) for name in spelled if name.endswith(".so")}
+        known = (name for name in self.linkage.names if not is_grafted_name(name))
+        return bool(bare) and any(stem_of(name) in bare for name in known)
+
+    def judge(self, each: FamilyOpener, row: OpenerRow) -> Iterator[Finding]:
+        """Say of one library which of those that it opens are nowhere."""
+        members = list(self.members(each, row))
+        yield from self._find_gap(each, row, [member for member, _ in members])
+        lost = [
+            (member, names[-1] if is_of_family(names[0], each.item.file_name) else names[0])
+            for member, names in members
+            if not self.has(names)
+        ]
+        if not lost or is_reduced(self.linkage.names):
+            return
+        alone = row.entrance and len(lost) == len(members) and self._may_count_on_users(each)
+        for fatal in (True, False):
+            shared = [item for item in lost if item[0].fatal is fatal]
+            yield from self._accuse(each, shared, fatal=fatal, alone=alone)
+
+    def _find_gap(
+        self, each: FamilyOpener, row: OpenerRow, members: list[OpenedMember]
+    ) -> Iterator[NotInspected]:
+        """Say where a name that matters may lie in a part of the library that was not searched."""
+        path, subject = self._place(each)
+        unread = each.item.opened.unread if each.item.opened else ""
+        # The names lie together: whoever has found one that matters has found all.
+        whole = any(member.fatal for member in row.members)
+        found = any(member.fatal for member in members)
+        if unread and whole and not found and not is_whole(row, self.linkage.names):
+            subject = subject or "it"
+            sentence = f"the libraries that {subject} opens are unknown: {unread}"
+            yield NotInspected(path=path, sentence=sentence)
+
+    def _accuse(
+        self, each: FamilyOpener, lost: list[tuple[OpenedMember, str]], *, fatal: bool, alone: bool
+    ) -> Iterator[Finding]:
+        path, subject = self._place(each)
+        excused = [(name, by) for _, name in lost if (by := self._find_excuse(name, each))]
+        if excused:
+            names = name_first([name for name, _ in excused], _MOST)
+            head = f"{subject} opens" if subject else "opens"
+            whence = f"which {excused[0][1]} may have; give it with --binary-with"
+            kind = NotInspected if fatal else Note
+            yield kind(path=path, sentence=f"{head} {names}, {whence}")
+        missing = [item for item in lost if item[1] not in dict(excused)]
+        if missing:
+            yield Problem(
+                path=path,
+                sentence=self._spell(subject, missing, alone=alone),
+                level=Level.ERROR if fatal and not alone else Level.WARNING,
+            )
+
+    def _find_excuse(self, name: str, opener: FamilyOpener) -> str:
+        """What was not given and may have a library; "" where nothing may.
+
+        Of another family it may come in turn: nvidia-cublas requires nvidia-cuda-nvrtc.
+        """
+        shippers = find_shippers(name, self.linkage.requirements)
+        named = tuple(each for each in shippers if may_have_family(each, name))
+        if named or is_of_family(name, opener.item.file_name):
+            shippers = named
+        found = ", ".join(sorted(shippers))
+        return found or ("the package that it is part of" if self.package.claims.partial else "")
+
+    def _place(self, each: FamilyOpener) -> tuple[str, str]:
+        """A file of the package to blame, and how a sentence begins that goes on "opens"."""
+        if not each.label.startswith("wheel:"):
+            return each.label, ""
+        users = [edge.path for edge in self.linkage.edges if edge.resolved == each.label]
+        return min(users, default=""), self.linkage.show(each.label)
+
+    def _may_count_on_users(self, each: FamilyOpener) -> bool:
+        """Whether a package that is not the vendor's own ships it."""
+        return not (each.label.startswith("wheel:") or self.package.name.startswith("nvidia"))
+
+    def _spell(self, subject: str, lost: list[tuple[OpenedMember, str]], *, alone: bool) -> str:
+        names = [name for _, name in lost]
+        lacks = "neither the package nor a given one provides"
+        nowhere = lacks if self.linkage.given else "the package does not provide"
+        renamed = self._find_renamed(names)
+        there = f" (there is {renamed}, which is not the name that it opens)" if renamed else ""
+        head = f"{subject} opens" if subject else "opens"
+        sentence = (
+            f"{head} {name_first(names, _MOST)} at run time, which "
+            f"{nowhere}{there}: {lost[0][0].without}"
+        )
+        return f"{sentence}, unless users have them installed" if alone else sentence
+
+    def _find_renamed(self, names: Iterable[str]) -> str:
+        """The same library under a repair tool's name, or in another version."""
+        wanted = set(map(stem_of, names))
+        return min((n for n in self.linkage.names if stem_of(n) in wanted), default="")

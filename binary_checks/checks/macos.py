@@ -1,0 +1,446 @@
+"""What macOS loads: paths, versions, signatures, and the slices of universal files."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import takewhile
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.loading import soften
+from binary_checks.knowledge.tags import (
+    FIRST_BY_YEARS,
+    lowest_claims,
+    parse_mac_tag,
+    plain_architecture,
+    read_version,
+    spell_processor,
+)
+from binary_checks.model import (
+    ANY_SYSTEM,
+    Finding,
+    Kind,
+    Level,
+    Linkage,
+    MachOFile,
+    Note,
+    NotInspected,
+    Package,
+    Problem,
+    Wheel,
+)
+from binary_checks.model.linkage import shorten
+from binary_checks.model.python_modules import init_function, is_extension, parse_extension_name
+from binary_checks.wording.problem_lines import of_library, of_newer_build
+from binary_checks.wording.sentences import SIGN, name_first
+
+# What macOS requires of code: versions, platforms, names, paths and signatures.
+
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+_SYSTEM = ("/usr/lib/", "/System/")
+_PLACES = {
+    "/opt/homebrew/": "which exists only where Homebrew installed it",
+    "/usr/local/opt/": "which exists only where Homebrew installed it",
+    "/usr/local/Cellar/": "which exists only where Homebrew installed it",
+    "/opt/local/": "which exists only where MacPorts installed it",
+    "/Library/Frameworks/Python.framework/": "which only python.org's installer puts there",
+    "/Applications/": "which exists only where that application is installed",
+    "/DLC/": "a name that delocate makes up, not a file",
+}
+_ELSEWHERE = "which is not part of macOS and exists where the file was built"
+_CHAINED_FIXUPS = (10, 15)
+"""The first macOS whose dyld knows LC_DYLD_CHAINED_FIXUPS: orjson 3.6.9 did not load on 10.14."""
+_STRICT_SDK = (15, 0)
+"""dyld compares search paths only in files that were linked with this SDK or a newer one."""
+
+
+@check
+def minimum_os_above_tag(
+    library: MachOFile, package: Package, *, exact: bool = False
+) -> Iterator[Finding]:
+    """An object is built for a newer macOS than the wheel's platform tags promise.
+
+    Each slice is held to the lowest tag for its architecture; for arm64 no tag promises less than
+    macOS 11. Since macOS 11, tags only use major versions, and delocate rounds 12.3 down to
+    ``macosx_12_0``: that is a note, unless ``exact`` is set.
+
+    Why: the wheel installs on the older macOS. There dyld loads the object all the same, and fails
+    with "Symbol not found" at the first function that is newer: at import, or at any later call.
+    Fix: build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag, bundled libraries included
+    (Homebrew builds its libraries for the machine they are installed on), or raise the tag.
+    Level: where dyld refuses the file (chained fixups before macOS 10.15), users cannot load it.
+    Otherwise it is a warning: dyld loads the file on older systems too, and fails only at a symbol
+    that is missing there, which symbol-newer-than-tag reports.
+    """
+    _demand_macos(package)
+    if library.kind not in _LOADED or not _is_for_macos(library):
+        return
+    systems = package.claims.systems
+    for each in systems:
+        if each.system == "macos" and each.minimum is None:
+            yield NotInspected(sentence=f"this check does not know what {each.name} promises")
+    claim = lowest_claims(systems).get(plain_architecture(library.architecture))
+    if claim is None:
+        return  # no interpreter that is claimed loads this slice
+    promised, platform = claim
+    code = f"its {spell_processor(library.architecture)} code"
+    minimum = read_version(library.minimum_os or "0.0")
+    if minimum == (0, 0):
+        yield NotInspected(sentence=f"{code} does not say which macOS it is built for")
+    elif minimum > promised:
+        version = "{}.{}".format(*promised)
+        told = f"{code} is built for macOS {library.minimum_os}, but {platform} promises {version}"
+        cause = of_newer_build(library.minimum_os)
+        if library.chained_fixups and promised < _CHAINED_FIXUPS:
+            refused = "dyld before macOS 10.15 refuses it (load command 0x80000034 is unknown)"
+            yield Problem(path=library.path, sentence=f"{told}: {refused}", cause=cause)
+        elif minimum[0] == promised[0] >= FIRST_BY_YEARS and not exact:
+            yield Note(sentence=told)
+        else:
+            yield Problem(
+                path=library.path,
+                sentence=told,
+                level=Level.WARNING,
+                cause=cause,
+                consequence=True,
+            )
+
+
+def _demand_macos(package: Package) -> None:
+    if all(claim.system != "macos" for claim in package.claims.systems):
+        raise NotApplicable("no platform tag names a macOS")
+
+
+def _is_for_macos(library: MachOFile) -> bool:
+    """What does not say its platform is taken for macOS's, as by dyld."""
+    return not library.platforms or "macos" in library.platforms
+
+
+@check
+def not_for_macos(library: MachOFile, package: Package) -> Iterator[Finding]:
+    """An object in a wheel for macOS is built for another Apple system.
+
+    Why: dyld refuses it: "mach-o file, but is an incompatible platform".
+    Fix: build with the macOS SDK (``xcrun --sdk macosx``), ``-target arm64-apple-macos11``.
+    Level: no user can load the file.
+    """
+    _demand_macos(package)
+    if library.kind in _LOADED and not _is_for_macos(library):
+        code = f"its {spell_processor(library.architecture)} code"
+        yield f"{code} is for {', '.join(library.platforms)}: macOS does not load it"
+
+
+@check
+def dead_macos_tag(wheel: Wheel) -> Iterator[Finding]:
+    """A platform tag names a macOS version that no installer looks for.
+
+    From macOS 11 on, the second number of a tag is always 0, and no tag for arm64 alone is older
+    than that; universal2 may be. Alongside a tag that installers look for, it is merely useless.
+
+    Why: no Mac installs the wheel; pip builds from source, or finds no version at all.
+    Fix: write ``macosx_11_0`` for 11.0 and the next whole number for 11.1 and later.
+    Level: nobody can install the wheel.
+    """
+    tags = [tag for platform in wheel.platforms if (tag := parse_mac_tag(platform))]
+    if not tags:
+        raise NotApplicable("no platform tag names a macOS")
+    alive = {name for tag in tags if tag.is_looked_for for name in tag.architectures}
+    for tag in tags:
+        if tag.is_looked_for:
+            continue
+        sentence = f"no installer looks for {tag.platform}: pip knows no such macOS version"
+        kind = Note if alive.issuperset(tag.architectures) else Problem
+        yield kind(sentence=sentence)
+
+
+@check
+def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
+    """A search path is listed twice, with or without a trailing slash.
+
+    In files linked with an SDK older than macOS 15's it is only noted: numpy 1.26 has such
+    libraries and imports everywhere.
+
+    Why: since macOS 15.4 dyld refuses such a file: "duplicate LC_RPATH".
+    Fix: remove one with ``install_name_tool -delete_rpath`` and sign again; look for two build
+    steps that both pass ``-rpath``.
+    Level: on macOS 15.4 and later the file does not load.
+    """
+    if library.kind not in _LOADED:
+        return
+    plain = [rpath.rstrip("/") for rpath in library.rpaths]
+    for rpath in sorted({rpath for rpath in plain if plain.count(rpath) > 1}):
+        told = f"has LC_RPATH {shorten(rpath) or '/'} {plain.count(rpath)} times"
+        if library.sdk and read_version(library.sdk) < _STRICT_SDK:
+            yield Note(sentence=f"{told}, which dyld allows in files linked with SDK {library.sdk}")
+        else:
+            yield f"{told}: macOS 15.4 and later refuse to load it"
+
+
+@check
+def shared_install_name(library: MachOFile, package: Package) -> Iterator[Finding]:
+    """Two different libraries have the same install name, and something needs that name.
+
+    Copies of one library are not a fault, nor are names that nothing in the package needs.
+
+    Why: dyld identifies a loaded library by its install name: the one that is loaded first serves
+    both, and calls go to the wrong library.
+    Fix: give each its own name (``install_name_tool -id``, as delocate does), and relink.
+    Level: calls go to the wrong library.
+    """
+    if not library.name or library.kind is not Kind.SHARED:
+        return
+    twins = package.derive(_find_twins)[_identify(library)]
+    needed = package.derive(_find_needed_names)
+    if len(twins) < 2 or (library.name, library.architecture) not in needed:
+        return
+    contents = package.derive(_find_contents)
+    for other in takewhile(lambda twin: twin.path < library.path, twins):
+        linked_once = bool(library.uuid) and other.uuid == library.uuid
+        if not linked_once and contents[other.path] != contents[library.path]:
+            place = package.layout.shorten(other.path)
+            yield (
+                f"has the install name {shorten(library.name)} of {place}, another library:"
+                " the first one loaded serves both"
+            )
+            return
+
+
+def _find_twins(package: Package) -> dict[tuple[str, str, Kind], list[MachOFile]]:
+    """The libraries of each install name and architecture, in the order of their paths.
+
+    Of several copies of one library, the first: all differ from the same others.
+    """
+    found: dict[tuple[str, str, Kind], list[MachOFile]] = {}
+    contents = package.derive(_find_contents)
+    seen: set[tuple[tuple[str, str, Kind], str]] = set()
+    for item in sorted(package.objects_of(MachOFile), key=lambda item: item.path):
+        key = _identify(item), item.uuid or contents.get(item.path, "")
+        if key not in seen:
+            seen.add(key)
+            found.setdefault(_identify(item), []).append(item)
+    return found
+
+
+def _identify(library: MachOFile) -> tuple[str, str, Kind]:
+    """By what dyld takes two libraries for one."""
+    return library.name, library.architecture, library.kind
+
+
+def _find_contents(package: Package) -> dict[str, str]:
+    return {member.path: member.sha256 for member in package.members}
+
+
+def _find_needed_names(package: Package) -> frozenset[tuple[str, str]]:
+    return frozenset(
+        (need.name, item.architecture)
+        for item in package.objects_of(MachOFile)
+        for need in item.needed
+    )
+
+
+@check
+def needed_outside_system(
+    library: MachOFile, linkage: Linkage | Package, *, allowed: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """An object needs a library by an absolute path that is not part of macOS.
+
+    Weak dependencies (LC_LOAD_WEAK_DYLIB), which may be missing, are only noted.
+
+    Why: the path exists on the build machine: elsewhere dyld refuses the object, "Library not
+    loaded", or loads the file that another program put there.
+    Fix: bundle the library (``delocate-wheel``), link it statically, or have users install it and
+    accept the problem with that reason.
+    Level: users who lack the library cannot load the file. Only a warning where no import reaches
+    it (see missing-library).
+    """
+    for need in library.needed:
+        if not need.name.startswith("/") or need.name.startswith(_SYSTEM) or need.name in allowed:
+            continue
+        places = (told for place, told in _PLACES.items() if need.name.startswith(place))
+        sentence = f"needs {shorten(need.name, 200)}, {next(places, _ELSEWHERE)}"
+        if need.weak:
+            yield Note(sentence=sentence)
+        else:
+            problem = Problem(path=library.path, sentence=sentence, cause=of_library(need.name))
+            yield soften(problem, linkage)
+
+
+@check
+def unsigned_arm64_code(library: MachOFile, package: Package) -> Iterator[Finding]:
+    """An object for Apple silicon has no code signature.
+
+    In a wheel for iOS it is signed as part of an app.
+
+    Why: macOS refuses arm64 code without at least an ad-hoc signature: "code has to be at least
+    ad-hoc signed". Intel code needs none.
+    Fix: ``codesign --force --sign -`` after the last change to the file; linkers sign by default.
+    Level: no user of Apple silicon can load the file.
+    """
+    if not any(claim.system in {"macos", ANY_SYSTEM} for claim in package.claims.systems):
+        raise NotApplicable("nothing says that it is for macOS")
+    arm64 = plain_architecture(library.architecture) == "aarch64"
+    if library.kind in _LOADED and arm64 and not library.signed:
+        sentence = "its arm64 code is not signed: macOS refuses to load it"
+        yield Problem(path=library.path, sentence=sentence, command=SIGN)
+
+
+@check
+def broken_code_signature(library: MachOFile) -> Iterator[Finding]:
+    """An object was changed after it was signed.
+
+    Why: macOS kills the process ("Code Signature Invalid") when it reads a changed page: on Apple
+    silicon always, on Intel in every process with the hardened runtime.
+    Fix: ``codesign --force --sign -`` after strip, install_name_tool and any other tool that edits
+    the file.
+    Level: macOS kills the user's process.
+    """
+    if library.kind not in _LOADED:
+        return
+    for fault in library.signature_faults:
+        sentence = f"{spell_processor(library.architecture)}: {fault}"
+        yield Problem(path=library.path, sentence=sentence, command=SIGN)
+
+
+# Whether universal binaries have code for each architecture, and the same for all of them.
+
+_CURRENT = frozenset({"x86_64", "aarch64"})
+"""The architectures of today's Pythons; those of older ones are not asked for."""
+_WORDS = {"x86_64": r"x86[_-]64|amd64|x64|intel", "aarch64": "arm64|aarch64"}
+
+
+@check
+def missing_slice(library: MachOFile, package: Package) -> Iterator[Finding]:
+    """A file in a wheel for two architectures has code for only one of them.
+
+    Files with their architecture in their path are exempt, and so are libraries that only code for
+    the same architectures needs, such as libgfortran in numpy's universal2 wheels.
+
+    Why: where the code is missing the file does not load: "incompatible architecture"; a program
+    for Intel runs on Apple silicon only where Rosetta is installed.
+    Fix: build for both (``ARCHFLAGS="-arch arm64 -arch x86_64"``) or merge two builds with
+    ``delocate-merge`` or ``lipo``; Homebrew's libraries are for one architecture.
+    Level: on the other architecture the file does not load.
+    """
+    claimed = _CURRENT & set(lowest_claims(package.claims.systems))
+    if claimed != _CURRENT:
+        raise NotApplicable("no platform tags that promise both architectures of macOS")
+    present = {plain_architecture(item.architecture) for item in _find_slices(library, package)}
+    if library.kind not in _LOADED or any(_is_named(library.path, name) for name in present):
+        return
+    for missing in sorted(_CURRENT - present):
+        if _is_wanted(library, missing, package):
+            names = ", ".join(map(spell_processor, sorted(present)))
+            yield f"has code for {names} only, but the tags promise {spell_processor(missing)}"
+
+
+def _is_named(path: str, architecture: str) -> bool:
+    words = _WORDS.get(architecture, architecture)
+    return bool(re.search(rf"(?<![^\W_])(?:{words})(?![^\W_])", path.lower()))
+
+
+def _find_slices(library: MachOFile, package: Package) -> tuple[MachOFile, ...]:
+    """Every slice of the library's file, by a search: objects are in the order of their paths."""
+    start = bisect_left(package.objects, library.path, key=lambda item: item.path)
+    following = (package.objects[place] for place in range(start, len(package.objects)))
+    slices = takewhile(lambda item: item.path == library.path, following)
+    return tuple(item for item in slices if isinstance(item, MachOFile))
+
+
+def _is_wanted(library: MachOFile, missing: str, package: Package) -> bool:
+    """Whether code for that architecture asks for the file, or nothing says that it does not."""
+    name = parse_extension_name(library.path)
+    if library.kind is Kind.EXECUTABLE or is_extension(library) or (name and name.tagged):
+        return True
+    users = package.derive(_find_users).get(library.file_name)
+    return not users or missing in users
+
+
+def _find_users(package: Package) -> dict[str, set[str]]:
+    """By the names of files that are needed, the architectures of the code that needs them."""
+    found: dict[str, set[str]] = {}
+    for item in package.objects_of(MachOFile):
+        for need in item.needed:
+            users = found.setdefault(need.name.rpartition("/")[2], set())
+            users.add(plain_architecture(item.architecture))
+    return found
+
+
+@check
+def slices_differ(library: MachOFile, package: Package) -> Iterator[Finding]:
+    """The two slices of a universal binary are not the same library.
+
+    The check compares the module's init function, symbols that one slice defines and the other
+    looks for elsewhere, bundled libraries that only one slice needs, and the install name where
+    something needs it. Exports differ in healthy files (SIMD code, C++ type information). Where
+    each slice needs libraries of its own, where names differ only in their folders, and where
+    search paths differ, that is noted.
+
+    Why: code that works on Intel fails on Apple silicon, or the other way round. The linker skips
+    libraries of the other architecture with only a warning.
+    Fix: build each slice with libraries of its own architecture, and merge only matching builds.
+    Level: on one of the two architectures the import or a call fails.
+    """
+    if library.architecture != "aarch64" or library.kind not in _LOADED:
+        return
+    slices = {item.architecture: item for item in _find_slices(library, package)}
+    intel = slices.get("x86_64")
+    if intel is None:
+        return
+    for one, other in ((library, intel), (intel, library)):
+        yield from _compare_symbols(one, other)
+    yield from _compare_libraries(library, intel)
+    yield from _compare_names(library, intel, package)
+
+
+def _compare_names(one: MachOFile, other: MachOFile, package: Package) -> Iterator[Finding]:
+    needed = package.derive(_find_needed)
+    if one.name != other.name and not needed.isdisjoint((one.name, other.name)):
+        files = [item.name.rpartition("/")[2] for item in (one, other)]
+        names = [item.name or "nothing" for item in (one, other)]
+        sentence = "its arm64 code has the install name {}, its x86_64 code {}".format(*names)
+        yield Note(sentence=sentence) if files[0] == files[1] else sentence
+    seeks = any(need.name.startswith("@rpath/") for need in (*one.needed, *other.needed))
+    if seeks and _list_own_rpaths(one) != _list_own_rpaths(other):
+        yield Note(sentence="its arm64 and x86_64 code have different search paths (LC_RPATH)")
+
+
+def _find_needed(package: Package) -> frozenset[str]:
+    return frozenset(need.name for item in package.objects_of(MachOFile) for need in item.needed)
+
+
+def _list_own_rpaths(item: MachOFile) -> list[str]:
+    """Those that may lead anywhere at the user's; absolute ones are a fault of their own."""
+    plain = (rpath.rstrip("/") for rpath in item.rpaths if not rpath.startswith("/"))
+    return list(dict.fromkeys(plain))
+
+
+def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[str]:
+    mine, theirs = spell_processor(one.architecture), spell_processor(other.architecture)
+    name = parse_extension_name(one.path)
+    functions = one.exports.among({init_function(name.stem)} if name else ())
+    if lacking := sorted(functions - other.exports.among(functions)):
+        yield f"its {mine} code defines {name_first(lacking)}, its {theirs} code does not"
+    anywhere = one.imports.by_version.get(("", ""), frozenset())
+    theirs_alone = other.exports.among(anywhere)
+    if sought := sorted(theirs_alone - one.exports.among(theirs_alone)):
+        yield (
+            f"its {mine} code looks elsewhere for {name_first(sought)}, which its {theirs} code"
+            " defines itself"
+        )
+
+
+def _compare_libraries(one: MachOFile, other: MachOFile) -> Iterator[Finding]:
+    """Compare what is needed beside the system's libraries, whose lists differ for good reasons."""
+    mine, theirs = _list_own_needs(one), _list_own_needs(other)
+    for item, alone in ((one, mine - theirs), (other, theirs - mine)):
+        if not alone:
+            continue
+        code = spell_processor(item.architecture)
+        sentence = f"only its {code} code needs {name_first(sorted(alone))}"
+        yield Note(sentence=sentence) if mine and theirs else sentence
+
+
+def _list_own_needs(item: MachOFile) -> frozenset[str]:
+    return frozenset(need.name for need in item.needed if not need.name.startswith(_SYSTEM))

@@ -1,0 +1,686 @@
+"""What a wheel claims: file name, tags, METADATA and WHEEL, compared with its contents."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from packaging.tags import Tag, parse_tag
+from packaging.utils import canonicalize_name
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.configurations import same_version
+from binary_checks.knowledge.loading import could_not_look
+from binary_checks.knowledge.tags import (
+    LONGEST_SPECIFIER,
+    allows_any,
+    find_promised,
+    read_specifier,
+)
+from binary_checks.model import (
+    CodeNames,
+    Finding,
+    Kind,
+    Level,
+    MalformedObject,
+    Note,
+    NotInspected,
+    ObjectFile,
+    Package,
+    Problem,
+    UnreadObject,
+    Wheel,
+    WheelLike,
+)
+from binary_checks.model.published import RenderedDescription
+from binary_checks.model.python_modules import (
+    ExtensionName,
+    are_suffixes_known,
+    importable_by,
+    is_extension,
+    parse_extension_name,
+)
+from binary_checks.model.requires_dist import GivenVersions, RequiredWheels, read_requirement
+from binary_checks.wording.sentences import name_first
+
+_LONGEST_TAG = 255  # characters, as in the longest file name
+_MOST_TAGS = 12  # in one sentence
+_MOST_PLATFORMS = 3  # in one sentence
+_REQUIRED = ("Metadata-Version", "Name", "Version")
+_UNREAD_BY_INSTALLERS = ("Root-Is-Purelib", "Tag")
+"""Without them pip and uv install the wheel, into platlib."""
+
+
+@check
+def metadata_is_incomplete(package: WheelLike) -> Iterator[Finding]:
+    """METADATA or WHEEL is missing, or lacks a required field.
+
+    Why: installers refuse such a wheel, or install a package that no tool can list or remove.
+    Fix: build the wheel with a build backend, and do not edit the files of .dist-info by hand.
+    Level: an installer or an index refuses the wheel. Without ``Tag`` or ``Root-Is-Purelib`` it is
+    a warning: pip and uv install it.
+    """
+    names = {member.archive_name for member in package.members}
+    for text, headers, required in (
+        ("METADATA", package.metadata, _REQUIRED),
+        ("WHEEL", package.wheel, ("Wheel-Version", "Root-Is-Purelib", "Tag")),
+    ):
+        path = f"{package.dist_info}/{text}"
+        if path not in names:
+            yield Problem(path=path, sentence=f"there is no {text}")
+            continue
+        present = {key.lower() for key, value in headers if value}
+        for field in required:
+            if field.lower() not in present:
+                level = Level.WARNING if field in _UNREAD_BY_INSTALLERS else Level.ERROR
+                yield Problem(path=path, sentence=f"it has no {field}", level=level)
+
+
+@check
+def name_and_version_disagree(package: WheelLike) -> Iterator[Finding]:
+    """The file name, .dist-info folder and METADATA name different projects or versions.
+
+    Why: an installer refuses the wheel, or is asked for one version and records another.
+    Fix: never rename a wheel; set the version in one place and build again.
+    Level: users cannot install the wheel.
+    """
+    folder = package.dist_info.removesuffix(".dist-info")
+    name, _, version = folder.rpartition("-")
+    yield from _compare(package, "the .dist-info folder", package.dist_info, name, version)
+    stated = (package.header("Name"), package.header("Version"))
+    if all(stated):
+        yield from _compare(package, "METADATA", f"{package.dist_info}/METADATA", *stated)
+
+
+def _compare(
+    package: WheelLike, what: str, path: str, name: str, version: str
+) -> Iterator[Problem]:
+    if canonicalize_name(name) != canonicalize_name(package.name):
+        yield Problem(path=path, sentence=f"{what} names {name!r}, the file name {package.name!r}")
+    if not same_version(version, package.version):
+        yield Problem(
+            path=path,
+            sentence=f"{what} names version {version!r}, the file name {package.version!r}",
+        )
+
+
+@check(enabled=False)
+def unexpected_version(package: Wheel, *, expected: str = "") -> Iterator[Finding]:
+    """The version is not the one that the profile expects.
+
+    The option ``expected`` names it; a local label counts, as in ``2.15.0+cpu``.
+
+    Why: a build that took its version from the wrong place is published under the wrong name.
+    Fix: build from the tag of the release, with the variables that set the version.
+    Level: users get another version than the name says.
+    """
+    if not expected:
+        yield NotInspected(sentence="no version to compare with: the option expected is not set")
+    elif not same_version(package.version, expected):
+        yield Problem(sentence=f"its version is {package.version}, not {expected} as expected")
+
+
+@check(level=Level.WARNING)
+def tags_disagree(package: Wheel) -> Iterator[Finding]:
+    """The tags in WHEEL differ from those in the file name.
+
+    Why: installers select by the file name, and some check WHEEL; one of the two is wrong.
+    Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.
+    Level: installers select by the file name alone; only some tools and indexes read WHEEL.
+    """
+    lines = package.wheel_tags
+    if not lines:
+        return  # metadata-is-incomplete says so
+    stated = {tag for line in lines for tag in _expand(line)}
+    named = {str(tag) for tag in package.tags}
+    path = f"{package.dist_info}/WHEEL"
+    if missing := named - stated:
+        yield Problem(
+            path=path,
+            sentence=f"it lacks {_join(missing)}, which the file name claims;"
+            f" it has {_join(stated)}",
+        )
+    elif extra := stated - named:
+        yield Problem(path=path, sentence=f"it claims {_join(extra)}, which the file name does not")
+
+
+def _expand(line: str) -> Iterator[str]:
+    """Spell a compressed set out; a line of another form stands for itself."""
+    if len(line) > _LONGEST_TAG:  # a product of three long lists has no end
+        yield f"{line[:_LONGEST_TAG]}..."
+        return
+    try:
+        yield from map(str, parse_tag(line))
+    except ValueError:
+        yield line
+
+
+def _join(tags: Iterable[str]) -> str:
+    few = sorted(tags)
+    more = f" and {len(few) - _MOST_TAGS} more" if len(few) > _MOST_TAGS else ""
+    return ", ".join(few[:_MOST_TAGS]) + more
+
+
+@check
+def native_code_in_any_wheel(package: WheelLike, code: CodeNames) -> Iterator[Finding]:
+    """A wheel for any platform contains an extension module, or a library that others need.
+
+    Executables and helpers that Python never loads are legitimate there. Libraries that only
+    each other need, and that the package's own code does not open, are there for a system that
+    lacks them (arcade has FFmpeg for macOS): a warning.
+
+    Why: the wheel is installed on systems where its native code cannot run.
+    Fix: build it with a platform tag; build backends do so once the extension is declared.
+    Level: users of other systems install it and cannot import it.
+    """
+    if "any" not in package.platforms:
+        return
+    needed = {name for item in package.objects for name in _list_needs(item)}
+    loaded = needed if code.unread else _find_loaded(package, code)
+    for item in package.objects:
+        what = f"{item.format} for {item.architecture} in a wheel for any platform"
+        if is_extension(item):
+            yield Problem(path=item.path, sentence=f"an extension module, {what}")
+        elif item.kind is Kind.SHARED and {item.name, item.file_name} & loaded:
+            yield Problem(path=item.path, sentence=f"a library that the package needs, {what}")
+        elif item.kind is Kind.SHARED and {item.name, item.file_name} & needed:
+            sentence = f"a library that only others of the package need, {what}"
+            yield Problem(path=item.path, sentence=sentence, level=Level.WARNING)
+    yield from map(_not_inspected, _unread(package))
+
+
+def _list_needs(item: ObjectFile) -> set[str]:
+    return {need.name.rpartition("/")[2] for need in item.needed}
+
+
+def _find_loaded(package: Package, code: CodeNames) -> set[str]:
+    """The names of what is needed by extension modules, by programs and by what code opens."""
+    opened = code.named | code.completed
+    waiting = [
+        item
+        for item in package.objects
+        if is_extension(item) or item.kind is Kind.EXECUTABLE or item.path in opened
+    ]
+    names: set[str] = set()
+    for item in waiting:
+        found = _list_needs(item) - names
+        names |= found
+        waiting += [other for other in package.objects if {other.name, other.file_name} & found]
+    return names
+
+
+@check(level=Level.WARNING)
+def platform_wheel_without_native_code(package: WheelLike) -> Iterator[Finding]:
+    """A wheel for a platform and one Python ABI contains no native code.
+
+    A wheel for any Python (``py3-none-...``) may have a reason, as its metadata may differ by
+    platform (watchdog). That is only noted.
+
+    Why: either the build lost the extension modules, and users get a slower package or a broken
+    one, or the tag keeps everybody else from installing it.
+    Fix: look for an optional extension whose build failed; a pure wheel is tagged ``py3-none-any``.
+    Level: what is missing is often optional; import-fails tells where it is not.
+    """
+    if "any" in package.platforms or package.objects or package.malformed or package.unread:
+        return
+    platforms = name_first(package.platforms, _MOST_PLATFORMS)
+    bound = sorted({tag.abi for tag in package.tags} - {"none"})
+    if bound:
+        claimed = f"its tags promise extension modules for {', '.join(bound)} on {platforms}"
+        yield Problem(sentence=f"it has no native code, but {claimed}")
+    else:
+        yield Note(sentence=f"it has no native code, although it is for {platforms}")
+
+
+@check(level=Level.WARNING)
+def extension_in_purelib(package: WheelLike) -> Iterator[Finding]:
+    """An extension module is installed into purelib.
+
+    Why: where purelib and platlib differ (some Linux systems), it lands in the directory that all
+    architectures share; the wheel's own ABI tag contradicts ``Root-Is-Purelib: true``.
+    Fix: build with ``Root-Is-Purelib: false``; backends write it once the extension is declared.
+    Level: it imports from either directory; only systems that share purelib are affected.
+    """
+    if all(tag.abi == "none" for tag in package.tags):
+        return  # a library wheel (nvidia's): py3-none-<platform>
+    places = {member.path: member.archive_name for member in package.members}
+    for item in package.objects:
+        if is_extension(item) and _is_pure(package, places.get(item.path, item.path)):
+            yield Problem(path=item.path, sentence="an extension module that lands in purelib")
+    for unread in _unread(package):
+        named = parse_extension_name(unread.path) is not None
+        if named and _is_pure(package, places.get(unread.path, unread.path)):
+            yield _not_inspected(unread)
+
+
+def _is_pure(package: WheelLike, archive_name: str) -> bool:
+    data = package.dist_info.removesuffix(".dist-info") + ".data/"
+    if archive_name.startswith(data):
+        return archive_name.startswith(f"{data}purelib/")
+    return package.root_is_purelib
+
+
+@check
+def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
+    """An extension module has a suffix that no interpreter of the wheel's tags imports.
+
+    Why: the module cannot be imported: it is left over from another build, or was built for the
+    wrong interpreter.
+    Fix: clean the build folder between interpreters; check the build step that names the extension.
+    Level: users cannot import the module. A leftover beside the right file is a warning.
+    """
+    unknown = [name for name in package.platforms if not are_suffixes_known(name)]
+    for platform in unknown:
+        yield NotInspected(sentence=f"which suffixes a Python on {platform} imports is not known")
+    if unknown:
+        return
+    stems = _find_importable(package)
+    for item in package.objects:
+        name = parse_extension_name(item.path)
+        # torchaudio has .abi3.so that export no PyInit and are mere libraries.
+        if item.kind is Kind.SHARED and name and (is_extension(item) or name.version):
+            yield from _judge_suffix(package, item.path, name, stems)
+    for unread in _unread(package):
+        name = parse_extension_name(unread.path)
+        if name is not None and name.version:
+            yield from _judge_suffix(package, unread.path, name, stems)
+        elif name is not None:
+            yield _not_inspected(unread)
+
+
+def _find_importable(package: WheelLike) -> frozenset[str]:
+    """The paths, without their suffix, of the modules that every interpreter of the tags has."""
+    found = frozenset[str]()
+    for number, tag in enumerate(package.tags):
+        named = ((item.path, parse_extension_name(item.path)) for item in package.objects)
+        names = [(path, name) for path, name in named if name and importable_by(name, tag)]
+        stems = frozenset(path.removesuffix(name.suffix) for path, name in names)
+        found = found & stems if number else stems
+    return found
+
+
+def _judge_suffix(
+    package: WheelLike, path: str, name: ExtensionName, importable: Collection[str]
+) -> Iterator[Problem]:
+    if not any(importable_by(name, tag) for tag in package.tags):
+        sentence = f"no interpreter of {_spell(package.tags)} imports files ending in {name.suffix}"
+        left_over = path.removesuffix(name.suffix) in importable
+        level = Level.WARNING if left_over else Level.ERROR
+        yield Problem(path=path, sentence=sentence, level=level)
+
+
+def _spell(tags: Iterable[Tag]) -> str:
+    """Spell tags with their platforms once, ``cp311-cp311 on manylinux_2_17_x86_64``."""
+    tags = tuple(tags)
+    interpreters = {f"{tag.interpreter}-{tag.abi}" for tag in tags}
+    return f"{_join(interpreters)} on {_join({tag.platform for tag in tags})}"
+
+
+def _unread(package: WheelLike) -> Iterator[MalformedObject | UnreadObject]:
+    yield from package.malformed
+    yield from package.unread
+
+
+def _not_inspected(item: MalformedObject | UnreadObject) -> NotInspected:
+    found = could_not_look(item)
+    return replace(found, sentence=f"{item.format} not read: {item.reason}")
+
+
+# What WHEEL and the ``.data`` folder have installers do, where these refuse or differ.
+
+_VERSION = re.compile(r"(\d{1,9})(?:\.\d{1,9})*")
+_LONGEST_VALUE = 100  # characters of a value in a sentence
+_SUPPORTED = 1  # the major version of the wheel format that installers know
+
+
+@check
+def unsupported_wheel_version(package: WheelLike) -> Iterator[Finding]:
+    """The Wheel-Version is none, or is one that installers do not support.
+
+    Why: pip and uv refuse a wheel of another major version than 1.
+    Fix: build the wheel with a current build backend, and do not edit WHEEL by hand.
+    Level: nobody can install the wheel.
+    """
+    stated = next((value for key, value in package.wheel if key.lower() == "wheel-version"), "")
+    match = _VERSION.fullmatch(stated)
+    if stated and (match is None or int(match[1]) > _SUPPORTED):
+        yield Problem(
+            path=f"{package.dist_info}/WHEEL",
+            sentence=f"Wheel-Version is {stated[:_LONGEST_VALUE]!r}; installers refuse all but 1.x",
+        )
+
+
+@check(level=Level.WARNING)
+def root_is_purelib_is_wrong(package: WheelLike) -> Iterator[Finding]:
+    """Root-Is-Purelib is neither true nor false, or false for a wheel without any native code.
+
+    For extension modules in purelib there is ``extension-in-purelib``.
+
+    Why: pip and uv take all but ``true`` for false and install into platlib; where that is another
+    folder than purelib (some Linux systems), a wheel for any platform ends up in the wrong one.
+    Fix: build the wheel with a build backend, which writes it.
+    Level: it imports from either directory; only systems that tell them apart are affected.
+    """
+    stated = next((value for key, value in package.wheel if key.lower() == "root-is-purelib"), "")
+    path = f"{package.dist_info}/WHEEL"
+    if stated and stated.lower() not in {"true", "false"}:
+        sentence = f"Root-Is-Purelib is {stated[:_LONGEST_VALUE]!r}: installers take it for false"
+        yield Problem(path=path, sentence=sentence)
+    elif stated.lower() == "false" and package.platforms == ("any",) and not _is_native(package):
+        yield Problem(
+            path=path,
+            sentence="Root-Is-Purelib is false, but the wheel is for any platform and has no "
+            "native code",
+        )
+
+
+def _is_native(package: WheelLike) -> bool:
+    return bool(package.objects or package.malformed or package.unread)
+
+
+@check
+def foreign_data_folder(package: WheelLike) -> Iterator[Finding]:
+    """A ``.data`` folder has another name or version than the wheel.
+
+    Why: pip installs from every top-level folder whose name ends in ``.data``; uv, and others that
+    follow the specification, copy the folder to site-packages as it is, where nothing finds its
+    modules and scripts.
+    Fix: build the wheel with a build backend; after a change of its version unpack it and pack it
+    with ``wheel pack``, or build it again.
+    Level: with uv, users miss modules and scripts.
+    """
+    own = package.dist_info.removesuffix(".dist-info") + ".data"
+    roots = {name.partition("/")[0] for name in _names(package)}
+    for root in sorted(roots):
+        if root.endswith(".data") and root != own:
+            sentence = f"pip takes it for the wheel's {own}, other installers do not"
+            yield Problem(path=root, sentence=sentence)
+
+
+def _names(package: WheelLike) -> Iterator[str]:
+    return (member.archive_name for member in package.members if "/" in member.archive_name)
+
+
+# Extension modules bound to one Python in a wheel that promises many.
+
+_UNBOUND = frozenset({"", "abi3", "abi3t"})  # ABIs of tags that promise later Pythons too
+
+
+class _File(NamedTuple):
+    path: str
+    name: ExtensionName
+
+
+@check
+def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
+    """An extension module of an abi3 wheel has a suffix that one Python alone imports.
+
+    A file called ``_native.cpython-311-x86_64-linux-gnu.so`` or ``_native.cp311-win_amd64.pyd`` is
+    imported by CPython 3.11 and by no other, whatever it was compiled with. The same holds in a
+    wheel for any Python (``py3-none-...``). A module that is there under ``.abi3.so``, ``.so`` or
+    ``.pyd`` too is none of these, nor is a library without ``PyInit`` (torchao opens its own by
+    their paths).
+
+    Why: the wheel installs on every Python that its tag promises, and the import ends with a
+    ModuleNotFoundError on all but one.
+    Fix: have the build name the module for the stable ABI (setuptools: ``py_limited_api=True`` of
+    the Extension), or tag the wheel for that one Python.
+    Level: users of all other Pythons cannot import the module. Under a tag like ``py312-none`` that
+    is a warning: there may be a wheel for each Python. Where the module is there for several
+    Pythons from the oldest promised on (mosek), only later ones lack it, which is noted.
+    """
+    claims = package.claims.pythons
+    if not claims or any(claim.abi not in _UNBOUND for claim in claims):
+        raise NotApplicable("its tags promise one Python")
+    spelled = name_first([claim.name for claim in claims])
+    whole = any(claim.abi or not claim.version for claim in claims)
+    for files in _group_by_module(package).values():
+        versions = sorted({file.name.version for file in files if file.name.version})
+        if not versions or any(file.name.version is None for file in files):
+            continue
+        alone = name_first([f"{major}.{minor}" for major, minor in versions], 12)
+        if versions[1:] and _covers(package, versions):
+            sentence = f"is there for Python {alone}; later ones lack it"
+            yield Note(path=files[0].path, sentence=sentence)
+            continue
+        level = Level.ERROR if whole and not versions[1:] else Level.WARNING
+        sentence = f"is imported by Python {alone} alone, and {spelled} promises others"
+        yield from (Problem(path=each.path, sentence=sentence, level=level) for each in files)
+    unread: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
+    for item in unread:
+        name = parse_extension_name(item.path)
+        if name is not None and name.version:
+            yield could_not_look(item)
+
+
+def _covers(package: WheelLike, versions: Sequence[tuple[int, int]]) -> bool:
+    """Whether the versions leave none out from the oldest promised one on."""
+    minors = [minor for _, minor in versions]
+    oldest = min(find_promised(package), default=minors[0])
+    return minors == list(range(oldest, oldest + len(minors)))
+
+
+def _group_by_module(package: WheelLike) -> Mapping[tuple[str, str], list[_File]]:
+    """The files of each extension module, by its folder and the beginning of its name."""
+    found: dict[tuple[str, str], list[_File]] = defaultdict(list)
+    for item in package.objects:
+        name = parse_extension_name(item.path)
+        if name is not None and (is_extension(item) or not name.version):
+            found[item.directory, name.stem].append(_File(item.path, name))
+    return found
+
+
+# Requirements that installers refuse, read differently, or that exclude the wheel's own tags.
+
+_LONGEST_REQUIREMENT = 200  # characters of a requirement in a sentence
+_EXTRA = re.compile(r"""\bextra\s*[=!]=\s*["']([^"']{1,200})["']""")
+
+
+@check
+def invalid_requirement(package: WheelLike) -> Iterator[Finding]:
+    """A Requires-Dist or Requires-Python is not valid.
+
+    Name, versions and marker must follow the specification of dependency specifiers: ``>=1.0.*``
+    and a marker with an unknown variable do not.
+
+    Why: uv refuses the wheel, pip from version 24.1 on too, older ones leave the requirement out;
+    PyPI refuses the upload.
+    Fix: correct it in pyproject.toml, and build again.
+    Level: uv and current pip refuse the wheel.
+    """
+    path = f"{package.dist_info}/METADATA"
+    for text in package.requires_dist:
+        if read_requirement(text) is None:
+            yield Problem(path=path, sentence=f"Requires-Dist {_shorten(text)!r} is not valid")
+    wanted = package.header("Requires-Python")
+    if read_specifier(wanted) is None:
+        yield Problem(path=path, sentence=f"Requires-Python {_shorten(wanted)!r} is not valid")
+
+
+@check(level=Level.WARNING)
+def requirement_by_url(package: WheelLike) -> Iterator[Finding]:
+    """A requirement names an address instead of a version.
+
+    A warning: an index of one's own may accept it.
+
+    Why: PyPI refuses the upload, and pip refuses to install what such a wheel from PyPI requires.
+    Fix: require a version, and publish that project first.
+    Level: it installs from a file; only PyPI refuses it.
+    """
+    for text in package.requires_dist:
+        requirement = read_requirement(text)
+        if requirement is not None and requirement.url is not None:
+            yield Problem(
+                path=f"{package.dist_info}/METADATA",
+                sentence=f"requires {requirement.name} by the address {_shorten(requirement.url)}: "
+                "PyPI accepts no such wheel",
+            )
+
+
+@check(level=Level.WARNING)
+def undeclared_extra(package: WheelLike) -> Iterator[Finding]:
+    """A requirement belongs to an extra that no Provides-Extra names.
+
+    Why: pip installs only extras that are declared: whoever asks for this one gets none of its
+    requirements, and one line of warning.
+    Fix: declare the extra (``[project.optional-dependencies]``), or correct its name.
+    Level: the package works; only that extra brings nothing.
+    """
+    headers = [value for key, value in package.metadata if key.lower() == "provides-extra"]
+    declared = {canonicalize_name(each) for each in headers}
+    used = {match[1] for text in package.requires_dist for match in _EXTRA.finditer(text)}
+    for extra in sorted(used):
+        if canonicalize_name(extra) not in declared:
+            yield Problem(
+                path=f"{package.dist_info}/METADATA",
+                sentence=f"has requirements for the extra {extra!r}, which it does not provide",
+            )
+
+
+@check
+def python_is_excluded(package: WheelLike) -> Iterator[Finding]:
+    """Requires-Python excludes the Pythons of the wheel's own tags.
+
+    A warning where only some of the tags are excluded. That ``cp39-abi3`` may require 3.10, and
+    ``py2.py3`` may require 3, excludes nothing that matters.
+
+    Why: installers take the tag and Requires-Python into account: nobody can install the wheel.
+    Fix: correct Requires-Python, or do not build for that Python.
+    Level: nobody can install the wheel. Where other Pythons of its tags can, it is a warning.
+    """
+    wanted = package.header("Requires-Python")
+    if len(wanted) > LONGEST_SPECIFIER:
+        yield NotInspected(sentence=f"Requires-Python has {len(wanted)} characters")
+        return
+    if not read_specifier(wanted) or not package.claims.pythons:
+        return  # invalid-requirement reports one that is not valid
+    pythons = [each for each in package.claims.pythons if not each.name.startswith("py2-")]
+    excluded = [each for each in pythons or package.claims.pythons if not allows_any(wanted, each)]
+    if excluded:
+        whole = len(excluded) == len(pythons or package.claims.pythons)
+        end = "nobody can install this wheel" if whole else "nobody is offered the wheel for them"
+        yield Problem(
+            path=f"{package.dist_info}/METADATA",
+            sentence=f"Requires-Python {_shorten(wanted)!r} excludes every Python of "
+            f"{name_first([each.name for each in excluded], 3)}: {end}",
+            level=Level.ERROR if whole else Level.WARNING,
+        )
+
+
+@check
+def requirement_without_wheel(package: WheelLike, required: RequiredWheels) -> Iterator[Finding]:
+    """The index has no wheel of a required distribution for the wheel's own Python and platform.
+
+    It is looked for only with ``--binary-with-requirements``, on the index that pip's settings
+    name, and so is all that a found one requires in turn. What is lacking for one marker, Python or
+    platform need not be for another: the oldest that the tags promise counts.
+
+    Why: ``pip install`` ends with "no matching distribution", or builds the distribution from
+    source, for which users need a compiler.
+    Fix: publish that wheel first; require a version that has one, or exclude the platform with a
+    marker (``; sys_platform != "win32"``).
+    Level: most users cannot install the package there.
+    """
+    if required.lacking:
+        yield Problem(
+            path=f"{package.dist_info}/METADATA",
+            sentence=f"requires what cannot be installed: the index has no {required.lacking}",
+        )
+
+
+@check
+def excluded_version_given(given: GivenVersions) -> Iterator[Finding]:
+    """A package given with --binary-with has a version that a requirement excludes.
+
+    For each distribution that the package or a given one requires, one of the given versions must
+    satisfy every requirement. Extras and markers are evaluated for the package's own Python and
+    system. The folder may also hold packages that nothing requires, or for other systems.
+
+    Why: no installer puts the two together: the set that was tested is not the set that users get,
+    and libraries of another version lack functions or behave otherwise.
+    Fix: give the required version, or correct the requirement.
+    Level: the packages cannot be installed together.
+    """
+    for each in given.misfits:
+        by = f"{each.by}, which it requires, requires" if each.by else "requires"
+        yield Problem(
+            sentence=f"{by} {_shorten(each.requirement)}, but {each.name} {each.version} was "
+            "given: no installer puts them together"
+        )
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_REQUIREMENT else f"{text[:_LONGEST_REQUIREMENT]}..."
+
+
+# The description, which an index renders when the wheel is uploaded.
+
+_TYPES = frozenset({"text/plain", "text/x-rst", "text/markdown"})
+_VARIANTS = frozenset({"GFM", "CommonMark"})
+_PARAMETER = re.compile(r"""\s*([\w-]+)\s*=\s*"?([^"\s]*)"?\s*""")
+_LONGEST_TYPE = 100  # characters of a type in a sentence
+_LONGEST_READ = 1000  # characters of one that are read
+
+
+@check
+def description_type_refused(package: WheelLike) -> Iterator[Finding]:
+    """The content type of the description is none that PyPI takes.
+
+    It takes ``text/plain``, ``text/x-rst`` and ``text/markdown``, in UTF-8, Markdown as ``GFM`` or
+    ``CommonMark``.
+
+    Why: PyPI refuses the upload.
+    Fix: set ``readme`` in pyproject.toml to a file that ends in ``.md``, ``.rst`` or ``.txt``.
+    Level: nobody gets a release that was not uploaded.
+    """
+    stated = package.header("Description-Content-Type")[:_LONGEST_READ]
+    base, _, rest = stated.partition(";")
+    fault = ""
+    if stated == "UNKNOWN":
+        return  # how setuptools spelled that there is none, until 2017 (numpy 1.13.3)
+    if stated and base.strip().lower() not in _TYPES:
+        fault = "PyPI takes text/plain, text/x-rst and text/markdown"
+    for part in filter(str.strip, rest.split(";")):
+        match = _PARAMETER.fullmatch(part)
+        key, value = (match[1].lower(), match[2]) if match else ("", "")
+        if key == "charset" and value.lower() != "utf-8":
+            fault = "PyPI takes UTF-8 alone"
+        elif key == "variant" and value not in _VARIANTS:
+            fault = "PyPI takes the variants GFM and CommonMark"
+    if fault:
+        sentence = f"the description's type is {stated[:_LONGEST_TYPE]!r}: {fault}"
+        yield Problem(path=f"{package.dist_info}/METADATA", sentence=sentence)
+
+
+@check(enabled=False)
+def description_not_rendered(
+    package: WheelLike, description: RenderedDescription
+) -> Iterator[Finding]:
+    """The description does not render, or is missing: what ``twine check --strict`` refuses.
+
+    It is rendered by readme-renderer, as on PyPI (``pip install binary-checks[description]``);
+    without that library reStructuredText is not inspected. A profile turns the check on.
+
+    Why: PyPI refuses the upload of a description that does not render, and shows none where there
+    is none; one without a content type is taken for reStructuredText.
+    Fix: run ``twine check --strict dist/*``, and correct the file that ``readme`` in pyproject.toml
+    names.
+    Level: nobody gets a release that was not uploaded. A missing description, or type, is a
+    warning.
+    """
+    path = f"{package.dist_info}/METADATA"
+    if not description.length:
+        yield Problem(path=path, sentence="there is no description", level=Level.WARNING)
+        return
+    if not description.content_type:
+        sentence = "the description has no content type: PyPI takes it for reStructuredText"
+        yield Problem(path=path, sentence=sentence, level=Level.WARNING)
+    if description.renders is None:
+        yield NotInspected(path=path, sentence=description.reason)
+    elif not description.renders:
+        first = description.faults[0] if description.faults else "the renderer does not say why"
+        yield Problem(path=path, sentence=f"the description does not render: {first}")

@@ -1,0 +1,300 @@
+"""What an index or a server states of a file, compared with the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from binary_checks.checks import archive
+from binary_checks.checks import metadata as wheel_claims
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.configurations import (
+    find_day,
+    judge_age,
+    same_version,
+)
+from binary_checks.knowledge.tags import compare_architectures
+from binary_checks.model import Finding, Level, Note, NotInspected, Problem, UnreadObject, Wheel
+from binary_checks.model.packages import decode_hash
+from binary_checks.model.published import Publication, PublishedFile, PublishedWheel
+
+# What ranges of a published file show: whether it is the file that its name and index promise.
+
+
+@check
+def broken_published_archive(file: PublishedFile) -> Iterator[Finding]:
+    """The directory of a published archive contradicts itself, or lists what no tool unpacks.
+
+    What ambiguous-archive, unreadable-member, duplicate-member-name and escaping-member-name say of
+    the whole file later is said here of what its directory shows.
+
+    Why: tools unpack it differently, or refuse to; the upload was cut off or changed on its way.
+    Fix: compare the file with the one that was built; upload it again under a new name.
+    Level: an installer refuses the archive, or users get another file than the one that was built.
+    """
+    yield from archive.ambiguous_archive(file.package)
+    yield from archive.unreadable_member(file.package)
+    yield from archive.duplicate_member_name(file.package)
+    yield from archive.escaping_member_name(file.package)
+    amount = f"{file.transferred} of {file.package.size} bytes"
+    anew = ", begun anew once as it changed" if file.began_anew else ""
+    ranges = "1 range" if file.requests == 1 else f"{file.requests} ranges"
+    yield Note(sentence=f"{amount} were read by {ranges}{anew}")
+
+
+@check
+def published_name_disagrees(file: PublishedWheel) -> Iterator[Finding]:
+    """A published wheel is not the project or the version that its name says.
+
+    The same as name-and-version-disagree and metadata-is-incomplete, before the download.
+
+    Why: the wrong file was uploaded under this name; installers refuse it.
+    Fix: look for the step that names or uploads the file; never rename a wheel.
+    Level: users cannot install the wheel.
+    """
+    yield from wheel_claims.name_and_version_disagree(file.package)
+    yield from wheel_claims.metadata_is_incomplete(file.package)
+
+
+@check(level=Level.WARNING)
+def published_tags_disagree(file: PublishedWheel) -> Iterator[Finding]:
+    """The tags in WHEEL of a published wheel differ from those in its name.
+
+    The same as tags-disagree, before the download.
+
+    Why: installers select by the file name, and some check WHEEL; one of the two is wrong.
+    Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.
+    Level: installers select by the file name alone; only some tools and indexes read WHEEL.
+    """
+    yield from wheel_claims.tags_disagree(file.package)
+
+
+@check
+def published_for_another_system(file: PublishedFile) -> Iterator[Finding]:
+    """The libraries of a published file are for another system or architecture than it says.
+
+    The first bytes of each library tell. Where some of them fit, the others are only warned of:
+    wrong-architecture knows which of them are loaded, once the file is downloaded.
+
+    Why: the wrong file stands behind this URL, or a cross build picked up the host's objects.
+    Fix: look for the step that names or uploads the file; correct the tag.
+    Level: users cannot import the package.
+    """
+    package = file.package
+    found = compare_architectures(package.claims.systems, package.objects)
+    if found is None:
+        raise NotApplicable("it claims no system in particular")
+    if not found.judged and not package.unread and not package.malformed:
+        raise NotApplicable("it has no library whose first bytes can be read")
+    for platform in found.unknown:
+        yield NotInspected(sentence=f"the architecture of {platform} is unknown to this check")
+    yield from _sum_up(package.unread)
+    level = Level.WARNING if found.fitting else Level.ERROR
+    for misfit in found.misfits:
+        if misfit.item is not None:
+            yield Problem(path=misfit.item.path, sentence=misfit.sentence, level=level)
+        elif not package.unread:  # one of which may be for it
+            yield Problem(sentence=misfit.sentence)
+    for broken in package.malformed:
+        yield Problem(path=broken.path, sentence=broken.reason, level=level)
+
+
+@check
+def published_record_differs(file: PublishedWheel) -> Iterator[Finding]:
+    """RECORD of a published wheel and its directory list different files or sizes.
+
+    The same as record-is-wrong, but for the hashes: what the files contain only the download shows.
+
+    Why: files were lost, added or replaced after the wheel was built.
+    Fix: have the last tool that changes the wheel write RECORD anew; upload what it wrote.
+    Level: uv refuses files that do not match their row, and an index refuses the upload.
+    """
+    yield from archive.record_is_wrong(_trust_hashes(file.package))
+
+
+def _sum_up(unread: Sequence[UnreadObject]) -> Iterator[NotInspected]:
+    """One line for all that were not read for one reason: a conda package has hundreds."""
+    for reason in dict.fromkeys(each.reason for each in unread):
+        same = [each for each in unread if each.reason == reason]
+        more = f", and {len(same) - 1} more" if len(same) > 1 else ""
+        sentence = f"{same[0].format} not read{more}: {reason}"
+        yield NotInspected(path=same[0].path, sentence=sentence)
+
+
+def _read_hash(signature: str) -> str:
+    """A SHA-256 in either of the spellings that RECORD is seen to have."""
+    digits = signature.removeprefix("sha256=")
+    return digits if re.fullmatch("[0-9a-f]{64}", digits) else decode_hash(signature)
+
+
+def _trust_hashes(package: Wheel) -> Wheel:
+    """The wheel with the hashes of RECORD in place of those that only reading all of it gives."""
+    rows = {row.path.replace("\\", "/"): _read_hash(row.hash) for row in package.record or ()}
+    members = (
+        member if member.sha256 else replace(member, sha256=rows.get(member.archive_name, ""))
+        for member in package.members
+    )
+    return replace(package, members=tuple(members))
+
+
+# What an index says of a file: held against the file itself, and against what is expected.
+
+_FEW = 3  # headers in one sentence
+_LONGEST = 60  # characters of a header that are shown
+
+
+@check(level=Level.WARNING)
+def yanked_file(publication: Publication) -> Iterator[Finding]:
+    """The index marks the file as yanked.
+
+    Why: installers pass over it unless its exact version is required, so most users get another
+    version, or none.
+    Fix: publish a corrected version, or take the mark back.
+    Level: the mark is usually meant; who named the version gets the file all the same.
+    """
+    reason = publication.provenance.yanked
+    if reason is not None:
+        said = f": {reason}" if reason else "; no reason is given"
+        yield Problem(sentence=f"the index marks it as yanked{said}")
+
+
+@check(enabled=False)
+def stale_publication(publication: Publication, *, days: int = 3) -> Iterator[Finding]:
+    """A published file is older than the profile allows.
+
+    Its day is that in its version (``.devYYYYMMDD``), else that of its upload as the index states
+    it, else that of the answer's Last-Modified. It may be ``days`` days old.
+
+    Why: the nightly build has been failing for days, and users and tests get the last one that did
+    not.
+    Fix: find out why newer builds are missing; a day in the future is a wrong clock.
+    Level: the project itself set the limit.
+    """
+    stated = publication.provenance
+    found = find_day(publication.version, stated.uploaded, stated.modified)
+    if found is None:
+        reason = "neither its version nor the index nor the server says of which day it is"
+        yield NotInspected(sentence=reason)
+    elif sentence := judge_age(found[1], datetime.now(timezone.utc).date(), days, found[0]):
+        yield Problem(sentence=sentence)
+
+
+@check(enabled=False)
+def unexpected_publication(publication: Publication, *, expected: str = "") -> Iterator[Finding]:
+    """The version that is published is not the one that the profile expects.
+
+    The option ``expected`` names it; a local label counts, as in ``2.15.0+cpu``.
+
+    Why: the upload of a new version failed, or an index serves another project's file.
+    Fix: look for the job that uploads, and for the channel that it uploads to.
+    Level: users get another version than the one that was released.
+    """
+    if not expected:
+        yield NotInspected(sentence="no version to compare with: the option expected is not set")
+    elif not publication.version:
+        yield NotInspected(sentence=f"{publication.file_name} has no version that is known here")
+    elif not same_version(expected, publication.version):
+        yield Problem(sentence=f"its version is {publication.version}, not {expected} as expected")
+
+
+@check(enabled=False)
+def published_file_too_large(
+    file: PublishedFile, *, limit: int = 0, limits: Mapping[str, int] = {}
+) -> Iterator[Finding]:
+    """A published file is larger than the profile allows.
+
+    The option ``limit`` is in bytes. ``limits`` sets other limits by globs on the file name; the
+    first that matches decides.
+
+    Why: users cancel the download, or their build times out.
+    Fix: strip debug information, drop duplicate libraries, split off optional parts.
+    Level: the project itself set the limit.
+    """
+    name, size = file.package.file_name, file.package.size
+    allowed = next((most for glob, most in limits.items() if fnmatchcase(name, glob)), limit)
+    if not allowed:
+        yield NotInspected(sentence="no limit is set: the option limit is 0")
+    elif size > allowed:
+        yield Problem(sentence=f"is {size} bytes, but the limit is {allowed}")
+
+
+@check
+def index_size_differs(file: PublishedFile, publication: Publication) -> Iterator[Finding]:
+    """The server sends a file of another size than the index states.
+
+    Why: the file was replaced, cut off or never uploaded as a whole; its hash cannot be right, and
+    installers refuse it.
+    Fix: upload the file again under a new name (a build number), and leave the old one alone.
+    Level: no user can install it.
+    """
+    stated = publication.provenance.size
+    if stated is None:
+        raise NotApplicable("the index states no size")
+    if stated != file.package.size:
+        yield Problem(sentence=f"the index states {stated} bytes, the file has {file.package.size}")
+
+
+@check
+def index_metadata_differs(file: PublishedWheel, publication: Publication) -> Iterator[Finding]:
+    """The METADATA that the index serves is not that of the wheel.
+
+    Only what resolvers read counts: name, version, requirements, extras and Requires-Python.
+
+    Why: installers resolve by the index's METADATA (PEP 658) and then install the wheel: what it
+    really requires is missing, or the resolution was for nothing.
+    Fix: have the index take METADATA out of the wheel again.
+    Level: users get an environment in which the package does not work, or pip refuses the wheel.
+    """
+    if publication.metadata is None:
+        raise NotApplicable("the index serves no METADATA beside the file")
+    served, own = map(_pick_resolved, (publication.metadata, file.package.metadata))
+    path = f"{file.package.dist_info}/METADATA"
+    if only := served - own:
+        yield Problem(path=path, sentence=f"only the index's METADATA says {_join(only)}")
+    if only := own - served:
+        yield Problem(path=path, sentence=f"only the wheel's METADATA says {_join(only)}")
+
+
+_RESOLVED = frozenset({"name", "version", "requires-dist", "requires-python", "provides-extra"})
+
+
+def _pick_resolved(headers: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
+    """The headers that resolvers read, however they are spaced."""
+    found = ((key.lower(), " ".join(value.split())) for key, value in headers)
+    return frozenset(header for header in found if header[0] in _RESOLVED)
+
+
+def _join(headers: frozenset[tuple[str, str]]) -> str:
+    few = [f"{key.title()}: {value[:_LONGEST]}" for key, value in sorted(headers)[:_FEW]]
+    more = f" and {len(headers) - _FEW} more" if len(headers) > _FEW else ""
+    return ", ".join(few) + more
+
+
+@check(level=Level.WARNING)
+def index_python_differs(file: PublishedWheel, publication: Publication) -> Iterator[Finding]:
+    """The Requires-Python that the index states is not that of the wheel.
+
+    Why: installers choose among the files by what the index states: users of some Pythons are
+    given a version that refuses them, or kept from one that would work.
+    Fix: have the index read METADATA again; set Requires-Python in the project's configuration.
+    Level: installers read the wheel's own, too, before they install it.
+    """
+    stated, own = publication.provenance.requires_python, file.package.header("Requires-Python")
+    if stated is None and own:
+        yield Note(sentence=f"the index states no Requires-Python; the wheel has {own[:_LONGEST]}")
+    elif stated is not None and not _are_same(stated, own):
+        found = f"the wheel has {own[:_LONGEST]}" if own else "the wheel has none"
+        yield Problem(sentence=f"the index states Requires-Python {stated[:_LONGEST]}, {found}")
+
+
+def _are_same(one: str, other: str) -> bool:
+    try:
+        return SpecifierSet(one) == SpecifierSet(other)
+    except InvalidSpecifier:
+        return one == other

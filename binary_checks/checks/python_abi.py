@@ -1,0 +1,340 @@
+"""Whether a package keeps to the ABIs of CPython and NumPy that it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.loading import find_unjudged, find_unread
+from binary_checks.knowledge.python_libraries import Owners, find_python_symbols
+from binary_checks.model import (
+    CodeNames,
+    Finding,
+    Interpreter,
+    Kind,
+    Level,
+    Linkage,
+    Note,
+    NotInspected,
+    NumpyBuild,
+    ObjectFile,
+    Package,
+    Problem,
+    PythonClaim,
+    TargetSystem,
+)
+from binary_checks.model.packages import is_python_2
+from binary_checks.model.python_modules import (
+    ExtensionName,
+    init_function,
+    is_extension,
+    parse_extension_name,
+)
+from binary_checks.model.requires_dist import applicable
+from binary_checks.systems import stable_abi
+from binary_checks.wording.sentences import name_first
+
+# Whether extension modules conform to the Python ABI that their names and tags promise.
+
+_SHOWN = 5
+# What Py_DECREF becomes under the headers of either build.
+_FREE_THREADED = frozenset(
+    {"_Py_MergeZeroLocalRefcount", "_Py_DecRefShared", "PyUnstable_Module_SetGIL"}
+)
+_WITH_GIL = "_Py_Dealloc"
+_TELLING = _FREE_THREADED | {_WITH_GIL}
+_DANGER = "some Pythons lack it or changed it; define Py_LIMITED_API in every source"
+
+
+@check
+def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
+    """An abi3 extension uses symbols outside the stable ABI, or newer than its tag.
+
+    A symbol that one of the package's libraries defines is not Python's (PySide6, igraph). On
+    Windows, and on macOS where a library is named, the import itself says who owns a symbol.
+
+    Why: the wheel installs on every later Python, or on the oldest that the tag names, and the
+    import fails there with "undefined symbol", or breaks silently.
+    Fix: define ``Py_LIMITED_API`` as the version of the tag in every source; raise the tag's
+    version where the symbol is worth it.
+    Level: the import fails on a Python that the tag promises.
+    """
+    promising = [item for item in package.objects if _promises_abi3(item.path, package)]
+    promising = [item for item in promising if item.kind is Kind.SHARED]
+    yield from find_unread(
+        package,
+        found=bool(promising),
+        absent="no object that promises the stable ABI",
+        concerns=lambda path: _promises_abi3(path, package),
+    )
+    yield from find_unjudged(target)
+    owners, oldest = Owners(linkage), _baseline(package)
+    # The slices of a universal binary mostly say the same.
+    yield from dict.fromkeys(
+        finding
+        for library in promising
+        for finding in _judge_promise(library, oldest, owners, target.interpreter)
+    )
+
+
+def _judge_promise(
+    library: ObjectFile,
+    oldest: tuple[int, int] | None,
+    owners: Owners,
+    python: Interpreter | None,
+) -> Iterator[Problem | NotInspected]:
+    used = find_python_symbols(library)
+    looked_up = owners.leave_pythons(library, used.anywhere)
+    unstable, perhaps = used.asked - stable_abi().keys(), looked_up - stable_abi().keys()
+    doubt = owners.doubt(library)
+    if python is not None:
+        # What no Python has is some library's, or an undefined symbol: another check reports it.
+        perhaps &= python.exports
+    if perhaps and doubt:
+        use = f"uses {_list(perhaps)}, not in the stable ABI, unless another library defines it"
+        yield NotInspected(path=library.path, sentence=f"{use}: {doubt}")
+        perhaps = frozenset()
+    if unstable or perhaps:
+        use = f"uses {_list(unstable | perhaps)}, not in the stable ABI"
+        yield Problem(path=library.path, sentence=f"{use}: {_DANGER}")
+    yield from _judge_age(library, used.asked | looked_up, oldest)
+
+
+def _judge_age(
+    library: ObjectFile, names: Iterable[str], oldest: tuple[int, int] | None
+) -> Iterator[Problem]:
+    added = {name: stable_abi()[name] for name in names if name in stable_abi()}
+    newer = [name for name, since in added.items() if oldest and since > oldest]
+    if newer and oldest:
+        latest = max(added[name] for name in newer)
+        yield Problem(
+            path=library.path,
+            sentence=f"uses {_list(newer)}, in the stable ABI only since Python {_spell(latest)}, "
+            f"while the tag promises {_spell(oldest)}, where the import may fail",
+        )
+
+
+def _baseline(package: Package) -> tuple[int, int] | None:
+    """The oldest CPython that is claimed; None where none is named."""
+    if package.claims.partial:
+        return None  # a folder may have modules for several Pythons, and no tag
+    pythons = (each for each in package.claims.pythons if each.implementation == "cpython")
+    return min((each.version for each in pythons if each.version), default=None)
+
+
+def _promises_abi3(path: str, package: Package) -> bool:
+    """Whether more than one Python loads it: in a cp312-cp312 wheel CPython 3.12 alone does.
+
+    The files of a folder come from many packages: there each speaks for itself.
+    """
+    pythons, name = package.claims.pythons, parse_extension_name(path)
+    if package.claims.partial:
+        return name is not None and name.stable == "abi3"
+    if any(each.abi == "abi3" for each in pythons):
+        return True
+    bound = bool(pythons) and all(each.abi.startswith("cp") for each in pythons)
+    return name is not None and name.stable == "abi3" and not bound
+
+
+def _list(names: Collection[str]) -> str:
+    return name_first(sorted(names), _SHOWN)
+
+
+def _spell(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+@check
+def free_threading_mismatch(package: Package) -> Iterator[Finding]:
+    """An extension module is compiled for a different kind of CPython than its name or tag says.
+
+    It shows in ``Py_DECREF``, which calls other functions with the headers of a free-threaded
+    build, and in ``PyUnstable_Module_SetGIL``, which only such a build has.
+
+    Why: the two builds have different object headers; the import fails, or memory is corrupted.
+    Fix: build with the headers of the tag's interpreter, and clean up between builds.
+    Level: the import fails, or memory is corrupted.
+    """
+    modules = [item for item in package.objects if _bound_name(item.path) and is_extension(item)]
+    yield from find_unread(
+        package,
+        found=bool(modules),
+        absent="no extension module that is tied to one kind of CPython",
+        concerns=_bound_name,
+    )
+    pythons = package.claims.pythons
+    yield from dict.fromkeys(
+        finding for item in modules for finding in _judge_headers(item, pythons)
+    )
+
+
+def _judge_headers(library: ObjectFile, pythons: Collection[PythonClaim]) -> Iterator[Problem]:
+    name = _bound_name(library.path)
+    assert name is not None
+    free_threaded = name.free_threaded
+    if not name.version:
+        free_threaded = bool(pythons) and all(each.free_threaded for each in pythons)
+    names = find_python_symbols(library, _TELLING).names
+    used = sorted(_FREE_THREADED & names)
+    if used and not free_threaded:
+        yield Problem(
+            path=library.path,
+            sentence=f"uses {used[0]}, which only free-threaded Pythons have, but is named "
+            f"{name.suffix}",
+        )
+    elif free_threaded and not used and _WITH_GIL in names:
+        yield Problem(
+            path=library.path,
+            sentence=f"is named {name.suffix} but uses {_WITH_GIL} and no free-threaded reference "
+            "counting: it was compiled with the headers of a GIL-enabled build",
+        )
+
+
+def _bound_name(path: str) -> ExtensionName | None:
+    """The name of an extension module that does without the stable ABI; None for all else."""
+    name = parse_extension_name(path)
+    return None if name is None or name.stable else name
+
+
+@check
+def missing_init_function(
+    library: ObjectFile, package: Package, code: CodeNames
+) -> Iterator[Finding]:
+    """A file is named like an extension module but cannot be imported.
+
+    A library that uses no Python API and is opened through cffi or ctypes does not count as one,
+    whatever its name (pycryptodome); nor does one that another object needs or opens by its name
+    (ddtrace's libdd_wrapper), or that the package's code spells out to open it (memray injects
+    ``"_inject.abi3.so"`` into other processes). A file that the package's code imports by its path
+    needs the function of the name under which that is done (``spec_from_file_location``).
+
+    Why: the import fails with "dynamic module does not define module export function".
+    Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
+    Level: users cannot import the module.
+    """
+    name = parse_extension_name(library.path)
+    if library.kind is not Kind.SHARED or name is None:
+        return
+    if package.claims.pythons and all(map(is_python_2, package.claims.pythons)):
+        yield NotInspected(sentence="it is for Python 2, whose modules have other init functions")
+        return
+    if not _is_for_import(name):
+        return
+    function = init_function(name.stem)
+    if library.exports.among((function,)) or library.path in code.named:
+        return
+    others = sorted(
+        item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))
+    )
+    if others and not _list_functions(code.modules).isdisjoint(others):
+        return
+    if library.file_name in package.derive(_find_used):
+        return
+    if others:
+        yield f"exports {others[0]} instead of {function}"
+    elif find_python_symbols(library).names:
+        yield f"does not export {function}"
+
+
+@lru_cache(maxsize=1)
+def _list_functions(modules: frozenset[str]) -> frozenset[str]:
+    """The init functions of modules that code imports by their paths."""
+    return frozenset(init_function(module.rpartition(".")[2]) for module in modules)
+
+
+def _find_used(package: Package) -> frozenset[str]:
+    """The names of files that objects of the package need, or open."""
+    found: set[str] = set()
+    for item in package.objects:
+        found.update(need.name.rpartition("/")[2] for need in item.needed)
+        found.update(item.opened.names if item.opened else ())
+    return frozenset(found)
+
+
+def _is_for_import(name: ExtensionName) -> bool:
+    """Whether only Python's import system has a use for that suffix; plain libraries are .dll."""
+    return name.tagged or name.suffix == ".pyd"
+
+
+# Whether extension modules fit the NumPy that the package requires.
+
+_MICROS = range(10)
+_FIRST = tuple((1, minor) for minor in range(7, 27))  # 1.26 is the last of the first
+_SECOND = tuple((2, minor) for minor in range(60))
+_OLDEST_WITH_SECOND = (3, 9)  # Python, for which there is a NumPy 2
+_LONGEST = 100  # characters of a requirement in a sentence
+
+
+@check
+def numpy_version_mismatch(package: Package, target: TargetSystem) -> Iterator[Finding]:
+    """An extension module is built for another NumPy than the package requires.
+
+    Which one it is built for stands in the module: NumPy's headers compile the message of
+    ``import_array()`` into it, and those of NumPy 2 the oldest version that it runs with. What is
+    built with NumPy 1.x runs with 1.x alone; what is built with 2.x runs with both. Modules that
+    use NumPy without its headers (pybind11) have no such bond, and a module of a package that does
+    not require NumPy is only noted.
+
+    Why: NumPy 2 ends the import of such a module with "A module that was compiled using NumPy 1.x
+    cannot be run in NumPy 2"; an older NumPy than the oldest ends it with a RuntimeError.
+    Fix: build with NumPy 2 (``build-system.requires = ["numpy>=2.0"]``), or require ``numpy<2``.
+    Level: installers choose the NumPy that the module refuses. A warning for a library that is no
+    extension module by its name, which may be opened for other things.
+    """
+    built = [(item.path, item.numpy) for item in package.objects if item.numpy is not None]
+    if not built:
+        raise NotApplicable("no object built with NumPy's headers")
+    if canonicalize_name(package.name) == "numpy":
+        raise NotApplicable("it is NumPy")
+    required = [
+        each.specifier
+        for each in applicable(package.claims.requirements, target)
+        if canonicalize_name(each.name) == "numpy"
+    ]
+    second = _may_have_second(package, target)
+    for path, build in dict.fromkeys(built):
+        if required:
+            yield from _judge(path, build, required, second=second)
+        elif build.api == 1:
+            sentence = "is built with NumPy 1.x, which the package does not require"
+            yield Note(path=path, sentence=sentence)
+
+
+def _may_have_second(package: Package, target: TargetSystem) -> bool:
+    """Whether there is a NumPy 2 for one of the Pythons that are claimed."""
+    python = target.interpreter
+    if python is not None:
+        return python.version >= _OLDEST_WITH_SECOND
+    pythons = package.claims.pythons
+    return not pythons or not all(map(is_python_2, pythons))
+
+
+def _judge(
+    path: str, build: NumpyBuild, required: Sequence[SpecifierSet], *, second: bool
+) -> Iterator[Problem]:
+    spelled = ",".join(sorted({str(each) for each in required if str(each)}))
+    asked = f"the package requires numpy{spelled[:_LONGEST]}"
+    level = Level.ERROR if parse_extension_name(path) else Level.WARNING
+    if build.api == 1 and second and _allow(required, _SECOND):
+        sentence = f"is built with NumPy 1.x, which NumPy 2 refuses, and {asked}"
+        yield Problem(path=path, sentence=f"{sentence}: installers choose NumPy 2", level=level)
+    elif build.api == 2 and build.oldest:
+        major, minor = map(int, build.oldest.split("."))
+        if not _allow(required, [each for each in _FIRST + _SECOND if each >= (major, minor)]):
+            sentence = f"is built for NumPy {build.oldest} or newer, and {asked}, which is older"
+            yield Problem(path=path, sentence=sentence, level=level)
+
+
+def _allow(required: Iterable[SpecifierSet], versions: Iterable[tuple[int, int]]) -> bool:
+    """Whether all that is required leaves one of those versions."""
+    required = tuple(required)
+    return any(
+        all(each.contains(f"{major}.{minor}.{micro}", prereleases=True) for each in required)
+        for major, minor in versions
+        for micro in _MICROS
+    )

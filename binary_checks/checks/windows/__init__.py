@@ -1,1 +1,0 @@
-"""What keeps libraries from loading on Windows, and what helps attackers there."""

@@ -1,0 +1,683 @@
+"""CUDA: whether a package has to do with it, its drivers, its answers, its versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from binary_checks.errors import NotApplicable, Unavailable
+from binary_checks.knowledge.configurations import claim_accelerators, claim_by_name
+from binary_checks.knowledge.library_names import (
+    cuda_of_label,
+    cuda_of_library,
+    cuda_of_name,
+    cuda_of_requirement,
+    find_driver_symbols,
+    is_cuda_library,
+    is_driver_function,
+    is_driver_library,
+    is_for_cpu,
+    strip_graft,
+)
+from binary_checks.model import (
+    Answer,
+    CudaReport,
+    DeviceKind,
+    DeviceLinking,
+    DeviceTarget,
+    ElfFile,
+    Finding,
+    Kind,
+    LibraryVersions,
+    Linkage,
+    NotInspected,
+    ObjectFile,
+    Package,
+    PeFile,
+    RefusedAnswers,
+)
+from binary_checks.model.linkage import expand, path_elements
+from binary_checks.model.requests import CudaRequest
+from binary_checks.model.requires_dist import read_requirement
+from binary_checks.model.system import read_numbers
+
+# Whether a package has to do with CUDA at all.
+
+_ACCELERATED = re.compile(r"(?i)cuda|nvidia|gpu|rocm|hip|xpu|cu1\d|numba|rapids|opencl|vulkan")
+_FRAMEWORKS = re.compile(r"(?i)(?:torch|triton|cupy|jax(?:lib)?|tensorflow|paddle\w*|mxnet)\b")
+"""What works on a GPU for the packages that require it."""
+
+
+def demand_cuda(package: Package, linkage: Linkage) -> None:
+    """Raise NotApplicable where nothing of the package speaks of CUDA, nor could not be read."""
+    if not (relates_to_cuda(package, linkage) or package.unread or package.malformed):
+        raise NotApplicable("nothing in it relates to CUDA")
+
+
+def relates_to_cuda(package: Package, linkage: Linkage) -> bool:
+    """Whether its objects, what they need, its name, label or requirements speak of CUDA."""
+    if any(item.device_code for item in package.objects if isinstance(item, (ElfFile, PeFile))):
+        return True
+    needed = {edge.needed for edge in (*linkage.edges, *linkage.edges_beside)}
+    if any(is_cuda_library(name) or is_driver_library(name) for name in needed):
+        return True
+    return any(_claims(package))
+
+
+def demand_gpu_build(package: Package) -> None:
+    """Raise NotApplicable where its name or its version label says that it is for the CPU."""
+    if is_for_cpu(package):
+        label = package.claims.variant
+        why = f"the version label +{label}" if "cpu" in label.split(".") else "its name"
+        raise NotApplicable(f"it is a build for the CPU: {why} says so")
+
+
+def demand_trace_of_gpu(package: Package) -> None:
+    """Raise NotApplicable where its objects, all read, and all that it says are of no accelerator.
+
+    As of PyPI's torch for Windows, which has no label. One that only opens CUDA's libraries, or
+    requires a package that may work on a GPU for it, has a trace.
+    """
+    claims = list(claim_accelerators(package))
+    if not claims or not all(claim.by_absence for claim in claims):
+        return
+    if not (
+        opens_accelerator(package) or speaks_of_accelerator(package) or requires_framework(package)
+    ):
+        raise NotApplicable(f"it is a build for the CPU: {claims[0].evidence}")
+
+
+def opens_accelerator(package: Package) -> bool:
+    """Whether an object may open a library of CUDA, or of the driver, at run time."""
+    opened = (name for item in package.objects if item.opened for name in item.opened.names)
+    return any(is_cuda_library(name) or is_driver_library(name) for name in opened)
+
+
+def speaks_of_accelerator(package: Package) -> bool:
+    """Whether its name or a requirement has a word for an accelerator in it."""
+    return any(map(_ACCELERATED.search, (package.name, *package.claims.requirements)))
+
+
+def requires_framework(package: Package) -> bool:
+    """Whether it requires a package that may work on a GPU for it."""
+    return any(map(_FRAMEWORKS.match, package.claims.requirements))
+
+
+def list_promised(package: Package) -> tuple[str, ...]:
+    """List the versions of CUDA that its name and label promise, else those that its bytes need."""
+    named = (each.claim for each in claim_by_name(package) if each.aspect == "accelerator")
+    for claims in (named, claim_accelerators(package)):
+        values = (each.value.partition(" ") for each in claims)
+        if found := tuple(version for kind, _, version in values if kind == "cuda" and version):
+            return found
+    return ()
+
+
+def _claims(package: Package) -> Iterator[bool]:
+    yield cuda_of_name(package.name) is not None or bool(cuda_of_label(package.claims.variant))
+    yield is_for_cpu(package)
+    # Nearly none is NVIDIA's, and the grammar takes its time.
+    told = [
+        text for text in package.claims.requirements if "cu" in text.lower() or "nv" in text.lower()
+    ]
+    for requirement in map(read_requirement, told):
+        if requirement is not None and "extra" not in str(requirement.marker):
+            yield bool(cuda_of_requirement(requirement))
+
+
+# Knows the lowest NVIDIA driver that a CUDA build runs on: NVIDIA's compatibility tables.
+#
+# From CUDA 11 on a build runs on every driver that was made for its major version; before that it
+# needed the driver of its own release. PTX is the exception: a driver compiles none of a newer
+# toolkit than its own ("CUDA Compatibility", minor version compatibility, limitations).
+#
+# The sources are the release notes of the toolkits, up to those of 13.3 (table "CUDA Toolkit and
+# Corresponding Driver Versions"), and the release history of PTX in its manual.
+
+# CUDA Compatibility, table 1, and table 2 of the toolkit's release notes. Those of CUDA 13 name one
+# number for all systems.
+_OF_MAJORS = {
+    11: ("450.80.02", "452.39"),
+    12: ("525.60.13", "528.33"),
+    13: ("580", "580"),
+}
+"""The drivers of Linux and of Windows."""
+_OF_RELEASES = {
+    "9.0": ("384.81", "385.54"),
+    "9.1": ("390.46", "391.29"),
+    "9.2": ("396.26", "397.44"),
+    "10.0": ("410.48", "411.31"),
+    "10.1": ("418.39", "418.96"),
+    "10.2": ("440.33", "441.22"),
+}
+_OF_TOOLKITS = {
+    **_OF_RELEASES,
+    "11.0": ("450.36.06", "451.22"),
+    "11.1": ("455.23", "456.38"),
+    "11.2": ("460.27.03", "460.82"),
+    "11.3": ("465.19.01", "465.89"),
+    "11.4": ("470.42.01", "471.11"),
+    "11.5": ("495.29.05", "496.04"),
+    "11.6": ("510.39.01", "511.23"),
+    "11.7": ("515.43.04", "516.01"),
+    "11.8": ("520.61.05", "520.06"),
+    "12.0": ("525.60.13", "527.41"),
+    "12.1": ("530.30.02", "531.14"),
+    "12.2": ("535.54.03", "536.25"),
+    "12.3": ("545.23.06", "545.84"),
+    "12.4": ("550.54.14", "551.61"),
+    "12.5": ("555.42.02", "555.85"),
+    "12.6": ("560.28.03", "560.76"),
+    "12.7": ("565", "565"),  # a driver without a toolkit; by PTX's manual
+    "12.8": ("570.26", "570.65"),
+    "12.9": ("575.51.03", "576.02"),
+    # From here on the notes name none for Windows, where the toolkit brings no driver any more.
+    "13.0": ("580.65.06", "580"),
+    "13.1": ("590.44.01", "590"),
+    "13.2": ("595.45.04", "595"),
+    "13.3": ("610.43.02", "610"),
+}
+"""Those that came with the first release of each toolkit: they know all of it."""
+_CUDA_OF_PTX = {
+    "6.0": "9.0",
+    "6.1": "9.1",
+    "6.2": "9.2",
+    "6.3": "10.0",
+    "6.4": "10.1",
+    "6.5": "10.2",
+    **{f"7.{minor}": f"11.{minor}" for minor in range(9)},
+    **{f"8.{minor}": f"12.{minor}" for minor in range(6)},  # 8.5 is 12.6's as well
+    **{f"8.{minor}": f"12.{minor + 1}" for minor in range(6, 9)},
+    **{f"9.{minor}": f"13.{minor}" for minor in range(6)},
+}
+"""The first toolkit with each version of the language."""
+
+
+def cudas_of(accelerator: str) -> tuple[str, ...]:
+    """CUDA's versions in an accelerator's name, the oldest first: of "cuda 11, cuda 12" both."""
+    found = re.findall(r"\bcuda (\d{1,4}(?:\.\d{1,4})?)", accelerator)
+    return tuple(sorted(found, key=read_numbers))
+
+
+def cudas_of_files(paths: Iterable[str]) -> tuple[str, ...]:
+    """CUDA's versions in the names of its own libraries: ``nvidia/cu13/lib/libcudart.so.13``."""
+    majors: set[int] = set()
+    for path in paths:
+        folder = re.search(r"(?:^|/)cu(1\d)/", path)
+        major = int(folder[1]) if folder else cuda_of_library(path.rpartition("/")[2])
+        majors.update([] if major is None else [major])
+    return tuple(map(str, sorted(majors)))
+
+
+def lowest_driver(cuda: str, system: str) -> str:
+    """The lowest driver that runs a build for that CUDA: "525.60.13"; "" where nobody knows it."""
+    drivers = _OF_MAJORS.get(read_numbers(cuda)[0]) or _OF_RELEASES.get(cuda)
+    if drivers is None or system not in ("linux", "windows"):
+        return ""
+    return drivers[system == "windows"]
+
+
+def driver_of_toolkit(cuda: str, system: str) -> str:
+    """The driver that came with a toolkit, which knows all of it; "" where nobody knows it."""
+    drivers = _OF_TOOLKITS.get(cuda)
+    if drivers is None or system not in ("linux", "windows"):
+        return ""
+    return drivers[system == "windows"]
+
+
+def cuda_of_ptx(version: str) -> str:
+    """The first toolkit that writes that version of PTX: "12.8" of "8.7"; "" where unknown."""
+    return _CUDA_OF_PTX.get(version, "")
+
+
+def oldest_driver_of_ptx(version: str, system: str) -> str:
+    """The lowest driver that compiles PTX of that version; "" where nobody knows it."""
+    return driver_of_toolkit(cuda_of_ptx(version), system)
+
+
+def newest_driver(system: str) -> str:
+    """The newest of the drivers that are known here."""
+    return list(_OF_TOOLKITS.values())[-1][system == "windows"]
+
+
+def is_driver(text: str) -> bool:
+    """Whether it is the version of a driver: "580", "580.65.06"."""
+    return re.fullmatch(r"\d{3,4}(?:\.\d{1,4}){0,2}", text) is not None
+
+
+def exceeds_driver(needed: str, driver: str) -> bool:
+    """Whether a driver is not enough, as precisely as both are known: "580" is any of 580."""
+    one, other = (read_numbers(each) if each else () for each in (needed, driver))
+    length = min(len(one), len(other))
+    return one[:length] > other[:length]
+
+
+def is_newer_driver(one: str, other: str) -> bool:
+    """Whether one of two versions of drivers is the newer one."""
+    return read_numbers(one) > read_numbers(other)
+
+
+# Looks up what a package answered about CUDA, and says where it could not be asked.
+
+
+def demand_question(value: str, keys: str) -> None:
+    """Raise NotApplicable where the profile does not say what to ask."""
+    if not value:
+        raise NotApplicable(f"the profile has no expression for it ([probes.cuda] {keys})")
+
+
+def find_answer(report: CudaReport | RefusedAnswers, question: str) -> Answer | None:
+    """Find the answer to one expression; None when it was not reached."""
+    return next((each for each in report.answers if each.question == question), None)
+
+
+def find_gap(report: CudaReport | RefusedAnswers, question: str) -> NotInspected:
+    """Say why there is no answer."""
+    where = f" after {report.stage}" if report.stage else ""
+    return NotInspected(sentence=f"{question} was not evaluated: the process ended{where}")
+
+
+def demand_cuda_build(report: CudaReport, asked: CudaRequest) -> None:
+    """Raise NotApplicable where the package says that it is built for no CUDA."""
+    built = find_answer(report, asked.version) if asked.version else None
+    if built is not None and not (built.value or built.error):
+        raise NotApplicable(f"{asked.version} is {built.value!r}: the build is not for CUDA")
+
+
+def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
+    """Find the architectures that the package says it has code for, each as "sm_90", once."""
+    answer = find_answer(report, asked.architectures) if asked.architectures else None
+    value = answer.value if answer else ()
+    names = value.split() if isinstance(value, str) else value if isinstance(value, tuple) else ()
+    found = (re.fullmatch(r"(?:sm|compute)_(\d{2,3}[af]?)", name) for name in names)
+    return tuple(dict.fromkeys(f"sm_{match[1]}" for match in found if match))
+
+
+def find_visible(report: CudaReport) -> Iterator[NotInspected]:
+    """Name what could not be hidden from the process: then a host without it was not seen."""
+    if report.host.library:
+        yield NotInspected(
+            sentence=f"the driver's {report.host.library} cannot be hidden on this host; run it on "
+            "one without a driver"
+        )
+    if report.host.devices:
+        count = len(report.host.devices)
+        yield NotInspected(sentence=f"CUDA_VISIBLE_DEVICES='' hides none of {count} GPUs")
+    for path in report.step.libraries or ():
+        if re.match("/|[A-Za-z]:", path) and is_cuda_library(path.rpartition("/")[2]):
+            yield NotInspected(
+                sentence=f"{path} is this host's own: the package was not tested without it"
+            )
+
+
+def disagree(said: str, expected: str) -> bool:
+    """Whether two versions differ in a part that both have: "12.6" is "12" and "12.6.3"."""
+    parts = list(zip(said.split("."), expected.split("."), strict=False))
+    return any(one != other for one, other in parts) or not said
+
+
+def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
+    """Find for which generations its objects have code, each with whether that is PTX."""
+    objects = (item for item in package.objects if isinstance(item, (ElfFile, PeFile)))
+    return frozenset(
+        (code.kind is DeviceKind.PTX, generation(code.architecture)[1])
+        for item in objects
+        for code in item.device_code
+        if code.architecture.startswith("sm_") and code.linking is not DeviceLinking.UNUSABLE
+    )
+
+
+def find_common_architectures(package: Package) -> tuple[tuple[str, int, int], ...]:
+    """Find what more than half of its containers of code are for: name, their number, and of all.
+
+    The names are those that nvcc takes, without a suffix: "sm_90", "compute_90" for PTX.
+    """
+    counts: dict[str, int] = {}
+    total = 0
+    for item in package.objects:
+        for group in item.device_containers if isinstance(item, (ElfFile, PeFile)) else ():
+            names = {_spell(each) for each in group.usable if each.architecture.startswith("sm_")}
+            total += group.count if names else 0
+            for name in names:
+                counts[name] = counts.get(name, 0) + group.count
+    return tuple((name, n, total) for name, n in sorted(counts.items()) if 2 * n > total)
+
+
+def _spell(target: DeviceTarget) -> str:
+    kind = "compute" if target.kind is DeviceKind.PTX else "sm"
+    return f"{kind}_{generation(target.architecture)[1]}"
+
+
+def generation(architecture: str) -> tuple[bool, str]:
+    """Take "sm_90a" and "compute_90" apart: whether it is PTX, and the number without suffix."""
+    kind, _, number = architecture.partition("_")
+    return kind == "compute", number.rstrip("af?")
+
+
+# Tells copies of the driver's libraries, and stubs that stand in for them, by their content.
+
+# What a program calls first in each, by the name that its users ask for.
+_FIRST_CALLS: Final = {
+    "cuInit": "libcuda.so.1",
+    "nvmlInit_v2": "libnvidia-ml.so.1",
+    "cuvidCreateDecoder": "libnvcuvid.so.1",
+    "NvEncodeAPICreateInstance": "libnvidia-encode.so.1",
+}
+# NVIDIA's stubs have some hundred bytes a function; the smallest drivers 5 kB (libnvidia-ml.so.1).
+_HEADERS, _PER_FUNCTION = 16_384, 1_024  # bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DriverCopy:
+    """A library of the driver, or what stands in for one, that a package ships."""
+
+    item: ObjectFile
+    name: str  # of the library that it is or stands for
+    functions: int  # of the driver that it exports
+    stub: bool  # it is too small for more than answers, and cannot open the user's driver
+
+    @property
+    def for_linkers(self) -> bool:
+        """Whether it lies where only linkers look, under the name that only they ask for."""
+        folders = self.item.directory.split("/")
+        return "stubs" in folders and self.item.file_name.endswith(".so")
+
+    def __str__(self) -> str:
+        if self.stub:
+            return f"a stub of {self.name}, all of whose {self.functions} functions fail,"
+        return f"a copy of {self.name}"
+
+
+def find_copies(objects: tuple[ObjectFile, ...], drivers: tuple[str, ...]) -> list[DriverCopy]:
+    """All of a package."""
+    found = (_find_copy(item, drivers) for item in objects)
+    return [copy for copy in found if copy is not None]
+
+
+def _find_copy(item: ObjectFile, drivers: tuple[str, ...]) -> DriverCopy | None:
+    """What a shared library of a package is of the driver; None for any other.
+
+    By its soname and its file's name, whatever a repair tool put into them. By its exports, if they
+    are the driver's alone and it opens no library: then it answers itself, and is a stub.
+    """
+    if item.kind is not Kind.SHARED or not isinstance(item, (ElfFile, PeFile)):
+        return None
+    names = (strip_graft(name) for name in (item.name, item.file_name))
+    name = next((each for each in names if each.lower() in drivers), "")
+    stands_for, functions, others = _read_exports(item)
+    small = item.size < _HEADERS + _PER_FUNCTION * functions
+    asks = item.opened is not None or any(is_driver_library(need.name) for need in item.needed)
+    stub = bool(functions and small and not asks)
+    if not (name or (stub and not others and stands_for in drivers)):
+        return None
+    return DriverCopy(item=item, name=name or stands_for, functions=functions, stub=stub)
+
+
+def _read_exports(item: ObjectFile) -> tuple[str, int, int]:
+    """The library whose first call it has, and how many of the exports are its and are not."""
+    try:
+        first = min(item.exports.among(_FIRST_CALLS), default="")
+        names = item.exports.names if first else frozenset[str]()
+    except Unavailable:  # nobody kept them, and the names are left
+        return "", 0, 0
+    if not first:
+        return "", 0, 0
+    soname = _FIRST_CALLS[first]
+    own = find_driver_symbols(soname, names)
+    others = [name for name in names - own if not name.startswith(("_", "cu", "nvml", "NvEnc"))]
+    return soname, len(own), len(others)
+
+
+def find_searched(opener: ObjectFile, library: ObjectFile) -> tuple[str, ...]:
+    """The names that an object may open where its own search path leads to that library's folder.
+
+    It asks for libcuda.so before libcuda.so.1, say, and the stub in ``$ORIGIN/stubs`` has it.
+    """
+    if opener.opened is None or not isinstance(opener, ElfFile):
+        return ()
+    folders = {expand(element, opener) for element in path_elements(opener)}
+    return opener.opened.names if library.directory in folders else ()
+
+
+# Knows the functions of NVIDIA's driver that programs look up by their names.
+
+# cuda.h of CUDA 12.9 and 13.5, without "cu": a driver exports all of them, and each old version.
+_CUDA = """
+Array3DCreate Array3DCreate_v2 Array3DGetDescriptor Array3DGetDescriptor_v2 ArrayCreate
+ArrayCreate_v2 ArrayDestroy ArrayGetDescriptor ArrayGetDescriptor_v2 ArrayGetMemoryRequirements
+ArrayGetPlane ArrayGetSparseProperties CheckpointOperationComplete CheckpointProcessCheckpoint
+CheckpointProcessGetRestoreThreadId CheckpointProcessGetState CheckpointProcessLock
+CheckpointProcessRestore CheckpointProcessUnlock CoredumpDeregisterCompleteCallback
+CoredumpDeregisterStartCallback CoredumpGetAttribute CoredumpGetAttributeGlobal
+CoredumpRegisterCompleteCallback CoredumpRegisterStartCallback CoredumpSetAttribute
+CoredumpSetAttributeGlobal CtxCreate CtxCreate_v2 CtxCreate_v3 CtxCreate_v4 CtxDestroy CtxDestroy_v2
+CtxDisablePeerAccess CtxEnablePeerAccess CtxFromGreenCtx CtxGetApiVersion CtxGetCacheConfig
+CtxGetCurrent CtxGetDevResource CtxGetDevice CtxGetDevice_v2 CtxGetExecAffinity CtxGetFlags CtxGetId
+CtxGetLimit CtxGetStreamPriorityRange CtxPopCurrent CtxPopCurrent_v2 CtxPushCurrent
+CtxPushCurrent_v2 CtxRecordEvent CtxResetPersistingL2Cache CtxSetCacheConfig CtxSetCurrent
+CtxSetFlags CtxSetLimit CtxSynchronize CtxSynchronize_v2 CtxWaitEvent DestroyExternalMemory
+DestroyExternalSemaphore DevResourceGenerateDesc DevSmResourceSplit DevSmResourceSplitByCount
+DeviceCanAccessPeer DeviceGet DeviceGetAttribute DeviceGetByPCIBusId DeviceGetCliqueCount
+DeviceGetCliqueInfo DeviceGetCount DeviceGetDefaultMemPool DeviceGetDevResource
+DeviceGetExecAffinitySupport DeviceGetGraphMemAttribute DeviceGetHostAtomicCapabilities
+DeviceGetLuid DeviceGetMemPool DeviceGetName DeviceGetNvSciSyncAttributes
+DeviceGetP2PAtomicCapabilities DeviceGetP2PAttribute DeviceGetPCIBusId
+DeviceGetTexture1DLinearMaxWidth DeviceGetUuid DeviceGetUuid_v2 DeviceGraphMemTrim
+DevicePrimaryCtxGetState DevicePrimaryCtxRelease DevicePrimaryCtxRelease_v2 DevicePrimaryCtxReset
+DevicePrimaryCtxReset_v2 DevicePrimaryCtxRetain DevicePrimaryCtxSetFlags DevicePrimaryCtxSetFlags_v2
+DeviceRegisterAsyncNotification DeviceSetGraphMemAttribute DeviceSetMemPool DeviceTotalMem
+DeviceTotalMem_v2 DeviceUnregisterAsyncNotification DriverGetVersion EventCreate EventDestroy
+EventDestroy_v2 EventElapsedTime EventElapsedTime_v2 EventQuery EventRecord EventRecordWithFlags
+EventSynchronize ExternalMemoryGetMappedBuffer ExternalMemoryGetMappedMipmappedArray
+FabricCpyBatchAsync FlushGPUDirectRDMAWrites FuncGetAttribute FuncGetModule FuncGetName
+FuncGetParamCount FuncGetParamInfo FuncIsLoaded FuncLoad FuncSetAttribute FuncSetCacheConfig
+GetErrorName GetErrorString GetExportTable GetProcAddress GetProcAddress_v2 GraphAddBatchMemOpNode
+GraphAddChildGraphNode GraphAddDependencies GraphAddDependencies_v2 GraphAddEmptyNode
+GraphAddEventRecordNode GraphAddEventWaitNode GraphAddExternalSemaphoresSignalNode
+GraphAddExternalSemaphoresWaitNode GraphAddHostNode GraphAddKernelNode GraphAddKernelNode_v2
+GraphAddMemAllocNode GraphAddMemFreeNode GraphAddMemcpyNode GraphAddMemsetNode GraphAddNode
+GraphAddNode_v2 GraphAddNode_v3 GraphBatchMemOpNodeGetParams GraphBatchMemOpNodeSetParams
+GraphChildGraphNodeGetGraph GraphClone GraphConditionalHandleCreate GraphCreate GraphDebugDotPrint
+GraphDestroy GraphDestroyNode GraphEventRecordNodeGetEvent GraphEventRecordNodeSetEvent
+GraphEventWaitNodeGetEvent GraphEventWaitNodeSetEvent GraphExecBatchMemOpNodeSetParams
+GraphExecChildGraphNodeSetParams GraphExecDestroy GraphExecEventRecordNodeSetEvent
+GraphExecEventWaitNodeSetEvent GraphExecExternalSemaphoresSignalNodeSetParams
+GraphExecExternalSemaphoresWaitNodeSetParams GraphExecGetFlags GraphExecGetId
+GraphExecHostNodeSetParams GraphExecKernelNodeSetParams GraphExecKernelNodeSetParams_v2
+GraphExecMemcpyNodeSetParams GraphExecMemsetNodeSetParams GraphExecNodeSetParams GraphExecUpdate
+GraphExecUpdate_v2 GraphExternalSemaphoresSignalNodeGetParams
+GraphExternalSemaphoresSignalNodeSetParams GraphExternalSemaphoresWaitNodeGetParams
+GraphExternalSemaphoresWaitNodeSetParams GraphGetEdges GraphGetEdges_v2 GraphGetId GraphGetNodes
+GraphGetRootNodes GraphHostNodeGetParams GraphHostNodeSetParams GraphInstantiate
+GraphInstantiateWithParams GraphInstantiate_v2 GraphKernelNodeCopyAttributes
+GraphKernelNodeGetAttribute GraphKernelNodeGetParams GraphKernelNodeGetParams_v2
+GraphKernelNodeSetAttribute GraphKernelNodeSetParams GraphKernelNodeSetParams_v2 GraphLaunch
+GraphMemAllocNodeGetParams GraphMemFreeNodeGetParams GraphMemcpyNodeGetParams
+GraphMemcpyNodeSetParams GraphMemsetNodeGetParams GraphMemsetNodeSetParams GraphNodeFindInClone
+GraphNodeGetContainingGraph GraphNodeGetDependencies GraphNodeGetDependencies_v2
+GraphNodeGetDependentNodes GraphNodeGetDependentNodes_v2 GraphNodeGetEnabled GraphNodeGetLocalId
+GraphNodeGetParams GraphNodeGetToolsId GraphNodeGetType GraphNodeSetEnabled GraphNodeSetParams
+GraphNodeSetParams_v2 GraphReleaseUserObject GraphRemoveDependencies GraphRemoveDependencies_v2
+GraphRetainUserObject GraphUpload GraphicsMapResources GraphicsResourceGetMappedMipmappedArray
+GraphicsResourceGetMappedPointer GraphicsResourceGetMappedPointer_v2 GraphicsResourceSetMapFlags
+GraphicsResourceSetMapFlags_v2 GraphicsSubResourceGetMappedArray GraphicsUnmapResources
+GraphicsUnregisterResource GreenCtxCreate GreenCtxDestroy GreenCtxGetDevResource GreenCtxGetId
+GreenCtxRecordEvent GreenCtxStreamCreate GreenCtxWaitEvent ImportExternalMemory
+ImportExternalSemaphore Init IpcCloseMemHandle IpcGetEventHandle IpcGetMemHandle IpcOpenEventHandle
+IpcOpenMemHandle IpcOpenMemHandle_v2 KernelGetAttribute KernelGetFunction KernelGetLibrary
+KernelGetName KernelGetParamCount KernelGetParamInfo KernelSetAttribute KernelSetCacheConfig
+LaunchCooperativeKernel LaunchHostFunc LaunchHostFunc_v2 LaunchKernel LaunchKernelEx
+LibraryEnumerateKernels LibraryGetGlobal LibraryGetKernel LibraryGetKernelCount LibraryGetManaged
+LibraryGetModule LibraryGetUnifiedFunction LibraryLoadData LibraryLoadFromFile LibraryUnload
+LinkAddData LinkAddData_v2 LinkAddFile LinkAddFile_v2 LinkComplete LinkCreate LinkCreate_v2
+LinkDestroy LogicalEndpointAddDevice LogicalEndpointBindAddr LogicalEndpointBindMem
+LogicalEndpointCreate LogicalEndpointDestroy LogicalEndpointExport LogicalEndpointGetLimits
+LogicalEndpointIdRelease LogicalEndpointIdReserve LogicalEndpointImport LogicalEndpointQuery
+LogicalEndpointUnbind LogsCurrent LogsDumpToFile LogsDumpToMemory LogsRegisterCallback
+LogsUnregisterCallback MemAddressFree MemAddressReserve MemAdvise MemAdvise_v2 MemAlloc
+MemAllocAsync MemAllocFromPoolAsync MemAllocHost MemAllocHost_v2 MemAllocManaged MemAllocPitch
+MemAllocPitch_v2 MemAlloc_v2 MemBatchDecompressAsync MemCreate MemDiscardAndPrefetchBatchAsync
+MemDiscardBatchAsync MemExportToShareableHandle MemFree MemFreeAsync MemFreeHost MemFree_v2
+MemGetAccess MemGetAddressRange MemGetAddressRange_v2 MemGetAllocationGranularity
+MemGetAllocationPropertiesFromHandle MemGetDefaultMemPool MemGetHandleForAddressRange MemGetInfo
+MemGetInfo_v2 MemGetLocationInfo MemGetMemPool MemHostAlloc MemHostGetDevicePointer
+MemHostGetDevicePointer_v2 MemHostGetFlags MemHostRegister MemHostRegister_v2 MemHostUnregister
+MemImportFromShareableHandle MemMap MemMapArrayAsync MemPoolCreate MemPoolDestroy
+MemPoolExportPointer MemPoolExportToShareableHandle MemPoolGetAccess MemPoolGetAttribute
+MemPoolImportFromShareableHandle MemPoolImportPointer MemPoolSetAccess MemPoolSetAttribute
+MemPoolTrimTo MemPrefetchAsync MemPrefetchAsync_v2 MemPrefetchBatchAsync MemRangeGetAttribute
+MemRangeGetAttributes MemRelease MemRetainAllocationHandle MemSetAccess MemSetMemPool MemUnmap
+Memcpy Memcpy2D Memcpy2DAsync Memcpy2DAsync_v2 Memcpy2DUnaligned Memcpy2DUnaligned_v2 Memcpy2D_v2
+Memcpy3D Memcpy3DAsync Memcpy3DAsync_v2 Memcpy3DBatchAsync Memcpy3DBatchAsync_v2 Memcpy3DPeer
+Memcpy3DPeerAsync Memcpy3DWithAttributesAsync Memcpy3D_v2 MemcpyAsync MemcpyAtoA MemcpyAtoA_v2
+MemcpyAtoD MemcpyAtoD_v2 MemcpyAtoH MemcpyAtoHAsync MemcpyAtoHAsync_v2 MemcpyAtoH_v2
+MemcpyBatchAsync MemcpyBatchAsync_v2 MemcpyDtoA MemcpyDtoA_v2 MemcpyDtoD MemcpyDtoDAsync
+MemcpyDtoDAsync_v2 MemcpyDtoD_v2 MemcpyDtoH MemcpyDtoHAsync MemcpyDtoHAsync_v2 MemcpyDtoH_v2
+MemcpyHtoA MemcpyHtoAAsync MemcpyHtoAAsync_v2 MemcpyHtoA_v2 MemcpyHtoD MemcpyHtoDAsync
+MemcpyHtoDAsync_v2 MemcpyHtoD_v2 MemcpyPeer MemcpyPeerAsync MemcpyWithAttributesAsync MemsetD16
+MemsetD16Async MemsetD16_v2 MemsetD2D16 MemsetD2D16Async MemsetD2D16_v2 MemsetD2D32 MemsetD2D32Async
+MemsetD2D32_v2 MemsetD2D8 MemsetD2D8Async MemsetD2D8_v2 MemsetD32 MemsetD32Async MemsetD32_v2
+MemsetD8 MemsetD8Async MemsetD8_v2 MipmappedArrayCreate MipmappedArrayDestroy MipmappedArrayGetLevel
+MipmappedArrayGetMemoryRequirements MipmappedArrayGetSparseProperties ModuleEnumerateFunctions
+ModuleGetFunction ModuleGetFunctionCount ModuleGetGlobal ModuleGetGlobal_v2 ModuleGetLoadingMode
+ModuleLoad ModuleLoadData ModuleLoadDataEx ModuleLoadFatBinary ModuleUnload MulticastAddDevice
+MulticastBindAddr MulticastBindAddr_v2 MulticastBindMem MulticastBindMem_v2 MulticastCreate
+MulticastGetGranularity MulticastUnbind OccupancyAvailableDynamicSMemPerBlock
+OccupancyMaxActiveBlocksPerMultiprocessor OccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+OccupancyMaxActiveClusters OccupancyMaxPotentialBlockSize OccupancyMaxPotentialBlockSizeWithFlags
+OccupancyMaxPotentialClusterSize PointerGetAttribute PointerGetAttributes PointerSetAttribute
+SignalExternalSemaphoresAsync StreamAddCallback StreamAttachMemAsync StreamBatchMemOp
+StreamBatchMemOp_v2 StreamBeginCapture StreamBeginCaptureToCig StreamBeginCaptureToGraph
+StreamBeginCapture_v2 StreamBeginRecaptureToGraph StreamCopyAttributes StreamCreate
+StreamCreateWithPriority StreamDestroy StreamDestroy_v2 StreamEndCapture StreamEndCaptureToCig
+StreamGetAttribute StreamGetCaptureInfo StreamGetCaptureInfo_v2 StreamGetCaptureInfo_v3 StreamGetCtx
+StreamGetCtx_v2 StreamGetDevResource StreamGetDevice StreamGetFlags StreamGetGreenCtx StreamGetId
+StreamGetPriority StreamIsCapturing StreamQuery StreamSetAttribute StreamSynchronize
+StreamUpdateCaptureDependencies StreamUpdateCaptureDependencies_v2 StreamWaitEvent StreamWaitValue32
+StreamWaitValue32_v2 StreamWaitValue64 StreamWaitValue64_v2 StreamWriteValue32 StreamWriteValue32_v2
+StreamWriteValue64 StreamWriteValue64_v2 SurfObjectCreate SurfObjectDestroy
+SurfObjectGetResourceDesc TensorMapEncodeIm2col TensorMapEncodeIm2colWide TensorMapEncodeTiled
+TensorMapReplaceAddress TensorMapSetAllocationClass TexObjectCreate TexObjectDestroy
+TexObjectGetResourceDesc TexObjectGetResourceViewDesc TexObjectGetTextureDesc TexRefGetAddress
+TexRefGetAddress_v2 TexRefSetAddress TexRefSetAddress2D TexRefSetAddress2D_v2 TexRefSetAddress2D_v3
+TexRefSetAddress_v2 ThreadExchangeStreamCaptureMode UserObjectCreate UserObjectRelease
+UserObjectRetain WaitExternalSemaphoresAsync
+"""
+# Those of nvml.h that are asked before any device is.
+_MANAGEMENT = (
+    "Init Init_v2 InitWithFlags Shutdown ErrorString SystemGetDriverVersion SystemGetNVMLVersion "
+    "SystemGetCudaDriverVersion SystemGetCudaDriverVersion_v2 SystemGetProcessName "
+    "DeviceGetCount DeviceGetCount_v2 DeviceGetHandleByIndex DeviceGetHandleByIndex_v2 "
+    "DeviceGetHandleByUUID DeviceGetHandleByPciBusId DeviceGetHandleByPciBusId_v2 DeviceGetIndex "
+    "DeviceGetName DeviceGetUUID DeviceGetPciInfo_v3 DeviceGetMemoryInfo DeviceGetMemoryInfo_v2 "
+    "DeviceGetCudaComputeCapability DeviceGetP2PStatus DeviceGetNvLinkState "
+    "DeviceGetNvLinkCapability DeviceGetNvLinkRemotePciInfo_v2 DeviceGetFieldValues"
+)
+_VIDEO = (
+    "cuvidCreateDecoder cuvidCreateVideoParser cuvidCreateVideoSource cuvidCtxLockCreate "
+    "cuvidCtxLockDestroy cuvidDecodePicture cuvidDestroyDecoder cuvidDestroyVideoParser "
+    "cuvidGetDecodeStatus cuvidGetDecoderCaps cuvidMapVideoFrame cuvidMapVideoFrame64 "
+    "cuvidParseVideoData cuvidReconfigureDecoder cuvidUnmapVideoFrame cuvidUnmapVideoFrame64 "
+    "NvEncodeAPICreateInstance NvEncodeAPIGetMaxSupportedVersion"
+)
+_MOST = 5000  # names that a package may add: a compiler takes a second for these
+_LONGEST = 120  # letters of such a name
+
+
+def list_driver_functions(needed: Iterable[str] = ()) -> tuple[str, ...]:
+    """List all of them, and those of the needed symbols that are a driver's, sorted.
+
+    No other name becomes one: it is C that is written with them.
+    """
+    told = islice(sorted(filter(_is_plain, set(needed))), _MOST)
+    cuda = (f"cu{name}" for name in _CUDA.split())
+    management = (f"nvml{name}" for name in _MANAGEMENT.split())
+    return tuple(sorted({*cuda, *management, *_VIDEO.split(), *told}))
+
+
+def _is_plain(name: str) -> bool:
+    return name.isascii() and len(name) <= _LONGEST and is_driver_function(name)
+
+
+# Compares the versions of one of NVIDIA's libraries: of its headers, loaded, installed, pinned.
+
+
+def find_untold(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]) -> Iterator[str]:
+    """Name the libraries that are there, for all that is known, of unknown headers."""
+    by_name = {each.name: each for each in known}
+    for name in sorted(asked):
+        each = by_name.get(name)
+        if each is None or (not each.compiled and (each.loaded or each.installed)):
+            yield f"{name}: the package does not report the version it was built with"
+
+
+def find_pins(package: Package) -> dict[str, str]:
+    """Find the exact versions of NVIDIA's distributions that it requires, by library."""
+    found = {}
+    for requirement in map(read_requirement, package.claims.requirements):
+        if requirement is None:
+            continue
+        prefix, _, rest = canonicalize_name(requirement.name).partition("-")
+        versions = [each.version for each in requirement.specifier if each.operator == "=="]
+        if prefix == "nvidia" and versions and "*" not in versions[0]:
+            found[rest.partition("-cu")[0]] = versions[0]
+    return found
+
+
+def compare_expected(
+    known: tuple[LibraryVersions, ...], expected: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Hold the libraries that are loaded, or else installed, against what a profile expects."""
+    by_name = {each.name: each for each in known}
+    for name, version in sorted(expected.items()):
+        each = by_name.get(name, LibraryVersions(name=name))
+        there, how = (each.loaded, "loaded") if each.loaded else (each.installed, "installed")
+        if not there:
+            yield NotInspected(sentence=f"{name}: it is neither loaded nor installed")
+        elif not f"{there}.".startswith(f"{version}."):
+            yield f"{name} {there} is {how}, but the profile expects {version}"
+
+
+def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[str]:
+    """Hold the library that is loaded against the three others."""
+    name, loaded = versions.name, versions.loaded
+    if versions.compiled and not _serves(loaded, versions.compiled, newer=newer):
+        yield f"{name} {loaded} is loaded, but the package was built with {versions.compiled}"
+    if versions.installed and not _same(loaded, versions.installed):
+        yield f"{name} {loaded} is loaded, but {versions.installed} is installed"
+    if pin and not _same(loaded, pin):
+        yield f"{name} {loaded} is loaded, but the package requires {pin}"
+
+
+def compare_installed(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[str]:
+    """Hold the library that is installed, and not loaded by then, against the two others."""
+    name, installed = versions.name, versions.installed
+    if versions.compiled and not _serves(installed, versions.compiled, newer=newer):
+        yield f"{name} {installed} is installed, but the package was built with {versions.compiled}"
+    if pin and not _same(installed, pin):
+        yield f"{name} {installed} is installed, but the package requires {pin}"
+
+
+def _serves(there: str, built: str, *, newer: bool) -> bool:
+    length = min(_length(there), _length(built))
+    one, other = _cut(there, length), _cut(built, length)
+    return one == other or (newer and one[:1] == other[:1] and one > other)
+
+
+def _same(one: str, other: str) -> bool:
+    length = min(_length(one), _length(other))
+    return _cut(one, length) == _cut(other, length)
+
+
+def _length(version: str) -> int:
+    return min(version.count(".") + 1, 3)
+
+
+def _cut(version: str, length: int) -> tuple[int, ...]:
+    parts = version.split(".")[:length]
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else -1 for part in parts)

@@ -1,0 +1,720 @@
+"""Libraries by name: marks of repair tools, Visual C++, NVIDIA's, and what others ship."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from binary_checks.model import ObjectFile, Package, PeFile
+from binary_checks.model.mangling import namespace_of
+from binary_checks.model.packages import PythonClaim
+from binary_checks.profile.toml_values import read_toml
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+# Knows the marks that repair tools put into the names of the libraries they bundle.
+#
+# auditwheel makes libcudart-c64a25f3.so.12 of libcudart.so.12, delvewheel cudart64_12-<md5>.dll of
+# cudart64_12.dll; torchvision's build has libcudart.faf08d9a.so.13. delocate keeps the names.
+
+_HASH = re.compile(r"[-.](?:[0-9a-f]{8}|[0-9a-f]{32})(?=[-.])")
+_GRAFTED = re.compile(r"[-.](?:[0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)|[0-9a-f]{32}\.(?i:dll)$)")
+"""Where no other library has them: a date of eight digits stands in front of other endings too."""
+
+
+@lru_cache(maxsize=4096)
+def is_grafted_name(name: str) -> bool:
+    """Whether a repair tool made it up, so that nobody but the wheel itself has the file."""
+    return _GRAFTED.search(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def strip_graft(name: str) -> str:
+    """The name without that mark, as the library is known by elsewhere."""
+    return _HASH.sub("", name)
+
+
+# Knows the DLLs of the Visual C++ runtime by name: who has them, and of which toolset they are.
+
+_DEBUG = (
+    r"ucrtbased\.dll|msvcrtd\.dll|vcruntime\d+(?:_1|_threads)?d\.dll|libomp140d\.\w+\.dll|"
+    r"(?:msvc[pr]|vcomp|concrt|vccorlib|vcamp|mfcm?)\d+(?:_[12])?u?d(?:_[a-z_]+)?\.dll"
+)
+# Of the older ones only these numbers: Windows itself has msvcp60.dll, mfc42u.dll and the like.
+_REDISTRIBUTABLE = (
+    r"msvcp140(?:_1|_2|_atomic_wait|_codecvt_ids)?\.dll|vcruntime140_threads\.dll|"
+    r"(?:concrt|vccorlib|vcamp|vcomp)140\.dll|libomp140\.\w+\.dll|"
+    r"(?:msvc[pr]|vcomp|mfcm?)(?:80|90|100|110|120)u?\.dll|mfcm?140u?\.dll"
+)
+_RUNTIMES = (((2, 6), "msvcr71.dll"), ((3, 3), "msvcr90.dll"), ((3, 5), "msvcr100.dll"))
+"""The C runtime of CPythons that are older than a version."""
+_DLL_HASH = r"-[0-9a-f]{32}(?=\.dll$)"
+_MICROSOFT = 14
+"""The major version of Microsoft's linkers since 2015; MinGW's have 2."""
+
+
+@functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
+def is_debug_runtime(name: str) -> bool:
+    """Whether it is a DLL that comes with Visual Studio, and with nothing else."""
+    return re.fullmatch(_DEBUG, name.lower()) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def is_redistributable(name: str) -> bool:
+    """Whether it is a DLL of the runtime that CPython does not bring.
+
+    CPython for Windows has vcruntime140.dll and vcruntime140_1.dll beside python.exe.
+    """
+    return re.fullmatch(_REDISTRIBUTABLE, name.lower()) is not None
+
+
+def is_beside_python(name: str) -> bool:
+    """Whether it is a DLL of the runtime that CPython has for its own process, and no other's."""
+    return name.lower() in {"vcruntime140.dll", "vcruntime140_1.dll"}
+
+
+def comes_with_python(name: str, pythons: Collection[PythonClaim]) -> bool:
+    """Whether it is the C runtime that every claimed CPython was linked with, and installs.
+
+    Before 3.5 that was the runtime of the compiler of that version: extension modules had to have
+    the same one (https://wiki.python.org/moin/WindowsCompilers).
+    """
+    name = name.lower()
+    return bool(pythons) and all(
+        each.implementation == "cpython" and each.version and name == _find_runtime(each.version)
+        for each in pythons
+    )
+
+
+def _find_runtime(python: tuple[int, int]) -> str:
+    found = (name for before, name in _RUNTIMES if python < before)
+    return next(found, "")
+
+
+def may_be_anybodys(name: str) -> bool:
+    """Whether it may be a DLL of some project, and is none of Microsoft's runtime or system."""
+    systems = ("api-ms-", "ext-ms-", "vcruntime140")
+    return not (is_debug_runtime(name) or is_redistributable(name)) and not (
+        name.lower().startswith(systems)
+    )
+
+
+def original_name(name: str) -> str:
+    """The name without the hash that delvewheel puts into it, in lower case."""
+    return re.sub(_DLL_HASH, "", name.lower())
+
+
+def toolset_of(library: PeFile) -> tuple[int, int] | None:
+    """The version of Microsoft's toolset that linked it; None where it was none of theirs.
+
+    The linker that the runtime itself was made with is at times one version behind: 14.50 made
+    msvcp140.dll 14.51.36247. LLD says 14.0 of itself.
+    """
+    major, _, minor = library.linker_version.partition(".")
+    if major != str(_MICROSOFT) or not minor.isdecimal() or minor == "0":
+        return None
+    return _MICROSOFT, int(minor)
+
+
+# Knows NVIDIA's libraries by name: which come with the driver, and of which CUDA they are.
+
+DRIVER_LIBRARIES = (
+    "libcuda.so.1",
+    "libcuda.so",
+    "libnvidia-ml.so.1",
+    "libnvidia-ml.so",
+    "libnvcuvid.so.1",
+    "libnvidia-encode.so.1",
+    "nvcuda.dll",
+    "nvml.dll",
+    "nvcuvid.dll",
+    "nvencodeapi64.dll",
+)
+"""What no package brings: each fits the one kernel module that it was installed with."""
+
+# The prefixes of the APIs that each library has, as their headers declare them (cuda.h, nvml.h,
+# cuviddec.h, nvEncodeAPI.h). libcufile's cuFile functions are not the driver's.
+_APIS = {
+    "libcuda.so": re.compile(r"cu(?:dbg|(?!File)[A-Z])\w*"),
+    "libnvidia-ml.so": re.compile(r"nvml[A-Z]\w*"),
+    "libnvcuvid.so": re.compile(r"cuvid[A-Z]\w*"),
+    "libnvidia-encode.so": re.compile(r"NvEnc\w*"),
+}
+
+# The toolkit's libraries and those above it, without what carries the name by chance (libcurl).
+_CUDA = (
+    r"(?i)lib(?:cuda\w*|cublas\w*|cufft\w*|cufile\w*|curand|cusolver\w*|cusparse\w*|cudnn\w*|"
+    r"cupti|cutensor\w*|nccl|nvrtc[\w-]*|nvJitLink|nvjpeg\w*|nvToolsExt|nvtx3\w*|nvblas|nvfatbin|"
+    r"nvshmem\w*|nvinfer\w*|nvonnxparser|npp\w+|cusparseLt|nvcomp\w*|torch_cuda\w*|c10_cuda)"
+    r"[.-].*\bso\b.*|"
+    r"(?:cudart|cublas|cublaslt|cufft|cufftw|curand|cusolver|cusolvermg|cusparse|cudnn|nvrtc|"
+    r"nvjitlink|nvjpeg|nvblas|npp\w+|cupti|nvtoolsext|nccl|nvinfer|nvonnxparser|nvfatbin|nvcomp|"
+    r"nvrtc-builtins)\w*[_-]\d[\w.]*\.dll|"
+    r"(?:torch_cuda\w*|c10_cuda|cutensor(?:mg)?)\.dll"
+)
+_BEGINNINGS = ("cu", "nv", "npp", "nccl", "torch_cuda", "c10_cuda")
+"""Those of all of them, behind ``lib``."""
+
+# Those whose own number is CUDA's major version.
+_NUMBERED = (
+    r"(?i)lib(?:cudart|cublas|cublasLt|nvblas|nvrtc(?:-builtins)?(?:\.alt)?|nvJitLink|nvjpeg|cupti|"
+    r"nvfatbin|npp[a-z]+)\.so\.(?P<elf>\d{1,4})(?:\..*)?|"
+    r"(?:(?:cudart|cublas|cublaslt|nvblas|nvjpeg|npp[a-z]+|nvrtc(?:-builtins)?)64|nvjitlink|"
+    r"nvfatbin)_(?P<pe>\d{2})\d?(?:_\d+)?(?:\.alt)?\.dll"
+)
+# Those that count by themselves, where the number stands for one CUDA alone.
+_COUNTED = {
+    "libcufft.so.10": 11,
+    "libcufft.so.11": 12,
+    "libcufft.so.12": 13,
+    "libcusolver.so.12": 13,
+    "libcusparse.so.11": 11,
+    "cufft64_10.dll": 11,
+    "cufft64_11.dll": 12,
+    "cufft64_12.dll": 13,
+    "cusolver64_12.dll": 13,
+    "cusparse64_11.dll": 11,
+}
+_DISTRIBUTION = r"(?i)(?:^|[-_.])cu(?:da)?-?(?P<major>1[0-9])\d?x?(?=[-_.]|$)"
+_LABEL = r"(?:^|[.])cu(?P<major>1\d)(?P<minor>\d?)(?=[.]|$)"
+_OF_THE_TOOLKIT = frozenset(
+    {"cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink"}
+)
+"""Distributions without a number in their names whose version is CUDA's."""
+EXACT = ("==", "~=", "===")
+
+
+def is_driver_library(name: str) -> bool:
+    """Whether it comes with NVIDIA's driver, whoever bundled it, and with nothing else."""
+    return strip_graft(name).lower() in DRIVER_LIBRARIES
+
+
+def is_cuda_library(name: str) -> bool:
+    """Whether it is a library of CUDA, of what NVIDIA builds above it, or torch's half for it."""
+    if not name.lower().removeprefix("lib").startswith(_BEGINNINGS):
+        return False
+    plain = strip_graft(name)
+    return re.fullmatch(_CUDA, plain) is not None and not is_driver_library(plain)
+
+
+def is_nvidia_library(name: str) -> bool:
+    """Whether NVIDIA itself builds it; torch builds its own half for CUDA."""
+    return is_cuda_library(name) and re.match(r"(?:lib)?(?:torch|c10)_", name) is None
+
+
+def cuda_of_library(name: str) -> int | None:
+    """CUDA's major version as a library's name tells it; None where it does not."""
+    plain = strip_graft(name)
+    match = re.fullmatch(_NUMBERED, plain)
+    if match:
+        return int(match["elf"] or match["pe"])
+    return _COUNTED.get(re.sub(r"(?<=\.so\.)(\d+)\..*", r"\1", plain.lower()))
+
+
+def cuda_of_name(distribution: str) -> int | None:
+    """CUDA's major version in a distribution's name: ``nvidia-cublas-cu12``, ``cupy-cuda12x``."""
+    match = re.search(_DISTRIBUTION, distribution)
+    return int(match["major"]) if match else None
+
+
+def cuda_of_label(label: str) -> str:
+    """CUDA's version in a local version label or variant: "12.6" of ``cu126``; "" without one."""
+    match = re.search(_LABEL, label)
+    return ".".join(filter(None, match.groups())) if match else ""
+
+
+def cuda_of_requirement(requirement: Requirement) -> str:
+    """CUDA's version that a requirement asks for, as far as it is said: "13.2", "12" or ""."""
+    name = requirement.name.lower().replace("_", "-")
+    major = cuda_of_name(name)
+    bare = re.sub(r"-cu1\d$", "", name)
+    if bare in _OF_THE_TOOLKIT:
+        for each in requirement.specifier:
+            if each.operator in EXACT and re.match(r"1\d\.\d{1,4}\b", each.version):
+                return ".".join(each.version.split(".")[:2])
+            if each.operator in EXACT and each.version[:2].isdecimal():
+                return each.version[:2]
+    return str(major or "")
+
+
+def is_for_cpu(package: Package) -> bool:
+    """Whether its name or its variant says that it does without a GPU."""
+    label, name = package.claims.variant, package.name.lower().replace("_", "-")
+    return "cpu" in label.split(".") or name.endswith("-cpu")
+
+
+def is_driver_soname(soname: str) -> bool:
+    """Whether that library comes with the driver on Linux, and its symbols are the driver's."""
+    return soname.removesuffix(".1") in _APIS
+
+
+def is_driver_function(name: str) -> bool:
+    """Whether a symbol can only be of a library of the driver, by its name."""
+    return any(api.fullmatch(name) for api in _APIS.values())
+
+
+def find_driver_symbols(soname: str, names: frozenset[str]) -> frozenset[str]:
+    """Those of the names that a library of the driver can have: only the user's could list them."""
+    api = _APIS[soname.removesuffix(".1")]
+    return frozenset(name for name in names if api.fullmatch(name))
+
+
+# Which distribution a library belongs to, by its name alone, as long as nobody has given it.
+
+_TABLES = Path(__file__).with_name("shipped_names.toml")
+_FIRST_WORD = re.compile(r"(?:lib)?([A-Z]*[a-z]*[0-9]*)")
+_SHORTEST = 3  # letters of a word that tells of anything
+_DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, and in none of nvidia's wheels
+_NOT_A_NAME = frozenset({"python", "the", "lib"})
+
+_QT = re.compile(r"(?:lib)?Qt[56]?(?P<part>(?:3D|[A-Z])\w*)")
+
+
+_Tells = Callable[[str], bool]
+
+
+class Framework(NamedTuple):
+    """Libraries that one distribution has alone, by what their names begin with."""
+
+    libraries: re.Pattern[str]
+    core: re.Pattern[str]  # of those, what no user of it does without
+
+
+class _Tables(NamedTuple):
+    """What shipped_names.toml says, each as a question to a name."""
+
+    has: tuple[tuple[_Tells, re.Pattern[str]], ...]
+    has_nothing_else: _Tells
+    of_nvidia: _Tells
+    fills_prefix: _Tells
+    of_nobody: _Tells
+    frameworks: Mapping[str, Framework]
+
+
+@lru_cache(maxsize=1)
+def _read_tables() -> _Tables:
+    tables = read_toml(_TABLES, _TABLES.name)
+
+    def tell(table: str, key: str = "distributions") -> _Tells:
+        known = [re.compile(row[key]) for row in tables[table]]
+        return lambda name: any(each.fullmatch(name) for each in known)
+
+    def match(expression: str) -> _Tells:
+        known = re.compile(expression)
+        return lambda name: known.fullmatch(name) is not None
+
+    return _Tables(
+        has=tuple(
+            (match(row["distributions"]), re.compile(row["libraries"])) for row in tables["has"]
+        ),
+        has_nothing_else=tell("has_nothing_else"),
+        of_nvidia=tell("of_nvidia"),
+        fills_prefix=tell("fills_prefix"),
+        of_nobody=tell("of_nobody", "libraries"),
+        frameworks={
+            row["distributions"]: Framework(re.compile(row["libraries"]), re.compile(row["core"]))
+            for row in tables["framework"]
+        },
+    )
+
+
+def list_frameworks() -> Mapping[str, Framework]:
+    """The frameworks by the names of their distributions."""
+    return _read_tables().frameworks
+
+
+def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
+    """The requirements that are known to have a library, or that it is called after.
+
+    libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13, torch_cpu.dll and
+    libc10.so of torch, glew32.dll of kivy-deps-glew. A word that several have tells of none.
+    """
+    requirements, name = _list(requirements), needed.rpartition("/")[2]
+    if is_grafted_name(name):
+        return ()
+    if known := find_known_shippers(needed, requirements):
+        return known
+    word, stem = first_word(name), find_stem(name)
+    if word == _DRIVERS_OWN:
+        return ()
+    if whole := requirements.named_as(stem):
+        return whole
+    if not word and re.fullmatch(r"[a-z]\d", stem):
+        word = stem  # libz3 of z3-solver: two letters tell of nothing, a number beside one does
+    for spelled in dict.fromkeys((word, _without_number(word), f"lib{word}" if word else "")):
+        named = list(requirements.by_word.get(spelled, ())) if spelled else []
+        if len(named) > 1:
+            named = [each for each in named if each == spelled]
+        if len(named) == 1:
+            return tuple(named)
+    return ()
+
+
+def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
+    """Those of the requirements whose wheels are known to have a library of that name."""
+    requirements, name = _list(requirements), needed.rpartition("/")[2]
+    if is_grafted_name(name):
+        return ()
+    plain = name.removeprefix("lib")
+    has = (each for each, patterns in requirements.known if any(p.match(plain) for p in patterns))
+    return tuple(has) or _of_cuda(name, requirements)
+
+
+def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:
+    """Of those that bring CUDA all may have a library of it; torch requires them in its turn.
+
+    cuda-pathfinder has none, but finds and loads what others have.
+    """
+    if not is_cuda_library(name):
+        return ()
+    word = first_word(name)
+    if word == _DRIVERS_OWN:
+        return ()
+    named = tuple(filter(_read_tables().of_nvidia, requirements.by_word.get(word, ())))
+    return named or requirements.of_nvidia or requirements.torch
+
+
+def fills_prefix(requirement: str) -> bool:
+    """Whether it puts libraries into the environment's own ``lib``, as Intel's wheels do."""
+    return _read_tables().fills_prefix(requirement)
+
+
+def may_have(requirement: str, needed: str) -> bool:
+    """Whether nothing speaks against its having a library of that name."""
+    if not may_be_required(needed):
+        return False
+    if _read_tables().of_nvidia(requirement):
+        return is_nvidias(needed)
+    return not _read_tables().has_nothing_else(requirement)
+
+
+def may_be_required(needed: str) -> bool:
+    """Whether any requirement may have a library of that name, rather than a driver or a system."""
+    return not _read_tables().of_nobody(needed.rpartition("/")[2])
+
+
+def is_nvidias(needed: str) -> bool:
+    """Whether a library is called as those of NVIDIA's wheels are."""
+    return first_word(needed).startswith(("cu", "nv", "npp", "nccl"))
+
+
+def first_word(name: str) -> str:
+    """What a library's name begins with, ``qt6`` of libQt6Core.so.6; "" where that is too short."""
+    match = _FIRST_WORD.match(name.rpartition("/")[2])
+    word = match[1].lower() if match else ""
+    return word if len(word) >= _SHORTEST else ""
+
+
+def find_stem(name: str) -> str:
+    """A library's name as a distribution of that name spells it: openvino of libopenvino.so.2."""
+    plain = name.rpartition("/")[2].removeprefix("lib")
+    return re.sub(r"[-_.]+", "-", re.split(r"\.(?:so|dylib|dll)\b|\.\d", plain)[0]).lower()
+
+
+def _strip_name(requirement: str) -> str:
+    return re.sub(r"^lib|-cu1\d$", "", requirement)
+
+
+def find_qt_sibling(distribution: str, needed: str) -> str:
+    """The wheel with Qt itself that a wheel with a part of it is installed beside; "" for others.
+
+    PyQt6-WebEngine-Qt6 requires nothing: PyQt6-WebEngine requires it, and PyQt6 in its turn
+    pyqt6-qt6, which has libQt6Core.so.6 in the same folder and, on Windows, Microsoft's runtime.
+    """
+    match = re.fullmatch(
+        r"pyqt(?:webengine|(?P<of>[56])-(?P<part>.+))-qt(?P<qt>[56])", distribution
+    )
+    if not match:
+        return ""
+    part = (match["part"] or "webengine").replace("-", "")
+    library = _QT.match(needed.rpartition("/")[2])
+    theirs = library is not None and not library["part"].lower().startswith(part)
+    runtime = is_redistributable(needed) or is_beside_python(needed)
+    return f"pyqt{match['qt']}-qt{match['qt']}" if theirs or runtime else ""
+
+
+def are_of_one_name(one: str, other: str) -> bool:
+    """Whether two distributions are called alike: pyside6-addons and pyside6-essentials."""
+    first = one.partition("-")[0]
+    return len(first) >= _SHORTEST and first not in _NOT_A_NAME and first == other.partition("-")[0]
+
+
+class RequiredNames:
+    """The names of requirements, by what is asked of them for each of thousands of libraries."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        self.known: list[tuple[str, list[re.Pattern[str]]]] = []
+        """Those of which libraries are known, with what these are called."""
+        self.by_word: dict[str, list[str]] = {}
+        self._by_stem: dict[str, list[str]] = {}
+        for name in self.names:
+            theirs = [its for whose, its in _read_tables().has if whose(name)]
+            if theirs:
+                self.known.append((name, theirs))
+            for word in dict.fromkeys(name.split("-")):
+                self.by_word.setdefault(word, []).append(name)
+            self._by_stem.setdefault(_strip_name(name), []).append(name)
+        self.of_nvidia = tuple(filter(_read_tables().of_nvidia, self.names))
+        self.torch = tuple(name for name in self.names if name == "torch")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def named_as(self, stem: str) -> tuple[str, ...]:
+        """Those that are a library's own, by its name."""
+        spelled = (stem, f"lib{stem}") if stem else ()
+        return tuple(name for each in spelled for name in self._by_stem.get(each, ()))
+
+
+def _list(requirements: Iterable[str]) -> RequiredNames:
+    return requirements if isinstance(requirements, RequiredNames) else RequiredNames(requirements)
+
+
+def _without_number(word: str) -> str:
+    bare = word.rstrip("0123456789")
+    return bare if len(bare) >= _SHORTEST else ""
+
+
+# Knows the symbols that only a framework's own libraries define, whatever else is loaded.
+
+_LIBRARIES = {"torch": re.compile(r"lib(?:torch(?:_\w+)?|c10(?:_\w+)?)\.(?:so|dylib)")}
+_CORES = {"torch": re.compile(r"lib(?:c10|torch_cpu)\.(?:so|dylib)")}
+"""Of these one is always loaded where another one is."""
+_NAMESPACES = {"torch": frozenset({"at", "c10", "c10d", "caffe2", "torch"})}
+_FUNCTIONS = {"torch": re.compile(r"(?:aoti_torch|torch)_\w+")}
+"""Those of its stable C interface, torch/csrc/stable and aoti_torch/c/shim.h."""
+_WITHOUT = re.compile(
+    r"lib(?:avcodec|avdevice|avfilter|avformat|avutil|swresample|swscale)\.so\b.*"
+)
+"""Libraries of C, beside NVIDIA's, that extensions of frameworks need: FFmpeg's."""
+
+
+def framework_of(symbol: str) -> str:
+    """The framework in whose namespaces a symbol is, or whose C interface has it; "" if none."""
+    space = namespace_of(symbol)
+    for name, functions in _FUNCTIONS.items():
+        if space in _NAMESPACES[name] or functions.fullmatch(symbol):
+            return name
+    return ""
+
+
+def find_own_symbols(
+    names: frozenset[str], loaded: Iterable[str], unseen: Iterable[str]
+) -> frozenset[str]:
+    """Those of the names that no library of the ``unseen`` can define.
+
+    They are of a framework whose libraries are ``loaded``, all that the process needs of them, and
+    the others are NVIDIA's or plain C.
+    """
+    unseen, loaded = tuple(unseen), tuple(loaded)
+    if not all(is_cuda_library(name) or _WITHOUT.fullmatch(name) for name in unseen):
+        return frozenset()
+    whole = {
+        framework
+        for framework, core in _CORES.items()
+        if any(map(core.match, loaded)) and not any(map(_LIBRARIES[framework].match, unseen))
+    }
+    return frozenset(name for name in names if whole and framework_of(name) in whole)
+
+
+# Knows which libraries of a vendor's family open others of it at run time.
+#
+# No header of a file names them. A row says which strings of which library are names that it opens;
+# whether a version has a member, its own strings tell: cuDNN 9.1 names no engines_tensor_ir, 9.26
+# does. Tried on the vendor's wheels of CUDA 11 to 13, on Linux without each of the members.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenedMember:
+    """A library that another one of its family opens."""
+
+    name: str  # expression for its stem, without "lib" and endings
+    without: str  # what users meet
+    fatal: bool = True  # at calls that every user makes; else it lacks what few call
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenerRow:
+    """A library that opens others of its family."""
+
+    name: str  # expression for its stem
+    members: tuple[OpenedMember, ...]
+    entrance: bool = False
+    """It does nothing itself: a package may have this one alone, and count on the user's rest."""
+    whole: frozenset[str] = frozenset()
+    """Stems of all that every version fails without, for a file whose strings were not all read."""
+
+
+_64 = "(?:64)?"  # on Windows
+_ENGINES = "convolutions and attention fail with CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"
+_REFUSED = "its calls fail with CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"
+_COMPILED = "what it compiles at run time fails, or runs by slower code"
+_FAMILIES: Final = (
+    OpenerRow(
+        name=rf"cudnn{_64}",
+        entrance=True,
+        members=(
+            OpenedMember(name=rf"cudnn_(?:graph|ops|cnn|adv){_64}", without=_REFUSED),
+            OpenedMember(name=rf"cudnn_ext{_64}", without=_REFUSED, fatal=False),
+            # cuDNN 8. Those for training have the gradients alone.
+            OpenedMember(name=rf"cudnn_(?:ops|cnn)_infer{_64}", without=_REFUSED),
+            OpenedMember(
+                name=rf"cudnn_(?:adv_infer|\w+_train){_64}", without=_REFUSED, fatal=False
+            ),
+        ),
+    ),
+    OpenerRow(
+        name=rf"cudnn_graph{_64}",
+        whole=frozenset(
+            {"cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_heuristic"}
+        ),
+        members=(
+            OpenedMember(
+                name=rf"cudnn_(?:engines_(?:precompiled|runtime_compiled)|heuristic){_64}",
+                without=_ENGINES,
+            ),
+            OpenedMember(name=rf"cudnn_engines_tensor_ir{_64}", without=_ENGINES, fatal=False),
+        ),
+    ),
+    OpenerRow(
+        name=rf"nvrtc{_64}",
+        members=(
+            OpenedMember(
+                name=rf"nvrtc-builtins{_64}",
+                without="each compilation fails with NVRTC_ERROR_BUILTIN_OPERATION_FAILURE",
+            ),
+        ),
+    ),
+    OpenerRow(
+        name=rf"nvrtc{_64}\.alt",  # which only those open who ask for it
+        members=(
+            OpenedMember(
+                name=rf"nvrtc-builtins\.alt{_64}",
+                without="each compilation with this one fails",
+                fatal=False,
+            ),
+        ),
+    ),
+    OpenerRow(
+        name=rf"cudnn_(?:adv|engines_precompiled){_64}",
+        members=(
+            OpenedMember(name=rf"cublaslt{_64}", without=_ENGINES, fatal=False),
+            OpenedMember(name=rf"nvrtc{_64}", without=_COMPILED, fatal=False),
+        ),
+    ),
+    OpenerRow(
+        name=rf"cublaslt{_64}",
+        members=(OpenedMember(name=rf"nvrtc{_64}", without=_COMPILED, fatal=False),),
+    ),
+    OpenerRow(
+        name=rf"(?:cufft|cusparse){_64}",  # of CUDA 12 cuSPARSE needs it by name
+        members=(OpenedMember(name="nvjitlink", without=_COMPILED, fatal=False),),
+    ),
+)
+_FAMILY_NAMES: Final = (
+    "cudnn",
+    "nvrtc",
+    "cublaslt",
+    "cufft",
+    "cusparse",
+)  # of all of them, behind "lib"
+_ROOTS: Final = ("cudnn", "nvrtc", "nvjitlink", "cublas")
+"""What the wheels with their members have in their names."""
+_REDUCED: Final = frozenset({"cudnn_graph", "cudnn_engines_runtime_compiled"})
+"""The members that NVIDIA ships as cuDNN for compilation at run time (nvidia-cudnn-jit-cu13)."""
+_BRING_ALL: Final = frozenset({"torch", "cuda-toolkit"})  # with what these require in their turn
+_NUMBERS = re.compile(r"_\d+(?:_\d+)*(?=\.|$)|(?:\.\d+)+$")
+_PLUGINS: Final = (
+    (
+        re.compile(r"nvshmem_(?:bootstrap|transport)_\w+\.so[.\d]*"),
+        "libnvshmem_host opens the one that its users choose",
+    ),
+    (
+        re.compile(r"libcufile_rdma\.so[.\d]*"),
+        "libcufile opens it where the machine has network cards for it",
+    ),
+)
+
+
+@lru_cache(maxsize=1 << 14)  # each library is held against the names of all
+def stem_of(name: str) -> str:
+    """A library's name without version, ending, and the mark of a repair tool, in lower case.
+
+    ``nvrtc.alt`` of libnvrtc.alt.so.12 and of nvrtc64_120_0.alt.dll alike but for the ``64``.
+    """
+    plain = strip_graft(name).lower()
+    plain = re.sub(r"\.so(?:\.\d+)*$|\.dll$", "", plain).removeprefix("lib")
+    return _NUMBERS.sub("", plain)
+
+
+def find_opener(name: str) -> OpenerRow | None:
+    """The row of a library of that name; None for one that opens none of its family."""
+    stem = stem_of(name)
+    if not stem.startswith(_FAMILY_NAMES):
+        return None
+    if ".so" in name and not name.startswith("lib"):
+        return None  # cupy's module nvrtc.abi3.so
+    return next((row for row in _FAMILIES if re.fullmatch(row.name, stem)), None)
+
+
+def find_members(row: OpenerRow, opened: Collection[str]) -> Iterator[tuple[OpenedMember, str]]:
+    """The members among the names that this version of it opens."""
+    for name in opened:
+        stem = stem_of(name)
+        for member in row.members:
+            if re.fullmatch(member.name, stem):
+                yield member, name
+
+
+def complete_names(names: Collection[str], opener: ObjectFile) -> Iterator[str]:
+    """The names, and what becomes of them with the version of the library that has them."""
+    yield from names
+    for own in (opener.name, opener.file_name):
+        version = own.partition(".so.")[2]
+        if version:
+            yield from (f"{name}.{version}" for name in names if name.endswith(".so"))
+
+
+def is_reduced(names: Collection[str]) -> bool:
+    """Whether the libraries of a layout are those of cuDNN without its precompiled part."""
+    present = {stem_of(name).removesuffix("64") for name in names}
+    return {stem for stem in present if stem.startswith("cudnn_")} == _REDUCED
+
+
+def must_be_whole(name: str) -> bool:
+    """Whether a library of that name opens one without which it fails."""
+    row = find_opener(name)
+    return row is not None and any(member.fatal for member in row.members)
+
+
+def is_of_family(name: str, opener: str) -> bool:
+    """Whether both have one version number, as those of cuDNN, and not cuSPARSE and nvJitLink."""
+    return _root_of(name) == _root_of(opener) != ""
+
+
+def is_whole(row: OpenerRow, names: Collection[str]) -> bool:
+    """Whether nothing is lacking that it fails without, whatever its strings say."""
+    present = {stem_of(name).removesuffix("64") for name in names}
+    return bool(row.whole) and row.whole <= present
+
+
+def may_have_family(requirement: str, name: str) -> bool:
+    """Whether a requirement may bring a member of that name: nvidia-cublas brings none of cuDNN."""
+    root = _root_of(name)
+    return bool(root) and (root in requirement or requirement in _BRING_ALL)
+
+
+def _root_of(name: str) -> str:
+    return next((each for each in _ROOTS if stem_of(name).startswith(each)), "")
+
+
+def tell_plugin(file_name: str) -> str:
+    """Why nothing lacks a library of the vendor's whose own needs are not met; "" for others."""
+    return next((why for pattern, why in _PLUGINS if pattern.fullmatch(file_name)), "")

@@ -1,0 +1,275 @@
+"""Python's own libraries and symbols, and which files are which modules."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from binary_checks.model import Format, Linkage, MachOFile, ObjectFile, PeFile, PythonClaim
+from binary_checks.model.packages import Package
+from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
+
+# Tells which interpreter a DLL name stands for, and which of them a module may need.
+
+_PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll|python-native\.dll"
+_STABLE = ("python3.dll", "python3t.dll")
+
+
+@functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
+def is_python_dll(name: str) -> bool:
+    """Whether a needed name is an interpreter's: also a debug build's, MSYS2's, GraalPy's."""
+    return re.fullmatch(_PYTHON, name.lower()) is not None
+
+
+def is_of_one_version(name: str) -> bool:
+    """Whether it is the DLL of one Python alone, and not that of the stable ABI."""
+    return is_python_dll(name) and name.lower() not in _STABLE
+
+
+def are_for_any_python(pythons: tuple[PythonClaim, ...]) -> bool:
+    """Whether every Python of a major version is claimed (``py3-none``)."""
+    return bool(pythons) and all(not each.implementation for each in pythons)
+
+
+def acceptable_dlls(library: PeFile, pythons: tuple[PythonClaim, ...]) -> tuple[str, ...]:
+    """The interpreter DLLs that an object may need; () where nothing is promised.
+
+    The file name's own word counts more than the claims: a package may hold modules for several
+    Pythons. One for every Python 3 promises something of extension modules only.
+    """
+    name = parse_extension_name(library.path)
+    if name is not None and name.version is not None:
+        return _of_name(name)
+    if are_for_any_python(pythons):
+        return ("python3.dll",) if is_extension(library) else ()
+    accepted = [_of_claim(each) for each in pythons]
+    return tuple(dict.fromkeys(sum(accepted, ()))) if all(accepted) else ()
+
+
+def _of_name(name: ExtensionName) -> tuple[str, ...]:
+    assert name.version is not None
+    major, minor = map(str, name.version)
+    if name.implementation == "cpython":
+        return _of_cpython(major, minor, "t" if name.free_threaded else "")
+    return (f"libpypy{major}.{minor}-c.dll",) if name.implementation == "pypy" else ()
+
+
+def _of_claim(claim: PythonClaim) -> tuple[str, ...]:
+    if claim.abi == "abi3":
+        return ("python3.dll",)
+    if claim.abi == "abi3t":
+        return ("python3t.dll",)
+    if claim.version is None:
+        return ()
+    major, minor = map(str, claim.version)
+    if claim.implementation == "pypy":
+        return (f"libpypy{major}.{minor}-c.dll",)
+    if claim.implementation == "cpython":
+        return _of_cpython(major, minor, "t" if claim.free_threaded else "")
+    return ()
+
+
+def _of_cpython(major: str, minor: str, flags: str) -> tuple[str, ...]:
+    """One version has its own DLL, and the one of the stable ABI that stands for it."""
+    return f"python{major}{minor}{flags}.dll", f"python{major}{flags}.dll"
+
+
+# Whose the symbols are that look like Python's: an object's format says it, or the loader.
+
+_PREFIXES = ("Py", "_Py")
+_INIT = "PyInit"  # modules' own
+_PROGRAM = "@executable"  # which is Python, where an extension module is loaded
+_DYLIB = (
+    r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PythonSymbols:
+    """The symbols of the C API's shape that an object cannot do without."""
+
+    asked: frozenset[str]  # of Python by its name, as PE always does
+    anywhere: frozenset[str]  # looked up in all that is loaded, as ELF always does
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return self.asked | self.anywhere
+
+
+def find_python_symbols(library: ObjectFile, only: frozenset[str] | None = None) -> PythonSymbols:
+    """Find them, or of some names ``only`` which are such.
+
+    Those are left out that are asked of another library than Python by its name: libshiboken6 has a
+    PyRun_String of its own, of which PySide6 asks it on macOS and Windows.
+    """
+    asked: set[str] = set()
+    anywhere: set[str] = set()
+    for provider, names in _group_by_provider(library, only):
+        if _is_python(provider, library):
+            asked.update(filter(_looks_pythons, names))
+        elif not provider:
+            anywhere.update(filter(_looks_pythons, names))
+    anywhere -= asked
+    anywhere -= library.exports.among(anywhere)
+    return PythonSymbols(asked=frozenset(asked), anywhere=frozenset(anywhere))
+
+
+def _looks_pythons(name: str) -> bool:
+    return name.startswith(_PREFIXES) and not name.startswith(_INIT)
+
+
+def _group_by_provider(
+    library: ObjectFile, only: frozenset[str] | None
+) -> Iterator[tuple[str, Collection[str]]]:
+    """The symbols that may not be missing, by whom they are asked of, "" where of anyone.
+
+    In ELF the first definition is taken that is loaded; its version nodes change nothing.
+    """
+    if library.format != Format.ELF:
+        for provider, asked in library.imports.strong.items():
+            yield provider, asked if only is None else asked & only
+        return
+    imports = library.imports
+    names = filter(_looks_pythons, imports.names if only is None else imports.among(only))
+    yield "", [n for n in names if any(not each.weak for each in imports.find(n))]
+
+
+def _is_python(provider: str, library: ObjectFile) -> bool:
+    """Whether what an import is asked of is the interpreter."""
+    if isinstance(library, PeFile):
+        return is_python_dll(provider)
+    if isinstance(library, MachOFile):
+        if provider == _PROGRAM:
+            return True
+        return "ython" in provider and re.fullmatch(_DYLIB, provider) is not None
+    return False
+
+
+class Owners:
+    """What the loader's simulation knows of symbols that are looked up anywhere."""
+
+    def __init__(self, linkage: Linkage) -> None:
+        self._linkage = linkage
+        self._elsewhere = dict(linkage.own_python_symbols)
+        self._incomplete = dict(_find_incomplete(linkage))
+
+    def leave_pythons(self, library: ObjectFile, names: frozenset[str]) -> frozenset[str]:
+        """Leave out the names that a library which is loaded with the object defines."""
+        return names.difference(self._elsewhere.get(library.path, ()))
+
+    def doubt(self, library: ObjectFile) -> str:
+        """Why a library that nobody could look into may define them; "" where none can."""
+        if library.format != self._linkage.format:
+            platform = self._linkage.target.partition(",")[0]
+            return f"{platform}, which was judged, loads no {library.format}"
+        missing = self._incomplete.get(library.path)
+        return f"{missing} is missing" if missing else ""
+
+
+def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:
+    """Objects of which not everything that is loaded with them is known, and what is not."""
+    missing: Mapping[str, str] = {
+        edge.path: edge.needed
+        for edge in reversed(linkage.edges)
+        # Libraries of the system have nothing of Python, whichever releases have them.
+        if edge.resolved is None and not edge.unknown and not edge.partly
+    }
+    for _, loaded in reversed(linkage.closures):
+        absent = next((missing[path] for path in loaded if path in missing), "")
+        for path in loaded if absent else ():
+            yield path, absent
+
+
+# Which of a package's files are which Python modules.
+
+_TESTS = frozenset({"test", "tests", "testing", "conftest", "testdata", "test_data"})
+"""Folders and files whose code users do not import."""
+SHARED_PACKAGES = frozenset(
+    {"google", "google.cloud", "google.api", "azure", "azure.mgmt", "sphinxcontrib", "zope"}
+    | {"ruamel", "backports", "jaraco", "repoze", "collective", "plone", "opentelemetry", "zc"}
+    | {"xstatic", "xstatic.pkg", "flaskext", "mpl_toolkits", "hydra_plugins", "odoo.addons"}
+    | {"snowflake", "databricks", "airflow.providers", "ansible_collections", "PyObjCTools"}
+    | {"dbt", "nvidia", "logilab", "lazr", "five", "z3c", "p4p", "cmeel.prefix"}
+)
+"""Packages that are nobody's: many distributions have parts of each."""
+_DEEPEST = 100  # folders, within which modules lie
+
+
+class ModuleFiles:
+    """The modules of a package, by their full names."""
+
+    def __init__(self, package: Package) -> None:
+        self._package = package
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The Python files that an import may find, by the names of their modules."""
+        found: dict[str, str] = {}
+        for member in self._package.members:
+            name = name_module(self._package.layout.inside(member.path) or "")
+            if name and not found.get(name, "").endswith("/__init__.py"):  # a package comes first
+                found[name] = member.path
+        return found
+
+    @cached_property
+    def extensions(self) -> frozenset[str]:
+        """The modules that are extension modules, or compiled Python alone."""
+        return frozenset(filter(None, map(self._name_compiled, self._paths)))
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """The folders that an import may take for packages, by the names that these have."""
+        found: set[str] = set()
+        for path in self._paths:
+            parts = path.split("/")[:-1]
+            found.update(".".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return frozenset(found)
+
+    @cached_property
+    def roots(self) -> frozenset[str]:
+        """What lies at the top level of site-packages and can be imported."""
+        every = {*self.sources, *self.extensions, *self.folders}
+        return frozenset(name for name in every if "." not in name and name.isidentifier())
+
+    @cached_property
+    def _paths(self) -> tuple[str, ...]:
+        inside = (self._package.layout.inside(member.path) for member in self._package.members)
+        paths = (path for path in inside if path and not path.endswith("/"))
+        return tuple(path for path in paths if path.count("/") < _DEEPEST)
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a module, as a file or as a folder."""
+        return name in self.sources or name in self.extensions or name in self.folders
+
+    def shares(self, name: str) -> bool:
+        """Whether a package has no ``__init__``: others may have parts of it."""
+        return name in self.folders and not (name in self.sources or name in self.extensions)
+
+    @staticmethod
+    def _name_compiled(path: str) -> str:
+        if path.endswith(".pyc") and "/__pycache__/" not in f"/{path}":
+            return name_module(path.removesuffix("c"))
+        found = parse_extension_name(path)
+        if found is None:
+            return ""
+        name = ".".join([*path.split("/")[:-1], found.stem])
+        return name.removesuffix(".__init__")
+
+
+def name_module(path: str) -> str:
+    """The full name of the module that a Python file is, "" where no import finds it."""
+    if not path.endswith(".py") or path.count("/") >= _DEEPEST:
+        return ""
+    parts = path.removesuffix(".py").split("/")
+    if not all(map(str.isidentifier, parts)):
+        return ""
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_for_tests(names: Iterable[str]) -> bool:
+    """Whether a module, by the parts of its name, is one that users do not import."""
+    return any(name in _TESTS or name.startswith("test_") for name in names)

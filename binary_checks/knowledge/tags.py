@@ -1,0 +1,709 @@
+"""Tags and other claims: what they state, what they take, and the lowest that are true."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag
+
+from binary_checks.model import (
+    ElfFile,
+    Format,
+    Kind,
+    Linkage,
+    MachOFile,
+    NeededVersion,
+    ObjectFile,
+    Package,
+    PeFile,
+    Policy,
+    SystemClaim,
+    SystemLibrary,
+)
+from binary_checks.model.objects import object_kinds
+from binary_checks.model.packages import ANY_SYSTEM, Claims, Distribution, PythonClaim
+from binary_checks.model.python_modules import is_extension, parse_extension_name
+from binary_checks.model.system import read_numbers
+from binary_checks.systems.libraries import macos_exports, macos_library_versions, policies
+from binary_checks.wording.sentences import list_symbols
+
+# Reads out of the tags, the version and METADATA of a wheel what it claims.
+
+_LINUX = re.compile(
+    r"(?:(?P<libc>many|musl)linux(?:(?P<year>\d+)|_(?P<major>\d+)_(?P<minor>\d+))|linux)"
+    r"_(?P<architecture>\w+)"
+)
+_BY_YEAR = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
+"""The glibc of manylinux1, manylinux2010 and manylinux2014 (PEP 513, 571, 599)."""
+_LIBCS = {"many": "glibc", "musl": "musl", None: ""}
+_WINDOWS = {"win_amd64": "x86_64", "win32": "i686", "win_arm64": "aarch64"}
+_OTHERS = ("ios", "android", "wasi", "emscripten")
+_ENDINGS = {
+    **{name: name for name in ("x86_64", "aarch64", "i686", "armv7l", "ppc64le", "ppc64")},
+    "s390x": "s390x",
+    "riscv64": "riscv64",
+    "loongarch64": "loongarch64",
+    "i386": "i686",
+    "amd64": "x86_64",
+    "arm64": "aarch64",
+    "arm64_v8a": "aarch64",
+    "armeabi_v7a": "armv7l",
+}
+"""How the tags of other systems end, and which architectures that stands for."""
+_INTERPRETER = re.compile(r"(?P<name>[a-z]+)(?P<major>\d)_?(?P<minor>\d*)")
+_IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "py": ""}
+
+
+def read_claims(
+    tags: Iterable[Tag], *, version: str = "", metadata: Iterable[tuple[str, str]] = ()
+) -> Claims:
+    """What a wheel, or its installed copy, claims: every tag of a compressed set is a claim.
+
+    ``metadata`` are the headers of METADATA. Of a version's local label, ``2.9.0+cu126``, comes
+    the variant.
+    """
+    tags = tuple(tags)
+    return Claims(
+        systems=tuple(read_system(name) for name in sorted({tag.platform for tag in tags})),
+        pythons=tuple(dict.fromkeys(read_python(tag) for tag in sorted(tags, key=str))),
+        requirements=tuple(value for key, value in metadata if key.lower() == "requires-dist"),
+        variant=version.partition("+")[2],
+    )
+
+
+def read_system(platform: str) -> SystemClaim:
+    """What one platform tag claims; nothing but its name where nobody has defined it."""
+    if platform == "any":
+        return SystemClaim(name=platform, system=ANY_SYSTEM)
+    if match := _LINUX.fullmatch(platform):
+        return SystemClaim(
+            name=platform,
+            system="linux",
+            libc=_LIBCS[match["libc"]],
+            minimum=_read_libc(match),
+            architectures=(match["architecture"],),
+        )
+    if platform.startswith("macosx_"):
+        tag = parse_mac_tag(platform)
+        if tag is None:
+            return SystemClaim(name=platform, system="macos")
+        architectures = tag.architectures
+        return SystemClaim(
+            name=platform, system="macos", minimum=tag.version, architectures=architectures
+        )
+    if platform.startswith("win"):
+        known = _WINDOWS.get(platform)
+        return SystemClaim(name=platform, system="windows", architectures=(known,) if known else ())
+    ending = max((e for e in _ENDINGS if platform.endswith(f"_{e}")), key=len, default="")
+    return SystemClaim(
+        name=platform,
+        system=next((name for name in _OTHERS if platform.startswith(name)), ""),
+        architectures=(_ENDINGS[ending],) if ending else (),
+    )
+
+
+def _read_libc(match: re.Match[str]) -> tuple[int, int] | None:
+    if match["year"]:
+        return _BY_YEAR.get(match["year"]) if match["libc"] == "many" else None
+    return (int(match["major"]), int(match["minor"])) if match["major"] else None
+
+
+def read_python(tag: Tag) -> PythonClaim:
+    """What interpreter and ABI of one tag claim."""
+    match = _INTERPRETER.fullmatch(tag.interpreter)
+    name = match["name"] if match else tag.interpreter
+    version = (int(match["major"]), int(match["minor"])) if match and match["minor"] else None
+    return PythonClaim(
+        name=f"{tag.interpreter}-{tag.abi}",
+        implementation=_IMPLEMENTATIONS.get(name, name),
+        version=version,
+        abi="" if tag.abi == "none" else tag.abi,
+        free_threaded=tag.abi.startswith("cp") and tag.abi.endswith("t"),
+    )
+
+
+# Which macOS is claimed for each architecture, and what its platform tags mean.
+
+_ARCHITECTURES = {
+    "x86_64": ("x86_64",),
+    "arm64": ("aarch64",),
+    "universal2": ("x86_64", "aarch64"),
+    "i386": ("i686",),
+    "ppc": ("ppc",),
+    "ppc64": ("ppc64",),
+    "intel": ("i686", "x86_64"),
+    "fat": ("i686", "ppc"),
+    "fat3": ("i686", "x86_64", "ppc"),
+    "fat32": ("i686", "x86_64", "ppc"),
+    "fat64": ("x86_64", "ppc64"),
+    "universal": ("i686", "x86_64", "ppc", "ppc64"),
+}
+_VARIANTS = {"x86_64h": "x86_64", "arm64e": "aarch64"}
+FIRST_BY_YEARS = 11
+"""Since then the first number alone tells one system from the next, and tags know no other."""
+_FIRST_WITH_ARM64 = (11, 0)
+_LAST_BEFORE = (10, 16)  # what macOS 11 calls itself to programs that are older
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MacTag:
+    """A platform tag of macOS, taken apart."""
+
+    platform: str
+    version: tuple[int, int]
+    architectures: tuple[str, ...]
+
+    @property
+    def is_looked_for(self) -> bool:
+        """Whether an installer looks for it on any system, as ``packaging.tags`` lists them."""
+        major, minor = self.version
+        if major >= FIRST_BY_YEARS:
+            return minor == 0
+        return self.version <= _LAST_BEFORE and self.architectures != ("aarch64",)
+
+
+def parse_mac_tag(platform: str) -> MacTag | None:
+    """Take a platform tag apart; None where it is no tag of macOS that anybody has defined."""
+    system, _, rest = platform.partition("_")
+    major, _, rest = rest.partition("_")
+    minor, _, processor = rest.partition("_")
+    numbers = (major, minor)
+    if system != "macosx" or not all(n.isascii() and n.isdecimal() for n in numbers):
+        return None
+    if processor not in _ARCHITECTURES:
+        return None
+    version = int(major), int(minor)
+    return MacTag(platform=platform, version=version, architectures=_ARCHITECTURES[processor])
+
+
+def lowest_claims(systems: Iterable[SystemClaim]) -> dict[str, tuple[tuple[int, int], str]]:
+    """The oldest macOS that is claimed for each architecture, and the claim's name.
+
+    Every tag of a compressed set is a claim. No system for arm64 is older than macOS 11.
+    """
+    claims: dict[str, tuple[tuple[int, int], str]] = {}
+    for system in systems:
+        if system.system != "macos" or system.minimum is None:
+            continue
+        for architecture in system.architectures:
+            floor = _FIRST_WITH_ARM64 if architecture == "aarch64" else (0, 0)
+            claim = max(_modern(system.minimum), floor), system.name
+            claims[architecture] = min(claim, claims.get(architecture, claim))
+    return claims
+
+
+def read_version(version: str) -> tuple[int, int]:
+    """Read "10.9" or "11.0.1": what tags cannot tell apart, the third number, does not count."""
+    major, _, rest = version.partition(".")
+    return _modern((int(major), int(rest.partition(".")[0] or 0)))
+
+
+def _modern(version: tuple[int, int]) -> tuple[int, int]:
+    return _FIRST_WITH_ARM64 if version == _LAST_BEFORE else version
+
+
+def plain_architecture(architecture: str) -> str:
+    """The architecture that tags speak of, for those that newer CPUs alone run too."""
+    return _VARIANTS.get(architecture, architecture)
+
+
+def spell_processor(architecture: str) -> str:
+    """The name that macOS, its tools and platform tags have for an architecture."""
+    return {"aarch64": "arm64", "i686": "i386"}.get(architecture, architecture)
+
+
+# Which objects a claimed system takes: of which format, for which architecture.
+
+_OBJECTS = frozenset(
+    {"x86_64", "aarch64", "i686", "armv7l", "ppc64le", "ppc64", "ppc"}
+    | {"s390x", "riscv64", "loongarch64"}
+)
+"""The architectures that readers tell objects apart by."""
+_FORMATS = {"linux": Format.ELF, "macos": Format.MACHO, "windows": Format.PE}
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+_WORDS = {
+    "i686": r"x86|i386|i686|ia32|win32|32",
+    "x86_64": r"x64|amd64|x86_64|win64|64",
+    "aarch64": r"arm64|aarch64",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Misfit:
+    """An object that no claimed system takes, or a claim that no object bears out."""
+
+    item: ObjectFile | None = None  # None: a claim
+    sentence: str
+    of_other_format: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """What comes of holding the objects of a package against the systems that it claims."""
+
+    judged: int = 0  # objects
+    fitting: int = 0  # of them
+    unknown: tuple[str, ...] = ()  # claims of which the architecture is not known: none is judged
+    misfits: tuple[Misfit, ...] = ()
+
+
+def compare_architectures(
+    systems: Sequence[SystemClaim], objects: Sequence[ObjectFile]
+) -> Comparison | None:
+    """Hold objects against claims; None where every system is claimed, or none.
+
+    Every claim counts: one is wrong too if there is no object for its architecture.
+    """
+    claims = {claim.name: architectures_of(claim) for claim in systems}
+    if not claims or any(claim.system == ANY_SYSTEM for claim in systems):
+        return None
+    # A wheel for macOS that has DLLs too, as sounddevice's does, has them for other systems.
+    formats = frozenset[Format]().union(*map(formats_of, systems))
+    loaded = [item for item in objects if item.kind in _LOADED]
+    judged = [item for item in loaded if item.format in formats]
+    foreign = [item for item in loaded if _is_of_other_format(item, formats)]
+    misfits = [
+        Misfit(
+            item=item,
+            sentence=f"is an object of format {item.format}, which {', '.join(claims)} cannot load",
+            of_other_format=True,
+        )
+        for item in foreign
+    ]
+    unknown = tuple(name for name, architectures in claims.items() if not architectures)
+    claimed = frozenset[str]().union(*claims.values())
+    fitting = {item.path for item in judged if item.architecture in claimed}
+    if not unknown:
+        misfits += _find_misfits(claims, judged, fitting)
+    return Comparison(
+        judged=len(judged) + len(foreign),
+        fitting=len(fitting),
+        unknown=unknown,
+        misfits=tuple(misfits),
+    )
+
+
+def _find_misfits(
+    claims: Mapping[str, frozenset[str]], judged: Sequence[ObjectFile], fitting: Collection[str]
+) -> Iterator[Misfit]:
+    claimed = frozenset[str]().union(*claims.values())
+    for item in judged:
+        # Of a universal binary one slice that fits is enough: nothing loads the others.
+        if item.path not in fitting and not may_be_foreign(item, claimed):
+            sentence = f"is for {item.architecture}, the tags say {', '.join(claims)}"
+            yield Misfit(item=item, sentence=sentence)
+    for platform, architectures in claims.items():
+        if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
+            yield Misfit(sentence=f"claims {platform}, but has no object for that architecture")
+
+
+def _is_of_other_format(item: ObjectFile, formats: Collection[Format]) -> bool:
+    """Whether an interpreter there asks for a module of that name, and gets another's object."""
+    name = parse_extension_name(item.path)
+    if name is None or not name.tagged or item.format in formats:
+        return False
+    if name.suffix.endswith(".pyd"):
+        return Format.PE in formats
+    if name.platform:
+        return (Format.MACHO if name.platform == "darwin" else Format.ELF) in formats
+    return Format.PE not in formats
+
+
+def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) -> bool:
+    return any(item.architecture in architectures for item in objects)
+
+
+def architectures_of(claim: SystemClaim) -> frozenset[str]:
+    """The architectures of objects that a claimed system takes; empty where it is unknown."""
+    # The headers of ELF do not tell ARM's version 6 from version 7.
+    architectures = {"armv7l" if name == "armv6l" else name for name in claim.architectures}
+    if claim.system == "windows" and "aarch64" in architectures:
+        return frozenset({"aarch64", "arm64x"})  # Microsoft's own msvcp140.dll is ARM64X
+    return _OBJECTS & architectures
+
+
+def formats_of(claim: SystemClaim) -> frozenset[Format]:
+    """The format that the loader of a claimed system takes; every one where it is not known."""
+    known = _FORMATS.get(claim.system)
+    every = (kind.format for kind in object_kinds().values())
+    return frozenset(every if known is None else {known})
+
+
+def may_be_foreign(item: ObjectFile, claimed: Collection[str]) -> bool:
+    """Whether a claimed system takes it although its architecture is none of the claimed ones.
+
+    .NET code alone has none of its own, and on Windows a program runs in a process of its own. A
+    library for Windows or macOS that is called by its architecture, and no extension module, is
+    meant for such a process: debugpy's win_amd64 wheel attaches to 32-bit processes with
+    ``attach_x86.dll``, viztracer's for arm64 to Intel's with ``attach_x86_64.dylib``. How ARM
+    passes numbers is nothing to a program that loads no library (ziglang's ``zig``).
+    """
+    if isinstance(item, ElfFile):
+        is_alone = not item.interpreter and not item.needed and item.kind is Kind.EXECUTABLE
+        return is_alone and item.architecture == "armel" and "armv7l" in claimed
+    if isinstance(item, PeFile) and (item.managed or item.kind is Kind.EXECUTABLE):
+        return True
+    words = _WORDS.get(item.architecture)
+    if words is None or is_extension(item):
+        return False
+    name = item.file_name.lower()
+    unmistakable = {"i686": "32bit", "x86_64": "64bit", "aarch64": "arm64"}[item.architecture]
+    return unmistakable in name or bool(re.search(rf"(?<![^\W_])(?:{words})(?![^\W_])", name))
+
+
+# Which Pythons a wheel may be installed on: by its tags and Requires-Python together.
+
+_MINORS = range(40)  # of Python 3, as far as anybody plans
+_MICROS = (0, 1, 99, *range(2, 40))  # most specifiers tell by the first three
+LONGEST_SPECIFIER = 200  # characters; of a stranger's thousand clauses each would be asked
+
+
+def read_specifier(text: str) -> SpecifierSet | None:
+    """Read a Requires-Python; None where it is not valid."""
+    try:
+        return SpecifierSet(text)
+    except (InvalidSpecifier, ValueError):  # ValueError: a number of thousands of digits
+        return None
+
+
+def allows_any(wanted: str, claim: PythonClaim) -> bool:
+    """Whether a Requires-Python allows a Python of that claim; one of unknown make counts."""
+    major = re.match(r"[a-z]+(\d)", claim.name)
+    return major is None or any(_allows(wanted, int(major[1]), minor) for minor in minors_of(claim))
+
+
+def minors_of(claim: PythonClaim) -> tuple[int, ...]:
+    """The minor versions that a claim speaks of: its own, that and all later ones, or all."""
+    if not claim.version:
+        return tuple(_MINORS)
+    exact = claim.implementation and not claim.abi.startswith("abi3")
+    return (claim.version[1],) if exact else tuple(_MINORS[claim.version[1] :])
+
+
+def find_promised(package: Distribution) -> frozenset[int]:
+    """The minor versions of Python 3 that an installer may install it on; none if unknown."""
+    wanted = package.header("Requires-Python")
+    if len(wanted) > LONGEST_SPECIFIER:
+        return frozenset()
+    tagged = {
+        minor
+        for claim in package.claims.pythons
+        if not re.match(r"[a-z]+2", claim.name)
+        for minor in minors_of(claim)
+    }
+    return frozenset(minor for minor in tagged if _allows(wanted, 3, minor))
+
+
+def states_lowest(package: Distribution) -> bool:
+    """Whether it says from which Python on it runs: ``py3-none`` alone says nothing of it."""
+    versioned = all(claim.version for claim in package.claims.pythons)
+    return bool(package.header("Requires-Python")) or (versioned and bool(package.claims.pythons))
+
+
+@lru_cache(maxsize=1024)
+def _allows(wanted: str, major: int, minor: int) -> bool:
+    allowed = read_specifier(wanted)
+    return allowed is None or any(
+        allowed.contains(f"{major}.{minor}.{micro}", prereleases=True) for micro in _MICROS
+    )
+
+
+# Finds the lowest platform tag that is true of a package, by what its objects need.
+
+_GLIBCS_OWN = re.compile(r"lib(?:c\.so\.6|m\.so\.6|pthread\.so\.0|dl\.so\.2|rt\.so\.1)|ld-linux.*")
+_MUSLS_OWN = re.compile(r"libc\.so|libc\.musl-.*|ld-musl-.*")  # all of them are its loader
+_LIBPYTHON = re.compile(r"libpython\d.*")
+_TIME64 = re.compile(r"__\w*time64")
+"""What musl calls a function of 64-bit time on a 32-bit system: since 1.2, the first with these."""
+_NODE = re.compile(r"(?P<prefix>[A-Z]+)_(?P<numbers>\d{1,9}(?:\.\d{1,9})*) of (?P<library>.+)")
+_FIRST_WITH_TIME64 = (1, 2)
+_OLDEST_MACOS = {"aarch64": (11, 0)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TagReason:
+    """Why a lower tag would not be true."""
+
+    path: str  # the object that needs it
+    need: str  # "GLIBC_2.28 of libc.so.6", "libcuda.so.1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LowestTag:
+    """The lowest tag of one libc, or of macOS, and architecture."""
+
+    family: str  # "manylinux", "musllinux" or "macosx"
+    architecture: str  # as tags spell it
+    version: tuple[int, int] | None  # None: no tag of the family allows what is needed
+    reasons: tuple[
+        TagReason, ...
+    ] = ()  # against the next lower tag; without a version, against all
+    otherwise: tuple[int, int] | None = None
+    """Without a version: the lowest by all but the libraries that no tag allows."""
+
+    @property
+    def tag(self) -> str:
+        """The platform tag; "" for none."""
+        return self._spell(self.version)
+
+    @property
+    def otherwise_tag(self) -> str:
+        """The same by all but the libraries that no tag allows."""
+        return self._spell(self.otherwise)
+
+    def _spell(self, version: tuple[int, int] | None) -> str:
+        if version is None:
+            return ""
+        return "{}_{}_{}_{}".format(self.family, *version, self.architecture)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Needs:
+    """What one ELF object needs of the system that it is loaded in."""
+
+    item: ElfFile
+    libraries: tuple[str, ...]
+    versions: tuple[NeededVersion, ...]
+
+
+def find_lowest_tags(package: Package, linkage: Linkage | None) -> tuple[LowestTag, ...]:
+    """The lowest true tags: for Linux by libc and architecture, for macOS by architecture.
+
+    Libraries that the package has, that Python has, or that a required distribution may have are
+    not needed of the system. Without a linkage, names alone tell which those of the package are.
+    Raises Unavailable where symbols are not known.
+    """
+    return (*_lowest_linux(package, linkage), *_lowest_macos(package))
+
+
+def _lowest_linux(package: Package, linkage: Linkage | None) -> Iterator[LowestTag]:
+    own = {name for item in package.objects for name in (item.file_name, item.name)}
+    loaded = [item for item in package.objects_of(ElfFile) if item.kind in _LOADED]
+    for architecture in sorted({item.architecture for item in loaded}):
+        ours = [item for item in loaded if item.architecture == architecture]
+        needs = [_find_needs(item, linkage, own) for item in ours]
+        for libc, family in _find_libcs(needs):
+            if known := policies(libc, architecture):
+                yield _lowest_of(family, architecture, known, needs)
+
+
+def _find_needs(item: ElfFile, linkage: Linkage | None, own: set[str]) -> _Needs:
+    edges = linkage.edges_of(item.path, item.architecture) if linkage else ()
+    if edges:
+        libraries = tuple(
+            edge.needed
+            for edge in edges
+            if (edge.resolved or "system:").startswith("system:")
+            and not (edge.may_come_with or edge.elsewhere)
+        )
+    else:  # nobody loads it, or no loader was simulated
+        names = (need.name for need in item.needed)
+        libraries = tuple(n for n in names if n not in own and not _LIBPYTHON.fullmatch(n))
+    versions = (each for each in item.symbol_versions if each.library in libraries)
+    return _Needs(
+        item=item,
+        libraries=libraries,
+        versions=tuple(each for each in versions if not each.weak),
+    )
+
+
+def _find_libcs(needs: Iterable[_Needs]) -> Iterator[tuple[str, str]]:
+    """The libcs that the objects need; both, where they need none."""
+    names = {name for each in needs for name in each.libraries}
+    glibc = any(map(_GLIBCS_OWN.fullmatch, names))
+    musl = any(map(_MUSLS_OWN.fullmatch, names))
+    if glibc or not musl:
+        yield "glibc", "manylinux"
+    if musl or not glibc:
+        yield "musl", "musllinux"
+
+
+def _lowest_of(
+    family: str, architecture: str, known: tuple[Policy, ...], needs: list[_Needs]
+) -> LowestTag:
+    """Lowest of the policies, which stand in order, to which nothing objects."""
+    against: tuple[TagReason, ...] = ()
+    for policy in known:
+        found = tuple(_object_to(policy, needs))
+        if not found:
+            return LowestTag(
+                family=family, architecture=architecture, version=policy.minimum, reasons=against
+            )
+        against = tuple(_keep_newest(found))
+    outside = {name for each in needs for name in each.libraries} - known[-1].libraries
+    others = [
+        _Needs(
+            item=each.item,
+            libraries=tuple(name for name in each.libraries if name not in outside),
+            versions=tuple(need for need in each.versions if need.library not in outside),
+        )
+        for each in needs
+    ]
+    fitting = (policy.minimum for policy in known if not any(_object_to(policy, others)))
+    return LowestTag(
+        family=family,
+        architecture=architecture,
+        version=None,
+        reasons=against,
+        otherwise=next(fitting, None),
+    )
+
+
+def _object_to(policy: Policy, needs: Iterable[_Needs]) -> Iterator[TagReason]:
+    for ours in needs:
+        item, path = ours.item, ours.item.path
+        for name in ours.libraries:
+            if policy.libc == "musl" and _MUSLS_OWN.fullmatch(name):
+                continue
+            if name not in policy.libraries:
+                yield TagReason(path=path, need=name)
+            elif forbidden := policy.forbidden_symbols.get(name):
+                for symbol in sorted(item.imports.among(forbidden)):
+                    if any(not each.weak for each in item.imports.find(symbol)):
+                        yield TagReason(path=path, need=f"{symbol} of {name}")
+        for need in ours.versions:
+            if policy.allows(need.version) is False:
+                yield TagReason(path=path, need=f"{need.version} of {need.library}")
+        if policy.libc == "musl" and policy.minimum < _FIRST_WITH_TIME64:
+            for symbol in sorted(filter(_TIME64.fullmatch, item.imports.names))[:1]:
+                yield TagReason(path=path, need=f"{symbol} of musl 1.2")
+
+
+def _keep_newest(reasons: Iterable[TagReason]) -> Iterator[TagReason]:
+    """Of version nodes of one library and prefix the newest alone: it implies the others."""
+    nodes: dict[str, list[tuple[tuple[int, ...], TagReason]]] = {}
+    for reason in reasons:
+        if match := _NODE.fullmatch(reason.need):
+            numbers = tuple(map(int, match["numbers"].split(".")))
+            nodes.setdefault(match["prefix"] + match["library"], []).append((numbers, reason))
+        else:
+            yield reason
+    for ours in nodes.values():
+        newest = max(numbers for numbers, _ in ours)
+        yield from (reason for numbers, reason in ours if numbers == newest)
+
+
+def _lowest_macos(package: Package) -> Iterator[LowestTag]:
+    """By what each slice says of itself, and by the age of the libraries and symbols it needs."""
+    by_architecture: dict[str, list[tuple[tuple[int, int], TagReason]]] = {}
+    for item in package.objects_of(MachOFile):
+        if item.kind in _LOADED and "macos" in (item.platforms or ("macos",)):
+            architecture = plain_architecture(item.architecture)
+            by_architecture.setdefault(architecture, []).extend(_date(item))
+    for architecture, found in sorted(by_architecture.items()):
+        floor = _OLDEST_MACOS.get(architecture, (10, 0))
+        newest = max([floor, *(version for version, _ in found)])
+        reasons = tuple(dict.fromkeys(reason for version, reason in found if version == newest))
+        yield LowestTag(
+            family="macosx",
+            architecture=spell_processor(architecture),
+            version=(newest[0], 0) if newest[0] >= FIRST_BY_YEARS else newest,
+            reasons=reasons if newest > floor else (),
+        )
+
+
+def _date(item: MachOFile) -> Iterator[tuple[tuple[int, int], TagReason]]:
+    yield (
+        read_version(item.minimum_os or "0.0"),
+        TagReason(path=item.path, need=f"minos {item.minimum_os}"),
+    )
+    for need in item.needed:
+        history = macos_library_versions(need.name)
+        if history is not None and not need.weak:
+            yield history[0], TagReason(path=item.path, need=need.name)
+    for library, names in item.imports.strong.items():
+        for version, symbols in _newer_exports(library):
+            if found := sorted(symbols.intersection(names)):
+                yield version, TagReason(path=item.path, need=f"{found[0]} of {library}")
+
+
+@functools.lru_cache(maxsize=256)  # the objects of a package need the same few
+def _newer_exports(library: str) -> tuple[tuple[tuple[int, int], frozenset[str]], ...]:
+    known = macos_exports(library, (10, 0)) or {}
+    return tuple((first, frozenset(names)) for first, names in known.items() if first)
+
+
+def is_loaded(item: ObjectFile) -> bool:
+    """Whether a loader of a host's code takes it."""
+    return item.kind in _LOADED
+
+
+# Finds which version of the system an object needs: by version nodes, or by its symbols' age.
+
+
+def needed_of_system(library: ElfFile, linkage: Linkage) -> list[NeededVersion]:
+    """The version nodes that libraries of the system must have."""
+    edges = linkage.edges_of(library.path, library.architecture)
+    system = {e.needed for e in edges if e.resolved and e.resolved.startswith("system:")}
+    return [n for n in library.symbol_versions if n.library in system and not n.weak]
+
+
+def lowest_policy(needs: Iterable[NeededVersion], policies: Iterable[Policy]) -> Policy | None:
+    """The first policy that allows all of these version nodes."""
+    versions = {need.version for need in needs}
+    return next(
+        (p for p in policies if all(p.allows(version) is not False for version in versions)), None
+    )
+
+
+def describe_nodes(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
+    """The newest node of each prefix, with symbols that ask for it."""
+    newest: dict[str, NeededVersion] = {}
+    for need in sorted(newer, key=lambda need: read_numbers(need.version.partition("_")[2])):
+        newest[need.version.partition("_")[0]] = need
+    return " and ".join(_with_symbols(library, newest[prefix]) for prefix in sorted(newest))
+
+
+def _with_symbols(library: ElfFile, need: NeededVersion) -> str:
+    names = sorted(s.name for s in library.imports if s.version == need.version)
+    asked_by = f" ({list_symbols(names)})" if names else ""
+    return f"{need.version} of {need.library}{asked_by}"
+
+
+def find_newer(
+    system: SystemLibrary, names: Collection[str], macos: tuple[int, int]
+) -> dict[str, tuple[int, ...]]:
+    """Those of the names that a library got after a macOS, and the macOS that had them first."""
+    known = system.symbols
+    newer = {each: _latest(each) for each in set(map(known.get, names)) if each}
+    newer = {each: first for each, first in newer.items() if first > macos}
+    if not newer:  # nearly always
+        return {}
+    return {name: newer[known[name]] for name in names if known.get(name) in newer}
+
+
+def _latest(versions: Collection[str]) -> tuple[int, ...]:
+    known = (tuple(map(int, version.split("."))) for version in versions if version)
+    return max(known, default=())
+
+
+# What conda's match specifications say: ``conda-forge::numpy >=1.23,<3 *_cuda``.
+
+_OF_CUDA = re.compile(r"(?i)cu(?:da|dnn|blas|fft|rand|solver|sparse|tensor|dss)|nvidia|\bnccl\b")
+
+
+def is_of_cuda(match_spec: str) -> bool:
+    """Whether a package of CUDA's, or a CUDA build of another, is asked for."""
+    return _OF_CUDA.search(match_spec) is not None
+
+
+def name_of(match_spec: str) -> str:
+    """The package's name, in lower case as conda has it; "" for what is no specification."""
+    found = re.match(r"(?:[^\s:]+::)?([\w.-]+)", match_spec.strip())
+    return found[1].lower() if found else ""
+
+
+def find_minimum(name: str, match_specs: Iterable[str]) -> tuple[int, int] | None:
+    """The oldest version of a package that all of them allow; None where none of them says one."""
+    found = [
+        (int(match[1]), int(match[2] or 0))
+        for each in match_specs
+        if name and name_of(each) == name
+        for match in re.finditer(r">=\s*(\d{1,4})(?:\.(\d{1,4}))?", each)
+    ]
+    return max(found) if found else None

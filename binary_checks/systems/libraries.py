@@ -1,0 +1,389 @@
+"""Which libraries the systems of tags have, and what they export: committed data."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from binary_checks.model.system import Policy, SystemLibrary
+
+# Reads the committed data files.
+
+Version = tuple[int, int]
+
+
+def read_committed(*path: str) -> Any:
+    """Read a JSON file below ``data``; one whose name ends in ``.gz`` is inflated."""
+    content = resources.files(__package__).joinpath("data", *path).read_bytes()
+    return json.loads(gzip.decompress(content) if path[-1].endswith(".gz") else content)
+
+
+def list_committed(*path: str) -> frozenset[str]:
+    """List the file names in a folder below ``data``."""
+    folder = resources.files(__package__).joinpath("data", *path)
+    return frozenset(entry.name for entry in folder.iterdir())
+
+
+def parse_version(text: str) -> Version:
+    """The two numbers of ``3.12``."""
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+def names_of(version: Version, groups: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The names of those groups that a version has, each a line of versions and one of names."""
+    spelled = "{}.{}".format(*version)
+    having = (names.split() for versions, names in groups if spelled in versions.split())
+    return frozenset().union(*having)
+
+
+# Finds the manylinux or musllinux policy that a platform tag names.
+
+
+def policy_for(platform_tag: str) -> Policy | None:
+    """Find the policy of ``manylinux_2_28_x86_64``, ``manylinux1_i686``, ``musllinux_1_2_i686``.
+
+    None for a tag without a known one: ``linux_x86_64``, another system's, and a libc version that
+    no policy was written for (``manylinux_2_29_x86_64``).
+    """
+    return _read_by_tag().get(platform_tag)
+
+
+def policies(libc: str, architecture: str) -> tuple[Policy, ...]:
+    """List the policies of a libc (``glibc``, ``musl``) on an architecture, lowest first."""
+    return tuple(
+        policy
+        for policy in _read_policies()
+        if policy.libc == libc and policy.architecture == architecture
+    )
+
+
+@functools.cache
+def _read_by_tag() -> Mapping[str, Policy]:
+    return {
+        f"{name}_{policy.architecture}": policy
+        for policy in _read_policies()
+        for name in (policy.name, *policy.aliases)
+    }
+
+
+@functools.cache
+def _read_policies() -> tuple[Policy, ...]:
+    content = read_committed("policies.json")
+    rows = (policy for row in content["policies"] for policy in _expand(row, content["libc_names"]))
+    return tuple(sorted(rows, key=lambda policy: policy.minimum))
+
+
+def _expand(row: dict[str, Any], libc_names: dict[str, Any]) -> Iterator[Policy]:
+    """Make one policy for each architecture of a row; the data says once what they share."""
+    major, minor = row["name"].split("_")[1:]
+    libraries = frozenset(row["libraries"])
+    forbidden = {soname: frozenset(names) for soname, names in row["forbidden_symbols"].items()}
+    for architecture, versions in row["versions"].items():
+        yield Policy(
+            name=row["name"],
+            architecture=architecture,
+            libc=row["libc"],
+            minimum=(int(major), int(minor)),
+            libraries=libraries.union(libc_names[row["libc"]][architecture]),
+            versions={prefix: frozenset(listed) for prefix, listed in versions.items()},
+            forbidden_symbols=forbidden,
+            aliases=tuple(row["aliases"]),
+        )
+
+
+# Finds what a library of the target system exports.
+
+# The parts of glibc whose symbols wandered to libc.so.6, most in 2.34, some long before
+# (nanosleep, clock_gettime). An old object names the old place; ld.so looks in all of them.
+_MOVED_TO_LIBC = frozenset(
+    {
+        "libanl.so.1",
+        "libdl.so.2",
+        "libpthread.so.0",
+        "libresolv.so.2",
+        "librt.so.1",
+        "libutil.so.1",
+    }
+)
+
+
+def system_library(soname: str, *, architecture: str, policy: Policy) -> SystemLibrary | None:
+    """Find what the system's ``soname`` exports, over all releases; None without export data.
+
+    libpthread.so.0, libdl.so.2 and their like answer for libc.so.6 too, which they load and which
+    has what was once theirs; the version nodes remain their own, for ld.so asks those by file.
+    """
+    libc, name = _place(soname, policy)
+    # The name comes from a package: it is looked up in a list before it becomes part of a path.
+    if f"{name}.json.gz" not in _list_tables(libc):
+        return None
+    return _read_library(libc, name, soname, architecture)
+
+
+def _place(soname: str, policy: Policy) -> tuple[str, str]:
+    """Find the table of a soname: its folder and its name there."""
+    # libz.so.1 is the one other library that a musllinux policy lists: the same zlib.
+    if policy.libc != "musl" or soname == "libz.so.1":
+        return "glibc", soname
+    # musl's libc is its loader: one file under two names, which differ by architecture.
+    is_libc = soname in policy.libraries and "musl-" in soname
+    return "musl", "libc.so" if is_libc else soname
+
+
+@functools.cache
+def _list_tables(libc: str) -> frozenset[str]:
+    return list_committed("libraries", libc)
+
+
+@functools.cache
+def _read_library(libc: str, name: str, soname: str, architecture: str) -> SystemLibrary | None:
+    content = read_committed("libraries", libc, f"{name}.json.gz")
+    versions = content["versions"].get(architecture)
+    if versions is None:
+        return None
+    symbols: dict[str, frozenset[str]] = {}
+    # Names are grouped by their versions, so that thousands of them share a few sets.
+    for by_architecture, names in content["groups"]:
+        nodes = by_architecture.get(architecture)
+        if nodes is not None:
+            symbols.update(dict.fromkeys(names.split(" "), frozenset(nodes.split(" "))))
+    for symbol, nodes in _read_moved(name, architecture).items():
+        symbols[symbol] = nodes | symbols[symbol] if symbol in symbols else nodes
+    return SystemLibrary(soname=soname, symbols=symbols, versions=frozenset(versions.split()))
+
+
+def _read_moved(name: str, architecture: str) -> Mapping[str, frozenset[str]]:
+    """Read the symbols of libc.so.6 where ``name`` once had some of them."""
+    if name not in _MOVED_TO_LIBC:
+        return {}
+    libc = _read_library("glibc", "libc.so.6", "libc.so.6", architecture)
+    return libc.symbols if libc else {}
+
+
+# Finds which libraries macOS has, since when, and what three of them export.
+#
+# The names are Apple's public frameworks as pyobjc lists them, with the macOS that brought each,
+# the parts of libSystem, and what is well known of /usr/lib and the other frameworks; of what went
+# away little is known. Exports are those of libSystem.B from 10.15 to 27.0, as the text stubs in
+# ``ziglang`` have them for both of Apple's architectures, and of libc++.1 and libc++abi up to macOS
+# 14, as LLVM lists them. What any other library exports is not known. Private frameworks are not in
+# it, nor the languages that Apple ships.
+
+_ALWAYS = (10, 0)
+
+
+@functools.cache
+def macos_libraries(version: Version) -> frozenset[str]:
+    """List the libraries that every macOS from ``version`` on has, by all names that dyld knows.
+
+    They are what install names say: ``/usr/lib/libz.1.dylib``, a framework with and without its
+    ``Versions/A``. Since macOS 11 none of them lies on a disk. What is not listed is unknown, and
+    need not be missing.
+    """
+    names = _read_names()
+    return frozenset(
+        spelling
+        for spelling, name in names.spellings.items()
+        if names.histories[name][0] <= version and names.histories[name][1] is None
+    )
+
+
+def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
+    """Say which macOS first had a library and, where it is gone, which had it last.
+
+    The first is (10, 0) where it is older than all data, None stands for a name that is unknown.
+    """
+    names = _read_names()
+    known = names.spellings.get(_shorten(name))
+    return None if known is None else names.histories[known]
+
+
+@functools.cache
+def partly_there(version: Version) -> Mapping[str, str]:
+    """Say of each library that not every macOS from ``version`` on has, which have it.
+
+    By all names that dyld knows it by: "macOS 13 and later", "macOS up to 12.2".
+    """
+    names = _read_names()
+    found = {}
+    for spelling, name in names.spellings.items():
+        first, last = names.histories[name]
+        if last is not None:
+            found[spelling] = f"macOS up to {_spell(last)}"
+        elif first > version:
+            found[spelling] = f"macOS {_spell(first)} and later"
+    return found
+
+
+def macos_exports(name: str, version: Version) -> Mapping[Version | None, tuple[str, ...]] | None:
+    """Find what a library exports, and what it re-exports, by the macOS that first had it.
+
+    It is joined over all macOS known: what is missing here is in no macOS up to ``version``. Under
+    None is what is older than the data. Where only two SDKs tell, it is the first release of the
+    newer one's year, so that no system is said to lack what it has. None in the place of all where
+    there are no data, which is so of all but three libraries, or none as new as ``version``: a
+    package that runs on 15.0 alone may need what came with 15.
+    """
+    known = _find_exports(name)
+    return None if known is None or known.through < version else known.by_first
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Names:
+    histories: Mapping[str, tuple[Version, Version | None]] = field(hash=False)
+    spellings: Mapping[str, str] = field(hash=False)  # every name to the install name
+    exports: frozenset[str]  # install names of libraries whose exports are known
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Exports:
+    through: Version  # the newest macOS that the data cover
+    by_first: Mapping[Version | None, tuple[str, ...]] = field(hash=False)
+
+
+@functools.cache
+def _read_names() -> _Names:
+    content = read_committed("macos", "libraries.json.gz")
+    histories = {}
+    for versions, names in content["versions"]:
+        first, _, last = versions.partition("-")
+        history = (_parse(first) if first else _ALWAYS, _parse(last) if last else None)
+        histories.update(dict.fromkeys(names.split("\n"), history))
+    spellings = {name: name for name in histories}
+    for name in histories:
+        spellings.setdefault(_take_version(name)[0], name)
+    spellings.update(content["aliases"])
+    return _Names(histories=histories, spellings=spellings, exports=frozenset(content["exports"]))
+
+
+def _shorten(name: str) -> str:
+    """Drop ``Versions/Current``, a link that every framework has."""
+    shorter, version = _take_version(name)
+    return shorter if version == "Current" else name
+
+
+def _take_version(name: str) -> tuple[str, str]:
+    """Take the version out of ``/X.framework/Versions/A/X``; it is "" where the name is no such."""
+    parts = name.split("/")
+    if len(parts) < 5 or parts[-3] != "Versions" or parts[-4] != f"{parts[-1]}.framework":
+        return name, ""
+    return "/".join((*parts[:-3], parts[-1])), parts[-2]
+
+
+def _find_exports(name: str) -> _Exports | None:
+    # The name comes from a package: it is looked up in a list before it becomes part of a path.
+    names = _read_names()
+    known = names.spellings.get(_shorten(name))
+    return _read_exports(known) if known in names.exports else None
+
+
+@functools.cache
+def _read_exports(name: str) -> _Exports:
+    content = read_committed("macos", f"{name.rpartition('/')[2]}.json.gz")
+    by_first = {
+        _parse(version) if version else None: tuple(symbols.split("\n"))
+        for version, symbols in content["since"]
+    }
+    return _Exports(through=_parse(content["through"]), by_first=by_first)
+
+
+def _spell(version: Version) -> str:
+    """Spell a version as Apple does: 13 is a release's name and 13.0 is not, 10.15 is."""
+    major, minor = version
+    return f"{major}.{minor}" if minor or major == 10 else str(major)
+
+
+def _parse(text: str) -> Version:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+# Finds which DLLs and API sets a clean Windows 10 or 11 has, and what they export.
+#
+# Names are those that delvewheel found on installation discs of Windows 10 and 11 (for x86 and
+# x86_64 also of 7 to 8.1). The Visual C++ runtime (msvcp140.dll, vcomp140.dll, mfc140u.dll) and
+# what comes with drivers (nvcuda.dll, vulkan-1.dll, OpenCL.dll) are not among them; ucrtbase.dll
+# is. Exports are those of mingw-w64, wine and Microsoft's documentation together, up to Windows
+# 11's newest: they answer "could this function come from there?", not "does the user's Windows have
+# it?".
+
+_API_SET = re.compile(r"(?:api|ext)-ms-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
+_C_RUNTIME = "api-ms-win-crt-"
+_UNVERSIONED = frozenset({""})
+_ARCHITECTURES = ("x86_64", "i686", "aarch64")
+
+
+@functools.cache
+def windows_libraries(architecture: str) -> frozenset[str]:
+    """List what lies in System32 for processes of an architecture, in lower case.
+
+    None of it for an architecture that is not x86_64, i686 or aarch64. API sets are no files.
+    """
+    groups = _content()["libraries"]
+    found = (names.split(" ") for where, names in groups if architecture in where.split(" "))
+    return frozenset().union(*found)
+
+
+@functools.cache
+def windows_libraries_partly(architecture: str) -> Mapping[str, str]:
+    """List DLLs that only some of Windows 10 and 11 have, and which: "Windows 10 1903 and later".
+
+    They are not in :func:`windows_libraries`.
+    """
+    found = _content()["partly"].items()
+    return {name: which for name, (where, which) in found if architecture in where.split(" ")}
+
+
+def is_api_set(name: str) -> bool:
+    """Tell a contract's name, which the loader's schema turns into a DLL before any search."""
+    return _API_SET.fullmatch(name.lower()) is not None
+
+
+@functools.cache
+def api_sets() -> frozenset[str]:
+    """List known contracts without their last number: ``api-ms-win-core-path-l1-1``."""
+    return frozenset(_content()["api_sets"].split(" "))
+
+
+def windows_library(name: str, architecture: str) -> SystemLibrary | None:
+    """Find what a DLL of the system exports, by name and, as ``#115``, by number.
+
+    None where the data are not known to be complete, as most DLLs' and all API sets' but those of
+    the C runtime, which are ucrtbase.dll. Of numbers all up to the highest known are there.
+    """
+    lowered = name.lower()
+    is_runtime = is_api_set(lowered) and lowered.startswith(_C_RUNTIME)
+    table = "ucrtbase.dll" if is_runtime else lowered
+    # The name comes from a package: it is looked up in a list before it becomes part of a path.
+    if architecture not in _ARCHITECTURES or f"{table}.json.gz" not in _list_windows_tables():
+        return None
+    symbols = _read_symbols(table, architecture)
+    return SystemLibrary(soname=lowered, symbols=symbols, versions=frozenset())
+
+
+@functools.cache
+def _list_windows_tables() -> frozenset[str]:
+    return list_committed("libraries", "windows")
+
+
+@functools.cache
+def _read_symbols(table: str, architecture: str) -> Mapping[str, frozenset[str]]:
+    content = read_committed("libraries", "windows", f"{table}.json.gz")
+    ordinals = range(1, content["highest_ordinal"] + 1)
+    symbols = {f"#{ordinal}": _UNVERSIONED for ordinal in ordinals}
+    for architectures, names in content["groups"]:
+        if architecture in architectures.split(" "):
+            symbols.update(dict.fromkeys(names.split(" "), _UNVERSIONED))
+    return symbols
+
+
+@functools.cache
+def _content() -> Any:
+    return read_committed("windows.json.gz")

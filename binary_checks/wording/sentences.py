@@ -1,0 +1,585 @@
+"""Parts of sentences that several checks share."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from binary_checks.lines import one_line
+from binary_checks.model import (
+    Edge,
+    Ending,
+    Finding,
+    Format,
+    ImportReport,
+    Kind,
+    Layout,
+    Linkage,
+    Note,
+    NotInspected,
+    ObjectFile,
+    Package,
+    PeFile,
+    Problem,
+    Step,
+    UnresolvedSymbol,
+)
+from binary_checks.model.binary_configuration import (
+    BinaryConfiguration,
+    ClaimSource,
+    ConfigurationClaim,
+    LinkedLibraries,
+    LinkedLibrary,
+    Linking,
+    find_disputes,
+)
+from binary_checks.model.linkage import path_elements, path_tag, shorten
+from binary_checks.model.objects import ElfFile, MachOFile
+from binary_checks.model.published import Provenance
+
+# Phrases that several checks' sentences are made of.
+
+_LONGEST_NAME = 160
+"""Characters of one name; mangled C++ names may have thousands."""
+
+
+def name_first(names: Collection[str], most: int = 3, total: int | None = None) -> str:
+    """The first names in the order given, and how many more there are: ``a, b, c and 4 more``.
+
+    ``total`` is how many there are where not all are given.
+    """
+    total = len(names) if total is None else total
+    shown = ", ".join(
+        name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+        for name in islice(names, most)
+    )
+    return f"{shown} and {total - most} more" if total > most else shown
+
+
+# Commands that mend a problem, as templates: a report fills in the package, or a file of it.
+
+SIGN = "codesign --force --sign - {path}"
+_LONGEST_COMMAND = 300  # characters of a command that a line shows
+_REPAIRS = {
+    Format.ELF: "auditwheel repair {package}",
+    Format.MACHO: "delocate-wheel -w repaired {package}",
+    Format.PE: "delvewheel repair {package}",
+}
+_BRACES = re.compile(r"\{(path|package)\}|([{}])\2")
+
+
+def bundle(form: str) -> str:
+    """What copies needed libraries into a wheel of that format of objects."""
+    return next((command for each, command in _REPAIRS.items() if each == form), "")
+
+
+def retag(platform: str) -> str:
+    """What gives a wheel another platform tag."""
+    return f"wheel tags --remove --platform-tag {_quote(platform)} {{package}}"
+
+
+def drop_elements(library: ElfFile | MachOFile, dropped: Collection[str]) -> str:
+    """What removes elements of a search path and keeps the others."""
+    if isinstance(library, MachOFile):
+        words = " ".join(f"-delete_rpath {_quote(element)}" for element in dict.fromkeys(dropped))
+        return f"install_name_tool {words} {{path}}"
+    kept = [element for element in path_elements(library) if element not in dropped]
+    if not kept:
+        return "patchelf --remove-rpath {path}"
+    # Without --force-rpath patchelf makes a RUNPATH of an RPATH, which is searched later.
+    force = "" if library.runpath else "--force-rpath "
+    return f"patchelf {force}--set-rpath {_quote(':'.join(kept))} {{path}}"
+
+
+def remove_need(name: str) -> str:
+    """What lets an ELF object do without a library of which it uses nothing."""
+    return f"patchelf --remove-needed {_quote(name)} {{path}}"
+
+
+def lead_to(folder: str, path: str, needed: str, form: str) -> str:
+    """What has an object search a folder of its package; both count from the prefix."""
+    way = posixpath.relpath(folder or ".", posixpath.dirname(path) or ".")
+    if form == Format.ELF:
+        place = "$ORIGIN" if way == "." else f"$ORIGIN/{way}"
+        return f"patchelf --add-rpath {_quote(place)} {{path}}"
+    if form == Format.MACHO and needed.startswith("@rpath/"):
+        place = "@loader_path" if way == "." else f"@loader_path/{way}"
+        return f"install_name_tool -add_rpath {_quote(place)} {{path}}"
+    return ""
+
+
+def _quote(word: str) -> str:
+    return shlex.quote(word).replace("{", "{{").replace("}", "}}")
+
+
+def fill_in(template: str, *, path: str, package: str) -> str:
+    """The command for a file of a package; "" where a name would not be safe in a shell, or long.
+
+    Names come out of archives: with a line break or an escape in one, a command is not offered.
+    """
+    names = {"path": path, "package": package}
+
+    def fill(found: re.Match[str]) -> str:
+        name = names[found[1]] if found[1] else ""
+        return (
+            shlex.quote(f"./{name}" if name.startswith("-") else name) if name else found[2] or ""
+        )
+
+    asked = {found[1] for found in _BRACES.finditer(template)} & {"path", "package"}
+    command = _BRACES.sub(fill, template)
+    whole = all(names[name] for name in asked)
+    return (
+        command
+        if whole and len(command) <= _LONGEST_COMMAND and one_line(command) == command
+        else ""
+    )
+
+
+# Spells where a needed library is looked for, and who may bring it, as parts of sentences.
+
+_WHOLE_PATH = 300  # characters of a search path that a sentence shows
+_MOST_DIRECTORIES = 8  # directories in a sentence; ibm_db's objects have two dozen
+_MOST_NEEDED = 3  # libraries in a sentence
+_MOST_GUESSES = 3  # distributions in a sentence
+
+Owners = Mapping[tuple[str, str], ObjectFile]
+"""The objects of a package by path and architecture, as edges name them."""
+
+
+def owners(package: Package) -> Owners:
+    """Find the objects that the edges of a linkage belong to."""
+    return {(item.path, item.architecture): item for item in package.objects}
+
+
+def is_executable(edge: Edge, found: Owners) -> bool:
+    """Whether nothing can have been loaded before what needs the library."""
+    owner = found.get((edge.path, edge.architecture))
+    return owner is not None and owner.kind is Kind.EXECUTABLE
+
+
+def spell_search(edge: Edge, found: Owners, layout: Layout) -> str:
+    """Say where the loader looked: ``searched demo/, demo.libs/``."""
+    if edge.searched:
+        return f"searched {spell_directories(edge.searched, layout)}"
+    owner = found.get((edge.path, edge.architecture))
+    if owner is not None and path_elements(owner):
+        return f"its {path_tag(owner)} leads nowhere in the package"
+    if isinstance(owner, PeFile):
+        return "no directory of the package is searched for it"
+    return "it has no search path"
+
+
+def spell_directories(directories: Sequence[str], layout: Layout) -> str:
+    """List directories of the prefix, the first of them by name."""
+    shown = (layout.shorten(directory) or "." for directory in directories[:_MOST_DIRECTORIES])
+    return name_first([f"{shorten(each)}/" for each in shown], _MOST_DIRECTORIES, len(directories))
+
+
+def spell_elements(library: ObjectFile, elements: Iterable[str]) -> str:
+    """Name the elements of a search path: ``looks for libraries in /a, /b (RUNPATH)``."""
+    names = [shorten(element) for element in dict.fromkeys(elements)]
+    return f"looks for libraries in {name_first(names, _MOST_DIRECTORIES)} ({path_tag(library)})"
+
+
+def spell_empty_elements(library: ObjectFile) -> str:
+    """Say which elements of a search path are empty, and show all of it."""
+    elements = path_elements(library)
+    empty = [number for number, element in enumerate(elements, 1) if not element]
+    if len(empty) == len(elements):
+        which = f"all {len(empty)} elements of which are empty"
+    elif len(empty) > 1:
+        which = f"{len(empty)} of whose {len(elements)} elements are empty"
+    else:
+        places = {1: "first element", len(elements): "last element"}
+        which = f"whose {places.get(empty[0], f'element {empty[0]}')} is empty"
+    return f'has the {path_tag(library)} "{shorten(":".join(elements), _WHOLE_PATH)}", {which}'
+
+
+def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: str) -> Finding:
+    """Say that nothing in sight brings the libraries; no problem where a required wheel may.
+
+    Several needs of one object may share a cause; what is said of one alone comes alone.
+    """
+    edge = edges[0]
+    if edge.unknown:
+        return NotInspected(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
+    if edge.may_come_with:
+        groups = {id(each.may_come_with): each.may_come_with for each in edges}.values()
+        bringers = tuple(dict.fromkeys(name for names in groups for name in names))
+        few = len(bringers) <= _MOST_GUESSES
+        whose = f", perhaps {' or '.join(bringers)}," if few else ""
+        required = set(linkage.requirements).issuperset(bringers)
+        what = "a required wheel" if required else "another wheel"
+        return NotInspected(
+            path=edge.path,
+            sentence=f"needs {name_needed(edges)}, which {what}{whose} may ship ({searched}); "
+            "give it with --binary-with",
+        )
+    platform = linkage.target.partition(",")[0]
+    if edge.partly:
+        return Problem(
+            path=edge.path,
+            sentence=f"needs {edge.needed}, which only {edge.partly} have, but the tag says "
+            f"{platform}: elsewhere this file does not load",
+            cause=cause,
+        )
+    others = ", nor a given wheel, nor" if linkage.given else " nor"
+    names, them = name_needed(edges), "it" if len(edges) == 1 else "them"
+    return Problem(
+        path=edge.path,
+        sentence=f"needs {names}, which neither the package{others} {platform} provides "
+        f"({searched}): where users lack {them}, this file does not load",
+        cause=cause,
+        command=bundle(linkage.format),
+    )
+
+
+def name_needed(edges: Iterable[Edge]) -> str:
+    """The libraries that are needed, each once."""
+    return name_first(tuple(dict.fromkeys(edge.needed for edge in edges)), _MOST_NEEDED)
+
+
+def name_places(edges: Iterable[Edge], linkage: Linkage) -> str:
+    """Where the libraries lie that are needed and not searched for there, each once."""
+    places = (linkage.show(edge.resolved or edge.elsewhere[0]) for edge in edges)
+    return name_first(tuple(dict.fromkeys(places)), _MOST_NEEDED)
+
+
+def spell_luck(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
+    """Say that an object does not find libraries that are there, and when it loads all the same."""
+    first, places = edges[0], name_places(edges, linkage)
+    them, are, were = ("it", "is", "was") if len(edges) == 1 else ("them", "are", "were")
+    needs = f"needs {name_needed(edges)} and does not find {them} ({searched})"
+    if first.resolved:
+        opened = linkage.show(first.root)
+        return f"{needs}: it loads only because {opened}, when opened, loads {places} first"
+    lie = f"{were} given" if places.startswith("wheel:") else f"{are} in the package"
+    return (
+        f"{needs}: {places} {lie}, but the search does not lead there; it loads only once "
+        f"something else has loaded {them}{spell_loading(first, linkage)}"
+    )
+
+
+def spell_loading(edge: Edge, linkage: Linkage) -> str:
+    """Say that the package's own code may load it; "" where that makes no difference."""
+    code, bystander = linkage.loading_code, linkage.bystander(edge.path)
+    if not code or (bystander is not None and bystander.complete):
+        return ""
+    return f", as the package's own code may do ({code})"
+
+
+def spell_out_of_reach(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
+    """Say that the loader does not find libraries that are there."""
+    them, are = ("it", "is") if len(edges) == 1 else ("them", "are")
+    return (
+        f"needs {name_needed(edges)} and does not find {them} ({searched}): "
+        f"{name_places(edges, linkage)} {are} in the package, but no search path leads there: this "
+        "file does not load"
+    )
+
+
+def spell_stray(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Finding:
+    """Say that an executable's library lies where it does not look.
+
+    On Windows a script that starts the program may have put its directory on PATH, as panda3d's do.
+    """
+    place = linkage.show(edge.elsewhere[0])
+    lies = "was given" if place.startswith("wheel:") else "is in the package"
+    if linkage.format == Format.PE:
+        sentence = f"needs {edge.needed} ({searched}): it starts only where PATH leads to {place}"
+        return Note(path=edge.path, sentence=sentence)
+    return Problem(
+        path=edge.path,
+        sentence=f"needs {edge.needed} and does not start without it ({searched}); "
+        f"{place} {lies}, but no search path leads there",
+        cause=cause,
+        command=spell_way(edge, linkage),
+    )
+
+
+def spell_way(edge: Edge, linkage: Linkage) -> str:
+    """What has an object find a library that lies in the package; "" for one elsewhere."""
+    place = edge.resolved or next(iter(edge.elsewhere), "")
+    if not place or ":" in place:
+        return ""
+    return lead_to(place.rpartition("/")[0], edge.path, edge.needed, linkage.format)
+
+
+# Spells which symbols are undefined, and where they were looked for, as parts of sentences.
+
+Show = Callable[[str], str]
+"""How a linkage shows an object, or where a library comes from."""
+_SYSTEM = "system:"
+_ABIS = ("new", "old")
+_LONGEST_SYMBOL = 60  # characters of a symbol in a sentence
+
+
+def spell_lacking(items: list[UnresolvedSymbol], show: Show) -> str:
+    """Say that a library which is asked for symbols does not have them."""
+    first = items[0]
+    them = "it" if len(items) == 1 else "them"
+    slice_of = f" ({first.architecture})" if first.architecture else ""
+    other = f"; {show(first.elsewhere)} does" if first.elsewhere else ""
+    names = list_symbols([item.name for item in items])
+    return (
+        f"imports {names}{slice_of} from {first.library}, which does not have {them}{other}: the "
+        "file does not load; ship the library that it was linked with"
+    )
+
+
+def spell_undefined(
+    items: list[UnresolvedSymbol], show: Show, *, expected: bool, given: str = ""
+) -> str:
+    """How many symbols, which, where they were looked for and what to do.
+
+    ``given`` names the framework whose they are, where that was given.
+    """
+    first = items[0]
+    names = [f"{item.name}@{item.version}" if item.version else item.name for item in items]
+    them = "it" if len(items) == 1 else "them"
+    who = "the file" if first.root == first.path else show(first.root)
+    sentence = f"has {count_undefined(len(names))} ({list_symbols(names)}): "
+    if first.provider:
+        if first.provider.startswith(_SYSTEM):
+            name = first.provider.removeprefix(_SYSTEM)
+            return f"{sentence}{name} never had {them} in that version; rebuild it"
+        advice = "bundle the library that it was linked with"
+        return f"{sentence}{show(first.provider)} has {them} in another version only; {advice}"
+    if first.other_abi:
+        has = f"{show(first.other_abi)} has {them}"
+        wanted, defined = _ABIS if "cxx11" in first.name else reversed(_ABIS)
+        return (
+            f"{sentence}{has} for the {defined} std::string, and this file asks for the {wanted} "
+            "one; compile both with the same _GLIBCXX_USE_CXX11_ABI"
+        )
+    if not first.elsewhere:
+        lacks = f"nothing that {who} loads defines {them}; link it with the library that does"
+        if given:
+            lacks = f"the {given} given beside it does not have {them}; build it for that one"
+        return f"{sentence}{lacks}"
+    other = show(first.elsewhere)
+    if expected:
+        return f"{sentence}it works only in a process that has already loaded {other}"
+    return f"{sentence}{other} defines {them}, but {who} does not load that; link with it"
+
+
+def spell_lent(items: list[UnresolvedSymbol], linkage: Linkage) -> str:
+    """Say that what is required, and was not given, may define symbols for the whole process."""
+    names = list_symbols([item.name for item in items])
+    whose = name_first(linkage.requirements)
+    return (
+        f"has {count_undefined(len(items))} ({names}): the package's own code says RTLD_GLOBAL, "
+        f"with which {whose} may define them; give that with --binary-with"
+    )
+
+
+def count_undefined(number: int) -> str:
+    """Count undefined symbols."""
+    return f"{number} undefined symbol{'' if number == 1 else 's'}"
+
+
+def list_symbols(names: list[str], most: int = 3) -> str:
+    """The first of the names, long ones (C++'s) cut."""
+    shown = (
+        name if len(name) <= _LONGEST_SYMBOL else f"{name[:_LONGEST_SYMBOL]}..."
+        for name in names[:most]
+    )
+    return name_first([*shown, *names[most:]], most)
+
+
+# Reads what a probed step left behind: how it ended, what it found, what of its stderr counts.
+
+# What the loader, the C library or the interpreter itself writes when something is badly wrong.
+# A package's own "cannot open shared object file" is no such text: optional plug-ins say that.
+_FATAL_TEXT = (
+    r"symbol lookup error:|error while loading shared libraries:|undefined symbol: "
+    r"|no version information available \(required by|Inconsistency detected by ld\.so"
+    r"|in static TLS block|^dyld(?:\[\d+\])?: |^Fatal Python error: |^terminate called "
+    r"|\*\*\* stack smashing detected|^(?:double free or corruption|free\(\): invalid|malloc\(\): )"
+    r"|^(?:corrupted (?:size|double)|munmap_chunk\(\): )"
+)
+_LONGEST_REMARK = 200  # characters
+_GIL_MODULE = r"enabled to load module '(?P<name>[^']+)'"
+
+
+def describe_end(step: Step) -> str:
+    """Say how a step ended, as the end of a sentence."""
+    end = "exits too early" if step.finished else "ends the process"
+    return {
+        Ending.RAISED: f"raises {step.detail}",
+        Ending.LOADER_ERROR: f"is refused by the loader: {step.detail}",
+        Ending.CRASHED: f"crashes: {step.detail}",
+        Ending.HUNG: f"hangs: {step.detail}",
+        Ending.STOPPED: f"is stopped: {step.detail}",
+        Ending.EXITED: f"{end}: {step.detail}",
+        Ending.OK: "succeeds",
+    }[step.outcome]
+
+
+def read_stderr(step: Step) -> Iterator[Finding]:
+    """Tell the system's lines from the package's own, where the import alone can have written."""
+    if step.finished:
+        yield NotInspected(
+            sentence=f"import {step.name} shares its stderr with a process that ended badly"
+        )
+    elif step.outcome is Ending.OK:
+        for line in find_fatal_lines(step.stderr):
+            yield f"import {step.name} makes the system write: {line}"
+        if remark := find_remark(step.stderr):
+            yield Note(sentence=f"import {step.name} writes to stderr: {remark}")
+
+
+def find_fatal_lines(stderr: str) -> tuple[str, ...]:
+    """Find the lines by which the system reports an error, each once, without process numbers."""
+    lines = [line for line in stderr.splitlines() if re.search(_FATAL_TEXT, line)]
+    return tuple(dict.fromkeys(re.sub(r"\[\d+\]", "", line).strip() for line in lines))
+
+
+def find_gil_modules(stderr: str) -> tuple[str, ...]:
+    """Name the modules that a free-threaded interpreter blames for the GIL."""
+    return tuple(sorted({match["name"] for match in re.finditer(_GIL_MODULE, stderr)}))
+
+
+def find_unfinished(steps: Iterable[Step]) -> Iterator[NotInspected]:
+    """Name the imports that never came to their end: nothing that follows one was seen of them."""
+    for step in steps:
+        if step.outcome is not Ending.OK and not step.finished:
+            yield NotInspected(sentence=f"import {step.name} did not succeed")
+
+
+def find_untried(report: ImportReport) -> Iterator[NotInspected]:
+    """Name the imports that were never begun, in one line."""
+    if report.untried:
+        sentence = f"import of {name_first(report.untried)} was not tried: {report.limit}"
+        yield NotInspected(sentence=sentence)
+
+
+def find_remark(stderr: str) -> str:
+    """Find the last line that no check counts, and how many there are beside it; "" for none.
+
+    An indented line goes with the one above: Python shows source below a warning.
+    """
+    counted = find_fatal_lines(stderr)
+    lines = [
+        line.strip()
+        for line in stderr.splitlines()
+        if line.strip() and not line[0].isspace() and not re.search(_GIL_MODULE, line)
+    ]
+    lines = [line for line in lines if re.sub(r"\[\d+\]", "", line).strip() not in counted]
+    if not lines:
+        return ""
+    last, more = lines[-1], len(lines) - 1
+    shown = last if len(last) <= _LONGEST_REMARK else f"{last[:_LONGEST_REMARK]}..."
+    return f"{shown} (after {more} more)" if more else shown
+
+
+def find_stranger(step: Step, hashes: Mapping[str, str]) -> Iterator[Finding]:
+    """Say what is wrong with the file that an import found; ``hashes`` are the package's, by path.
+
+    Nothing is said of an import that did not succeed.
+    """
+    if step.outcome is not Ending.OK and not step.finished:
+        return
+    if not step.origin:
+        yield NotInspected(sentence=f"import {step.name} does not say which file it found")
+    elif step.origin not in hashes:
+        yield f"import {step.name} finds {step.origin}, which is not part of this package"
+    elif not step.origin_sha256:
+        yield f"import {step.name} removes {step.origin}"
+    elif hashes[step.origin] not in {"", step.origin_sha256}:
+        yield f"import {step.name} finds {step.origin} with different contents than in the wheel"
+
+
+def spell_dotted(path: str) -> str:
+    """Spell the path of an extension module as it is imported."""
+    folder, slash, file_name = path.rpartition("/")
+    return (folder + slash).replace("/", ".") + file_name.partition(".")[0]
+
+
+# How a binary configuration is spelled in one line, and a claim of it in a sentence.
+
+ASPECT_WORDS = {
+    "kind": "the kind of package",
+    "python": "Python",
+    "accelerator": "the accelerator",
+    "system": "the system",
+    "architecture": "the architecture",
+    "cxx_abi": "the C++ ABI",
+    "libtorch_variant": "the libtorch variant",
+    "channel": "the channel",
+    "version": "the version",
+    "date": "the date",
+}
+_PREFIXES = {"python": "Python ", "cxx_abi": "C++ ABI ", "date": "of "}
+_MOST_VALUES = 6  # values of one aspect: a package may be for several Pythons
+
+
+def describe_configuration(configuration: BinaryConfiguration) -> str:
+    """Say all that is known of it, with a mark where sources contradict each other."""
+    return ", ".join(_describe(configuration))
+
+
+def _describe(configuration: BinaryConfiguration) -> Iterator[str]:
+    for name, aspect in configuration.aspects():
+        if not aspect.value:
+            continue
+        values = aspect.value.split(", ")
+        more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
+        disputed = any(not one.by_absence for one, _ in find_disputes(name, aspect.claims))
+        mark = " (disputed)" if disputed else ""
+        yield f"{_PREFIXES.get(name, '')}{' or '.join(values[:_MOST_VALUES])}{more}{mark}"
+
+
+def say_claim(claim: ConfigurationClaim) -> str:
+    """Say who says what: "DESIRED_CUDA=cu126 says cuda 12.6"."""
+    if claim.source is ClaimSource.BYTES:
+        return f"{claim.evidence}: {claim.value}"
+    return f"{claim.evidence} says {claim.value}"
+
+
+def describe_linked(linked: LinkedLibraries) -> Iterator[tuple[str, str]]:
+    """Say what is linked in, what is needed and from where, and who compiled it, each a line."""
+    for linking in (Linking.STATIC, Linking.DYNAMIC):
+        places: dict[str, list[str]] = {}
+        for each in linked.libraries:
+            if each.linking is linking:
+                name = f"{each.name} {each.version}".rstrip()
+                places.setdefault(name, []).append(_place_library(each))
+        if places:
+            shown = (f"{name} ({', '.join(where)})" for name, where in places.items())
+            yield linking.value, ", ".join(shown)
+    if linked.compilers:
+        yield "compilers", ", ".join(linked.compilers)
+
+
+def _place_library(library: LinkedLibrary) -> str:
+    if library.whence is not None:
+        return f"{library.whence.value} {library.file}"
+    more = f" and {library.objects - 1} more" if library.objects > 1 else ""
+    return f"in {library.evidence.partition(': ')[0].rpartition('/')[2]}{more}"
+
+
+# Says in a few words where a published package comes from, and what its index says of it.
+
+
+def describe_origin(provenance: Provenance) -> str:
+    """One line: the index or the URL, the hash that was taken, and what is unusual."""
+    return "; ".join(_list_origin(provenance))
+
+
+def _list_origin(provenance: Provenance) -> Iterator[str]:
+    yield f"from {provenance.index or provenance.url}"
+    if provenance.sha256_taken:
+        checked = "" if provenance.sha256 else ", which nobody states"
+        yield f"sha256 {provenance.sha256_taken}{checked}"
+    elif provenance.sha256:
+        yield f"not downloaded, sha256 {provenance.sha256} by the index"
+    if provenance.metadata in ("PEP 658", "ranges"):
+        yield f"metadata by {provenance.metadata}"
+    if provenance.attestation:
+        yield f"attestation {provenance.attestation}"
+    if provenance.yanked is not None:
+        yield f"yanked: {provenance.yanked}" if provenance.yanked else "yanked"
