@@ -7,18 +7,14 @@ one to take stands in ``READERS``, so that none is loaded before its time.
 ``elf``, ``macho`` and ``pe`` are twins: a thought that they share has the same file in each, and
 its functions stand in the same order (tests/test_architecture.py holds it)::
 
-    reader      read                                what becomes an object of the model
-    plan        plan                                what to keep, and what scans the rest
-    header      read_header, architecture_of
-    layout      verify_extent, find_layout_faults   what is cut off; why no loader maps it
-    refusals    find_refusals                       why no loader takes it, from the outside in
-    strings     find_name_scanner, opens_libraries, read_texts, read_opened
-    segments    read_segments                       ELF and Mach-O, whose sections lie in them
-    sections    read_sections, is_debug_companion, has_debug_information,
-                measure_debug_information, find_extents, find_read_only    ELF and PE
-    image       MappedImage                         ELF and PE: bytes by their addresses
-    symbols     read_symbols                        ELF and Mach-O: imports and exports in one
-    imports, exports, signature                     Mach-O and PE
+    reader      plan, read                          what to keep, and what scans the rest;
+                                                    what becomes an object of the model
+    header      read_header, architecture_of        headers, segments and sections; bytes by
+                                                    their addresses (ELF and PE)
+    symbols     read_symbols                        imports and exports
+    refusals    verify_extent, find_refusals        what is cut off; why no loader takes it, from
+                                                    the outside in
+    signature   signature_matches                   Mach-O and PE
 
 The other files are of one format alone, and named by its own terms. ``device`` has a ``reader``
 too, which plans and reads files that are nothing but code for GPUs.

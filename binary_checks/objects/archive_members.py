@@ -9,7 +9,7 @@ from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import CxxStrings
 from binary_checks.model.mangling import names_old_abi
 from binary_checks.objects.elf import header as elf_header
-from binary_checks.objects.elf.sections import read_sections
+from binary_checks.objects.elf.header import read_sections
 from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.macho import header as macho_header
 

@@ -35,7 +35,7 @@ from binary_checks.objects.device.sections import (
 )
 from binary_checks.objects.device.wrappers import RELOCATABLE, SHORT_RELOCATABLE, Wrappers
 from binary_checks.objects.elf import header as elf_header
-from binary_checks.objects.elf.sections import find_extents, read_sections
+from binary_checks.objects.elf.header import find_extents, read_sections
 from binary_checks.objects.limits import LimitedSource
 
 MAGIC: Final = b"!<arch>\n"

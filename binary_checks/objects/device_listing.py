@@ -14,10 +14,8 @@ from binary_checks.objects.device.entries import DeviceEntry, find_entries, whol
 from binary_checks.objects.device.sections import SECTIONS, SHORT_SECTIONS, Extent
 from binary_checks.objects.device.walk import Rest
 from binary_checks.objects.elf import header as elf_header
-from binary_checks.objects.elf import sections as elf_sections
 from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.pe import header as pe_header
-from binary_checks.objects.pe import sections as pe_sections
 
 
 def list_entries(
@@ -37,8 +35,8 @@ def list_entries(
             yield from _list_elf(source)
         elif head.startswith(b"MZ"):
             header = pe_header.read_header(source, pe_header.find_signature(source))
-            sections = pe_sections.read_sections(source, header)
-            yield from find_entries(source, pe_sections.find_extents(sections, SHORT_SECTIONS))
+            sections = pe_header.read_sections(source, header)
+            yield from find_entries(source, pe_header.find_extents(sections, SHORT_SECTIONS))
         elif head.startswith(archives.MAGIC):
             for member, extents in archives.find_device_code(source):
                 yield from find_entries(source, extents, member)
@@ -53,6 +51,6 @@ def _list_elf(source: LimitedSource) -> Iterator[DeviceEntry | Rest | DeviceFaul
     if header.machine == EM_CUDA:
         yield whole_file(source)
         return
-    sections = elf_sections.read_sections(source, header)
-    extents: tuple[Extent, ...] = elf_sections.find_extents(sections, SECTIONS)
+    sections = elf_header.read_sections(source, header)
+    extents: tuple[Extent, ...] = elf_header.find_extents(sections, SECTIONS)
     yield from find_entries(source, extents)

@@ -58,7 +58,7 @@ def read_outline(path: str, head: bytes, size: int) -> tuple[ReadObject, ...]:
 
 def _read_elf(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
     from binary_checks.objects.elf import header as elf
-    from binary_checks.objects.elf.kinds import kind_of_unloaded
+    from binary_checks.objects.elf.dynamic import kind_of_unloaded
 
     header = elf.read_header(source)
     loaded = Kind.EXECUTABLE if header.type == elf.ET_EXEC else Kind.SHARED

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from binary_checks.model import MachOFile, MalformedObject, UnreadObject
 from binary_checks.objects import read_objects
-from binary_checks.objects.macho.commands import (
+from binary_checks.objects.macho.header import (
     LC_BUILD_VERSION,
     LC_DYLD_CHAINED_FIXUPS,
     LC_DYLD_EXPORTS_TRIE,

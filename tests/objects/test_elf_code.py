@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from binary_checks.objects.elf.code import TELLING
+from binary_checks.objects.elf.reader import TELLING
 
 CODE = {
     # mov rax,[rsp+8]; add rax,rdx; mov [rsp+16],rax; ret

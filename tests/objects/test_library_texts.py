@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from binary_checks.knowledge.linked_libraries import find_compilers, find_proof, find_version
 from binary_checks.objects import library_texts
-from binary_checks.objects.elf.code import TELLING
+from binary_checks.objects.elf.reader import TELLING
 from binary_checks.objects.library_names import ELF_NAMES
 from binary_checks.objects.opened_names import NameScanner, find_texts
 from tests.objects.byte_sources import Bytes

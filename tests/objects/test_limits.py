@@ -14,21 +14,16 @@ from binary_checks.objects.device import fatbin, hip_bundles
 from binary_checks.objects.device import reader as device_reader
 from binary_checks.objects.elf import dynamic as elf_dynamic
 from binary_checks.objects.elf import header as elf_header
-from binary_checks.objects.elf import notes as elf_notes
-from binary_checks.objects.elf import sections as elf_sections
-from binary_checks.objects.elf import symbol_count as elf_symbol_count
+from binary_checks.objects.elf import reader as elf_reader
 from binary_checks.objects.elf import symbols as elf_symbols
 from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.macho import commands as macho_commands
-from binary_checks.objects.macho import nlist as macho_nlist
+from binary_checks.objects.macho import exports as macho_exports
+from binary_checks.objects.macho import header as macho_header
 from binary_checks.objects.macho import signature as macho_signature
-from binary_checks.objects.macho import trie as macho_trie
-from binary_checks.objects.macho.commands import LC_CODE_SIGNATURE, LC_SYMTAB
-from binary_checks.objects.pe import debug as pe_debug
-from binary_checks.objects.pe import exports as pe_exports
+from binary_checks.objects.macho import symbols as macho_symbols
+from binary_checks.objects.macho.header import LC_CODE_SIGNATURE, LC_SYMTAB
 from binary_checks.objects.pe import header as pe_header
-from binary_checks.objects.pe import image as pe_image
-from binary_checks.objects.pe import names as pe_names
+from binary_checks.objects.pe import symbols as pe_symbols
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_fatbin import archive, bundle, container, entry
 from fixtures.samples import read_fatbin_sample, read_macho_sample, read_pe_sample
@@ -59,14 +54,14 @@ def _unread(content: bytes) -> str:
     [
         (elf_header, "_MOST_SEGMENTS", 2, "program headers; at most 2 are read"),
         (elf_header, "_MOST_SECTIONS", 3, "section headers; at most 3 are read"),
-        (elf_sections, "_MOST_NAMES", 9, "bytes of section names; at most 9 are read"),
+        (elf_header, "_MOST_NAMES", 9, "bytes of section names; at most 9 are read"),
         (elf_dynamic, "_MOST_ENTRIES", 2, "PT_DYNAMIC has"),
         (elf_dynamic, "_MOST_ENTRIES", 2, "bytes; at most 32 are read"),
         (elf_dynamic, "_MOST_STRINGS", 7, "bytes; at most 7 are read"),
         (elf_dynamic, "_LONGEST", 5, "DT_STRTAB holds a string of more than 5 bytes, none so long"),
-        (elf_symbol_count, "_MOST_BUCKETS", 0.5, "DT_GNU_HASH has 4 bytes; at most 2"),
-        (elf_symbols, "_MOST", 2, "DT_SYMTAB has 96 bytes; at most 48 are read"),
-        (elf_notes, "_MOST", 8, "bytes in a PT_NOTE; at most 8 are read"),
+        (elf_symbols, "_MOST_BUCKETS", 0.5, "DT_GNU_HASH has 4 bytes; at most 2"),
+        (elf_symbols, "_MOST_SYMBOLS", 2, "DT_SYMTAB has 96 bytes; at most 48 are read"),
+        (elf_reader, "_LONGEST_NOTE", 8, "bytes in a PT_NOTE; at most 8 are read"),
     ],
 )
 def test_an_elf_file_with_more_than_we_read_is_unread(
@@ -86,13 +81,13 @@ def test_a_string_of_absurd_length_is_not_read() -> None:
     ("name", "limit", "most", "reason"),
     [
         ("forwarder.dll", (pe_header, "_MOST_SECTIONS"), 1, "sections; at most 1 are read"),
-        ("forwarder.dll", (pe_exports, "_MOST_NAMES"), 1, "at most 4 are read"),
-        ("forwarder.dll", (pe_image, "_LONGEST_NAME"), 3, "none so long is read"),
-        ("delayed.dll", (pe_names, "_MOST"), 1, "bytes; at most 1 are read"),
-        ("pdb.dll", (pe_debug, "_MOST_ENTRIES"), 0, "debug entries; at most 0 are read"),
+        ("forwarder.dll", (pe_symbols, "_MOST_NAMES"), 1, "at most 4 are read"),
+        ("forwarder.dll", (pe_header, "_LONGEST_NAME"), 3, "none so long is read"),
+        ("delayed.dll", (pe_symbols, "_MOST_OF_NAMES"), 1, "bytes; at most 1 are read"),
+        ("pdb.dll", (pe_header, "_MOST_ENTRIES"), 0, "debug entries; at most 0 are read"),
         (
             "pdb.dll",
-            (pe_debug, "_LONGEST_RECORD"),
+            (pe_header, "_LONGEST_RECORD"),
             26,
             "bytes in its CodeView record; at most",
         ),
@@ -112,8 +107,8 @@ def test_an_image_with_more_than_we_read_is_unread(
 
 
 def test_a_long_name_of_an_import_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pe_names, "_GAP", 4)
-    monkeypatch.setattr(pe_names, "_TAIL", 2)
+    monkeypatch.setattr(pe_symbols, "_GAP", 4)
+    monkeypatch.setattr(pe_symbols, "_TAIL", 2)
     reason = _unread(read_pe_sample("delayed.dll"))
     assert "has more than 4 bytes, none so long is read" in reason
 
@@ -132,7 +127,7 @@ def test_an_image_may_lie_far_behind_its_dos_program() -> None:
 
 
 def test_more_load_commands_than_we_read_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(macho_commands, "_MOST_BYTES", 100)
+    monkeypatch.setattr(macho_header, "_MOST_BYTES", 100)
     content = read_macho_sample("weak.so")
     assert "bytes of load commands; at most 100 are read" in _unread(content)
     assert plan(content, len(content)).ranges == ((0, len(content)),)
@@ -146,7 +141,7 @@ def test_of_a_fat_file_each_slice_is_unread_for_itself(monkeypatch: pytest.Monke
         (start,) = struct.unpack_from(">I", content, 16 + 20 * number)
         sizes.append(struct.unpack_from("<I", content, start + 20)[0])
     assert sizes[0] != sizes[1]
-    monkeypatch.setattr(macho_commands, "_MOST_BYTES", min(sizes))
+    monkeypatch.setattr(macho_header, "_MOST_BYTES", min(sizes))
     found = read_objects("demo/a", Bytes(content))
     assert {type(item) for item in found} == {MachOFile, UnreadObject}
     (unread,) = (item.reason for item in found if isinstance(item, UnreadObject))
@@ -164,15 +159,18 @@ def test_more_parts_of_a_signature_than_we_read_are_no_fault(
 
 @pytest.mark.parametrize(
     ("limit", "most", "reason"),
-    [("_MOST", 0, "symbols; at most 0"), ("_LONGEST", 2, "a symbol's name has more than 2")],
+    [
+        ("_MOST_SYMBOLS", 0, "symbols; at most 0"),
+        ("_LONGEST", 2, "a symbol's name has more than 2"),
+    ],
 )
 def test_more_of_a_symbol_table_than_we_read_is_not_read(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
 ) -> None:
-    monkeypatch.setattr(macho_nlist, limit, most)
-    source = macho_nlist.Slice(LimitedSource(Bytes(_TABLE)), 0, len(_TABLE))
+    monkeypatch.setattr(macho_symbols, limit, most)
+    source = macho_symbols.Slice(LimitedSource(Bytes(_TABLE)), 0, len(_TABLE))
     with pytest.raises(Unavailable, match=reason):
-        macho_nlist.read_nlist(source, _HEADER, _COMMAND)
+        macho_symbols.read_nlist(source, _HEADER, _COMMAND)
 
 
 def test_names_of_a_symbol_table_that_explode_are_not_read() -> None:
@@ -180,18 +178,18 @@ def test_names_of_a_symbol_table_that_explode_are_not_read() -> None:
     content = struct.pack("<IBBHQ", 0, 0x0F, 1, 0, 0) * 30 + names
     command = _COMMAND._replace(contents=struct.pack("<6I", 2, 24, 0, 30, 480, len(names)))
     with pytest.raises(Unavailable, match=r"names of its symbols have more than \d+ bytes"):
-        macho_nlist.read_nlist(
-            macho_nlist.Slice(LimitedSource(Bytes(content)), 0, len(content)), _HEADER, command
+        macho_symbols.read_nlist(
+            macho_symbols.Slice(LimitedSource(Bytes(content)), 0, len(content)), _HEADER, command
         )
 
 
 _TABLE = struct.pack("<IBBHQ", 0, 0x0F, 1, 0, 0) + b"_name\0"
-_COMMAND = macho_commands.Command(LC_SYMTAB, 0, struct.pack("<6I", 2, 24, 0, 1, 16, 6), "<")
-_HEADER = macho_nlist.MachHeader(64, "<", 0, 0, 6, 1, 24, 0)
+_COMMAND = macho_header.Command(LC_SYMTAB, 0, struct.pack("<6I", 2, 24, 0, 1, 16, 6), "<")
+_HEADER = macho_symbols.MachHeader(64, "<", 0, 0, 6, 1, 24, 0)
 
 
 def test_what_a_trie_has_too_much_of_is_told_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(macho_trie, "_MOST_OF_NAMES", 1)
+    monkeypatch.setattr(macho_exports, "_MOST_OF_NAMES", 1)
     content = read_macho_sample("signed_arm64.dylib")
     (found,) = read_objects("demo/a", Bytes(content))
     assert isinstance(found, MachOFile)  # what is signed is read once somebody asks
@@ -236,7 +234,7 @@ def test_a_member_that_claims_more_sections_than_it_has_is_at_fault(
 def test_a_member_with_longer_names_than_we_read_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(elf_sections, "_MOST_NAMES", 9)
+    monkeypatch.setattr(elf_header, "_MOST_NAMES", 9)
     assert "the member one.o is left out: it has" in _unread(archive(one_o=CUDA))
 
 

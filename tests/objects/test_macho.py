@@ -18,7 +18,7 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.objects import read_objects
-from binary_checks.objects.macho.commands import (
+from binary_checks.objects.macho.header import (
     LC_DYLD_CHAINED_FIXUPS,
     LC_DYLD_INFO_ONLY,
     LC_LOAD_DYLIB,

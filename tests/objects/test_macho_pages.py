@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from binary_checks import objects
 from binary_checks.model import MachOFile
-from binary_checks.objects.macho.pages import PageScanner
+from binary_checks.objects.macho.signature import PageScanner
 from binary_checks.trees.retention import StreamedObject
 from fixtures.samples import expected_macho_facts, read_macho_sample
 from tests.objects.byte_sources import Bytes

@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks.model import Kind, MachOFile, MalformedObject
 from binary_checks.objects import read_objects
-from binary_checks.objects.macho.commands import (
+from binary_checks.objects.macho.header import (
     LC_BUILD_VERSION,
     LC_DYLD_INFO_ONLY,
     LC_DYSYMTAB,

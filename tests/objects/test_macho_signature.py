@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.model import MachOFile
 from binary_checks.objects import read_objects
-from binary_checks.objects.macho.commands import LC_CODE_SIGNATURE
+from binary_checks.objects.macho.header import LC_CODE_SIGNATURE
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes
 from tests.objects.macho_bytes import patched, place_of, table

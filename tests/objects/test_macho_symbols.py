@@ -6,10 +6,14 @@ import pytest
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import NO_SYMBOLS, Symbol, Symbols
-from binary_checks.objects.macho.binds import group_binds
-from binary_checks.objects.macho.exports import MachOExports
-from binary_checks.objects.macho.imports import MachOImports
-from binary_checks.objects.macho.trie import Export, find_in_trie, read_export, walk_trie
+from binary_checks.objects.macho.exports import (
+    Export,
+    MachOExports,
+    find_in_trie,
+    read_export,
+    walk_trie,
+)
+from binary_checks.objects.macho.symbols import MachOImports, group_binds
 
 LIBRARIES = {1: "/usr/lib/libSystem.B.dylib", -2: "", -3: ""}
 _NODE = 16  # bytes of each in the trie below

@@ -10,7 +10,7 @@ import pytest
 from binary_checks import objects
 from binary_checks.model import MachOFile, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations
-from binary_checks.objects.macho.pages import PageScanner
+from binary_checks.objects.macho.signature import PageScanner
 from binary_checks.objects.opened_names import NameScanner
 from binary_checks.trees.retention import StreamedObject
 from fixtures.samples import read_macho_sample

@@ -8,8 +8,8 @@ import pytest
 
 from binary_checks.knowledge.device_containers import serves
 from binary_checks.model import DeviceKind, DeviceLinking, DeviceTarget
-from binary_checks.objects.elf import wrappers as elf_wrappers
-from binary_checks.objects.pe import wrappers as pe_wrappers
+from binary_checks.objects.elf import reader as elf_reader
+from binary_checks.objects.pe import reader as pe_reader
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import LTO, PTX, container, entry
 from fixtures.samples import expected_linking, read_fatbin_sample, read_pe_sample
@@ -249,8 +249,8 @@ def test_pointers_are_not_followed_through_thousands_of_segments_or_sections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each of 65,536 wrappers would be looked for in each of 65,536 segments."""
-    monkeypatch.setattr(elf_wrappers, "MOST_PLACES", 2)
-    monkeypatch.setattr(pe_wrappers, "MOST_PLACES", 2)
+    monkeypatch.setattr(elf_reader, "MOST_PLACES", 2)
+    monkeypatch.setattr(pe_reader, "MOST_PLACES", 2)
     of_elf = read_device(read_fatbin_sample("linked.so"))
     of_pe = read_device(image((1, "__nv_rel", 0)))
     reasons = {group.reason for each in (of_elf, of_pe) for group in each.device_containers}

@@ -15,8 +15,14 @@ from typing import Final, NamedTuple
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.knowledge.device_containers import EM_CUDA
 from binary_checks.objects.device.reader import read_cubin_target
-from binary_checks.objects.elf.header import ElfHeader, read_header
-from binary_checks.objects.elf.sections import SHT_NOBITS, SHT_NOTE, SHT_PROGBITS, Section
+from binary_checks.objects.elf.header import (
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_PROGBITS,
+    ElfHeader,
+    Section,
+    read_header,
+)
 from binary_checks.objects.limits import LimitedSource
 from binary_checks.trees.retention import MemorySource
 

@@ -25,8 +25,7 @@ from binary_checks.objects.device import fatbin, hip_bundles
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import DeviceFacts, read_device_code
 from binary_checks.objects.device.walk import NEAR
-from binary_checks.objects.elf.header import ElfHeader
-from binary_checks.objects.elf.sections import Section
+from binary_checks.objects.elf.header import ElfHeader, Section
 from binary_checks.objects.limits import LimitedSource
 
 _ARCHITECTURES = {

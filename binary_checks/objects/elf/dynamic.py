@@ -1,13 +1,31 @@
-"""Reads the dynamic segment: the entries by which a loader finds everything else."""
+"""Reads what ld.so reads of an ELF file: PT_DYNAMIC, symbol versions and relocations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.objects.elf.image import MappedImage
-from binary_checks.objects.elf.segments import PT_DYNAMIC, Segment
+from binary_checks.knowledge.device_containers import EM_CUDA
+from binary_checks.model import Kind, NeededVersion
+from binary_checks.objects.device.reader import EM_AMDGPU
+from binary_checks.objects.elf.header import (
+    ET_DYN,
+    ET_EXEC,
+    ET_REL,
+    PF_W,
+    PT_DYNAMIC,
+    PT_LOAD,
+    ElfHeader,
+    MappedImage,
+    Segment,
+    is_known_device,
+    runs_on_a_host,
+)
+
+# The dynamic segment: the entries by which a loader finds everything else.
 
 DT_NEEDED: Final = 1
 DT_HASH: Final = 4
@@ -135,3 +153,316 @@ def _read_strings(image: MappedImage, dynamic: Dynamic) -> bytes:
             reason = f"DT_STRTAB holds a string of more than {_LONGEST} bytes, none so long is read"
             raise TooLarge(reason)
     return strings
+
+
+# The heads of DT_GNU_HASH and DT_HASH, by which a loader looks names up.
+
+WIDE_SYSV: Final = (22, 0x9026)
+"""EM_S390 and EM_ALPHA, whose DT_HASH has words of 8 bytes with 64 bits, against the gABI."""
+_HASH_BITS: Final = 32
+
+
+def hash_sysv(name: bytes) -> int:
+    """The hash of DT_HASH and of the version tables (gABI, "Hash Table")."""
+    value = 0
+    for byte in name:
+        value = (value << 4) + byte
+        value = (value ^ value >> 24 & 0xF0) & 0x0FFFFFFF
+    return value
+
+
+def judge_hash_table(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
+    """Heads that a loader cannot work with: of the GNU table, where there are both.
+
+    Raises MalformedError. How far the tables reach is seen to where symbols are counted.
+    """
+    if DT_GNU_HASH in dynamic:
+        head = image.header.struct("IIII")
+        _, _, size, shift = image.unpack(head, dynamic.value(DT_GNU_HASH), "DT_GNU_HASH")
+        if not size or size & size - 1:
+            yield f"has a DT_GNU_HASH whose Bloom filter has {size} words, no power of two"
+        elif shift >= _HASH_BITS:
+            yield f"has a DT_GNU_HASH that shifts hashes of {_HASH_BITS} bits by {shift}"
+    elif DT_HASH in dynamic:
+        wide = image.header.bits == 64 and image.header.machine in WIDE_SYSV
+        layout = image.header.struct("QQ" if wide else "II")
+        buckets, _ = image.unpack(layout, dynamic.value(DT_HASH), "DT_HASH")
+        if not buckets:
+            yield "has a DT_HASH without buckets: a loader divides by their number"
+    else:
+        raise MalformedError("neither DT_GNU_HASH nor DT_HASH: no symbol is ever found in it")
+
+
+# The symbol versions an ELF file needs of others (DT_VERNEED) and defines (DT_VERDEF).
+
+_VER_FLG_BASE = 1
+_VER_FLG_WEAK = 2
+_MOST_VERSIONS = 0x7FFF  # version indices have 15 bits
+
+
+class Versions(NamedTuple):
+    """The version nodes of one object."""
+
+    needed: tuple[NeededVersion, ...] = ()
+    defined: tuple[str, ...] = ()
+    by_index: dict[int, tuple[str, str]] = {}  # noqa: RUF012 - never changed; versym -> (library, node)
+    own: frozenset[int] = frozenset()  # the indices of what it defines itself
+    faults: tuple[str, ...] = ()  # records by which a loader finds no version, or another one
+
+
+def read_versions(image: MappedImage, dynamic: Dynamic) -> Versions:
+    """Read both tables. Raises MalformedError."""
+    faults: dict[str, None] = {}
+    needed = tuple(_read_needed(image, dynamic, faults))
+    defined = tuple(_read_defined(image, dynamic, faults))
+    by_index = {index: (item.library, item.version) for index, item in needed}
+    # The base node stands for the library itself: a symbol bound to it has no version.
+    by_index |= {index: ("", "" if base else name) for index, name, base in defined}
+    return Versions(
+        needed=tuple(item for _, item in needed),
+        defined=tuple(name for _, name, base in defined if not base),
+        by_index=by_index,
+        own=frozenset(index for index, _, base in defined if not base),
+        faults=tuple(faults),
+    )
+
+
+def _read_needed(
+    image: MappedImage, dynamic: Dynamic, faults: dict[str, None]
+) -> Iterator[tuple[int, NeededVersion]]:
+    """Every Vernaux of every Verneed, with its version index."""
+    need, auxiliary = image.header.struct("HHIII"), image.header.struct("IHHII")
+    files = _chain(image, need, dynamic, (DT_VERNEED, DT_VERNEEDNUM), "DT_VERNEED")
+    known, total = frozenset(dynamic.texts(DT_NEEDED)), 0
+    for file_address, (revision, count, file, first, _) in files:
+        library = dynamic.text(file)
+        faults.update(_judge_revision("Verneed", revision))
+        if library not in known:
+            faults[
+                f"needs versions of {library}, which is not among its DT_NEEDED: glibc's loader "
+                "ends the process where nothing else has loaded it"
+            ] = None
+        total += count
+        if total > _MOST_VERSIONS:  # many records may share one chain
+            raise MalformedError(f"DT_VERNEED claims more than {_MOST_VERSIONS} versions")
+        for _, row in _follow(image, auxiliary, file_address + first, count, "a Vernaux"):
+            hashed, flags, index, name, _ = row
+            weak, version = bool(flags & _VER_FLG_WEAK), dynamic.text(name)
+            faults.update(_judge_hash("needs", version, hashed))
+            yield index & 0x7FFF, NeededVersion(library=library, version=version, weak=weak)
+
+
+def _read_defined(
+    image: MappedImage, dynamic: Dynamic, faults: dict[str, None]
+) -> Iterator[tuple[int, str, bool]]:
+    """Index, name and whether it is the base node, of every Verdef."""
+    definition, auxiliary = image.header.struct("HHHHIII"), image.header.struct("II")
+    nodes = _chain(image, definition, dynamic, (DT_VERDEF, DT_VERDEFNUM), "DT_VERDEF")
+    for address, (revision, flags, index, _, hashed, first, _) in nodes:
+        # The first Verdaux is the node's name; those after it are its parents.
+        place, _ = image.unpack(auxiliary, address + first, "a Verdaux")
+        name, is_base = dynamic.text(place), bool(flags & _VER_FLG_BASE)
+        faults.update(_judge_revision("Verdef", revision))
+        if not is_base:
+            faults.update(_judge_hash("defines", name, hashed))
+        yield index & 0x7FFF, name, is_base
+
+
+def _judge_revision(what: str, revision: int) -> Iterator[tuple[str, None]]:
+    if revision != 1:
+        yield f"has a {what} record of revision {revision}: glibc's loader knows only 1", None
+
+
+def _judge_hash(verb: str, version: str, hashed: int) -> Iterator[tuple[str, None]]:
+    """A loader compares the hashes before the names."""
+    if hashed != hash_sysv(version.encode("utf-8", "surrogateescape")):
+        yield f"{verb} version {version} under a wrong hash, by which no loader finds it", None
+
+
+def _chain(
+    image: MappedImage, layout: Any, dynamic: Dynamic, tags: tuple[int, int], what: str
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    if tags[0] not in dynamic:
+        return iter(())
+    return _follow(image, layout, dynamic.value(tags[0]), dynamic.value(tags[1]), what)
+
+
+def _follow(
+    image: MappedImage, layout: Any, address: int, count: int, what: str
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Address and fields of each record; the last field leads to the next one."""
+    if count > _MOST_VERSIONS:
+        raise MalformedError(f"{what} claims {count} entries")
+    for remaining in range(count - 1, -1, -1):
+        fields = image.unpack(layout, address, what)
+        yield address, fields
+        if remaining and not fields[-1]:
+            raise MalformedError(f"{what} ends {remaining} entries before its count")
+        if not remaining and fields[-1]:  # glibc's loader follows them, whatever the count says
+            raise MalformedError(f"{what} continues past its count")
+        address += fields[-1]
+
+
+# The relocation tables of an ELF file, as columns: a large library has a million records.
+#
+# They are read for text relocations and for pointers to device code. No record is judged.
+
+_NONE: Final = 0  # R_X86_64_NONE and its like, of every architecture: nothing is changed
+_MOST_RELOCATIONS: Final = (
+    1 << 28
+)  # bytes of a table; the largest libraries have some twenty million
+
+
+class RelocationTypes(NamedTuple):
+    """The relocations of one architecture."""
+
+    relative: int  # R_*_RELATIVE: the load address plus the addend
+    addends: bool = True  # records are Elf_Rela; else Elf_Rel, with the addend in the place itself
+
+
+RELOCATION_TYPES: Final = {
+    "x86_64": RelocationTypes(relative=8),
+    "i686": RelocationTypes(relative=8, addends=False),
+    "aarch64": RelocationTypes(relative=1027),
+    "armv7l": RelocationTypes(relative=23, addends=False),
+    "ppc64le": RelocationTypes(relative=22),
+    "s390x": RelocationTypes(relative=12),
+    "riscv64": RelocationTypes(relative=3),
+    "loongarch64": RelocationTypes(relative=3),
+}
+"""The records of other architectures are not read."""
+
+
+class Relocations:
+    """The columns of one table, in its order."""
+
+    __slots__ = ("addends", "offsets", "types")
+
+    def __init__(self, content: bytes, image: MappedImage, *, addends: bool) -> None:
+        order, wide = image.header.byte_order, image.header.bits == 64
+        words, step = column("Q" if wide else "I", content, order), 3 if addends else 2
+        self.offsets = words[::step]
+        self.addends = words[2::step] if addends else None  # as unsigned numbers
+        information = words[1::step]
+        if wide:
+            halves = array("I", information.tobytes())
+            low = int(sys.byteorder == "big")
+            self.types = halves[low::2]
+        else:
+            self.types = array("I", [each & 0xFF for each in information])
+
+
+class RelocationTables(NamedTuple):
+    """All relocations of one object."""
+
+    tables: tuple[Relocations, ...]
+    packed: array[int]  # DT_RELR: addresses, and bitmaps of what follows them
+
+
+def column(kind: str, content: bytes, byte_order: str) -> array[int]:
+    """The bytes as machine integers of 8 ("Q"), 4 ("I") or 2 ("H") bytes each."""
+    numbers = array(kind, content)
+    if (byte_order == "<") != (sys.byteorder == "little"):
+        numbers.byteswap()
+    return numbers
+
+
+def read_relocations(
+    image: MappedImage, dynamic: Dynamic, types: RelocationTypes
+) -> RelocationTables:
+    """Read the tables that a loader goes through. Raises MalformedError, or TooLarge."""
+    tables = tuple(_read_tables(image, dynamic, types))
+    wide = image.header.bits == 64
+    content = b""
+    if DT_RELR in dynamic:
+        length = dynamic.value(DT_RELRSZ) // (8 if wide else 4) * (8 if wide else 4)
+        content = image.read(dynamic.value(DT_RELR), length, "DT_RELR", _MOST_RELOCATIONS)
+    packed = column("Q" if wide else "I", content, image.header.byte_order)
+    return RelocationTables(tables, packed)
+
+
+def _read_tables(
+    image: MappedImage, dynamic: Dynamic, types: RelocationTypes
+) -> Iterator[Relocations]:
+    kind = ("DT_RELA", DT_RELA, DT_RELASZ) if types.addends else ("DT_REL", DT_REL, DT_RELSZ)
+    size = image.header.bits // 8 * (3 if types.addends else 2)
+    for name, table, length in (kind, ("DT_JMPREL", DT_JMPREL, DT_PLTRELSZ)):
+        if table in dynamic:
+            whole = dynamic.value(length) // size * size
+            content = image.read(dynamic.value(table), whole, name, _MOST_RELOCATIONS)
+            yield Relocations(content, image, addends=types.addends)
+
+
+def count_unwritable(
+    image: MappedImage, segments: Iterable[Segment], dynamic: Dynamic, types: RelocationTypes
+) -> int:
+    """How many relocations change what a PT_LOAD maps without PF_W. Raises as reading them does."""
+    loads = [each for each in segments if each.type == PT_LOAD and not each.flags & PF_W]
+    fixed = [(each.address, each.address + each.memory_size) for each in loads]
+    relocations = read_relocations(image, dynamic, types)
+    total = 0
+    for start, end in fixed:
+        for table in relocations.tables:
+            pairs = zip(table.offsets, table.types, strict=True)
+            total += sum(kind != _NONE and start <= place < end for place, kind in pairs)
+        packed = unpack_between(relocations.packed, image.header.bits // 8, start, end)
+        total += sum(1 for _ in packed)
+    return total
+
+
+def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterator[int]:
+    """The places between two addresses that the words of DT_RELR relocate."""
+    place, reach = 0, (8 * word - 1) * word
+    for entry in words:
+        if not entry & 1:
+            place = entry + word
+            if start <= entry < end:
+                yield entry
+            continue
+        if place < end and place + reach > start:
+            places = (place + word * bit for bit in range(8 * word - 1) if entry >> bit + 1 & 1)
+            yield from (each for each in places if start <= each < end)
+        place += reach
+
+
+# What an ELF file is for: a library, a program, code of a device, or none of these.
+
+_EM_BPF: Final = 247
+_AMDGPU_OS_ABIS: Final = range(64, 67)  # ELFOSABI_AMDGPU_HSA, _PAL, _MESA3D
+
+
+def kind_of_unloaded(header: ElfHeader) -> Kind | None:
+    """The kind of a file that no loader of the host takes; None for one that it may take."""
+    if not runs_on_a_host(header):
+        return Kind.DEVICE if _is_device_code(header) else Kind.OTHER
+    if header.type == ET_REL:
+        return Kind.RELOCATABLE
+    return None if header.type in (ET_EXEC, ET_DYN) else Kind.OTHER
+
+
+def _is_device_code(header: ElfHeader) -> bool:
+    """Whether it looks as the tools of its device write it; a wrong e_machine makes no such file.
+
+    Cubins and BPF programs are never shared objects; AMD's code objects are, with an ABI of their
+    own. Libraries for Hexagon and the like (Qualcomm's ``libQnnHtpV73Skel.so``) look as any other.
+    """
+    if header.machine in (EM_CUDA, _EM_BPF):
+        return header.type != ET_DYN
+    if header.machine == EM_AMDGPU:
+        return header.type != ET_DYN or header.identification[7] in _AMDGPU_OS_ABIS
+    return is_known_device(header)
+
+
+def kind_of_loaded(header: ElfHeader, dynamic: Dynamic, interpreter: str) -> Kind:
+    """Position-independent executables are ET_DYN too, and some libraries can be run.
+
+    libQt6Core.so.6 and glibc's own libc.so.6 have a PT_INTERP; a DT_SONAME tells them apart.
+    """
+    if not may_be_opened(header, dynamic) or (interpreter and DT_SONAME not in dynamic):
+        return Kind.EXECUTABLE
+    return Kind.SHARED
+
+
+def may_be_opened(header: ElfHeader, dynamic: Dynamic) -> bool:
+    """Whether dlopen takes a file of its kind, which is refused for programs."""
+    return header.type != ET_EXEC and not dynamic.value(DT_FLAGS_1) & DF_1_PIE

@@ -1,15 +1,18 @@
-"""Reads the ELF header: class, byte order, machine, and where the two tables of headers lie.
-
-Architectures are spelled as platform tags spell them.
-"""
+"""Reads an ELF file's headers, its segments and sections, and its bytes by their addresses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.limits import LimitedSource
+from binary_checks.objects.ranges import merge
+
+# The ELF header: class, byte order, machine, and where the two tables of headers lie.
+#
+# Architectures are spelled as platform tags spell them.
 
 ET_REL: Final = 1
 ET_EXEC: Final = 2
@@ -188,3 +191,253 @@ def is_known_device(header: ElfHeader) -> bool:
 def assumes_executable_stack(architecture: str) -> bool:
     """Whether a file without PT_GNU_STACK gets an executable stack."""
     return architecture in _EXECUTABLE_STACK_BY_DEFAULT
+
+
+# The program headers, which say what a loader maps, and where.
+
+PT_LOAD: Final = 1
+PT_DYNAMIC: Final = 2
+PT_INTERP: Final = 3
+PT_NOTE: Final = 4
+PT_PHDR: Final = 6
+PT_TLS: Final = 7
+PT_GNU_EH_FRAME: Final = 0x6474E550
+PT_GNU_STACK: Final = 0x6474E551
+PT_GNU_RELRO: Final = 0x6474E552
+PT_GNU_PROPERTY: Final = 0x6474E553
+
+PF_X: Final = 1
+PF_W: Final = 2
+PF_R: Final = 4
+
+
+class Segment(NamedTuple):
+    """One program header."""
+
+    type: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+    alignment: int
+
+
+def read_segments(source: LimitedSource, header: ElfHeader) -> tuple[Segment, ...]:
+    """Read every program header, in order."""
+    start, end = header.segments_offset, header.segments_end
+    table = source.read(start, end - start)
+    if header.bits == 64:
+        rows = header.struct("IIQQQQQQ").iter_unpack(table)
+        return tuple(Segment(t, f, o, v, fs, ms, a) for t, f, o, v, _, fs, ms, a in rows)
+    rows = header.struct("IIIIIIII").iter_unpack(table)
+    return tuple(Segment(t, f, o, v, fs, ms, a) for t, o, v, _, fs, ms, f, a in rows)
+
+
+# The section headers, which may be missing: no loader looks at them.
+
+SHT_PROGBITS: Final = 1
+SHT_NOTE: Final = 7
+SHT_NOBITS: Final = 8
+SHT_DYNSYM: Final = 11
+SHF_WRITE: Final = 1
+SHF_ALLOC: Final = 2
+SHF_EXECINSTR: Final = 4
+
+_MOST_NAMES = 1 << 26
+"""Bytes of section names that are read; those of the largest libraries have some thousand."""
+
+
+class Section(NamedTuple):
+    """One section header."""
+
+    name: str
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+
+
+def read_sections(source: LimitedSource, header: ElfHeader) -> tuple[Section, ...]:
+    """Read every section header, in order.
+
+    Raises MalformedError where names lie outside, TooLarge where they are too long.
+    """
+    start, end = header.sections_offset, header.sections_end
+    if not header.section_count:
+        return ()
+    rows = tuple(header.section_struct.iter_unpack(source.read(start, end - start)))
+    names = _read_names(source, header, rows)
+    return tuple(
+        Section(_name_at(names, row[0]), row[1], row[2], row[3], row[4], row[5]) for row in rows
+    )
+
+
+def _read_names(
+    source: LimitedSource, header: ElfHeader, rows: tuple[tuple[int, ...], ...]
+) -> bytes:
+    if header.names_index == 0 or header.names_index >= len(rows):
+        return b""
+    _, kind, _, _, offset, size = rows[header.names_index][:6]
+    if kind == SHT_NOBITS:
+        return b""
+    if offset + size > source.size:
+        raise MalformedError("the sections' names lie beyond the end of the file", source.size)
+    source.refuse_more(size, _MOST_NAMES, "bytes of section names")
+    return source.read(offset, size)
+
+
+def _name_at(names: bytes, offset: int) -> str:
+    end = names.find(b"\0", offset, offset + 256)  # none of the names that count is longer
+    return names[offset : end if end >= 0 else offset].decode("latin-1")
+
+
+def is_debug_companion(sections: tuple[Section, ...]) -> bool:
+    """Whether all that would be loaded is gone, as ``objcopy --only-keep-debug`` leaves it."""
+    kept = {section.type for section in sections if section.flags & SHF_ALLOC}
+    return SHT_NOBITS in kept and kept <= {SHT_NOBITS, SHT_NOTE}
+
+
+def has_debug_information(sections: tuple[Section, ...]) -> bool:
+    """Whether DWARF's main section is there with contents, compressed or not."""
+    return any(
+        section.name in (".debug_info", ".zdebug_info")
+        and section.type != SHT_NOBITS
+        and section.size > 0
+        for section in sections
+    )
+
+
+def measure_debug_information(sections: tuple[Section, ...]) -> int:
+    """The bytes of the file that sections of DWARF take, each byte counted once."""
+    extents = merge(
+        (section.offset, section.offset + section.size)
+        for section in sections
+        if section.name.startswith((".debug_", ".zdebug_")) and section.type != SHT_NOBITS
+    )
+    return sum(end - start for start, end in extents)
+
+
+def find_extents(
+    sections: tuple[Section, ...], names: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Start and end of the sections of these names that have contents, in file order."""
+    found = (
+        (section.offset, section.offset + section.size)
+        for section in sections
+        if section.name in names and section.type != SHT_NOBITS and section.size
+    )
+    return tuple(sorted(found))
+
+
+def find_read_only(
+    sections: tuple[Section, ...], others: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Start and end of what is loaded, neither written nor run, but sections whose names begin so.
+
+    Sections that claim the same bytes are one.
+    """
+    flags = SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR
+    return merge(
+        (section.offset, section.offset + section.size)
+        for section in sections
+        if section.type == SHT_PROGBITS
+        and section.flags & flags == SHF_ALLOC
+        and not section.name.startswith(others)
+    )
+
+
+# The bytes of an ELF file at the addresses where a loader maps them.
+
+_BLOCK = 16 * 1024
+"""What is read at once where a table's length is known only by walking it."""
+_PAGE = 4096
+
+
+class MappedImage:
+    """The file's bytes by the address they are mapped at; what no segment holds is malformed."""
+
+    __slots__ = ("_block", "_block_start", "_loads", "header", "path", "source")
+
+    def __init__(
+        self, path: str, source: LimitedSource, header: ElfHeader, segments: Iterable[Segment]
+    ) -> None:
+        self.path = path
+        self.header = header
+        self.source = source
+        loads = (s for s in segments if s.type == PT_LOAD and s.file_size)
+        self._loads = tuple(
+            _join((s.address, _mapped_size(s, source.size), s.offset) for s in loads)
+        )
+        self._block = b""
+        self._block_start = 0
+
+    def locate(self, address: int, what: str) -> tuple[int, int]:
+        """The file offset of an address, and how many bytes follow it in its segment."""
+        for start, size, offset in self._loads:
+            distance = address - start
+            if 0 <= distance < size:
+                return offset + distance, size - distance
+        raise MalformedError(f"{what} at address {address:#x} lies in no loaded segment")
+
+    def demand(self, address: int, length: int, what: str) -> int:
+        """The file offset of an address that so many bytes follow. Raises MalformedError."""
+        offset, available = self.locate(address, what)
+        if length > available:
+            raise MalformedError(
+                f"{what} has {length:#x} bytes, its segment only {available:#x} more", offset
+            )
+        return offset
+
+    def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
+        """Exactly length bytes from the address on, which lie together in the file too.
+
+        Raises MalformedError, or TooLarge for more than ``most``, if that is not 0.
+        """
+        if not length:
+            return b""
+        offset = self.demand(address, length, what)
+        if 0 < (most := self.source.raised(most)) < length:
+            raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
+        return self.source.read(offset, length)
+
+    def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
+        """One small structure; neighbours are read along, so that walking a chain stays cheap."""
+        start = address - self._block_start
+        if start < 0 or start + layout.size > len(self._block):
+            _, available = self.locate(address, what)
+            self._block = self.read(address, max(min(available, _BLOCK), layout.size), what)
+            self._block_start = address
+            start = 0
+        return layout.unpack_from(self._block, start)
+
+
+def _join(loads: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Join each (address, size, offset) with the next where that goes on in memory and file.
+
+    patchelf's new first segment ends inside the string table that it moved down (semgrep 1.185.0's
+    ``semgrep-core``, which runs): a loader knows no end of a table but that of memory.
+    """
+    held: tuple[int, int, int] | None = None
+    for load in loads:
+        if held and held[2] - held[0] == load[2] - load[0] and 0 <= load[0] - held[0] <= held[1]:
+            held = (held[0], max(held[1], load[0] - held[0] + load[1]), held[2])
+        else:
+            if held:
+                yield held
+            held = load
+    if held:
+        yield held
+
+
+def _mapped_size(segment: Segment, size: int) -> int:
+    """How many bytes of the file a kernel maps for a segment: whole pages, as mmap does.
+
+    patchelf has left PT_DYNAMIC behind the end of its segment, but in its page (casadi 3.8.2's
+    ``clp``, which runs). Where memory goes on after the file's bytes, the rest is zeroed.
+    """
+    if segment.memory_size > segment.file_size:
+        return segment.file_size
+    end = -(-(segment.address + segment.file_size) // _PAGE) * _PAGE
+    return min(end - segment.address, size - segment.offset)

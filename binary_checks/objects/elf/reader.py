@@ -6,16 +6,28 @@ a file refers to must lie inside of it: a truncated file is malformed, never emp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Final, NamedTuple
 
-from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.model import ElfFile, Kind, UnreadObject
+from binary_checks.errors import MalformedError, TooLarge, Unavailable
+from binary_checks.knowledge.linked_libraries import names_compiler
+from binary_checks.model import ElfFile, Kind, OpenedNames, SymbolTable, UnreadObject
 from binary_checks.model.objects import make_dependency
-from binary_checks.model.protocols import Observations
+from binary_checks.model.protocols import Observations, Plan
 from binary_checks.objects.device.reader import read_cubin
+from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import SECTIONS, read_device_code
-from binary_checks.objects.device.wrappers import Wrappers
+from binary_checks.objects.device.wrappers import (
+    MOST_PLACES,
+    RELOCATABLE,
+    Follow,
+    Unfollowed,
+    Wrappers,
+    read_wrappers,
+)
+from binary_checks.objects.device.wrappers import SECTIONS as WRAPPER_SECTIONS
 from binary_checks.objects.elf.dynamic import (
     DF_1_NODEFLIB,
     DF_1_NOW,
@@ -31,51 +43,449 @@ from binary_checks.objects.elf.dynamic import (
     DT_RUNPATH,
     DT_SONAME,
     DT_TEXTREL,
+    RELOCATION_TYPES,
     Dynamic,
+    count_unwritable,
     decode,
+    kind_of_loaded,
+    kind_of_unloaded,
+    may_be_opened,
     read_dynamic,
+    read_relocations,
+    read_versions,
 )
 from binary_checks.objects.elf.header import (
     ET_EXEC,
     ET_REL,
-    architecture_of,
-    assumes_executable_stack,
-    read_header,
-)
-from binary_checks.objects.elf.image import MappedImage
-from binary_checks.objects.elf.kinds import kind_of_loaded, kind_of_unloaded, may_be_opened
-from binary_checks.objects.elf.layout import verify_contents, verify_extent
-from binary_checks.objects.elf.notes import read_notes
-from binary_checks.objects.elf.plan import plan
-from binary_checks.objects.elf.refusals import Parsed, find_refusals
-from binary_checks.objects.elf.relocations import RELOCATION_TYPES, count_unwritable
-from binary_checks.objects.elf.sections import (
-    Section,
-    find_extents,
-    has_debug_information,
-    is_debug_companion,
-    measure_debug_information,
-    read_sections,
-)
-from binary_checks.objects.elf.segments import (
     PF_W,
     PF_X,
+    PT_GNU_EH_FRAME,
+    PT_GNU_PROPERTY,
     PT_GNU_RELRO,
     PT_GNU_STACK,
     PT_INTERP,
     PT_LOAD,
+    PT_NOTE,
     PT_TLS,
+    SHT_NOBITS,
+    ElfHeader,
+    MappedImage,
+    Section,
     Segment,
+    architecture_of,
+    assumes_executable_stack,
+    find_extents,
+    find_read_only,
+    has_debug_information,
+    is_debug_companion,
+    measure_debug_information,
+    read_header,
+    read_sections,
     read_segments,
+    runs_on_a_host,
 )
-from binary_checks.objects.elf.strings import opens_libraries, read_comment, read_opened, read_texts
+from binary_checks.objects.elf.refusals import Parsed, find_refusals, verify_contents, verify_extent
 from binary_checks.objects.elf.symbols import read_columns, read_symbols
-from binary_checks.objects.elf.versions import read_versions
-from binary_checks.objects.elf.wrappers import find_wrappers
+from binary_checks.objects.library_names import ELF_NAMES
+from binary_checks.objects.library_texts import IsCode
 from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.opened_names import NameScanner
+from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
+from binary_checks.objects.ranges import Head, complement
 
-__all__ = ["plan", "read"]
+# The notes: its build id, the x86 ISA level, guards of control flow.
+
+_NT_GNU_BUILD_ID = 3
+_NT_GNU_PROPERTY_TYPE_0 = 5
+_X86_ISA_1_NEEDED = 0xC0008002  # ..._USED (0xC0010002) states no requirement
+_X86 = 0xC0000002, ((1, "IBT"), (2, "SHSTK"))  # GNU_PROPERTY_X86_FEATURE_1_AND
+_AARCH64_FEATURES = 0xC0000000, ((1, "BTI"), (2, "PAC"), (4, "GCS"))  # ..._AARCH64_FEATURE_1_AND
+_GUARDS = {
+    "x86_64": _X86,
+    "x32": _X86,
+    "i686": _X86,
+    "aarch64": _AARCH64_FEATURES,
+    "aarch64_be": _AARCH64_FEATURES,
+}
+_FROM_NOTES = frozenset({"x86_64", "x32", "i686"})
+"""Where glibc reads the property note of a file without PT_GNU_PROPERTY too: older linkers'."""
+_ISA_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
+_LONGEST_NOTE = 1 << 20  # bytes of notes that are read; real ones have some hundred
+
+
+class Notes(NamedTuple):
+    """What the notes tell; "" where they say nothing."""
+
+    build_id: str = ""
+    isa_level: str = ""
+    guards: tuple[str, ...] = ()
+
+
+def read_notes(source: LimitedSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
+    """Read every PT_NOTE; the first build id counts. Raises TooLarge for a long one.
+
+    An ISA level counts wherever it stands: files must not be called fit for more CPUs than they
+    are. Guards count where glibc finds them.
+    """
+    build_id, needed = "", 0
+    by_type: dict[int, list[dict[int, int]]] = {PT_GNU_PROPERTY: [], PT_NOTE: []}
+    for segment in segments:
+        if segment.type not in by_type or not segment.file_size:
+            continue
+        source.refuse_more(segment.file_size, _LONGEST_NOTE, "bytes in a PT_NOTE")
+        contents = source.read(segment.offset, segment.file_size)
+        for kind, description in _iterate(contents, header, segment.alignment):
+            if kind == _NT_GNU_BUILD_ID and not build_id:
+                build_id = description.hex()
+            elif kind == _NT_GNU_PROPERTY_TYPE_0:
+                properties = _read_properties(description, header)
+                needed |= properties.get(_X86_ISA_1_NEEDED, 0)
+                if segment.alignment == header.bits // 8:  # glibc passes over all others
+                    by_type[segment.type].append(properties)
+    isa_level = next((name for bit, name in _ISA_LEVELS if needed & bit), "")
+    return Notes(build_id, isa_level, _find_guards(by_type, architecture_of(header)))
+
+
+def _find_guards(by_type: Mapping[int, list[dict[int, int]]], architecture: str) -> tuple[str, ...]:
+    """Those of the one note that glibc reads: the first of PT_GNU_PROPERTY, else of PT_NOTE."""
+    if architecture not in _GUARDS:
+        return ()
+    kind, bits = _GUARDS[architecture]
+    notes = by_type[PT_GNU_PROPERTY] or (by_type[PT_NOTE] if architecture in _FROM_NOTES else [])
+    mask = notes[0].get(kind, 0) if notes else 0
+    return tuple(name for bit, name in bits if mask & bit)
+
+
+def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tuple[int, bytes]]:
+    """Type and description of each note of the owner GNU.
+
+    Notes are padded to 4 bytes, in a segment aligned to 8 to 8. A note that does not fit ends the
+    walk: no loader reads notes but the property one, and linkers have padded them in every way.
+    """
+    layout, step = header.struct("III"), 8 if alignment == 8 else 4
+    position = 0
+    while position + layout.size <= len(contents):
+        name_size, size, kind = layout.unpack_from(contents, position)
+        name_start = position + layout.size
+        start = _round_up(name_start + name_size, step)
+        if start + size > len(contents):
+            return
+        if contents[name_start : name_start + name_size] == b"GNU\0":
+            yield kind, contents[start : start + size]
+        position = _round_up(start + size, step)
+
+
+def _read_properties(description: bytes, header: ElfHeader) -> dict[int, int]:
+    """The masks of four bytes among the properties, the first of each kind."""
+    layout, word = header.struct("II"), header.struct("I")
+    found: dict[int, int] = {}
+    position = 0
+    while position + layout.size <= len(description):
+        kind, size = layout.unpack_from(description, position)
+        start = position + layout.size
+        if size == 4 and start + 4 <= len(description):
+            found.setdefault(kind, word.unpack_from(description, start)[0])
+        position = _round_up(start + size, header.bits // 8)
+    return found
+
+
+def _round_up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+# Telling machine code from strings and tables by a few samples, where one segment holds both.
+#
+# Linkers that do not separate code put the strings behind it, and only the section headers, at the
+# end of the file, say where. What is taken for code in error is missed there, and then told.
+
+_SAMPLE = 1 << 9  # bytes
+_SAMPLES = 2  # in a piece, the last one at its end
+_WORD = 4  # bytes of an instruction for AArch64
+
+_X86_64 = b"\x48\x8b\x89\x0f"  # a prefix, two moves, and what begins longer opcodes
+_X86_64_SHARE = 0.1  # of code; 19 of 20 samples of published libraries' have more
+_AARCH64 = bytes.fromhex(
+    "0b 0f 10 13 14 17 1a 1e 2a 34 35 38 39 3a 3d 4a 4e 52 54 6b 6e 6f 71 72 79"
+    "7a 8a 8b 90 91 94 97 a9 aa ad b4 b5 b8 b9 cb d1 d2 d6 eb f1 f8 f9"
+)
+"""How the words of common instructions end."""
+_AARCH64_SHARE = 0.6
+
+
+def _looks_like_x86_64(sample: bytes) -> bool:
+    return len(sample) - len(sample.translate(None, _X86_64)) >= _X86_64_SHARE * len(sample)
+
+
+def _looks_like_aarch64(sample: bytes) -> bool:
+    ends = sample[_WORD - 1 :: _WORD]
+    return len(ends) - len(ends.translate(None, _AARCH64)) >= _AARCH64_SHARE * len(ends)
+
+
+def _is_code(
+    looks_so: Callable[[bytes], bool], piece: bytes, start: int, end: int, offset: int
+) -> bool:
+    places = (end - (end - start) * number // _SAMPLES for number in range(_SAMPLES))
+    aligned = (place - (offset + place) % _WORD for place in places)
+    return all(looks_so(piece[max(place - _SAMPLE, start) : place]) for place in aligned)
+
+
+TELLING: Final[Mapping[str, IsCode]] = {
+    "x86_64": partial(_is_code, _looks_like_x86_64),
+    "aarch64": partial(_is_code, _looks_like_aarch64),
+}
+"""By architecture; of others everything is searched."""
+
+
+# Where an ELF file has its strings, and the names of libraries among them.
+
+KEPT_BEHIND: Final = 4096
+"""Bytes behind all that is loaded, which are kept for ``.comment``."""
+_OPENERS = ("dlopen", "dlmopen")
+_NO_STRINGS = (".interp", ".eh_frame", ".gcc_except_table", ".nv", "__nv", ".hip")
+"""How sections begin that are only read and hold tables, or code for a GPU."""
+
+
+def find_name_scanner(
+    header: ElfHeader, segments: Iterable[Segment], device: DeviceScanner, factor: int
+) -> NameScanner:
+    """Search strings while the file streams by, but for what is code of any kind."""
+    known = tuple(segments)
+    extents = tuple(_find_strings(known)) if runs_on_a_host(header) else ()
+    mixed = any(
+        load.type == PT_LOAD and load.flags & PF_X and load.offset <= start < _end_of(load)
+        for load in known
+        for start, _ in extents
+    )
+    is_code = TELLING.get(architecture_of(header)) if mixed else None
+    return NameScanner(extents, ELF_NAMES, device=device, is_code=is_code, factor=factor)
+
+
+def _find_strings(segments: tuple[Segment, ...]) -> Iterator[tuple[int, int]]:
+    """Where strings may lie, as far as segments tell: linkers put them before PT_GNU_EH_FRAME.
+
+    In what is only read, where there is none; and in such a segment behind it.
+    """
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    end = next((s.offset for s in segments if s.type == PT_GNU_EH_FRAME), 0)
+    within = [(load.offset, end) for load in loads if load.offset < end < _end_of(load)]
+    yield from within
+    for load in loads:
+        behind = load.offset > end and not load.flags & PF_X  # .lrodata, of large code
+        if not load.flags & PF_W and (behind or not within):
+            yield load.offset, _end_of(load)
+
+
+def _end_of(load: Segment) -> int:
+    return load.offset + load.file_size
+
+
+def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:
+    """Whether an object imports a function that opens libraries by name."""
+    # Most do not: the names of all symbols need not be taken apart to know it.
+    likely = any(name.encode() + b"\0" in dynamic.strings for name in _OPENERS)
+    return likely and bool(imports.among(_OPENERS))
+
+
+def read_texts(
+    source: LimitedSource, seen: NameScanner | None, sections: tuple[Section, ...]
+) -> tuple[str, ...]:
+    """The texts by which libraries are known."""
+    return find_texts(source, seen, find_read_only(sections, _NO_STRINGS))
+
+
+def read_comment(
+    source: LimitedSource, segments: Iterable[Segment], sections: Iterable[Section]
+) -> Iterator[str]:
+    """The names that compilers left, where linkers put them: right behind all that is loaded."""
+    last = max((_end_of(each) for each in segments if each.type == PT_LOAD), default=0)
+    for section in sections:
+        end = min(section.offset + section.size, source.size)
+        if section.name == ".comment" and last <= section.offset <= end <= last + KEPT_BEHIND:
+            comment = source.read(section.offset, end - section.offset)
+            for text in comment.decode("ascii", "replace").split("\0"):
+                if names_compiler(text):
+                    yield text
+
+
+def read_opened(
+    source: LimitedSource,
+    seen: NameScanner | None,
+    sections: tuple[Section, ...],
+    dynamic: Dynamic,
+) -> OpenedNames:
+    """The names of libraries in what is only read, but its own and those it needs."""
+    if not sections:
+        return OpenedNames(unread="without section headers nothing tells where its strings lie")
+    known = (dynamic.string(DT_SONAME), *dynamic.texts(DT_NEEDED))
+    return find_opened(source, seen, ELF_NAMES, known, find_read_only(sections, _NO_STRINGS))
+
+
+# The wrappers of device code, whose pointers are followed as a loader does.
+
+_MOST_SECTIONS = 16  # linkers make one of all
+
+
+def find_wrappers(
+    image: MappedImage, segments: Iterable[Segment], sections: tuple[Section, ...]
+) -> Wrappers:
+    """Read the wrappers of a file with relocatable device code; of others there is no need to.
+
+    Raises MalformedError or TooLarge as reading the dynamic segment does.
+    """
+    relocatable = find_extents(sections, RELOCATABLE)
+    if not relocatable:
+        return Wrappers()
+    if image.header.type == ET_REL:
+        return Wrappers(relocatable=relocatable, awaits_linking=True)
+    places = [s for s in sections if s.name in WRAPPER_SECTIONS and s.type != SHT_NOBITS and s.size]
+    if len(places) > _MOST_SECTIONS:
+        reason = f"no more than {_MOST_SECTIONS} sections of wrappers of device code are read"
+        return Wrappers(relocatable=relocatable, unread=reason)
+    segments = tuple(segments)
+    if len(segments) > MOST_PLACES:
+        reason = f"pointers are followed through no more than {MOST_PLACES} segments"
+        return Wrappers(relocatable=relocatable, unread=reason)
+    try:
+        follow = _follow(image, read_dynamic(image, segments), places)
+    except Unfollowed as error:
+        return Wrappers(relocatable=relocatable, unread=str(error))
+    return read_wrappers(
+        image.source, find_extents(sections, WRAPPER_SECTIONS), relocatable, follow
+    )
+
+
+def _follow(image: MappedImage, dynamic: Dynamic, places: list[Section]) -> Follow:
+    """Follow a pointer: by the addend of its relocation, else by what stands in its place."""
+    moved = _find_addends(image, dynamic, places)
+
+    def follow(place: int, value: int) -> int | None:
+        for section in places:
+            if section.offset <= place < section.offset + section.size:
+                address = moved.get(section.address + place - section.offset, value)
+                try:
+                    return image.locate(address, "device code")[0]
+                except MalformedError:
+                    return None
+        return None
+
+    return follow
+
+
+def _find_addends(image: MappedImage, dynamic: Dynamic, places: list[Section]) -> dict[int, int]:
+    """The addends of the R_*_RELATIVE relocations of these sections, by address.
+
+    Those of DT_RELR have theirs in the place itself, as have those without an addend of their own.
+    Raises Unfollowed where they cannot be read, or another kind of relocation fills in a pointer.
+    """
+    types = RELOCATION_TYPES.get(architecture_of(image.header))
+    if types is None or not dynamic:
+        return {}
+    try:
+        tables = read_relocations(image, dynamic, types).tables
+    except (MalformedError, TooLarge) as error:
+        reason = error.reason if isinstance(error, MalformedError) else str(error)
+        raise Unfollowed(f"the relocations of its wrappers were not read: {reason}") from None
+    found: dict[int, int] = {}
+    for table in tables:
+        for section in places:
+            start, end = section.address, section.address + section.size
+            for index, address in enumerate(table.offsets):
+                if start <= address < end:
+                    if table.types[index] != types.relative:
+                        raise Unfollowed("a wrapper of device code is filled in by a symbol")
+                    if table.addends is not None:
+                        found[address] = table.addends[index]
+    return found
+
+
+# Which parts of an ELF file to keep and to scan, as far as the first bytes tell.
+
+_MIB = 1 << 20
+_KEPT_OF_TABLES = 32 * _MIB
+"""What is kept of a segment that may hold symbol tables: those of libtorch_cpu.so end at 8 MiB."""
+_KEPT_OF_CODE = _MIB
+_KEPT_OF_TAIL = _MIB
+"""What is kept before the section headers: GNU ld and gold put their names there."""
+_KEPT_OF_LONG_TAIL = 128 * _MIB
+"""LLD puts the symbols' names, which may be many, between the two."""
+
+
+def plan(head: bytes, size: int, factor: int) -> Plan:
+    """Keep tables, and leave out code, code for GPUs, strings and debug information.
+
+    Everything is kept where the first bytes do not tell of the segments.
+    """
+    source = LimitedSource(Head(head, size), factor)
+    try:
+        header = read_header(source)
+        segments = read_segments(source, header)
+    except (MalformedError, Unavailable):
+        return Plan(ranges=((0, size),))
+    device = DeviceScanner(_find_searched(segments, size), size)
+    return Plan(
+        ranges=_find_ranges(header, segments, len(head), size),
+        scanners=(device, find_name_scanner(header, segments, device, factor)),
+    )
+
+
+def _find_searched(segments: Iterable[Segment], size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges in which device code may lie, as far as segments tell."""
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    # It is mapped and no code of the host, though writable in libcudf.so; a linker that does not
+    # separate code has one segment for all.
+    apart = [load for load in loads if not load.flags & PF_X or not load.offset]
+    return tuple((load.offset, load.offset + load.file_size) for load in apart) or ((0, size),)
+
+
+def _find_ranges(
+    header: ElfHeader, segments: tuple[Segment, ...], read: int, size: int
+) -> tuple[tuple[int, int], ...]:
+    """All but the inside of large segments, and what no segment maps; tables of both."""
+    loads = sorted((s for s in segments if s.type == PT_LOAD), key=lambda load: load.offset)
+    tables = _find_tables(segments, loads)
+    tail = _KEPT_OF_LONG_TAIL if _is_from_lld(segments) else _KEPT_OF_TAIL
+    skipped = []
+    end = 0
+    for load in loads:
+        # patchelf aligns a segment of its own, and puts it behind what no segment maps.
+        skipped.append((end, load.offset - load.alignment - tail))
+        length = _KEPT_OF_TABLES if load in tables else _KEPT_OF_CODE if load.flags & PF_X else 0
+        end = max(end, load.offset + load.file_size)
+        skipped.append((load.offset + length, load.offset + load.file_size))
+    if header.sections_offset:
+        skipped.append((end if loads else size, header.sections_offset - tail))
+    kept = [(s.offset, s.offset + s.file_size) for s in segments if s.type != PT_LOAD]
+    end = max((load.offset + load.file_size for load in loads), default=0)
+    kept.append((end, min(end + KEPT_BEHIND, size)))
+    kept.append((0, read))  # what the segments were read of
+    return complement(skipped, kept, size)
+
+
+def _find_tables(segments: Iterable[Segment], loads: Iterable[Segment]) -> list[Segment]:
+    """The mapped segments that may hold the tables that a loader reads.
+
+    A linker puts them in front: where no code begins there either, constants and what unwinds the
+    stack have a segment for themselves. One that does not separate code has one segment for all.
+    """
+    first_is_code = any(load.flags & PF_X for load in loads if not load.offset)
+    unwinding = [segment.offset for segment in segments if segment.type == PT_GNU_EH_FRAME]
+
+    def may_hold(load: Segment) -> bool:
+        if not load.offset or load.flags & PF_X:
+            return not load.offset
+        if load.flags & PF_W or first_is_code:
+            return True
+        return not any(0 <= place - load.offset < load.file_size for place in unwinding)
+
+    return [load for load in loads if may_hold(load)]
+
+
+def _is_from_lld(segments: Iterable[Segment]) -> bool:
+    """Whether what is read-only after relocation has a segment of its own: others share one."""
+    relro = {(s.offset, s.file_size) for s in segments if s.type == PT_GNU_RELRO}
+    return any(s.type == PT_LOAD and (s.offset, s.file_size) in relro for s in segments)
+
+
+# What becomes an object of the model.
 
 _LONGEST_PATH = 4096  # bytes, PATH_MAX: the kernel runs nothing whose PT_INTERP is longer
 

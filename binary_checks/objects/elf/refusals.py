@@ -1,42 +1,524 @@
-"""Finds why a loader would refuse an ELF object, or crash over it, before any of its code runs.
-
-Every rule is one of glibc's or musl's loader: what they check, assert, or follow without a look.
-"""
+"""Finds why ld.so refuses an ELF file, or crashes on it, before any of its code runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress, islice, pairwise
 from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.elf.dynamic import (
+    DF_1_NOOPEN,
+    DT_FINI_ARRAY,
+    DT_FINI_ARRAYSZ,
+    DT_FLAGS_1,
+    DT_GNU_HASH,
+    DT_HASH,
+    DT_INIT_ARRAY,
+    DT_INIT_ARRAYSZ,
     DT_JMPREL,
     DT_NEEDED,
+    DT_PLTREL,
     DT_PLTRELSZ,
     DT_REL,
     DT_RELA,
+    DT_RELAENT,
     DT_RELASZ,
+    DT_RELENT,
+    DT_RELR,
+    DT_RELRENT,
+    DT_RELRSZ,
     DT_RELSZ,
     DT_STRSZ,
     DT_STRTAB,
     DT_SYMTAB,
+    DT_VERDEF,
+    DT_VERDEFNUM,
+    DT_VERNEED,
+    DT_VERNEEDNUM,
     DT_VERSYM,
+    RELOCATION_TYPES,
     Dynamic,
+    RelocationTypes,
+    Versions,
+    column,
+    judge_hash_table,
+    may_be_opened,
 )
-from binary_checks.objects.elf.dynamic_faults import judge_entries, judge_extents, judge_sizes
-from binary_checks.objects.elf.hash_tables import judge_hash_table
-from binary_checks.objects.elf.header import architecture_of
-from binary_checks.objects.elf.image import MappedImage
-from binary_checks.objects.elf.kinds import may_be_opened
-from binary_checks.objects.elf.layout import find_layout_faults
-from binary_checks.objects.elf.memory import Memory
-from binary_checks.objects.elf.relocations import RELOCATION_TYPES, column
-from binary_checks.objects.elf.sections import Section
-from binary_checks.objects.elf.segments import PT_LOAD, Segment
-from binary_checks.objects.elf.symbol_faults import judge_symbols, judge_values, judge_versions
-from binary_checks.objects.elf.symbol_table import ENTRY_SIZE, SymbolColumns
-from binary_checks.objects.elf.versions import Versions
+from binary_checks.objects.elf.header import (
+    PF_R,
+    PF_W,
+    PF_X,
+    PT_DYNAMIC,
+    PT_GNU_PROPERTY,
+    PT_GNU_RELRO,
+    PT_LOAD,
+    PT_NOTE,
+    PT_PHDR,
+    PT_TLS,
+    SHT_NOBITS,
+    ElfHeader,
+    MappedImage,
+    Section,
+    Segment,
+    architecture_of,
+)
+from binary_checks.objects.elf.symbols import ENTRY_SIZE, HIDDEN, SymbolColumns, find_zeros, join
+from binary_checks.objects.ranges import merge
+
+# What a loader maps of an ELF file: by address, which pages may be read, written and run.
+
+PAGE = 4096  # bytes of the smallest page of any architecture here: loaders protect whole ones
+_AT_ONCE: Final = 1 << 14  # addresses: as Python's integers, all of a large table take much memory
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+class Memory:
+    """The pages of all PT_LOAD segments; ranges are (start, end), sorted, and do not touch."""
+
+    __slots__ = ("code", "mapped", "readable", "written")
+
+    def __init__(self, segments: Iterable[Segment], tables: Iterable[tuple[int, int]]) -> None:
+        """Tables are where no code is although a segment with code holds them."""
+        loads = [s for s in segments if s.type == PT_LOAD and s.memory_size]
+        self.mapped = merge(map(_pages, loads))
+        self.readable = merge(_pages(load) for load in loads if load.flags & PF_R)
+        self.written = merge(_pages(load) for load in loads if load.flags & PF_W)
+        code = merge(
+            (load.address, load.address + load.file_size) for load in loads if load.flags & PF_X
+        )
+        self.code = _subtract(code, merge(tables))
+
+
+def _subtract(ranges: Ranges, holes: Ranges) -> Ranges:
+    """What is left of the ranges without the holes."""
+    left = list(ranges)
+    for start, end in holes:
+        left = [
+            piece
+            for first, last in left
+            for piece in ((first, min(last, start)), (max(first, end), last))
+            if piece[0] < piece[1]
+        ]
+    return tuple(left)
+
+
+def _pages(load: Segment) -> tuple[int, int]:
+    end = load.address + load.memory_size
+    return load.address // PAGE * PAGE, -(-end // PAGE) * PAGE
+
+
+def holds(ranges: Ranges, start: int, size: int) -> bool:
+    """Whether one of the ranges holds so many bytes from there on."""
+    end = start + size
+    for first, last in ranges:  # noqa: SIM110 - a generator takes twice as long, and all ask here
+        if first <= start and end <= last:
+            return True
+    return False
+
+
+def find_outside(ranges: Ranges, addresses: Sequence[int]) -> int | None:
+    """The lowest of the addresses that lie in none of the ranges; None where there is no such."""
+    blocks = (addresses[at : at + _AT_ONCE] for at in range(0, len(addresses), _AT_ONCE))
+    lowest = (_find_in_block(ranges, list(block)) for block in blocks)
+    return min((address for address in lowest if address is not None), default=None)
+
+
+def _find_in_block(ranges: Ranges, addresses: list[int]) -> int | None:
+    low, high = min(addresses), max(addresses)
+    if holds(ranges, low, high + 1 - low):
+        return None  # as nearly always, at the speed of C
+    ordered = sorted(addresses)
+    position = 0
+    for start, end in ranges:
+        if bisect_left(ordered, start) > position:
+            break
+        position = bisect_left(ordered, end)
+    return ordered[position] if position < len(ordered) else None
+
+
+# Why a loader does not map an ELF file: what its headers and program headers have to agree on.
+#
+# What glibc's loader asks of them before it maps anything (dl-load.c). Before that, everything that
+# the headers refer to must lie inside of the file.
+
+_OS_ABI_GNU: Final = 3
+_OS_ABIS = {0: "System V", _OS_ABI_GNU: "GNU"}
+_EM_ARM: Final = 40
+_ARM_OS_ABIS = (64, 97)  # ELFOSABI_ARM_AEABI, ELFOSABI_ARM
+_NEWEST_ABI_VERSION: Final = 3  # LIBC_ABI_ABSOLUTE
+_LARGEST: Final = 1 << 36  # bytes of memory; the largest libraries take some GiB
+_LARGEST_ALIGNMENT: Final = 1 << 30  # the largest pages that processors have
+_LARGEST_TLS: Final = 1 << 32
+_LARGEST_TLS_ALIGNMENT: Final = 1 << 20
+_NAMES = {PT_PHDR: "PT_PHDR", PT_NOTE: "PT_NOTE", PT_GNU_PROPERTY: "PT_GNU_PROPERTY"}
+
+_FLAGS: Final = {
+    # e_machine: (mask of e_flags, values that the loader takes, what they stand for)
+    (21, "<"): (3, (0, 2), "version 2 of the ABI"),
+    (243, "<"): (6, (4,), "floating-point arguments of double precision in registers"),
+    (258, "<"): (7, (3,), "floating-point arguments of double precision in registers"),
+}
+"""Machines of which a loader refuses what passes arguments in another way."""
+
+
+def verify_extent(segments: Iterable[Segment], size: int) -> None:
+    """Raise MalformedError for a segment that the file does not hold in full.
+
+    Without this a truncated library reads as one that needs nothing and defines nothing.
+    """
+    for number, segment in enumerate(segments):
+        end = segment.offset + segment.file_size
+        if segment.file_size and end > size:
+            raise MalformedError(
+                f"program header {number} ends at byte {end:#x}, the file has {size:#x} bytes",
+                size,
+            )
+        if segment.type == PT_LOAD and segment.file_size > segment.memory_size:
+            raise MalformedError(
+                f"program header {number} is larger in the file than in memory", segment.offset
+            )
+
+
+def verify_contents(sections: tuple[Section, ...], size: int) -> None:
+    """Raise MalformedError for a section whose contents the file does not hold in full."""
+    for section in sections:
+        end = section.offset + section.size
+        if section.type not in (0, SHT_NOBITS) and end > size:
+            raise MalformedError(
+                f"section {section.name!r} ends at byte {end:#x}, the file has {size:#x} bytes",
+                size,
+            )
+
+
+def find_layout_faults(
+    header: ElfHeader, segments: tuple[Segment, ...], memory: Memory, *, for_musl: bool
+) -> Iterator[str]:
+    """Say what keeps the file from being mapped: each goes on from its path."""
+    if not for_musl:  # musl asks less of the header
+        yield from _judge_header(header)
+    yield from _judge_segments(header, segments, memory)
+
+
+def _judge_header(header: ElfHeader) -> Iterator[str]:
+    """What glibc's loader refuses in the ELF header itself."""
+    os_abi, abi_version = header.identification[7:9]
+    if os_abi not in _OS_ABIS and not (header.machine == _EM_ARM and os_abi in _ARM_OS_ABIS):
+        yield f"has EI_OSABI {os_abi}, and Linux takes 0 (System V) or 3 (GNU)"
+    elif abi_version > (_NEWEST_ABI_VERSION if os_abi == _OS_ABI_GNU else 0):
+        yield f"has EI_ABIVERSION {abi_version}, which no loader takes with EI_OSABI {os_abi}"
+    if any(header.identification[9:]):
+        yield "has an e_ident whose padding is not zero: glibc's loader refuses it"
+    if header.version != 1:
+        yield f"has e_version {header.version:#x}, and glibc's loader takes only 1"
+    mask, allowed, meaning = _FLAGS.get((header.machine, header.byte_order), (0, (0,), ""))
+    if header.flags & mask not in allowed:
+        yield f"has e_flags {header.flags:#x}, and the loader takes only {meaning}"
+
+
+def _judge_segments(
+    header: ElfHeader, segments: tuple[Segment, ...], memory: Memory
+) -> Iterator[str]:
+    """What the loader refuses in the program headers, or crashes over."""
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    if not loads:
+        yield "has no PT_LOAD: there is nothing to load"
+        return
+    for number, segment in enumerate(segments):
+        if segment.type == PT_LOAD:
+            yield from (
+                f"has a PT_LOAD (program header {number}) {s}" for s in _judge_load(segment)
+            )
+    yield from _judge_order(loads)
+    yield from _judge_others(segments, memory)
+    yield from _judge_table(header, segments, loads)
+
+
+def _judge_table(
+    header: ElfHeader, segments: tuple[Segment, ...], loads: list[Segment]
+) -> Iterator[str]:
+    """PT_PHDR, by which a loader finds the program headers once they are in memory."""
+    found = {
+        segment.address - load.address + load.offset
+        for segment in segments
+        for load in loads
+        if segment.type == PT_PHDR and 0 <= segment.address - load.address < load.memory_size
+    }
+    is_there = any(segment.type == PT_PHDR for segment in segments)
+    if is_there and header.segments_offset not in found:
+        yield "has a PT_PHDR that leads to something else than its program headers"
+
+
+def _judge_load(load: Segment) -> Iterator[str]:
+    if (load.address - load.offset) % PAGE:
+        yield (
+            f"at address {load.address:#x} and offset {load.offset:#x}, which lie differently "
+            "within their pages"
+        )
+    elif load.alignment and (load.alignment % PAGE or load.alignment & load.alignment - 1):
+        yield f"with p_align {load.alignment:#x}, no power of two from {PAGE:#x} on"
+    elif load.alignment > _LARGEST_ALIGNMENT:
+        yield f"with p_align {load.alignment:#x}, for which there is no room in memory"
+    elif load.alignment and (load.address - load.offset) % load.alignment:
+        yield (
+            f"at address {load.address:#x} and offset {load.offset:#x}, which disagree by p_align "
+            f"{load.alignment:#x}: glibc before 2.35 refuses it"
+        )
+
+
+def _judge_order(loads: list[Segment]) -> Iterator[str]:
+    used = [load for load in loads if load.memory_size]
+    for before, after in pairwise(used):
+        end = before.address + before.memory_size
+        if after.address // PAGE * PAGE < end and not _shares_page(before, after):
+            yield (
+                f"has PT_LOADs that overlap or are out of order: one ends at {end:#x}, the next "
+                f"begins at {after.address:#x}"
+            )
+            return
+    if used and used[-1].address + used[-1].memory_size - used[0].address > _LARGEST:
+        yield f"claims more than {_LARGEST >> 30} GiB of memory"
+
+
+def _shares_page(before: Segment, after: Segment) -> bool:
+    """Whether two segments are neighbours in the file too: either way the page is the same."""
+    same = before.address - before.offset == after.address - after.offset
+    end = before.address + before.memory_size
+    return same and before.file_size == before.memory_size and end <= after.address
+
+
+def _judge_others(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str]:
+    for segment in segments:
+        size = segment.memory_size
+        if segment.type in _NAMES and size and not holds(memory.readable, segment.address, size):
+            yield f"has a {_NAMES[segment.type]} at {segment.address:#x}, where nothing is loaded"
+        elif segment.type == PT_GNU_RELRO:
+            yield from _judge_relro(segment, memory)
+        elif segment.type == PT_TLS and size:
+            yield from _judge_thread(segment, memory)
+    dynamics = [segment for segment in segments if segment.type == PT_DYNAMIC]
+    if len(dynamics) > 1:
+        yield f"has {len(dynamics)} PT_DYNAMIC, of which loaders and tools take different ones"
+    for segment in dynamics:
+        # glibc writes addresses into it, before 2.35 whatever its flags say.
+        place = (segment.address, segment.memory_size)
+        if segment.flags & PF_W and not holds(memory.written, *place):
+            yield f"has a PT_DYNAMIC at {segment.address:#x}, where nothing writable is loaded"
+        elif not holds(memory.readable, *place):
+            yield f"has a PT_DYNAMIC at {segment.address:#x}, where nothing is loaded"
+
+
+def _judge_relro(segment: Segment, memory: Memory) -> Iterator[str]:
+    """A loader protects whole pages, down from either end; it gives up where one is not there."""
+    start = segment.address // PAGE * PAGE
+    end = (segment.address + segment.memory_size) // PAGE * PAGE
+    if start >= end:
+        return
+    if not holds(memory.mapped, start, end - start):
+        yield (
+            f"has a PT_GNU_RELRO at {segment.address:#x}, {segment.memory_size:#x} bytes, which is "
+            "not all loaded: it cannot be protected"
+        )
+    elif any(first < end and start < last for first, last in memory.code):
+        yield f"has a PT_GNU_RELRO at {segment.address:#x} over its code, which then cannot run"
+
+
+def _judge_thread(segment: Segment, memory: Memory) -> Iterator[str]:
+    step = segment.alignment
+    if step & (step - 1) or step > _LARGEST_TLS_ALIGNMENT:
+        yield f"has a PT_TLS with p_align {step:#x}, which no loader can serve"
+    elif segment.file_size > segment.memory_size:
+        yield f"has a PT_TLS that is larger in the file than in memory, {segment.memory_size:#x}"
+    elif segment.memory_size > _LARGEST_TLS:
+        yield f"has a PT_TLS of {segment.memory_size:#x} bytes, for each thread"
+    elif segment.file_size and not holds(memory.readable, segment.address, segment.file_size):
+        yield f"has a PT_TLS at {segment.address:#x}, where nothing is loaded"
+
+
+# The entries of the dynamic segment: what loaders take for granted without asking.
+
+_TABLES: Final = {
+    "DT_STRTAB": DT_STRTAB,
+    "DT_SYMTAB": DT_SYMTAB,
+    "DT_HASH": DT_HASH,
+    "DT_GNU_HASH": DT_GNU_HASH,
+    "DT_RELA": DT_RELA,
+    "DT_REL": DT_REL,
+    "DT_RELR": DT_RELR,
+    "DT_JMPREL": DT_JMPREL,
+    "DT_VERSYM": DT_VERSYM,
+    "DT_VERNEED": DT_VERNEED,
+    "DT_VERDEF": DT_VERDEF,
+    "DT_INIT_ARRAY": DT_INIT_ARRAY,
+    "DT_FINI_ARRAY": DT_FINI_ARRAY,
+}
+"""Entries that hold an address which is read from."""
+_SIZES: Final = {
+    DT_RELA: DT_RELASZ,
+    DT_REL: DT_RELSZ,
+    DT_RELR: DT_RELRSZ,
+    DT_JMPREL: DT_PLTRELSZ,
+    DT_INIT_ARRAY: DT_INIT_ARRAYSZ,
+    DT_FINI_ARRAY: DT_FINI_ARRAYSZ,
+}
+"""The entries that say how long a table is."""
+_TOGETHER: Final = (
+    {"DT_RELA": DT_RELA, "DT_RELASZ": DT_RELASZ, "DT_RELAENT": DT_RELAENT},
+    {"DT_REL": DT_REL, "DT_RELSZ": DT_RELSZ, "DT_RELENT": DT_RELENT},
+    {"DT_RELR": DT_RELR, "DT_RELRSZ": DT_RELRSZ, "DT_RELRENT": DT_RELRENT},
+    {"DT_JMPREL": DT_JMPREL, "DT_PLTRELSZ": DT_PLTRELSZ, "DT_PLTREL": DT_PLTREL},
+    {"DT_VERNEED": DT_VERNEED, "DT_VERNEEDNUM": DT_VERNEEDNUM},
+    {"DT_VERDEF": DT_VERDEF, "DT_VERDEFNUM": DT_VERDEFNUM},
+    {"DT_INIT_ARRAY": DT_INIT_ARRAY, "DT_INIT_ARRAYSZ": DT_INIT_ARRAYSZ},
+    {"DT_FINI_ARRAY": DT_FINI_ARRAY, "DT_FINI_ARRAYSZ": DT_FINI_ARRAYSZ},
+)
+"""Entries that loaders follow without looking whether the others are there."""
+
+
+def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
+    """Entries that are missing, lead nowhere, or forbid loading."""
+    for name, tag in (("DT_STRTAB", DT_STRTAB), ("DT_SYMTAB", DT_SYMTAB)):
+        if tag not in dynamic:
+            yield f"has no {name}, which loaders read unasked: the process dies"
+    for group in _TOGETHER:
+        missing = [name for name, tag in group.items() if tag not in dynamic]
+        if missing and len(missing) < len(group):
+            there = next(name for name in group if name not in missing)
+            yield f"has {there} and no {missing[0]}, which loaders read unasked: the process dies"
+    if DT_VERSYM not in dynamic and (DT_VERNEED in dynamic or DT_VERDEF in dynamic):
+        yield "has tables of versions and no DT_VERSYM, which glibc's loader reads unasked: it dies"
+    for name, tag in _TABLES.items():
+        address = dynamic.value(tag)
+        if tag in dynamic and not holds(memory.readable, address, 1) and _counts(dynamic, tag):
+            yield f"has {name} at {address:#x}, where nothing is loaded that may be read"
+    if dynamic.value(DT_FLAGS_1) & DF_1_NOOPEN:
+        yield "has DF_1_NOOPEN in its DT_FLAGS_1: dlopen refuses it"
+
+
+def _counts(dynamic: Dynamic, tag: int) -> bool:
+    """Whether the table has a size other than zero, where an entry says its size."""
+    return tag not in _SIZES or dynamic.value(_SIZES[tag]) > 0
+
+
+def judge_extents(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
+    """Tables that reach beyond what their segment has in the file."""
+    for name, tag in _TABLES.items():
+        if tag in dynamic and tag in _SIZES and (size := dynamic.value(_SIZES[tag])):
+            try:
+                image.demand(dynamic.value(tag), size, name)
+            except MalformedError as error:
+                yield f"cannot be loaded: {error}"
+
+
+def judge_sizes(
+    dynamic: Dynamic, types: RelocationTypes, word: int, *, for_musl: bool
+) -> Iterator[str]:
+    """Sizes of relocation records, which glibc asserts and musl does not ask, and of tables."""
+    kind = DT_RELA if types.addends else DT_REL
+    size = word * (3 if types.addends else 2)
+    if DT_PLTREL in dynamic and dynamic.value(DT_PLTREL) != kind:
+        yield (
+            f"has DT_PLTREL {dynamic.value(DT_PLTREL)}, not {kind} "
+            f"({'DT_RELA' if types.addends else 'DT_REL'}), and loaders read other records"
+        )
+    own = (
+        ("DT_RELA", DT_RELA, DT_RELASZ, DT_RELAENT)
+        if types.addends
+        else ("DT_REL", DT_REL, DT_RELSZ, DT_RELENT)
+    )
+    for name, table, length, each, wanted in (
+        (*own, size),
+        ("DT_RELR", DT_RELR, DT_RELRSZ, DT_RELRENT, word),
+    ):
+        asserted = not for_musl and table in dynamic and each in dynamic
+        if asserted and dynamic.value(each) != wanted:
+            yield (
+                f"has {name}ENT {dynamic.value(each)}, and records have {wanted} bytes: glibc's "
+                "loader ends the process"
+            )
+        if table in dynamic and dynamic.value(length) % wanted:
+            yield f"has {name}SZ {dynamic.value(length)}, no multiple of {wanted}"
+    if DT_JMPREL in dynamic and dynamic.value(DT_PLTRELSZ) % size:
+        yield f"has DT_PLTRELSZ {dynamic.value(DT_PLTRELSZ)}, no multiple of {size}"
+
+
+# Dynamic symbols as a loader meets them: asked of others, or called.
+
+_ZERO: Final = bytes(number == 0 for number in range(256))
+_UNSEEN: Final = bytes(other & 3 in (1, 2) for other in range(256))  # STV_INTERNAL, STV_HIDDEN
+_BINDINGS: Final = frozenset({0, 1, 2, 10})  # STB_LOCAL, _GLOBAL, _WEAK, _GNU_UNIQUE
+_TYPES: Final = frozenset({0, 1, 2, 5, 6, 10})  # of what a lookup finds: do_lookup_x of glibc
+_STT_FUNC, _STT_GNU_IFUNC = 2, 10
+_FUNCTION: Final = bytes(info & 15 in (_STT_FUNC, _STT_GNU_IFUNC) for info in range(256))
+
+
+def judge_values(symbols: SymbolColumns, strings: bytes, memory: Memory) -> Iterator[str]:
+    """Functions that it defines where no code is."""
+    functions = join(symbols.information.translate(_FUNCTION), symbols.in_sections())
+    places = array(symbols.values.typecode, compress(symbols.values, functions))
+    wrong = find_outside(memory.code, places)
+    if wrong is not None:
+        index = symbols.values.index(wrong)
+        name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
+        yield f"has the function {name} at {wrong:#x}, where no code is"
+
+
+def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -> Iterator[str]:
+    """Entries of DT_SYMTAB by which a loader finds nothing, or the wrong thing."""
+    if symbols.names[0] or symbols.bindings[0] or symbols.sections[0] or symbols.values[0]:
+        yield "has a symbol number 0 that is not empty: relocations without a symbol name it"
+    kinds = {(each >> 4, each & 15) for each in set(symbols.information[1:])}
+    if any(binding not in _BINDINGS for binding, _ in kinds):
+        yield "has a dynamic symbol whose binding no loader knows"
+    elif any(binding and kind not in _TYPES for binding, kind in kinds):
+        yield "has a dynamic symbol of a type that no lookup finds"
+    try:
+        if 0 in map(strings.__getitem__, compress(symbols.names, symbols.bindings)):
+            yield "has a dynamic symbol without a name, which no lookup finds"
+    except IndexError:
+        yield "has a dynamic symbol whose name lies outside of DT_STRTAB"
+    for mask, fault in _find_undefined(symbols, is_program=is_program):
+        index = join(symbols.undefined, mask).find(1)
+        if index >= 0:
+            name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
+            yield f"needs {name} of others, and its entry in DT_SYMTAB {fault}"
+
+
+def _find_undefined(symbols: SymbolColumns, *, is_program: bool) -> Iterator[tuple[bytes, str]]:
+    """Why a loader takes symbols for its own that it has not, and which."""
+    if symbols.bindings.find(0, 1) >= 0:
+        named = find_zeros(symbols.names).translate(_ZERO)
+        yield join(symbols.bindings.translate(_ZERO), named), "is local"
+    yield symbols.views.translate(_UNSEEN), "is hidden"
+    # A program's may have the address of its own stub, at which all others then find it.
+    if not is_program and any(compress(symbols.values, symbols.undefined)):
+        yield find_zeros(symbols.values).translate(_ZERO), "has an address"
+
+
+def judge_versions(
+    symbols: SymbolColumns, strings: bytes, indices: array[int], own: frozenset[int]
+) -> Iterator[str]:
+    """Symbols that it asks of others in a version that only it defines."""
+    asked = {index & ~HIDDEN for index in set(compress(indices, symbols.undefined))}
+    for number in own & asked:
+        place = next(
+            i for i, u in enumerate(symbols.undefined) if u and indices[i] & ~HIDDEN == number
+        )
+        name = name_at(strings, symbols.names[place]).decode("utf-8", "backslashreplace")
+        yield f"needs {name} of others in a version that it defines itself: no loader finds it"
+
+
+def name_at(strings: bytes, offset: int) -> bytes:
+    """The string that begins there."""
+    end = strings.find(b"\0", offset)
+    return strings[offset : end if end >= 0 else len(strings)]
+
+
+# All of it together. Every rule is one of glibc's or musl's loader: what they check, assert, or
+# follow without a look.
 
 _MUSL: Final = "libc.musl-"
 _MOST: Final = 20

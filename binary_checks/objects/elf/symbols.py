@@ -2,26 +2,344 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from array import array
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, starmap
+from functools import cached_property
+from itertools import chain, compress, starmap
+from typing import Final, Literal
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
-from binary_checks.objects.elf.dynamic import DT_SYMENT, DT_SYMTAB, DT_VERSYM, Dynamic
-from binary_checks.objects.elf.image import MappedImage
-from binary_checks.objects.elf.sections import Section
-from binary_checks.objects.elf.symbol_columns import HIDDEN, DynamicSymbols
-from binary_checks.objects.elf.symbol_count import count_symbols
-from binary_checks.objects.elf.symbol_table import ENTRY_SIZE, SymbolColumns
-from binary_checks.objects.elf.versions import Versions
+from binary_checks.objects.elf.dynamic import (
+    DT_GNU_HASH,
+    DT_HASH,
+    DT_JMPREL,
+    DT_PLTREL,
+    DT_PLTRELSZ,
+    DT_REL,
+    DT_RELA,
+    DT_RELASZ,
+    DT_RELSZ,
+    DT_SYMENT,
+    DT_SYMTAB,
+    DT_VERSYM,
+    WIDE_SYSV,
+    Dynamic,
+    Versions,
+    column,
+    decode,
+)
+from binary_checks.objects.elf.header import SHT_DYNSYM, MappedImage, Section
+
+# The columns of DT_SYMTAB: a large library has a million symbols.
+
+ENTRY_SIZE: Final = {32: 16, 64: 24}
+_ZERO: Final = bytes(number == 0 for number in range(256))
+_BINDING_OF: Final = bytes(info >> 4 for info in range(256))
+_TYPE_OF: Final = bytes(info & 15 for info in range(256))
+_RESERVED: Final = 0xFF  # the high byte of SHN_LORESERVE and all above
+_IS_ORDINARY: Final = bytes(high != _RESERVED for high in range(256))
+_HIGH: Final = int(sys.byteorder == "little")  # where the high byte of 2 is
+
+
+class SymbolColumns:
+    """The table by columns, so that the table itself, which is the largest, can go."""
+
+    def __init__(self, table: bytes, bits: int, byte_order: str) -> None:
+        wide, size = bits == 64, ENTRY_SIZE[bits]
+        whole = memoryview(table)
+
+        def take(kind: Literal["H", "I", "Q"], first: int) -> array[int]:
+            numbers = whole.cast(kind)
+            each = numbers[first // numbers.itemsize :: size // numbers.itemsize]
+            return column(kind, each.tobytes(), byte_order)
+
+        self.names = take("I", 0)
+        self.information = table[4 if wide else 12 :: size]  # st_info: binding and type
+        self.views = table[5 if wide else 13 :: size]  # st_other, with the visibility
+        self.sections = take("H", 6 if wide else 14)
+        self.values = take("Q", 8) if wide else take("I", 4)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def bindings(self) -> bytes:
+        """STB_LOCAL, which is 0, and others."""
+        return self.information.translate(_BINDING_OF)
+
+    @cached_property
+    def types(self) -> bytes:
+        """STT_FUNC and others."""
+        return self.information.translate(_TYPE_OF)
+
+    @cached_property
+    def undefined(self) -> bytes:
+        """1 for each that others must define."""
+        return find_zeros(self.sections)
+
+    @cached_property
+    def defined(self) -> bytes:
+        """1 for each that is its own."""
+        return self.undefined.translate(_ZERO)
+
+    def in_sections(self) -> bytes:
+        """1 for each that is its own and in a section: not absolute, not common."""
+        high = self.sections.tobytes()[_HIGH::2]
+        return (
+            join(self.defined, high.translate(_IS_ORDINARY)) if _RESERVED in high else self.defined
+        )
+
+
+def find_zeros(numbers: array[int]) -> bytes:
+    """1 for each that is 0; at the speed of C."""
+    content, step = numbers.tobytes(), numbers.itemsize
+    return join(*(content[place::step].translate(_ZERO) for place in range(step)))
+
+
+def join(*masks: bytes) -> bytes:
+    """1 wherever all masks, of 0 and 1, have it; at the speed of C."""
+    first, *others = masks
+    joined = int.from_bytes(first, "little")
+    for mask in others:
+        joined &= int.from_bytes(mask, "little")
+    return joined.to_bytes(len(first), "little")
+
+
+# How many dynamic symbols an ELF file has, which no entry of it says.
+
+_CHAIN_BLOCK = 4096
+_MOST_BUCKETS: Final = 1 << 22  # the largest libraries have some hundred thousand symbols
+
+
+def count_symbols(
+    image: MappedImage, dynamic: Dynamic, sections: Iterable[Section], entry_size: int
+) -> int:
+    """How many entries DT_SYMTAB has.
+
+    Raises MalformedError, or TooLarge for more buckets than are read.
+    """
+    count = _from_gnu_hash(image, dynamic) or _from_sysv_hash(image, dynamic)
+    if count:
+        return count
+    return max(_from_sections(dynamic, sections, entry_size), _from_relocations(image, dynamic))
+
+
+def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
+    """The end of the last chain of DT_GNU_HASH; 0 where there is none.
+
+    Hashed symbols come last in the table, so that it ends where the last chain does. A table
+    without chains tells nothing: GNU ld writes a symbol offset of 1 whatever was imported.
+    """
+    if DT_GNU_HASH not in dynamic:
+        return 0
+    address, word = dynamic.value(DT_GNU_HASH), image.header.struct("I").size
+    head = image.header.struct("IIII")
+    bucket_count, first, bloom_size, _ = image.unpack(head, address, "DT_GNU_HASH")
+    buckets = address + head.size + bloom_size * image.header.bits // 8
+    chains = buckets + bucket_count * word
+    table = image.read(buckets, bucket_count * word, "DT_GNU_HASH", _MOST_BUCKETS * word)
+    last = max(column("I", table, image.header.byte_order), default=0)
+    if last == 0:
+        return 0
+    if last < first:
+        raise MalformedError(f"DT_GNU_HASH has a bucket at symbol {last}, its first is {first}")
+    return last + 1 + _find_chain_end(image, chains + (last - first) * word)
+
+
+def _find_chain_end(image: MappedImage, address: int) -> int:
+    """How many words lie before the first odd one, which ends a chain."""
+    low = 0 if image.header.byte_order == "<" else 3
+    passed = 0
+    while True:
+        _, available = image.locate(address, "a chain of DT_GNU_HASH")
+        block = image.read(
+            address, min(available - available % 4, _CHAIN_BLOCK), "a chain of DT_GNU_HASH"
+        )
+        if not block:
+            raise MalformedError("a chain of DT_GNU_HASH has no end")
+        ends = (index for index, byte in enumerate(block[low::4]) if byte & 1)
+        found = next(ends, -1)
+        if found >= 0:
+            return passed + found
+        passed += len(block) // 4
+        address += len(block)
+
+
+def _from_sysv_hash(image: MappedImage, dynamic: Dynamic) -> int:
+    """DT_HASH's nchain; 0 where there is no DT_HASH."""
+    if DT_HASH not in dynamic:
+        return 0
+    wide = image.header.bits == 64 and image.header.machine in WIDE_SYSV
+    layout = image.header.struct("QQ" if wide else "II")
+    buckets, chains = image.unpack(layout, dynamic.value(DT_HASH), "DT_HASH")
+    _, available = image.locate(dynamic.value(DT_HASH), "DT_HASH")
+    length = layout.size + (buckets + chains) * layout.size // 2
+    if length > available:
+        raise MalformedError(f"DT_HASH has {length:#x} bytes, its segment only {available:#x} more")
+    return int(chains)
+
+
+def _from_sections(dynamic: Dynamic, sections: Iterable[Section], entry_size: int) -> int:
+    address = dynamic.value(DT_SYMTAB)
+    sizes = (s.size for s in sections if s.type == SHT_DYNSYM and s.address == address)
+    return next(sizes, 0) // entry_size
+
+
+def _from_relocations(image: MappedImage, dynamic: Dynamic) -> int:
+    """One more than the highest symbol that a relocation names: a loader sees no others."""
+    rela, rel = (24, 16) if image.header.bits == 64 else (12, 8)
+    plt = rela if dynamic.value(DT_PLTREL) == DT_RELA else rel
+    tables = (
+        (dynamic.value(DT_RELA), dynamic.value(DT_RELASZ), rela),
+        (dynamic.value(DT_REL), dynamic.value(DT_RELSZ), rel),
+        (dynamic.value(DT_JMPREL), dynamic.value(DT_PLTRELSZ), plt),
+    )
+    highest = (_highest_symbol(image, *table) for table in tables if table[1])
+    return max(highest, default=-1) + 1
+
+
+def _highest_symbol(image: MappedImage, address: int, size: int, entry_size: int) -> int:
+    word, shift = ("Q", 32) if image.header.bits == 64 else ("I", 8)
+    padding = entry_size - 2 * image.header.bits // 8
+    layout = image.header.struct(f"{word}{word}{padding}x")
+    table = image.read(address, size - size % entry_size, "a relocation table")
+    return max((info >> shift for _, info in layout.iter_unpack(table)), default=-1)
+
+
+# The named dynamic symbols of an ELF file, kept as bytes and integers.
+
+HIDDEN = 0x8000
+"""Of a version index: name@VERSION, never chosen for an import without version."""
+_SHN_ABS = 0xFFF1
+_GLOBAL = bytes(info > 15 for info in range(256))  # st_info: any binding but STB_LOCAL
+_VISIBLE = bytes(other & 3 in (0, 3) for other in range(256))  # STV_DEFAULT, STV_PROTECTED
+
+_AT_ONCE = 32  # names, between two looks at how long they are together
+
+
+class DynamicSymbols:
+    """The columns of DT_SYMTAB that count, and what their names and versions refer to."""
+
+    __slots__ = (
+        "bindings",
+        "by_index",
+        "names",
+        "path",
+        "sections",
+        "strings",
+        "versions",
+        "visibilities",
+    )
+
+    def __init__(
+        self,
+        columns: SymbolColumns,
+        image: MappedImage,
+        strings: bytes,
+        versions: bytes,
+        by_index: Mapping[int, tuple[str, str]],
+    ) -> None:
+        self.path = image.path
+        self.names, self.sections = columns.names, columns.sections
+        self.bindings, self.visibilities = columns.information, columns.views
+        # Empty: the object has no versions.
+        self.versions = column("H", versions, image.header.byte_order)
+        self.strings = strings
+        self.by_index = by_index
+
+    def verify(self) -> None:
+        """Raise MalformedError for a name or a version that is not there."""
+        if max(self.names) >= len(self.strings):
+            raise MalformedError("a dynamic symbol's name lies beyond DT_STRTAB")
+        unknown = {index & ~HIDDEN for index in set(self.versions)} - {0, 1, *self.by_index}
+        if unknown:
+            raise MalformedError(f"DT_VERSYM names version {min(unknown)}, which nothing defines")
+
+    def version(self, index: int) -> tuple[str, str]:
+        """Library and version node of a symbol; "" where it has none."""
+        if not self.versions:
+            return "", ""
+        return self.by_index.get(self.versions[index] & ~HIDDEN, ("", ""))
+
+    def name(self, index: int) -> str:
+        """The name of one symbol."""
+        start = self.names[index]
+        return decode(self.strings[start : self.strings.index(b"\0", start)])
+
+    def mentions(self, name: str) -> bool:
+        """Whether the strings have the name, or that part of one: quick while none was made."""
+        if not name.isascii() or "\\" in name:  # bytes that are not UTF-8 are named by escapes
+            return True
+        return name.encode() in self.strings
+
+    def imports(self) -> array[int]:
+        """The undefined symbols but local ones."""
+        names, bindings = self.names, self.bindings
+        undefined = (index for index, section in enumerate(self.sections) if not section)
+        return array("I", (index for index in undefined if bindings[index] > 15 and names[index]))
+
+    def exports(self) -> array[int]:
+        """The defined symbols that other objects can see, of any version.
+
+        Without those that GNU ld adds to name a version node: absolute ones, called as the node.
+        """
+        names, seen = self.names, self.bindings.translate(_GLOBAL)
+        visible = self.visibilities.translate(_VISIBLE)
+        defined = compress(range(len(names)), self.sections)
+        found = (i for i in defined if seen[i] and visible[i] and names[i])
+        if _SHN_ABS in self.sections:
+            found = (i for i in found if self.sections[i] != _SHN_ABS or not self._is_node(i))
+        return array("I", found)
+
+    def _is_node(self, index: int) -> bool:
+        start, node = self.names[index], self.version(index)[1].encode()
+        return bool(node) and self.strings[start : start + len(node) + 1] == node + b"\0"
+
+    def decode_names(self, indices: array[int]) -> Iterator[list[str]]:
+        """The names of those symbols, some at a time.
+
+        Linkers merge common endings, so that a name may begin inside of another. All names of a
+        real file together are about as long as its strings. Raises TooLarge for those made to
+        explode.
+        """
+        strings, most = self.strings, 2 * len(self.strings) + (1 << 20)
+        length = 0  # of all names
+        slice_all = _slice_text if strings.isascii() else _slice_bytes
+        place = self.names.__getitem__
+        blocks = (indices[at : at + _AT_ONCE] for at in range(0, len(indices), _AT_ONCE))
+        for pieces in slice_all(strings, (map(place, block) for block in blocks)):
+            length += sum(map(len, pieces))
+            if length > most:
+                reason = f"have more than {most} bytes together, no more are read"
+                raise TooLarge(f"the names of the symbols of {self.path} {reason}")
+            yield pieces
+
+
+def _slice_text(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
+    """The strings that begin there, some at a time."""
+    text = strings.decode("ascii")
+    find = text.index
+    for starts in blocks:
+        yield [text[start : find("\0", start)] for start in starts]
+
+
+def _slice_bytes(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
+    """The same where not all of them are ASCII."""
+    find = strings.index
+    for starts in blocks:
+        yield [decode(strings[start : find(b"\0", start)]) for start in starts]
+
+
+# What an object imports and what it exports, as the model has them.
 
 _STB_WEAK = 2
-_MOST = 1 << 22  # symbols; the largest libraries have some hundred thousand
+_MOST_SYMBOLS = 1 << 22  # symbols; the largest libraries have some hundred thousand
 
 
 _KEPT = 400_000  # names of all tables together; 3 million of them take 350 MB
@@ -211,7 +529,7 @@ def _read_table(image: MappedImage, dynamic: Dynamic, sections: Iterable[Section
     if dynamic.value(DT_SYMENT) != size:
         raise MalformedError(f"dynamic symbols of {dynamic.value(DT_SYMENT)} bytes each")
     count = count_symbols(image, dynamic, sections, size)
-    return image.read(dynamic.value(DT_SYMTAB), count * size, "DT_SYMTAB", _MOST * size)
+    return image.read(dynamic.value(DT_SYMTAB), count * size, "DT_SYMTAB", _MOST_SYMBOLS * size)
 
 
 def read_symbols(

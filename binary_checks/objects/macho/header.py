@@ -1,17 +1,22 @@
-"""Reads the Mach-O header, and before it the fat header that says where the slices lie.
-
-CPUs are spelled as the rest of the model spells architectures.
-"""
+"""Reads a Mach-O file's headers: fat and thin ones, load commands, segments, and dylibs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from operator import attrgetter
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from binary_checks.errors import MalformedError
+from binary_checks.model import Dependency
+from binary_checks.model.objects import make_dependency
 from binary_checks.objects.limits import LimitedSource
+
+# The Mach-O header, and before it the fat header that says where the slices lie.
+#
+# CPUs are spelled as the rest of the model spells architectures.
 
 MH_OBJECT: Final = 1
 MH_EXECUTE: Final = 2
@@ -171,3 +176,354 @@ def architecture_of(cpu_type: int, cpu_subtype: int) -> str:
     """The architecture's name; ``cpu 0x…`` for one that has none here."""
     special = _SPECIAL.get((cpu_type, cpu_subtype & _SUBTYPE))
     return special or _NAMES.get(cpu_type, f"cpu {cpu_type:#x}")
+
+
+# The load commands, which say everything that a loader does with a Mach-O file.
+
+LC_SEGMENT: Final = 0x1
+LC_SYMTAB: Final = 0x2
+LC_DYSYMTAB: Final = 0xB
+LC_LOAD_DYLIB: Final = 0xC
+LC_ID_DYLIB: Final = 0xD
+LC_LOAD_DYLINKER: Final = 0xE
+LC_ROUTINES: Final = 0x11
+LC_SEGMENT_64: Final = 0x19
+LC_ROUTINES_64: Final = 0x1A
+LC_UUID: Final = 0x1B
+LC_CODE_SIGNATURE: Final = 0x1D
+LC_SEGMENT_SPLIT_INFO: Final = 0x1E
+LC_LAZY_LOAD_DYLIB: Final = 0x20
+LC_ENCRYPTION_INFO: Final = 0x21
+LC_VERSION_MIN_MACOSX: Final = 0x24
+LC_VERSION_MIN_IPHONEOS: Final = 0x25
+LC_FUNCTION_STARTS: Final = 0x26
+LC_DATA_IN_CODE: Final = 0x29
+LC_DYLIB_CODE_SIGN_DRS: Final = 0x2B
+LC_ENCRYPTION_INFO_64: Final = 0x2C
+LC_LINKER_OPTIMIZATION_HINT: Final = 0x2E
+LC_VERSION_MIN_TVOS: Final = 0x2F
+LC_VERSION_MIN_WATCHOS: Final = 0x30
+LC_BUILD_VERSION: Final = 0x32
+LC_ATOM_INFO: Final = 0x36
+LC_FUNCTION_VARIANTS: Final = 0x37
+LC_FUNCTION_VARIANT_FIXUPS: Final = 0x38
+
+LC_REQ_DYLD: Final = 0x80000000
+LC_LOAD_WEAK_DYLIB: Final = 0x18 | LC_REQ_DYLD
+LC_RPATH: Final = 0x1C | LC_REQ_DYLD
+LC_REEXPORT_DYLIB: Final = 0x1F | LC_REQ_DYLD
+LC_DYLD_INFO: Final = 0x22
+LC_DYLD_INFO_ONLY: Final = 0x22 | LC_REQ_DYLD
+LC_LOAD_UPWARD_DYLIB: Final = 0x23 | LC_REQ_DYLD
+LC_DYLD_EXPORTS_TRIE: Final = 0x33 | LC_REQ_DYLD
+LC_DYLD_CHAINED_FIXUPS: Final = 0x34 | LC_REQ_DYLD
+
+REQUIRED: Final = frozenset(
+    LC_REQ_DYLD | number for number in (0x18, 0x1C, 0x1F, 0x22, 0x23, 0x28, 0x33, 0x34, 0x35)
+)
+"""The commands with that flag that dyld knows; it refuses a file with any other."""
+VERSIONS: Final = (
+    LC_VERSION_MIN_MACOSX,
+    LC_VERSION_MIN_IPHONEOS,
+    LC_VERSION_MIN_TVOS,
+    LC_VERSION_MIN_WATCHOS,
+)
+
+_MOST_BYTES = 16 << 20
+"""What is read of all load commands; those of the largest libraries have some ten KiB."""
+
+
+class Command(NamedTuple):
+    """One load command."""
+
+    type: int
+    offset: int  # bytes from the start of the slice
+    contents: bytes  # with its own head of 8 bytes
+    byte_order: str
+
+    def unpack(self, layout: str) -> tuple[Any, ...]:
+        """The fields that follow the head; raises MalformedError where the command is shorter."""
+        struct = compile_layout(self.byte_order + layout)
+        if len(self.contents) < 8 + struct.size:
+            raise MalformedError(
+                f"load command {self.type:#x} has only {len(self.contents)} bytes", self.offset
+            )
+        return struct.unpack_from(self.contents, 8)
+
+    def text(self, start: int) -> str:
+        """The string at that byte of the command. Raises MalformedError."""
+        end = self.contents.find(b"\0", start)
+        if start < 8 or end < 0:
+            raise MalformedError(
+                f"the name of load command {self.type:#x} does not lie in it", self.offset
+            )
+        return decode(self.contents[start:end])
+
+
+class Commands:
+    """The load commands of one slice, by type."""
+
+    __slots__ = ("_by_type",)
+
+    def __init__(self, commands: Iterable[Command]) -> None:
+        self._by_type: dict[int, list[Command]] = {}
+        for command in commands:
+            self._by_type.setdefault(command.type, []).append(command)
+
+    def find(self, *types: int) -> tuple[Command, ...]:
+        """Those of any of the types, in the order of the file."""
+        if len(types) == 1:
+            return tuple(self._by_type.get(types[0], ()))
+        found = [command for each in types for command in self._by_type.get(each, ())]
+        return tuple(sorted(found, key=attrgetter("offset")))
+
+    def find_all(self) -> tuple[Command, ...]:
+        """Every command, in the order of the file."""
+        return self.find(*self._by_type)
+
+    def first(self, *types: int) -> Command | None:
+        """The first of any of the types; None when there is none."""
+        return next(iter(self.find(*types)), None)
+
+
+def decode(name: bytes) -> str:
+    """Names are UTF-8 by habit only; bytes that are not stay visible as escapes."""
+    return name.decode("utf-8", "backslashreplace")
+
+
+def read_commands(source: Slice, header: MachHeader) -> Commands:
+    """Read every load command; types that nobody knows are no fault.
+
+    Raises MalformedError, or TooLarge for more than are read.
+    """
+    size = header.commands_size
+    if header.command_count * 8 > size:
+        claim = f"{header.command_count} load commands in {size:#x} bytes"
+        raise MalformedError(f"the file claims {claim}", 16)
+    source.refuse_more(size, _MOST_BYTES, "bytes of load commands")
+    return Commands(_split(source.read(header.commands_offset, size), header))
+
+
+def _split(table: bytes, header: MachHeader) -> Iterator[Command]:
+    head = header.struct("II")
+    place = 0
+    for number in range(header.command_count):
+        at = header.commands_offset + place
+        if place + head.size > len(table):
+            raise MalformedError(f"load command {number} lies past the end of them all", at)
+        kind, size = head.unpack_from(table, place)
+        if size < head.size or place + size > len(table):
+            raise MalformedError(f"load command {number} claims {size:#x} bytes", at)
+        yield Command(kind, at, table[place : place + size], header.byte_order)
+        place += size
+
+
+# The segments of a Mach-O file and the sections in them.
+
+_LAYOUTS = {LC_SEGMENT: ("16s8I", "32s2I7I"), LC_SEGMENT_64: ("16s4Q4I", "32s2Q8I")}
+_HEAD = 8  # bytes of a load command before its own fields
+_ZERO_FILLED = frozenset({0x1, 0xC, 0x12})  # S_ZEROFILL, _GB_ZEROFILL, _THREAD_LOCAL_ZEROFILL
+
+
+class MachSection(NamedTuple):
+    """One section."""
+
+    name: str
+    segment: str  # that it says it is of
+    address: int
+    size: int
+    offset: int  # in the slice
+    flags: int
+    relocations: int  # how many, or where
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the file holds its contents."""
+        return self.flags & 0xFF not in _ZERO_FILLED
+
+
+class Segment(NamedTuple):
+    """One segment."""
+
+    name: str
+    address: int
+    memory: int  # bytes
+    offset: int  # in the slice
+    size: int  # in the file
+    protection: int  # at the start: 1 to read, 2 to write, 4 to run
+    sections: tuple[MachSection, ...]
+    wide: bool  # LC_SEGMENT_64
+    command: Command
+
+
+def read_segments(header: MachHeader, commands: Commands) -> tuple[Segment, ...]:
+    """Every segment, in order. Raises MalformedError where the sections do not fit."""
+    return tuple(
+        _read_segment(header, command) for command in commands.find(LC_SEGMENT, LC_SEGMENT_64)
+    )
+
+
+def _read_segment(header: MachHeader, command: Command) -> Segment:
+    layout, _ = _LAYOUTS[command.type]
+    name, address, memory, offset, size, _, protection, count, _ = command.unpack(layout)
+    sections = tuple(_read_sections(header, command, count))
+    wide = command.type == LC_SEGMENT_64
+    spelled = _spell(name)
+    return Segment(spelled, address, memory, offset, size, protection, sections, wide, command)
+
+
+def _read_sections(header: MachHeader, command: Command, count: int) -> Iterator[MachSection]:
+    segment, section = (header.struct(layout) for layout in _LAYOUTS[command.type])
+    start = _HEAD + segment.size
+    if start + count * section.size != len(command.contents):
+        room = f"{len(command.contents):#x} bytes"
+        raise MalformedError(f"a segment of {count} sections takes {room}", command.offset)
+    for fields in section.iter_unpack(command.contents[start:]):
+        names, address, size, offset, _, relocations, count, flags = fields[:8]
+        yield MachSection(
+            _spell(names[:16]),
+            _spell(names[16:]),
+            address,
+            size,
+            offset,
+            flags,
+            relocations | count,
+        )
+
+
+def _spell(name: bytes) -> str:
+    return name.partition(b"\0")[0].decode("ascii", "backslashreplace")
+
+
+# Which dylibs a Mach-O file needs, what it is called itself and which systems it is for.
+
+DYLIBS: Final = (
+    LC_LOAD_DYLIB,
+    LC_LOAD_WEAK_DYLIB,
+    LC_REEXPORT_DYLIB,
+    LC_LOAD_UPWARD_DYLIB,
+    LC_LAZY_LOAD_DYLIB,
+)
+"""What a two-level ordinal counts."""
+
+_USE_MARKER = 0x1A741800  # in place of a timestamp: the newer command, with flags
+_USE_SIZE = 28
+_NAME, _PATH = 24, 12  # bytes: where a dylib's and a search path may begin at the earliest
+_WEAK, _REEXPORT, _UPWARD = 1, 2, 4
+
+_PLATFORMS = {
+    1: "macos",
+    2: "ios",
+    3: "tvos",
+    4: "watchos",
+    5: "bridgeos",
+    6: "maccatalyst",
+    7: "iossimulator",
+    8: "tvossimulator",
+    9: "watchossimulator",
+    10: "driverkit",
+    11: "visionos",
+    12: "visionossimulator",
+}
+_VERSION_MIN = {
+    LC_VERSION_MIN_MACOSX: "macos",
+    LC_VERSION_MIN_IPHONEOS: "ios",
+    LC_VERSION_MIN_TVOS: "tvos",
+    LC_VERSION_MIN_WATCHOS: "watchos",
+}
+
+
+def read_needed(commands: Commands) -> tuple[Dependency, ...]:
+    """Every dylib needed, in the order that two-level ordinals count. Raises MalformedError."""
+    return tuple(_read_dylib(command) for command in commands.find(*DYLIBS))
+
+
+def _read_dylib(command: Command) -> Dependency:
+    name, marker, _, _ = command.unpack("4I")
+    flags = 0
+    if marker == _USE_MARKER and name == _USE_SIZE:
+        # A fourth flag delays the initialisers of a dylib, which is loaded at once all the same.
+        (*_, flags) = command.unpack("5I")
+    _demand_behind(name, _NAME, command)
+    return make_dependency(
+        name=command.text(name),
+        weak=command.type == LC_LOAD_WEAK_DYLIB or bool(flags & _WEAK),
+        delayed=command.type == LC_LAZY_LOAD_DYLIB,
+        reexported=command.type == LC_REEXPORT_DYLIB or bool(flags & _REEXPORT),
+        upward=command.type == LC_LOAD_UPWARD_DYLIB or bool(flags & _UPWARD),
+    )
+
+
+def _read_rpath(command: Command) -> str:
+    (path,) = command.unpack("I")
+    _demand_behind(path, _PATH, command)
+    return command.text(path)
+
+
+def _demand_behind(name: int, first: int, command: Command) -> None:
+    if name < first:
+        reason = f"the name of load command {command.type:#x} begins within its fields"
+        raise MalformedError(reason, command.offset)
+
+
+class Identity(NamedTuple):
+    """What LC_ID_DYLIB says; "" where there is none."""
+
+    name: str = ""
+    current_version: str = ""
+    compatibility_version: str = ""
+
+
+def read_identity(commands: Commands) -> Identity:
+    """Install name and versions of a dylib. Raises MalformedError."""
+    own = commands.first(LC_ID_DYLIB)
+    if own is None:
+        return Identity()
+    name, _, current, compatibility = own.unpack("4I")
+    _demand_behind(name, _NAME, own)
+    return Identity(own.text(name), spell_version(current), spell_version(compatibility))
+
+
+def read_rpaths(commands: Commands) -> tuple[str, ...]:
+    """The search path. Raises MalformedError."""
+    return tuple(_read_rpath(command) for command in commands.find(LC_RPATH))
+
+
+def read_uuid(commands: Commands) -> str:
+    """The UUID as dwarfdump prints it; "" where there is none. Raises MalformedError."""
+    command = commands.first(LC_UUID)
+    return str(UUID(bytes=command.unpack("16s")[0])).upper() if command else ""
+
+
+class Systems(NamedTuple):
+    """What a file is made for."""
+
+    platforms: tuple[str, ...]
+    minimum_os: str
+    sdk: str
+
+
+def read_systems(commands: Commands) -> Systems:
+    """The platforms, and the oldest system and the SDK of macOS, or else of the first platform.
+
+    A zippered dylib is for macOS and Mac Catalyst alike, with a command for each.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for command in commands.find(LC_BUILD_VERSION, *_VERSION_MIN):
+        if command.type == LC_BUILD_VERSION:
+            number, minimum, sdk = command.unpack("3I")
+            platform = _PLATFORMS.get(number, f"platform {number}")
+        else:
+            platform = _VERSION_MIN[command.type]
+            minimum, sdk = command.unpack("2I")
+        if platform in found:
+            raise MalformedError(f"two minimum versions of {platform}", command.offset)
+        found[platform] = (spell_version(minimum), spell_version(sdk) if sdk else "")
+    versions = found.get("macos", next(iter(found.values()), ("", "")))
+    return Systems(tuple(found), *versions)
+
+
+def spell_version(packed: int) -> str:
+    """``xxxx.yy.zz`` in nibbles as "11.0"; the third number only where it is not 0."""
+    major, minor, patch = packed >> 16, packed >> 8 & 0xFF, packed & 0xFF
+    return f"{major}.{minor}" + (f".{patch}" if patch else "")

@@ -6,51 +6,174 @@ truncated file is malformed, never empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
-from binary_checks.model import Format, Kind, MachOFile, StaticArchive, UnreadObject
-from binary_checks.model.protocols import NOTHING_SEEN, Observations
+from binary_checks.model import (
+    Dependency,
+    Format,
+    Kind,
+    MachOFile,
+    OpenedNames,
+    StaticArchive,
+    SymbolTable,
+    UnreadObject,
+)
+from binary_checks.model.protocols import NOTHING_SEEN, Observations, Plan
+from binary_checks.objects.library_names import MACHO_NAMES
 from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.macho.commands import (
+from binary_checks.objects.macho.header import (
+    FAT,
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
-    Commands,
-    read_commands,
-)
-from binary_checks.objects.macho.dylibs import (
-    read_identity,
-    read_needed,
-    read_rpaths,
-    read_systems,
-    read_uuid,
-)
-from binary_checks.objects.macho.header import (
+    LC_DYLD_EXPORTS_TRIE,
+    LC_DYLD_INFO,
+    LC_DYLD_INFO_ONLY,
+    LC_ID_DYLIB,
+    LC_SYMTAB,
     MH_BUNDLE,
     MH_DSYM,
     MH_DYLIB,
     MH_EXECUTE,
     MH_OBJECT,
     MH_TWOLEVEL,
+    Commands,
     MachHeader,
+    Segment,
     Slice,
     architecture_of,
     is_archive,
+    read_commands,
     read_header,
+    read_identity,
+    read_needed,
+    read_rpaths,
+    read_segments,
     read_slices,
+    read_systems,
+    read_uuid,
 )
-from binary_checks.objects.macho.layout import verify_extent
-from binary_checks.objects.macho.pages import PageScanner
-from binary_checks.objects.macho.plan import plan
-from binary_checks.objects.macho.refusals import Parsed, find_refusals
-from binary_checks.objects.macho.segments import read_segments
-from binary_checks.objects.macho.signature import find_signature_faults
-from binary_checks.objects.macho.strings import opens_libraries, read_opened, read_texts
+from binary_checks.objects.macho.refusals import Parsed, find_refusals, verify_extent
+from binary_checks.objects.macho.signature import (
+    PageScanner,
+    find_signature_faults,
+    guess_page_size,
+)
 from binary_checks.objects.macho.symbols import read_symbols
-from binary_checks.objects.opened_names import NameScanner
+from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
+from binary_checks.objects.ranges import Head, merge
 
-__all__ = ["plan", "read"]
+# Where a Mach-O file has its strings, and the names of libraries among them.
+
+_OPENERS = ("dlopen",)
+_S_CSTRING_LITERALS = 2
+
+
+def find_name_scanner(segments: Iterable[Segment], factor: int) -> NameScanner:
+    """Search strings while the file streams by."""
+    found = tuple(segments)
+    extents = (*_find_strings(found), *_find_constants(found))
+    return NameScanner(extents, MACHO_NAMES, factor=factor)
+
+
+def _find_strings(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
+    """Start and end of every section of strings that end with a zero."""
+    for segment in segments:
+        for section in segment.sections:
+            if section.flags & 0xFF == _S_CSTRING_LITERALS:
+                yield section.offset, section.offset + section.size
+
+
+def _find_constants(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
+    """Start and end of the constants that are no literals: arrays of letters are among them."""
+    for segment in segments:
+        for section in segment.sections:
+            if section.name == "__const" and segment.name == "__TEXT" and section.is_filled:
+                yield section.offset, section.offset + section.size
+
+
+def opens_libraries(imports: SymbolTable) -> bool:
+    """Whether an object imports the function that opens libraries by name."""
+    return bool(imports.among(_OPENERS))
+
+
+def read_texts(
+    source: Slice, seen: NameScanner | None, segments: Iterable[Segment]
+) -> tuple[str, ...]:
+    """The texts by which libraries are known."""
+    found = tuple(segments)
+    return find_texts(source, seen, (*_find_strings(found), *_find_constants(found)))
+
+
+def read_opened(
+    source: Slice,
+    seen: NameScanner | None,
+    segments: Iterable[Segment],
+    commands: Commands,
+    needed: Sequence[Dependency],
+) -> OpenedNames:
+    """The names of libraries among the strings of a slice, but its own and those it needs."""
+    known = [need.name.rpartition("/")[2] for need in needed]
+    identity = commands.first(LC_ID_DYLIB)
+    if identity is not None:
+        known.append(identity.text(*identity.unpack("I")).rpartition("/")[2])
+    return find_opened(source, seen, MACHO_NAMES, known, _find_strings(segments))
+
+
+# Which parts of a Mach-O file to keep and to scan, as far as the first bytes tell.
+
+_Range = tuple[int, int]
+
+_OPCODES = (LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
+_TABLES = (LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS, LC_CODE_SIGNATURE)
+
+
+def plan(head: bytes, size: int, factor: int) -> Plan:
+    """Keep tables, and leave out code, data and strings, of which scanners tell.
+
+    Everything is kept where the first bytes lack the load commands, as those of fat files do, whose
+    slices begin far behind.
+    """
+    whole = Plan(ranges=((0, size),))
+    if head[:4] in FAT:
+        return whole
+    source = Slice(LimitedSource(Head(head, size), factor), 0, size)
+    try:
+        header = read_header(source)
+        commands = read_commands(source, header)
+        segments = read_segments(header, commands)
+        ranges = merge((start, min(end, size)) for start, end in _find_tables(header, commands))
+        pages = tuple(_find_signed_pages(commands, size))
+    except (MalformedError, Unavailable):
+        return whole
+    return Plan(ranges=ranges, scanners=(*pages, find_name_scanner(segments, factor)))
+
+
+def _find_signed_pages(commands: Commands, size: int) -> Iterator[PageScanner]:
+    """Hash the pages that the signature is about; none where there is no signature."""
+    signature = commands.first(LC_CODE_SIGNATURE)
+    limit, length = signature.unpack("II") if signature else (0, 0)
+    if 0 < limit <= size:
+        yield PageScanner(limit, guess_page_size(limit, length))
+
+
+def _find_tables(header: MachHeader, commands: Commands) -> Iterator[_Range]:
+    yield 0, header.commands_offset + header.commands_size
+    for start, length in (command.unpack("II") for command in commands.find(*_TABLES)):
+        yield start, start + length
+    for command in commands.find(*_OPCODES):
+        fields = command.unpack("10I")
+        for start, length in zip(fields[::2], fields[1::2], strict=True):
+            yield start, start + length
+    if not commands.find(*_OPCODES, LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS):
+        for command in commands.find(LC_SYMTAB):  # which is of no use beside those
+            symbols, count, names, length = command.unpack("4I")
+            yield symbols, symbols + 16 * count
+            yield names, names + length
+
+
+# What becomes an object of the model.
 
 KINDS = {
     MH_OBJECT: Kind.RELOCATABLE,

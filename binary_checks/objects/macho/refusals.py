@@ -1,16 +1,333 @@
-"""Finds why dyld would refuse a Mach-O file, or crash over it, before any of its code runs."""
+"""Finds why dyld refuses a Mach-O file, or crashes on it, before any of its code runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
+from binary_checks.errors import MalformedError
 from binary_checks.model import SymbolTable
-from binary_checks.objects.macho.commands import Commands
 from binary_checks.objects.macho.exports import MachOExports
-from binary_checks.objects.macho.header import MachHeader
-from binary_checks.objects.macho.layout import find_layout_faults
-from binary_checks.objects.macho.segments import Segment
+from binary_checks.objects.macho.header import (
+    CPU_64_BITS,
+    LC_ATOM_INFO,
+    LC_BUILD_VERSION,
+    LC_CODE_SIGNATURE,
+    LC_DATA_IN_CODE,
+    LC_DYLD_CHAINED_FIXUPS,
+    LC_DYLD_EXPORTS_TRIE,
+    LC_DYLD_INFO,
+    LC_DYLD_INFO_ONLY,
+    LC_DYLIB_CODE_SIGN_DRS,
+    LC_DYSYMTAB,
+    LC_ENCRYPTION_INFO,
+    LC_ENCRYPTION_INFO_64,
+    LC_FUNCTION_STARTS,
+    LC_FUNCTION_VARIANT_FIXUPS,
+    LC_FUNCTION_VARIANTS,
+    LC_ID_DYLIB,
+    LC_LINKER_OPTIMIZATION_HINT,
+    LC_LOAD_DYLINKER,
+    LC_REQ_DYLD,
+    LC_ROUTINES,
+    LC_ROUTINES_64,
+    LC_SEGMENT,
+    LC_SEGMENT_64,
+    LC_SEGMENT_SPLIT_INFO,
+    LC_SYMTAB,
+    LC_UUID,
+    MH_BUNDLE,
+    MH_DYLIB,
+    REQUIRED,
+    VERSIONS,
+    Commands,
+    MachHeader,
+    Segment,
+)
+
+# Why dyld does not map a Mach-O file: what header, load commands and segments have to agree on.
+#
+# They are the demands that dyld states in its own sources (``MachOFile``, ``MachOAnalyzer``: "load
+# command ... unaligned", "segment ... overlaps", "not within __LINKEDIT"); LLVM makes most of them.
+
+_PAGE = 0x1000
+_PERMISSIONS = 7
+_READ, _WRITE, _RUN = 1, 2, 4
+_BIG_ENDIAN = frozenset({0x12, 0x01000012})  # PowerPC
+_LITTLE_ENDIAN = frozenset({0x7, 0x01000007, 0xC, 0x0100000C, 0x0200000C})
+_LIBRARIES = frozenset({MH_DYLIB, MH_BUNDLE})
+# LC_SYMSEG, fixed VM libraries, LC_IDENT, LC_PREPAGE, the dynamic linker's own name.
+_OBSOLETE = frozenset({0x3, 0x6, 0x7, 0x8, 0x9, 0xA, 0xF})
+# Threads, the dynamic linker that is asked for, its environment, the entry point.
+_OF_PROGRAMS = frozenset({0x4, 0x5, 0xE, 0x27, 0x80000028})
+_ENCRYPTED = frozenset({LC_ENCRYPTION_INFO, LC_ENCRYPTION_INFO_64})
+_address_of, _size_of = attrgetter("address"), attrgetter("size")
+_SIZES = dict.fromkeys(VERSIONS, 16) | {
+    LC_SYMTAB: 24,
+    LC_DYSYMTAB: 80,
+    LC_UUID: 24,
+    LC_DYLD_INFO: 48,
+    LC_DYLD_INFO_ONLY: 48,
+    **dict.fromkeys((LC_DYLD_CHAINED_FIXUPS, LC_DYLD_EXPORTS_TRIE, LC_CODE_SIGNATURE), 16),
+    LC_ROUTINES: 40,
+    LC_ROUTINES_64: 72,
+}
+"""Bytes of the load commands that have no name or list behind their fields."""
+_ONCE = {
+    LC_SYMTAB: "LC_SYMTAB",
+    LC_DYSYMTAB: "LC_DYSYMTAB",
+    LC_ID_DYLIB: "LC_ID_DYLIB",
+    LC_UUID: "LC_UUID",
+    LC_CODE_SIGNATURE: "LC_CODE_SIGNATURE",
+    LC_DYLD_INFO: "LC_DYLD_INFO",
+    LC_DYLD_INFO_ONLY: "LC_DYLD_INFO_ONLY",
+    LC_DYLD_CHAINED_FIXUPS: "LC_DYLD_CHAINED_FIXUPS",
+    LC_DYLD_EXPORTS_TRIE: "LC_DYLD_EXPORTS_TRIE",
+}
+
+_LINKEDIT_DATA = (
+    LC_CODE_SIGNATURE,
+    LC_SEGMENT_SPLIT_INFO,
+    LC_FUNCTION_STARTS,
+    LC_DATA_IN_CODE,
+    LC_DYLIB_CODE_SIGN_DRS,
+    LC_LINKER_OPTIMIZATION_HINT,
+    LC_ATOM_INFO,
+    LC_FUNCTION_VARIANTS,
+    LC_FUNCTION_VARIANT_FIXUPS,
+    LC_DYLD_EXPORTS_TRIE,
+    LC_DYLD_CHAINED_FIXUPS,
+)
+"""The commands that are nothing but the place and the size of a table."""
+
+_DYSYMTAB_SIZES = (8, 52, 4, 4, 8, 8)
+"""Bytes of an entry: contents, modules (56 with 64 bits), references, indirect, relocations."""
+
+_Extent = tuple[str, int, int]  # what, start, length
+
+
+def verify_extent(commands: Commands, bits: int, size: int) -> None:
+    """Raise MalformedError for a segment or a table that the slice does not hold in full."""
+    for what, start, length in _list_extents(commands, bits):
+        if length and start + length > size:
+            raise MalformedError(
+                f"{what} ends at byte {start + length:#x}, the file has {size:#x} bytes", size
+            )
+
+
+def _list_extents(commands: Commands, bits: int) -> Iterator[_Extent]:
+    for command in commands.find(LC_SEGMENT, LC_SEGMENT_64):
+        words = "4I" if command.type == LC_SEGMENT else "4Q"
+        name, _, memory, start, length = command.unpack(f"16s{words}")
+        what = f"segment {name.rstrip(bytes(1)).decode('ascii', 'backslashreplace')}"
+        if length > memory:
+            raise MalformedError(f"{what} is larger in the file than in memory", command.offset)
+        yield what, start, length
+    yield from _list_linkedit(commands, bits)
+
+
+def _list_linkedit(commands: Commands, bits: int) -> Iterator[_Extent]:
+    """What and where everything is that linkers put into __LINKEDIT."""
+    for command in commands.find(*_LINKEDIT_DATA):
+        yield f"the table of load command {command.type:#x}", *command.unpack("II")
+    for command in commands.find(LC_DYLD_INFO, LC_DYLD_INFO_ONLY):
+        fields = command.unpack("10I")
+        for number in range(0, 10, 2):
+            yield "a table of LC_DYLD_INFO", fields[number], fields[number + 1]
+    yield from _list_symbol_tables(commands, bits)
+
+
+def _list_symbol_tables(commands: Commands, bits: int) -> Iterator[_Extent]:
+    for command in commands.find(LC_SYMTAB):
+        symbols, count, strings, length = command.unpack("4I")
+        yield "the symbol table", symbols, count * (16 if bits == 64 else 12)
+        yield "the string table", strings, length
+    for command in commands.find(LC_DYSYMTAB):
+        fields = command.unpack("18I")[6:]
+        for number, entry in enumerate(_DYSYMTAB_SIZES):
+            size = 56 if number == 1 and bits == 64 else entry
+            yield "a table of LC_DYSYMTAB", fields[2 * number], fields[2 * number + 1] * size
+
+
+def find_layout_faults(
+    header: MachHeader, commands: Commands, segments: Sequence[Segment]
+) -> Iterator[str]:
+    """Say what keeps the file from being mapped: each goes on from its path."""
+    yield from _judge_header(header)
+    yield from _judge_commands(header, commands)
+    for segment in segments:
+        yield from _judge_segment(header, segment)
+    yield from _judge_order(segments)
+    yield from _judge_text(header, segments)
+    yield from _judge_linkedit(header, commands, segments)
+    yield from _judge_symbol_counts(commands)
+
+
+def _judge_header(header: MachHeader) -> Iterator[str]:
+    if bool(header.cpu_type & CPU_64_BITS) != (header.bits == 64):
+        yield f"is for CPU type {header.cpu_type:#x} and has a header of {header.bits} bits"
+    wrong = _BIG_ENDIAN if header.byte_order == "<" else _LITTLE_ENDIAN
+    if header.cpu_type in wrong:
+        yield f"is for CPU type {header.cpu_type:#x} and has its numbers in the wrong byte order"
+
+
+def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
+    end = header.commands_offset
+    for command in commands.find_all():
+        size = len(command.contents)
+        end = command.offset + size
+        if size % (header.bits // 8):
+            step = header.bits // 8
+            yield f"has load command {command.type:#x} of {size} bytes, no multiple of {step}"
+        if size != (wanted := _SIZES.get(command.type, size)):
+            yield f"has load command {command.type:#x} of {size} bytes, not {wanted}"
+        if command.type & LC_REQ_DYLD and command.type not in REQUIRED:
+            yield f"has load command {command.type:#x}, which dyld must know and does not"
+        if command.type == LC_LOAD_DYLINKER and not 12 <= command.unpack("I")[0] < size:
+            yield "asks for a dynamic linker whose name does not lie in its load command"
+        if command.type in _ENCRYPTED and command.unpack("3I")[2]:
+            yield "is encrypted (LC_ENCRYPTION_INFO)"
+        if command.type in _OBSOLETE or (
+            command.type in _OF_PROGRAMS and header.type in _LIBRARIES
+        ):
+            yield f"has load command {command.type:#x}, which no such file has"
+    if end != header.commands_offset + header.commands_size:
+        counted = f"has {header.command_count} load commands, which end at byte {end:#x}"
+        yield f"{counted}, not at {header.commands_offset + header.commands_size:#x} as it claims"
+    for command in commands.find(LC_BUILD_VERSION):
+        *_, tools = command.unpack("4I")
+        if 24 + 8 * tools != len(command.contents):
+            yield f"has LC_BUILD_VERSION of {len(command.contents)} bytes for {tools} tools"
+    yield from _judge_counts(header, commands)
+
+
+def _judge_counts(header: MachHeader, commands: Commands) -> Iterator[str]:
+    """Some commands are there once, or in dylibs alone."""
+    for kind, name in _ONCE.items():
+        if (count := len(commands.find(kind))) > 1:
+            yield f"has {count} load commands {name}, of which there may be one"
+    if (count := len(commands.find(*VERSIONS))) > 1:
+        yield f"has {count} load commands LC_VERSION_MIN, of which there may be one"
+    if (header.type == MH_DYLIB) != bool(commands.find(LC_ID_DYLIB)):
+        yield (
+            "is a dylib without LC_ID_DYLIB"
+            if header.type == MH_DYLIB
+            else ("has LC_ID_DYLIB and is no dylib")
+        )
+
+
+def _judge_segment(header: MachHeader, segment: Segment) -> Iterator[str]:
+    what = f"has segment {segment.name}"
+    if segment.wide != (header.bits == 64):
+        yield f"{what} of {64 if segment.wide else 32} bits in a file of {header.bits}"
+    if segment.address + segment.memory > 1 << header.bits:
+        yield f"{what} of {segment.memory:#x} bytes at {segment.address:#x}, beyond all memory"
+    if segment.address % _PAGE or (segment.offset % _PAGE and segment.size):
+        place = f"at address {segment.address:#x}, byte {segment.offset:#x} of the file"
+        yield f"{what} {place}, which begins no page"
+    if segment.protection & ~_PERMISSIONS:
+        yield f"{what} with permissions {segment.protection:#x}, which no page can have"
+    yield from _judge_sections(segment)
+
+
+def _judge_sections(segment: Segment) -> Iterator[str]:
+    end = segment.address + segment.memory
+    for section in segment.sections:
+        stop = section.address + section.size
+        if section.size and not segment.address <= section.address <= stop <= end:
+            yield f"has section {section.name} at {section.address:#x}, not in {segment.name}"
+        elif section.size and section.is_filled:
+            wanted = segment.offset + section.address - segment.address
+            if section.offset + section.size > segment.offset + segment.size:
+                yield f"has section {section.name} beyond what {segment.name} has in the file"
+            elif section.offset != wanted:
+                place = f"at byte {section.offset:#x} of the file, not at {wanted:#x}"
+                yield f"has section {section.name} of {segment.name} {place}"
+        if section.relocations:
+            yield f"has relocations of section {section.name}, which only linkers follow"
+        if section.segment != segment.name:
+            yield f"has section {section.name} of {section.segment} in {segment.name}"
+    for one, other in pairwise(sorted(filter(_size_of, segment.sections), key=_address_of)):
+        if one.address + one.size > other.address:
+            yield f"has sections {one.name} and {other.name} that overlap in {segment.name}"
+
+
+def _judge_order(segments: Sequence[Segment]) -> Iterator[str]:
+    """No two may share memory or bytes of the file."""
+    in_memory = sorted((s for s in segments if s.memory), key=attrgetter("address"))
+    for one, other in pairwise(in_memory):
+        if one.address + one.memory > other.address:
+            yield f"has segments {one.name} and {other.name} that overlap in memory"
+    in_file = sorted((s for s in segments if s.size), key=attrgetter("offset"))
+    end = in_file[-1].offset + in_file[-1].size if in_file else 0
+    for item in segments:
+        if not item.size and item.offset > end:
+            yield f"has segment {item.name} at byte {item.offset:#x}, after all others"
+    for one, other in pairwise(in_file):
+        if one.offset + one.size > other.offset:
+            yield f"has segments {one.name} and {other.name} that overlap in the file"
+
+
+def _judge_text(header: MachHeader, segments: Sequence[Segment]) -> Iterator[str]:
+    text = next((segment for segment in segments if segment.name == "__TEXT"), None)
+    if text is None:
+        yield "has no segment __TEXT"
+        return
+    end = header.commands_offset + header.commands_size
+    if text.offset or text.size < end:
+        place = f"from byte {text.offset:#x} to {text.offset + text.size:#x}"
+        yield f"has __TEXT {place} of the file, which leaves out its load commands"
+    if text.protection & (_READ | _RUN) != _READ | _RUN:
+        yield f"has __TEXT with permissions {text.protection:#x}: it cannot be read and run"
+
+
+def _judge_linkedit(
+    header: MachHeader, commands: Commands, segments: Sequence[Segment]
+) -> Iterator[str]:
+    """What dyld reads has to lie in the segment that is mapped for it."""
+    linkedit = next((segment for segment in segments if segment.name == "__LINKEDIT"), None)
+    if linkedit is None:
+        yield "has no segment __LINKEDIT"
+        return
+    end = linkedit.offset + linkedit.size
+    tables = sorted((start, length, what) for what, start, length in _list_tables(header, commands))
+    reach = linkedit.offset
+    for start, length, what in tables:
+        if not linkedit.offset <= start <= start + length <= end:
+            yield f"has {what} at byte {start:#x}, outside of __LINKEDIT"
+        elif start < reach:
+            yield f"has {what} at byte {start:#x}, in the bytes of another table"
+        reach = max(reach, start + length)
+    if not linkedit.protection & _READ:
+        yield f"has __LINKEDIT with permissions {linkedit.protection:#x}: it cannot be read"
+
+
+def _list_tables(header: MachHeader, commands: Commands) -> Iterator[tuple[str, int, int]]:
+    for what, start, length in _list_linkedit(commands, header.bits):
+        if length or start > header.commands_offset:  # of an empty one at 0 nothing is said
+            yield what, start, length
+
+
+def _judge_symbol_counts(commands: Commands) -> Iterator[str]:
+    """LC_DYSYMTAB divides the symbol table in three: local, defined, undefined."""
+    table, division = commands.first(LC_SYMTAB), commands.first(LC_DYSYMTAB)
+    if table is None or division is None:
+        if table is not division:
+            yield "has one of LC_SYMTAB and LC_DYSYMTAB without the other"
+        return
+    _, count, _, _ = table.unpack("4I")
+    fields = division.unpack("6I")
+    for what, first, length in zip(
+        ("local", "defined", "undefined"), fields[::2], fields[1::2], strict=True
+    ):
+        if length and first + length > count:
+            last = first + length
+            yield f"counts {what} symbols {first} to {last} in a symbol table of {count}"
+
+
+# All of it together.
 
 
 class Parsed(NamedTuple):

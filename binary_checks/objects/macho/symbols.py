@@ -2,25 +2,393 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import sys
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from itertools import accumulate
+from struct import Struct
+from typing import NamedTuple
 
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, Symbols, SymbolTable
-from binary_checks.objects.macho.binds import Binds, read_chained_imports, read_opcodes
-from binary_checks.objects.macho.commands import (
+from binary_checks.objects.macho.exports import (
+    WEAK_DEFINITION,
+    Export,
+    MachOExports,
+    decode_names,
+    holds,
+    join_names,
+    library_of,
+    read_uleb,
+)
+from binary_checks.objects.macho.header import (
     LC_DYLD_CHAINED_FIXUPS,
     LC_DYLD_EXPORTS_TRIE,
     LC_DYLD_INFO,
     LC_DYLD_INFO_ONLY,
     LC_SYMTAB,
+    MH_TWOLEVEL,
     Command,
     Commands,
+    MachHeader,
+    Slice,
 )
-from binary_checks.objects.macho.encoding import decode_names, join_names
-from binary_checks.objects.macho.exports import MachOExports
-from binary_checks.objects.macho.header import MachHeader, Slice
-from binary_checks.objects.macho.imports import EVERYWHERE, WEAK_LOOKUP, MachOImports
-from binary_checks.objects.macho.nlist import read_nlist
-from binary_checks.objects.macho.trie import WEAK_DEFINITION
+
+# Which symbols a Mach-O file binds: bind opcodes, or the imports of chained fixups.
+
+Bind = tuple[bytes, int, bool]
+"""A symbol that a loader looks up, of whom, and whether it may be missing.
+
+The ordinal is of a dylib from 1; 0 self, -1 main executable, -2 everywhere, -3 weak lookup.
+"""
+Binds = Mapping[tuple[int, bool], list[bytes]]
+"""The symbols by the other two."""
+
+
+def group_binds(binds: Iterable[Bind]) -> Binds:
+    """Put together what is asked of the same."""
+    groups: dict[tuple[int, bool], list[bytes]] = defaultdict(list)
+    for name, ordinal, weak in binds:
+        groups[ordinal, weak].append(name)
+    return groups
+
+
+_SET_ORDINAL, _SET_SPECIAL_ORDINAL, _SET_SYMBOL = 0x10, 0x30, 0x40
+_LAST_OPERATION = 0xD1
+_WEAK_IMPORT = 1
+_IMMEDIATE = {_SET_ORDINAL | number: number for number in range(16)}
+_IMMEDIATE |= {_SET_SPECIAL_ORDINAL | number & 0xF: number for number in range(-15, 1)}
+"""The ordinals by the operation that has them in itself, negative ones in four bits."""
+
+_NUMBER = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_BINDING = rb"[\x90-\x9f\xb0-\xbf]|[\xa0-\xaf]%b|[\xc0-\xcf]%b%b" % ((_NUMBER,) * 3)
+# What says where and how to bind: type, segment, addend; arm64e's threads, bound by 0x90 too.
+_PLACING = rb"[\x50-\x5f\xd1]|[\x60-\x8f\xd0]" + _NUMBER
+_DONE = rb"[\x00-\x0f]"
+_ORDINAL = rb"(?: [\x10-\x1f\x30-\x3f] | [\x20-\x2f]" + _NUMBER + rb")"
+_SYMBOL = rb"[\x40-\x4f] [^\x00]*"
+_PARTS = {b"ordinal": _ORDINAL, b"symbol": _SYMBOL, b"binding": _BINDING, b"number": _NUMBER}
+
+_ANY_RUN = rb"""
+    (?:%(placing)b){0,99}
+    (?: (?P<ordinal> %(ordinal)b) (?:%(placing)b){0,99} )?
+    (?: (?P<symbol> %(symbol)b) \x00 (?:%(placing)b){0,99} )?
+    (?P<bind> %(binding)b)?
+    (?: %(binding)b | %(placing)b){0,99}
+"""
+"""A run of operations: an ordinal, a symbol, a bind, each of which may be left out."""
+# What is simpler to match, as linkers write it: a symbol, behind its ordinal or that of the symbol
+# before, and its binds; only more of these; where neither is next, all the rest.
+_USUAL_RUN = rb"""
+    (?:%(placing)b){0,99} (%(ordinal)b? %(symbol)b) \x00
+    (?:%(placing)b){0,99} (?:%(binding)b) (?: %(binding)b | %(placing)b){0,99}
+    | (?: %(binding)b | %(placing)b){1,99}
+    | .+
+"""
+_USUAL_LAZY_RUN = (
+    rb"(?:[\x70-\x7f]%(number)b)? (%(ordinal)b? %(symbol)b) \x00 [\x90-\x9f] \x00* | .+"
+)
+_MARK = b"\x40" + b"\xff" * 10  # a symbol that no table has, nor is it part of a cut number
+_MOST_AT_ONCE = 1 << 22  # bytes
+
+
+@cache
+def _compile(run: bytes, placing: bytes = _PLACING) -> re.Pattern[bytes]:
+    return re.compile(run % {**_PARTS, b"placing": placing}, re.VERBOSE | re.DOTALL)
+
+
+def read_opcodes(opcodes: bytes, *, lazy: bool) -> Binds:
+    """What a table of LC_DYLD_INFO binds. Raises MalformedError.
+
+    A lazy table has an end behind every symbol, the others have one behind all. Ordinal and symbol
+    stand until others take their place; a second bind of the same is no second symbol.
+    """
+    if len(opcodes) < _MOST_AT_ONCE:
+        usual_run = _compile(_USUAL_LAZY_RUN if lazy else _USUAL_RUN)
+        runs = usual_run.findall(opcodes.rstrip(b"\0") + _MARK + b"\0\x90")
+        if runs.pop() == _MARK:  # all before it is as usual
+            return _group_runs(runs)
+    return group_binds(_step_through(opcodes, lazy=lazy))
+
+
+def _group_runs(runs: Iterable[bytes]) -> Binds:
+    """Group symbols, some of them behind an ordinal, which stands for those that follow."""
+    groups: dict[tuple[int, bool], list[bytes]] = defaultdict(list)
+    ordinal = 0
+    for run in filter(None, runs):
+        start = 0
+        if run[0] in _IMMEDIATE:
+            ordinal, start = _IMMEDIATE[run[0]], 1
+        elif run[0] < _SET_SYMBOL:
+            ordinal, start = read_uleb(run, 1)
+        groups[ordinal, run[start] & _WEAK_IMPORT > 0].append(run[start + 1 :])
+    return groups
+
+
+def _step_through(opcodes: bytes, *, lazy: bool) -> Iterator[Bind]:
+    match = _compile(_ANY_RUN, _PLACING + rb"|" + _DONE if lazy else _PLACING).match
+    name, ordinal, weak, fresh = b"", 0, False, False
+    place, end = 0, len(opcodes)
+    while place < end:
+        run = match(opcodes, place)
+        if run is None or run.end() == place:
+            if opcodes[place] < _SET_ORDINAL and not lazy:
+                return
+            raise _find_fault(opcodes, place)
+        place = run.end()
+        asked, symbol, bound = run.groups()
+        if asked:
+            immediate = _IMMEDIATE.get(asked[0])
+            ordinal = read_uleb(asked, 1)[0] if immediate is None else immediate
+            fresh = True
+        if symbol:
+            name, weak, fresh = symbol[1:], bool(symbol[0] & _WEAK_IMPORT), True
+        if bound and fresh:
+            fresh = False
+            yield name, ordinal, weak
+
+
+def _find_fault(opcodes: bytes, place: int) -> MalformedError:
+    if opcodes[place] > _LAST_OPERATION:
+        return MalformedError(f"bind opcode {opcodes[place]:#04x}", place)
+    return MalformedError("the bind opcodes run beyond their end")
+
+
+_NATIVE = "<" if sys.byteorder == "little" else ">"
+_IMPORTS = {1: ("I", 1, 8, 9), 2: ("I", 2, 8, 9), 3: ("Q", 2, 16, 32)}
+"""By format: words of an import, how many, bits of its ordinal, bits before its name's place."""
+
+
+def read_chained_imports(table: bytes, byte_order: str) -> Binds:
+    """Every import of LC_DYLD_CHAINED_FIXUPS: a loader looks up all of them.
+
+    Raises MalformedError, or TooLarge for names that explode.
+    """
+    head = Struct(f"{byte_order}7I")
+    if len(table) < head.size:
+        raise MalformedError("the chained fixups end within their header")
+    version, starts, imports, names, count, form, packing = head.unpack_from(table)
+    if version != 0 or form not in _IMPORTS or packing != 0:
+        claim = f"version {version}, imports of format {form}, names of format {packing}"
+        raise MalformedError(f"chained fixups of {claim}")
+    word, words, bits, before = _IMPORTS[form]
+    entries = array(word)
+    end = imports + count * words * entries.itemsize
+    if max(starts + 4, names, end) > len(table):
+        raise MalformedError(f"the chained fixups have {len(table):#x} bytes, too few")
+    entries.frombytes(table[imports:end])
+    if byte_order != _NATIVE:
+        entries.byteswap()
+    found: dict[int, list[bytes]] = defaultdict(list)
+    flags = (1 << bits + 1) - 1  # the ordinal, and whether it may be missing
+    for packed, name in zip(
+        entries[::words], _read_names(table, names, entries[::words], before), strict=True
+    ):
+        found[packed & flags].append(name)
+    return {_unpack(key, bits): group for key, group in found.items()}
+
+
+def _unpack(key: int, bits: int) -> tuple[int, bool]:
+    ordinals = (1 << bits) - 1
+    ordinal = key & ordinals
+    if ordinal > ordinals - 15:  # the last ones are negative
+        ordinal -= ordinals + 1
+    return ordinal, bool(key >> bits)
+
+
+def _read_names(table: bytes, names: int, entries: array[int], before: int) -> Iterable[bytes]:
+    """The name of each import. Linkers write them in the same order, one behind the other."""
+    if 0 < len(entries) < _MOST_AT_ONCE >> 3:
+        starts = [packed >> before for packed in entries]
+        found = table[names + starts[0] :].split(b"\0", len(starts))[:-1]
+        behind = accumulate((len(name) + 1 for name in found[:-1]), initial=starts[0])
+        if found and starts == list(behind):
+            return found
+    return _find_names(table, (names + (packed >> before) for packed in entries))
+
+
+def _find_names(table: bytes, starts: Iterable[int]) -> Iterator[bytes]:
+    most, length = 4 * len(table), 0  # names may overlap; those of a real file do not
+    for start in starts:
+        stop = table.find(0, start)
+        if stop < 0:
+            raise MalformedError("a name of the chained fixups runs beyond their end")
+        length += stop - start
+        if length > most:
+            reason = f"have more than {most} bytes together, no more are read"
+            raise TooLarge(f"the names of the chained fixups {reason}")
+        yield table[start:stop]
+
+
+# The symbol table by which files were linked that have neither fixups nor bind opcodes.
+
+_MOST_SYMBOLS = 1 << 22
+_STAB, _PRIVATE, _TYPE, _EXTERNAL = 0xE0, 0x10, 0x0E, 0x01
+_WEAK_REFERENCE, _WEAK_DEFINITION = 0x40, 0x80  # of n_desc
+_LONGEST = 64 * 1024
+_EVERYWHERE = -2
+
+
+class _Entry(NamedTuple):
+    name: bytes
+    defined: bool
+    description: int  # n_desc
+
+
+def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[Binds, list[Export]]:
+    """Imports and exports by LC_SYMTAB alone.
+
+    Raises MalformedError, or TooLarge for more than are read.
+    """
+    entries = list(_read_entries(source, header, command))
+    two_level = header.flags & MH_TWOLEVEL
+    binds = group_binds(
+        (
+            entry.name,
+            _ordinal(entry.description) if two_level else _EVERYWHERE,
+            bool(entry.description & _WEAK_REFERENCE),
+        )
+        for entry in entries
+        if not entry.defined
+    )
+    exports = [
+        (entry.name, WEAK_DEFINITION * bool(entry.description & _WEAK_DEFINITION), 0)
+        for entry in entries
+        if entry.defined
+    ]
+    return binds, exports
+
+
+def _ordinal(description: int) -> int:
+    """The ordinal in the upper byte of n_desc, whose last two are -2 and -1."""
+    ordinal = description >> 8 & 0xFF
+    return ordinal - 0x100 if ordinal >= 0xFE else ordinal
+
+
+def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterator[_Entry]:
+    """The external symbols."""
+    start, count, names_start, names_size = command.unpack("4I")
+    source.refuse_more(count, _MOST_SYMBOLS, "symbols")
+    layout = header.struct("IBBHQ" if header.bits == 64 else "IBBHI")
+    names = source.read(names_start, names_size)
+    most, length = 4 * names_size + (1 << 20), 0  # names may overlap
+    for place, kind, _, description, _ in layout.iter_unpack(
+        source.read(start, count * layout.size)
+    ):
+        if kind & (_STAB | _PRIVATE) or not kind & _EXTERNAL:
+            continue
+        end = names.find(b"\0", place, place + _LONGEST)
+        if end < 0 and place + _LONGEST < names_size:
+            raise TooLarge(f"a symbol's name has more than {_LONGEST} bytes, none so long is read")
+        if end < 0:
+            raise MalformedError("a symbol's name runs beyond the string table", names_start)
+        length += end - place
+        if length > most:
+            reason = f"have more than {most} bytes together, no more are read"
+            raise TooLarge(f"the names of its symbols {reason}")
+        yield _Entry(names[place:end], bool(kind & _TYPE), description)
+
+
+# What a Mach-O file imports, as one piece of bytes for each library that it asks.
+
+SELF = 0
+EVERYWHERE = -2  # the first that defines it: undefined with -undefined dynamic_lookup, as Py* are
+WEAK_LOOKUP = -3  # all share one definition, such as that of ``operator new``
+
+_Group = tuple[str, bool]  # the library that is asked; whether its symbols may be missing
+
+_FEW = 4
+"""For more names than that all of them are decoded."""
+
+
+class MachOImports(SymbolTable):
+    """The imports of one object.
+
+    What is looked up in all that is loaded, for one definition to serve all, is no import of an
+    object that defines it itself.
+    """
+
+    def __init__(
+        self, binds: Iterable[Binds], libraries: Mapping[int, str], exports: SymbolTable
+    ) -> None:
+        names: dict[tuple[int, bool], list[bytes]] = {}
+        for (ordinal, weak), group in (item for table in binds for item in table.items()):
+            if ordinal != SELF:
+                library_of(group[0], ordinal, libraries)
+                names.setdefault((ordinal, weak), []).extend(group)
+        self._libraries = libraries  # by ordinal
+        self._texts = {key: join_names(dict.fromkeys(group)) for key, group in names.items()}
+        self._exports = exports
+
+    @cached_property
+    def _groups(self) -> Mapping[_Group, frozenset[str]]:
+        """The names in each group; what is bound in two tables may be missing only by both."""
+        groups: dict[_Group, frozenset[str]] = {}
+        for (ordinal, weak), text in self._texts.items():
+            names = frozenset(decode_names(text))
+            if ordinal == WEAK_LOOKUP:
+                names -= self._exports.among(names)
+            group = (self._libraries[ordinal], weak)
+            groups[group] = groups[group] | names if group in groups else names
+        for library, weak in groups:
+            if weak:
+                groups[library, weak] -= groups.get((library, False), frozenset())
+        return {group: names for group, names in groups.items() if names}
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every name once."""
+        return frozenset().union(*self._groups.values())
+
+    @cached_property
+    def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """The names under each (library, ""): Mach-O symbols have no versions."""
+        found: dict[tuple[str, str], frozenset[str]] = {}
+        for (library, _), names in self._groups.items():
+            found[library, ""] = found.get((library, ""), frozenset()) | names
+        return found
+
+    @cached_property
+    def strong(self) -> Mapping[str, frozenset[str]]:
+        """By the library that they are asked of, the names that must be there."""
+        return {library: names for (library, weak), names in self._groups.items() if not weak}
+
+    def find(self, name: str) -> tuple[Symbol, ...]:
+        """The symbols of that name, one a library that it is asked of."""
+        return tuple(
+            Symbol(name=name, library=library, weak=weak)
+            for (library, weak), names in self._groups.items()
+            if name in names
+        )
+
+    def among(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names that it has; few are looked for without reading them all."""
+        wanted = frozenset(names)
+        return wanted & self.names if len(wanted) > _FEW else frozenset(filter(self._has, wanted))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._has(name)
+
+    def _has(self, name: str) -> bool:
+        asked = {ordinal for (ordinal, _), text in self._texts.items() if holds(text, name)}
+        return bool(asked - {WEAK_LOOKUP}) or (bool(asked) and not self._exports.among((name,)))
+
+    def __iter__(self) -> Iterator[Symbol]:
+        for (library, weak), names in self._groups.items():
+            for name in sorted(names):
+                yield Symbol(name=name, library=library, weak=weak)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
+
+    def __repr__(self) -> str:
+        return f"<{sum(text.count(0) - 1 for text in self._texts.values())} imports>"
+
+
+# What a Mach-O file imports and exports, as the model has it.
 
 _MAIN_EXECUTABLE = -1
 MAIN_EXECUTABLE = "@executable"

@@ -7,48 +7,186 @@ never empty. Static archives and import libraries (``.lib``) begin otherwise, an
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from binary_checks.model import Kind, PeFile
-from binary_checks.model.protocols import Observations
+from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.model import Kind, OpenedNames, PeFile, SymbolTable
+from binary_checks.model.protocols import Observations, Plan, Scanner
+from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import SHORT_SECTIONS, read_device_code
+from binary_checks.objects.device.wrappers import (
+    MOST_PLACES,
+    SHORT_RELOCATABLE,
+    Wrappers,
+    read_wrappers,
+)
+from binary_checks.objects.device.wrappers import SHORT_SECTIONS as SHORT_WRAPPER_SECTIONS
+from binary_checks.objects.library_names import PE_NAMES
 from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.opened_names import NameScanner
-from binary_checks.objects.pe.debug import (
-    is_managed,
-    read_load_configuration,
-    read_pdb,
-    verify_directories,
-)
-from binary_checks.objects.pe.exports import read_exports
+from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
 from binary_checks.objects.pe.header import (
+    CLR,
+    DEBUG,
+    DELAY_IMPORT,
+    EXPORT,
     IMAGE_FILE_DLL,
+    IMPORT,
+    LOAD_CONFIG,
     SECURITY,
+    TLS,
+    MappedImage,
     PeHeader,
-    architecture_of,
-    find_signature,
-    read_header,
-)
-from binary_checks.objects.pe.image import MappedImage
-from binary_checks.objects.pe.imports import read_imports
-from binary_checks.objects.pe.layout import verify_extent
-from binary_checks.objects.pe.plan import plan
-from binary_checks.objects.pe.refusals import Parsed, find_refusals
-from binary_checks.objects.pe.sections import (
     Section,
+    architecture_of,
     find_end,
     find_extents,
+    find_read_only,
+    find_signature,
     find_writable_executable,
     has_debug_information,
     is_debug_companion,
+    is_managed,
     measure_debug_information,
+    read_header,
+    read_load_configuration,
+    read_pdb,
     read_sections,
+    verify_directories,
 )
+from binary_checks.objects.pe.refusals import Parsed, find_refusals, verify_extent
 from binary_checks.objects.pe.signature import signature_matches
-from binary_checks.objects.pe.strings import opens_libraries, read_opened, read_texts
-from binary_checks.objects.pe.wrappers import find_wrappers
+from binary_checks.objects.pe.symbols import read_exports, read_imports
+from binary_checks.objects.ranges import Head, complement
 
-__all__ = ["plan", "read"]
+# Where a PE image has its strings, and the names of libraries among them.
+
+_OPENERS = ("LoadLibraryA", "LoadLibraryW", "LoadLibraryExA", "LoadLibraryExW")
+_NO_STRINGS = (
+    ".rsrc", ".reloc", ".pdata", ".xdata", ".edata", ".idata", ".debug", ".buildid",
+    ".nv_", "__nv_", ".hip_",
+)  # fmt: skip
+"""How sections begin that are only read and hold tables, or code for a GPU."""
+
+
+def find_name_scanner(sections: tuple[Section, ...], factor: int) -> NameScanner:
+    """Search what is only read while the file streams by."""
+    return NameScanner(find_read_only(sections, _NO_STRINGS), PE_NAMES, factor=factor)
+
+
+def opens_libraries(imports: SymbolTable) -> bool:
+    """Whether an image imports a function that opens libraries by name."""
+    return bool(imports.among(_OPENERS))
+
+
+def read_texts(
+    source: LimitedSource, seen: NameScanner | None, sections: tuple[Section, ...]
+) -> tuple[str, ...]:
+    """The texts by which libraries are known."""
+    return find_texts(source, seen, find_read_only(sections, _NO_STRINGS))
+
+
+def read_opened(
+    source: LimitedSource,
+    seen: NameScanner | None,
+    sections: tuple[Section, ...],
+    known: Iterable[str],
+) -> OpenedNames:
+    """The names of libraries in what is only read, without those that are known."""
+    return find_opened(source, seen, PE_NAMES, known, find_read_only(sections, _NO_STRINGS))
+
+
+# The wrappers of device code: their pointers are addresses in memory.
+
+
+def find_wrappers(image: MappedImage, sections: tuple[Section, ...]) -> Wrappers:
+    """Read the wrappers of an image with relocatable device code; of others there is no need to."""
+    relocatable = find_extents(sections, SHORT_RELOCATABLE)
+    if not relocatable:
+        return Wrappers()
+
+    if len(sections) > MOST_PLACES:
+        reason = f"pointers are followed through no more than {MOST_PLACES} sections"
+        return Wrappers(relocatable=relocatable, unread=reason)
+
+    def follow(_place: int, value: int) -> int | None:
+        try:
+            return image.locate(value - image.header.image_base, "device code")[0]
+        except MalformedError:
+            return None
+
+    return read_wrappers(
+        image.source, find_extents(sections, SHORT_WRAPPER_SECTIONS), relocatable, follow
+    )
+
+
+# Which parts of a PE image to keep and to scan, as far as the first bytes tell.
+
+_Range = tuple[int, int]
+
+_NEARBY = 4 << 20
+"""Bytes kept before and behind a directory, for what it refers to: all of a small section."""
+_KEPT_OF_END = 1 << 16
+"""Bytes kept at the end of every section: delvewheel puts names where there was room."""
+_KEPT_OF_STRINGS = 1 << 20
+"""Bytes kept of the COFF string table, which may follow MinGW's sections and names some."""
+_HEAD = 4096
+_DIRECTORIES = (EXPORT, IMPORT, DEBUG, TLS, LOAD_CONFIG, DELAY_IMPORT, CLR)
+
+
+def plan(head: bytes, size: int, factor: int) -> Plan:
+    """Keep what lies near a directory, and leave out what lies far: code and data, above all.
+
+    Of a small image everything is kept, and of a signed one, since all of it is signed.
+    """
+    source = LimitedSource(Head(head, size), factor)
+    try:
+        signature = find_signature(source)
+        if not signature:
+            return Plan(ranges=((0, min(size, 64)),))
+        header = read_header(source, signature)
+        sections = read_sections(source, header._replace(strings_offset=0))
+    except (MalformedError, Unavailable):
+        return Plan(ranges=((0, size),))
+    return Plan(
+        ranges=_find_ranges(header, sections, size),
+        scanners=tuple(_find_scanners(sections, size, factor)),
+    )
+
+
+def _find_scanners(sections: tuple[Section, ...], size: int, factor: int) -> Iterator[Scanner]:
+    device = find_extents(sections, SHORT_SECTIONS)
+    if device:
+        yield DeviceScanner(device, size)
+    if sections and size > _NEARBY:  # a smaller one is kept, and searched if it opens libraries
+        yield find_name_scanner(sections, factor)
+
+
+def _find_ranges(header: PeHeader, sections: tuple[Section, ...], size: int) -> tuple[_Range, ...]:
+    if header.directories[SECURITY][1] or size <= _NEARBY:
+        return ((0, size),)
+    kept = [(0, max(_HEAD, header.headers_size, header.sections_end))]
+    if header.strings_offset:
+        kept.append((header.strings_offset, header.strings_offset + _KEPT_OF_STRINGS))
+    for section in sections:
+        end = section.offset + section.size
+        kept.append((max(end - _KEPT_OF_END, section.offset), end))
+    for directory in _DIRECTORIES:
+        kept.extend(_surround(header.directories[directory], sections))
+    return complement([(0, size)], kept, size)
+
+
+def _surround(directory: tuple[int, int], sections: tuple[Section, ...]) -> Iterator[_Range]:
+    """The part of the file around a directory, within its section."""
+    start, size = directory
+    for section in sections:
+        if 0 <= start - section.address < max(section.virtual_size, section.size):
+            place = section.offset + start - section.address
+            end = section.offset + section.size
+            yield max(place - _NEARBY, section.offset), min(place + size + _NEARBY, end)
+
+
+# What becomes an object of the model.
 
 
 def read(path: str, source: LimitedSource, observations: Observations) -> tuple[PeFile, ...]:

@@ -1,22 +1,241 @@
-"""Finds why Windows would refuse a PE image, or die over it, before any of its code runs."""
+"""Finds why Windows refuses a PE image, or crashes on it, before any of its code runs."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from struct import Struct
 from typing import NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import SymbolTable
-from binary_checks.objects.pe.addresses import find_address_faults
-from binary_checks.objects.pe.debug import find_configuration_faults
-from binary_checks.objects.pe.exports import find_export_faults, find_hollow_tables
-from binary_checks.objects.pe.header import ADDRESSES, DELAY_IMPORT, IMPORT, PeHeader
-from binary_checks.objects.pe.image import MappedImage
-from binary_checks.objects.pe.imports import DELAYED, DESCRIPTOR, ImportedLibrary, PeImports
-from binary_checks.objects.pe.layout import find_layout_faults
-from binary_checks.objects.pe.sections import Section
+from binary_checks.objects.pe.header import (
+    ADDRESSES,
+    CLR,
+    DELAY_IMPORT,
+    DIRECTORY_NAMES,
+    IMAGE_FILE_DLL,
+    IMAGE_FILE_EXECUTABLE_IMAGE,
+    IMAGE_FILE_RELOCS_STRIPPED,
+    IMAGE_SCN_MEM_EXECUTE,
+    IMPORT,
+    MAPPED,
+    SECURITY,
+    TLS,
+    MappedImage,
+    PeHeader,
+    Section,
+    find_configuration_faults,
+    find_inaccessible,
+    verify_end,
+)
+from binary_checks.objects.pe.symbols import (
+    DELAYED,
+    DESCRIPTOR,
+    ImportedLibrary,
+    PeImports,
+    find_export_faults,
+    find_hollow_tables,
+)
+
+# Why Windows refuses a mapped PE image, or dies over it: addresses that lead nowhere.
+#
+# The loader follows them before any code of the image runs: its entry point, the directories,
+# thread-local storage.
+
+_TLS = {32: Struct("<3I4x"), 64: Struct("<3Q8x")}  # start, end, index, callbacks
+
+
+def find_address_faults(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
+    """Say which addresses lead nowhere: each goes on from its path. Raises MalformedError."""
+    yield from _judge_entry_point(image, sections)
+    yield from _judge_directories(image, sections)
+    yield from _judge_tls(image)
+
+
+def _find(sections: Sequence[Section], address: int) -> Section | None:
+    for section in sections:
+        size = section.virtual_size or section.declared_size
+        if section.address <= address < section.address + size:
+            return section
+    return None
+
+
+def _is_code(sections: Sequence[Section], address: int) -> bool:
+    """Whether the file has code there."""
+    section = _find(sections, address)
+    if section is None or not section.flags & IMAGE_SCN_MEM_EXECUTE:
+        return False
+    return address < section.address + section.size or not section.size  # a packer's: unpacked
+
+
+def _judge_entry_point(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
+    header = image.header
+    if header.directories[CLR][0]:
+        return  # .NET finds its own, and old processors' stubs in what it compiled ahead
+    if header.entry_point and not _is_code(sections, header.entry_point):
+        yield f"has its entry point at address {header.entry_point:#x}, where there is no code"
+    if not header.entry_point and not header.characteristics & IMAGE_FILE_DLL:
+        yield "is a program without an entry point"
+
+
+def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
+    """What the loader reads has to be in the file, and in memory that may be read."""
+    directories = image.header.directories
+    hidden = find_inaccessible(sections)
+    for number, (start, size) in enumerate(directories):
+        if not start or number not in MAPPED:
+            continue
+        if not size:
+            yield f"has a directory of {DIRECTORY_NAMES[number]} without a size"
+            continue
+        name = DIRECTORY_NAMES[number]
+        if start < image.header.headers_size:
+            yield f"has its directory of {name} at address {start:#x}, in its headers"
+            continue
+        _, available, _ = image.locate(start, f"the directory of {name}")
+        if available < size:
+            yield f"has its directory of {name} in memory that the file does not fill"
+        if section := _find(hidden, start):
+            yield f"has its directory of {name} in section {section.name!r}, which cannot be read"
+
+
+def _judge_tls(image: MappedImage) -> Iterator[str]:
+    start, _ = image.header.directories[TLS]
+    if not start:  # its size is not looked at by the loader
+        return
+    header = image.header
+    fields = image.unpack(_TLS[header.bits], start, "thread-local storage")
+    first, last, index = (field - header.image_base for field in fields)
+    if first != last and not 0 <= first <= last <= header.image_size:
+        yield f"has thread-local data from address {first:#x} to {last:#x}, beyond the image"
+    if not 0 <= index < header.image_size:
+        yield f"has the index of its thread-local storage at address {index:#x}, beyond the image"
+
+
+# Why Windows does not map a PE image: what its headers and sections have to agree on.
+#
+# Microsoft's PE specification names most of these rules; the kernel holds an image to them when it
+# makes a section object of the file, and answers "not a valid Win32 application" (error 193).
+
+_PAGE, _SECTOR = 0x1000, 0x200
+_LARGEST_FILE_ALIGNMENT = 0x10000
+_LARGEST_IMAGE = 0x77000000  # bytes; the kernel's MM_SIZE_OF_LARGEST_IMAGE
+_DIRECTORIES = len(DIRECTORY_NAMES)
+_BASE_STEP = 0x10000
+_FORCE_INTEGRITY = 0x80
+_BITS = {
+    **dict.fromkeys((0x014C, 0x01C0, 0x01C2, 0x01C4, 0x5032, 0x6232), 32),
+    **dict.fromkeys((0x0200, 0x5064, 0x6264, 0x8664, 0xA641, 0xA64E, 0xAA64), 64),
+}
+"""By machine, how wide the optional header has to be."""
+
+
+def verify_extent(header: PeHeader, sections: tuple[Section, ...], size: int) -> None:
+    """Raise MalformedError for what the file does not hold in full.
+
+    Without this a truncated library reads as one that needs nothing and defines nothing.
+    """
+    for section in sections:
+        verify_end(section.offset + section.size, size, f"section {section.name!r}")
+    start, length = header.directories[SECURITY]  # the one directory that says file offsets
+    verify_end(start + length, size, "the signature")
+
+
+def find_layout_faults(header: PeHeader, sections: Sequence[Section]) -> Iterator[str]:
+    """Say what keeps the image from being mapped: each goes on from its path."""
+    yield from _judge_header(header)
+    alignment = tuple(_judge_alignments(header))
+    yield from alignment
+    yield from _judge_sizes(header)
+    if alignment:
+        return  # the sections' places are counted in it
+    if header.section_alignment < _PAGE:
+        yield from _judge_unaligned(sections)
+    else:
+        yield from _judge_places(header, sections)
+
+
+def _judge_header(header: PeHeader) -> Iterator[str]:
+    if header.signature % 4:
+        yield f"has its PE header at byte {header.signature:#x}, which is no multiple of 4"
+    if not header.characteristics & IMAGE_FILE_EXECUTABLE_IMAGE:
+        yield "is not marked as an image (IMAGE_FILE_EXECUTABLE_IMAGE): its linker found errors"
+    if _BITS.get(header.machine, header.bits) != header.bits:
+        yield f"is for machine {header.machine:#x} and has a header of {header.bits} bits"
+    if header.image_base % _BASE_STEP:
+        yield f"has ImageBase {header.image_base:#x}, which is no multiple of {_BASE_STEP:#x}"
+    if header.dll_characteristics & _FORCE_INTEGRITY and not header.directories[SECURITY][1]:
+        yield "asks for a check of its signature (FORCE_INTEGRITY) and has none"
+    if header.directory_count > _DIRECTORIES:
+        yield f"counts {header.directory_count} directories, of which there are {_DIRECTORIES}"
+    fixed = IMAGE_FILE_DLL | IMAGE_FILE_RELOCS_STRIPPED
+    if header.characteristics & fixed == fixed:
+        yield f"loads at address {header.image_base:#x} alone: its base relocations were stripped"
+    for number in header.uncounted_directories:
+        name = DIRECTORY_NAMES[number]
+        yield f"has a directory of {name} after the {header.directory_count} that it counts"
+
+
+def _judge_alignments(header: PeHeader) -> Iterator[str]:
+    small, large = header.file_alignment, header.section_alignment
+    for name, value in (("FileAlignment", small), ("SectionAlignment", large)):
+        if value < 1 or value & (value - 1):
+            yield f"has {name} {value:#x}, which is no power of 2"
+    if large < small:
+        yield f"has SectionAlignment {large:#x}, which is less than its FileAlignment {small:#x}"
+    elif small != large and (large < _PAGE or small < _SECTOR):
+        lowest = f"where one is below its minimum ({_PAGE:#x} and {_SECTOR:#x}) they must be equal"
+        yield f"has SectionAlignment {large:#x} and FileAlignment {small:#x}: {lowest}"
+    if small > _LARGEST_FILE_ALIGNMENT:
+        yield f"has FileAlignment {small:#x}, more than {_LARGEST_FILE_ALIGNMENT:#x}"
+
+
+def _judge_sizes(header: PeHeader) -> Iterator[str]:
+    image, headers = header.image_size, header.headers_size
+    if image > _LARGEST_IMAGE:
+        yield f"has SizeOfImage {image:#x}, more than Windows maps"
+    if headers >= image:
+        yield f"has SizeOfHeaders {headers:#x} in an image of {image:#x} bytes"
+    if headers < header.sections_end:
+        end = header.sections_end
+        yield f"has SizeOfHeaders {headers:#x}, its section headers end at byte {end:#x}"
+
+
+def _judge_unaligned(sections: Sequence[Section]) -> Iterator[str]:
+    """The file is mapped as it lies, where sections are aligned to less than a page."""
+    for section in sections:
+        if section.size and section.offset != section.address:
+            place = f"lies at byte {section.offset:#x} of the file, at {section.address:#x} in"
+            yield f"has a section {section.name!r} that {place} memory: without pages they are one"
+
+
+def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str]:
+    """Sections follow the headers and one another, each where the one before it ends."""
+    step = header.section_alignment
+    place = _round_up(header.headers_size, step)
+    for section in sections:
+        size = section.virtual_size or section.declared_size
+        if section.address != place:
+            where = f"at address {section.address:#x}, not at {place:#x} where the one before ends"
+            yield f"has its section {section.name!r} {where}"
+            return  # all that follow would be misplaced too
+        if not size:
+            yield f"has a section {section.name!r} without a size"
+        if section.size and section.offset % _SECTOR:
+            start = f"at byte {section.offset:#x}, no multiple of {_SECTOR:#x}"
+            yield f"has its section {section.name!r} {start}"
+        place = _round_up(place + size, step)
+    if place > _round_up(header.image_size, step):
+        yield f"has SizeOfImage {header.image_size:#x}, its sections end at {place:#x}"
+
+
+def _round_up(size: int, step: int) -> int:
+    return -(-size // step) * step
+
+
+# All of it together.
 
 _ALIGNMENT = 4
 
