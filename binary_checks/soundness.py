@@ -20,7 +20,7 @@ from binary_checks.model import (
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.published import RenderedDescription, Survey
-from binary_checks.model.python_modules import ImportOpenings, PythonModules, PythonSyntax
+from binary_checks.model.python_modules import ImportOpenings, PythonModules
 from binary_checks.model.requests import Request
 from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
 
@@ -35,7 +35,6 @@ _FACTS = (
     Request,
     SecondOpinion,
     PythonModules,
-    PythonSyntax,
     RenderedDescription,
     RequiredWheels,
     GivenVersions,

@@ -31,7 +31,7 @@ from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.packages import GivenPackages
 from binary_checks.model.probes import PtxTexts
 from binary_checks.model.published import RenderedDescription, Survey
-from binary_checks.model.python_modules import ImportOpenings, PythonModules, PythonSyntax
+from binary_checks.model.python_modules import ImportOpenings, PythonModules
 from binary_checks.model.requests import Request
 from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
 from binary_checks.reports.explanation import explain
@@ -76,7 +76,6 @@ GATHERED = (
     ProbeReport,
     SecondOpinion,
     PythonModules,
-    PythonSyntax,
     RenderedDescription,
     RequiredWheels,
     GivenVersions,

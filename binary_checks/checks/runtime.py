@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import chain
 
@@ -10,7 +11,9 @@ from packaging.version import Version
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.failed_imports import find_lacking_requirement, find_own_part
 from binary_checks.knowledge.loading import compare_report, find_newer, judge_faults, judge_refusal
+from binary_checks.knowledge.tags import find_promised
 from binary_checks.model import (
     Distribution,
     Ending,
@@ -26,6 +29,7 @@ from binary_checks.model import (
     Package,
     Problem,
 )
+from binary_checks.model.python_modules import BrokenSource, CompiledModules
 from binary_checks.model.requires_dist import find_names_in_extras
 from binary_checks.wording.sentences import (
     describe_end,
@@ -91,6 +95,84 @@ def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
         yield Problem(path=path, sentence="in the package, but not installed")
 
 
+_NEVER = re.compile(
+    r"Missing parentheses in call|inconsistent use of tabs|null bytes|not valid|"
+    r"unindent does not match|unknown encoding|codec can't decode"
+)
+"""What no later grammar changes."""
+_MAY_BE_NEWER = re.compile(
+    r"^type\s+\w|^(?:async\s+)?def\s+\w+\s*\[|^class\s+\w+\s*\[|\b[rR]?[fFtT][rR]?['\"]"
+    r"|^except\b|^lazy\s|^(?:match|case)\b"
+)
+"""What a line looks like whose grammar came with Python 3.10 to 3.15."""
+
+
+@check
+def invalid_syntax(compiled: CompiledModules, package: Distribution) -> Iterator[Finding]:
+    """A Python file does not compile.
+
+    The interpreter that the package is installed for compiles each, and runs none. Templates whose
+    names are no modules', and tests, are left out. A file that only a branch imports, and that may
+    be kept for a later Python, is not inspected.
+
+    Why: ``import`` ends with a SyntaxError, and pip prints one when it installs the package.
+    Fix: correct the file, or leave it out of the package; look for templates, code for Python 2,
+    and marks of a merge.
+    Level: an error where importing a module that users import always imports the file; a warning
+    where only a function or a branch does, or nothing.
+    """
+    host = compiled.version[1]
+    expects_later = any(minor > host for minor in find_promised(package))
+    doubtful = []
+    for each in compiled.broken:
+        if each.newer_than is not None:
+            continue
+        if expects_later and _may_be_for_later(each):
+            doubtful.append(each.path)
+        else:
+            yield _report_broken(each, f"does not compile: {each.reason}", Level.WARNING)
+    if doubtful:
+        others = f", and {len(doubtful) - 1} more files do not," if doubtful[1:] else ""
+        sentence = f"does not compile{others} on Python 3.{host}, and may on another"
+        yield NotInspected(path=doubtful[0], sentence=f"{sentence} that the package promises")
+    for lacking in compiled.uncompiled:
+        yield NotInspected(path=lacking.path, sentence=lacking.reason)
+    if compiled.more_broken:
+        yield NotInspected(sentence=f"{compiled.more_broken} more files do not compile")
+
+
+def _may_be_for_later(broken: BrokenSource) -> bool:
+    """Whether only a branch imports the file, as ``_typing_312.py`` of whenever."""
+    newer = _MAY_BE_NEWER.search(broken.text) and not _NEVER.search(broken.reason)
+    return bool(newer) and not broken.reached_from
+
+
+def _report_broken(broken: BrokenSource, what: str, otherwise: Level) -> Problem:
+    line = f"line {broken.line} " if broken.line else ""
+    fails = f": `import {broken.reached_from}` fails" if broken.reached_from else ""
+    level = Level.ERROR if broken.reached_from else otherwise
+    return Problem(path=broken.path, sentence=f"{line}{what}{fails}", level=level)
+
+
+@check
+def syntax_newer_than_promised(compiled: CompiledModules) -> Iterator[Finding]:
+    """A file that is always imported has syntax that the oldest promised Python does not know.
+
+    The oldest is that of Requires-Python and the tags together. Found are ``match``, ``except*``,
+    ``with (a, b):``, ``:=``, parameters before ``/`` and the like, as far as ``ast.parse`` knows
+    since when they are. What only a branch imports may be kept from old Pythons.
+
+    Why: installers choose the package for that Python, and the import ends with a SyntaxError.
+    Fix: raise Requires-Python, or write it for the oldest Python; test on that one.
+    Level: nobody can import the package on that Python.
+    """
+    for each in compiled.broken:
+        if each.newer_than is not None and each.reached_from:
+            python = f"Python {each.newer_than[0]}.{each.newer_than[1]}"
+            what = f"does not compile on {python}, which the package promises: {each.reason}"
+            yield _report_broken(each, what, Level.OFF)
+
+
 @check
 def import_fails(
     report: ImportReport, package: Package, linkage: Linkage | Package
@@ -103,9 +185,10 @@ def import_fails(
 
     Why: users hit it in their first line.
 
-    Fix: see the exception. A module that is not found is a missing entry in ``Requires-Dist``, or
-    among the ``run`` requirements of a conda recipe; a crash is most often a library that was built
-    for another system.
+    Fix: where it says "not in the wheel", include the module or the data in the package; where it
+    says "Requires-Dist lacks", add the project that has the module (of a conda recipe, to its
+    ``run`` requirements). For all else see the exception; a crash is most often a library that was
+    built for another system.
 
     Level: users cannot import the package.
     """
@@ -117,6 +200,11 @@ def import_fails(
         if canonicalize_name(step.missing_module.partition(".")[0]) in extras:
             needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
             yield NotInspected(sentence=needs)
+        elif lack := find_own_part(step, package) or (
+            report.requirements_installed and find_lacking_requirement(step, package)
+        ):
+            sentence = f"import {step.name} {describe_end(step)}: {lack}"
+            yield Problem(sentence=sentence, cause=lack)
         else:
             sentence = f"import {step.name} {describe_end(step)}"
             yield judge_refusal(step, sentence, linkage, package)

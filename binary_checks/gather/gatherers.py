@@ -11,7 +11,7 @@ from binary_checks.errors import NotApplicable, NoWheelError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.description_rendering import DESCRIPTION, render_description
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.gather.module_reading import MODULES, read_modules, read_syntax
+from binary_checks.gather.module_reading import MODULES, read_modules
 from binary_checks.gather.own_code import CODE, OwnCode
 from binary_checks.gather.run_environment import RunEnvironment, lacks_required
 from binary_checks.gather.settings import ReaderSettings, Settings
@@ -46,7 +46,7 @@ from binary_checks.model.places import Place
 from binary_checks.model.probes import PtxTexts
 from binary_checks.model.protocols import Reading, Source
 from binary_checks.model.published import Publication, PublishedFile, Release, RenderedDescription
-from binary_checks.model.python_modules import ImportOpenings, PythonModules, PythonSyntax
+from binary_checks.model.python_modules import ImportOpenings, PythonModules
 from binary_checks.model.requests import (
     BuildsRequest,
     DeviceCodeRequest,
@@ -250,12 +250,6 @@ def render(package: Distribution, contents: MemberContents) -> RenderedDescripti
 def read_python(package: Distribution, contents: MemberContents) -> PythonModules:
     """Say what the modules bind that entry points and shared namespaces concern."""
     return read_modules(package, contents)
-
-
-@gathers(PythonSyntax)
-def parse_python(package: Distribution, contents: MemberContents) -> PythonSyntax:
-    """Say which of its Python files compile."""
-    return read_syntax(package, contents)
 
 
 @gathers(PtxTexts)

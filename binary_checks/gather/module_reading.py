@@ -1,9 +1,8 @@
-"""Reads Python files of a package again, to say which compile and what their modules bind."""
+"""Reads Python files of a package again, to say what their modules bind."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -17,31 +16,19 @@ from binary_checks.knowledge.python_libraries import (
     is_for_tests,
     name_module,
 )
-from binary_checks.knowledge.tags import find_promised, states_lowest
 from binary_checks.model import Distribution, Member
 from binary_checks.model.protocols import TreeEntry, Want
-from binary_checks.model.python_modules import (
-    BrokenSource,
-    Minor,
-    ModuleNames,
-    PythonModules,
-    PythonSyntax,
-    UnparsedSource,
-)
-from binary_checks.python_code.grammar import find_newer, read_names, tabulate
-from binary_checks.python_code.imported_modules import list_always_imported, resolve
+from binary_checks.model.python_modules import ModuleNames, PythonModules, UnparsedSource
+from binary_checks.python_code.grammar import read_names, tabulate
 from binary_checks.python_code.parsing import (
     LONGEST,
     FaultyError,
     LeftAloneError,
     ParsingBudget,
-    parse,
 )
 
 _LEAST_COST, _COST = 32_000_000, 128
-"""What parsing may cost: this much, and that for each byte of the package. Of 645 wheels chdb takes
-most, 81 for each byte: its whole wheel is code."""
-_MOST_FOLLOWED = 4 << 20  # bytes of the sources whose imports are followed
+"""What parsing may cost: this much, and that for each byte of the package."""
 _MOST_STARS = 300  # modules that are read once more, since others take all names of them
 _STAR, _NAME = 64, 64  # what it costs to find a module, and to take a name of it
 _TOP_LEVEL = "top_level.txt"
@@ -74,13 +61,11 @@ def read_modules(package: Distribution, contents: MemberContents) -> PythonModul
     return _ModuleReader(package, contents).read()
 
 
-def read_syntax(package: Distribution, contents: MemberContents) -> PythonSyntax:
-    """Parse every Python file that an import may find. Raises PackageError."""
-    return _SyntaxReader(package, contents).read()
+class _ModuleReader:
+    """Reads the few files whose names matter, and those of which they take all names.
 
-
-class _Reader:
-    """Reads some of the files, and pays for what parsing them takes."""
+    It pays for what parsing them takes.
+    """
 
     def __init__(self, package: Distribution, contents: MemberContents) -> None:
         self._package = package
@@ -89,6 +74,22 @@ class _Reader:
         self._members = {member.path: member for member in package.members}
         self._unparsed: list[UnparsedSource] = []
         self._budget = ParsingBudget(_LEAST_COST + _COST * package.size)
+        self._asked: dict[str, set[str]] = {}
+        for path, name in self._list_asked():
+            self._asked.setdefault(path, set()).add(name)
+        self._shared = frozenset(self._list_shared_files())
+        self._starred: dict[str, ModuleNames | None] = {}
+
+    def read(self) -> PythonModules:
+        """Read them all."""
+        contents = self._read_all(self._asked.keys() | self._shared)
+        found = (self._read_one(path, content) for path, content in contents)
+        names = (each for each in found if each is not None)
+        return PythonModules(
+            names=tuple(sorted(names, key=lambda each: each.path)),
+            unparsed=tuple(sorted(self._unparsed, key=lambda each: each.path)),
+            top_level=self._read_top_level(),
+        )
 
     def _read_all(self, chosen: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """The contents of the files at these paths, as far as they can be read."""
@@ -123,42 +124,13 @@ class _Reader:
     def _leave(self, path: str, reason: str) -> None:
         self._unparsed.append(UnparsedSource(path=path, reason=reason))
 
-    def _list_referred(self) -> Iterator[str]:
-        for _, _, value in self._package.entry_points:
-            match = _REFERENCE.match(value)
-            if match:
-                yield match[1]
-
-
-class _ModuleReader(_Reader):
-    """Reads the few files whose names matter, and those of which they take all names."""
-
-    def __init__(self, package: Distribution, contents: MemberContents) -> None:
-        super().__init__(package, contents)
-        self._asked: dict[str, set[str]] = {}
-        for path, name in self._list_asked():
-            self._asked.setdefault(path, set()).add(name)
-        self._shared = frozenset(self._list_shared_files())
-        self._starred: dict[str, ModuleNames | None] = {}
-
-    def read(self) -> PythonModules:
-        """Read them all."""
-        contents = self._read_all(self._asked.keys() | self._shared)
-        found = (self._read_one(path, content) for path, content in contents)
-        names = (each for each in found if each is not None)
-        return PythonModules(
-            names=tuple(sorted(names, key=lambda each: each.path)),
-            unparsed=tuple(sorted(self._unparsed, key=lambda each: each.path)),
-            top_level=self._read_top_level(),
-        )
-
     def _read_one(self, path: str, content: bytes) -> ModuleNames | None:
         try:
             names = read_names(path, tabulate(content, self._budget), self._budget)
             # numpy binds itself what its entry points name; its stars are thirty modules.
             found = self._asked.get(path, set()) <= names.bound
             return names if found else self._follow_stars(names)
-        except FaultyError:  # the check of the syntax tells that
+        except FaultyError:  # the interpreter tells that which compiles it
             return None
         except LeftAloneError as error:
             self._leave(path, str(error))
@@ -186,7 +158,7 @@ class _ModuleReader(_Reader):
 
     def _find_star(self, path: str, star: str) -> str:
         module = name_module(self._package.layout.inside(path) or "")
-        full = resolve(star, module, is_package=path.endswith("/__init__.py"))
+        full = _resolve(star, module, is_package=path.endswith("/__init__.py"))
         return self._files.sources.get(full, "")
 
     def _read_star(self, path: str) -> ModuleNames | None:
@@ -229,72 +201,19 @@ class _ModuleReader(_Reader):
         return tuple(dict.fromkeys(content.decode(errors="replace").split()))
 
 
-class _SyntaxReader(_Reader):
-    """One pass over all files, and another over the few whose imports matter."""
-
-    def read(self) -> PythonSyntax:
-        """Parse them all."""
-        lowest, broken = _find_lowest(self._package), list[BrokenSource]()
-        for path, content in self._read_all(frozenset(self._files.sources.values())):
-            found = self._judge(path, content, lowest)
-            broken += [found] if found else []
-        if broken:
-            reached = dict(self._follow())
-            broken = [replace(each, reached_from=reached.get(each.path, "")) for each in broken]
-        return PythonSyntax(
-            grammar=sys.version_info[:2],
-            broken=tuple(sorted(broken, key=lambda each: each.path)),
-            unparsed=tuple(sorted(self._unparsed, key=lambda each: each.path)),
-        )
-
-    def _judge(self, path: str, content: bytes, lowest: Minor | None) -> BrokenSource | None:
-        try:
-            tabulate(content, self._budget)
-            newer = find_newer(content, lowest, self._budget) if lowest else None
-        except FaultyError as error:
-            return BrokenSource(path=path, line=error.line, reason=error.reason, text=error.text)
-        except LeftAloneError as error:
-            self._leave(path, str(error))
-            return None
-        if newer is None:
-            return None
-        return BrokenSource(path=path, line=newer.line, reason=newer.reason, newer_than=lowest)
-
-    def _follow(self) -> Iterator[tuple[str, str]]:
-        """The files that are always imported with a module that users import, and that module."""
-        roots = [*sorted(self._files.roots), *sorted(self._list_referred())]
-        budget = _MOST_FOLLOWED
-        seen: set[str] = set()
-        for root in roots:
-            left = deque([root])
-            while left:
-                name = left.popleft()
-                for module in _list_around(name):
-                    path = self._files.sources.get(module)
-                    if module in seen or path is None:
-                        continue
-                    seen.add(module)
-                    yield path, root
-                    budget -= self._members[path].size
-                    if budget > 0:
-                        left += self._list_imports(module, path)
-
-    def _list_imports(self, module: str, path: str) -> list[str]:
-        try:
-            tree = parse(self._read(self._members[path]), self._budget)
-        except (LeftAloneError, Unavailable):
-            return []
-        is_package = path.endswith("/__init__.py")
-        return [*list_always_imported(tree, module, is_package=is_package)]
-
-
 def _list_around(name: str) -> Iterator[str]:
     """A module and all packages that are imported before it, the outermost first."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-def _find_lowest(package: Distribution) -> Minor | None:
-    """The oldest Python that is promised, where one is stated."""
-    promised = find_promised(package)
-    return (3, min(promised)) if promised and states_lowest(package) else None
+def _resolve(named: str, module: str, *, is_package: bool) -> str:
+    """The full name of a module that another imports as ``..a.b``; "" where there is none."""
+    inner = named.lstrip(".")
+    level = len(named) - len(inner)
+    if not level:
+        return inner
+    parts = module.split(".") if is_package else module.split(".")[:-1]
+    if level > len(parts):
+        return ""
+    return ".".join([*parts[: len(parts) - level + 1], *filter(None, [inner])])

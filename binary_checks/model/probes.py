@@ -41,6 +41,7 @@ class Step:
     origin_sha256: str = ""  # hexadecimal, of that file after the import; "" when it is gone
     version: str = ""  # the module's __version__, when it is a str
     missing_module: str = ""  # the module that a ModuleNotFoundError names
+    missing_file: str = ""  # the file below site-packages that a FileNotFoundError names
     directory_changed: str = ""  # the working directory after it, when it is another
     gil_enabled: bool | None = None  # whether the GIL is back; None where it is never away
     extensions: tuple[str, ...] = ()  # files of the extension modules imported afterwards
@@ -65,6 +66,7 @@ class ImportReport(ProbeReport):
     """The import of each top-level name, each in a process of its own."""
 
     reservation: str = ""  # what a pass there does not prove, as a sentence
+    requirements_installed: bool = False  # an installer put there what the package requires
     steps: tuple[Step, ...] = ()
     untried: tuple[str, ...] = ()  # names for which there was no time left
     limit: str = ""  # which limit that was, the end of a sentence

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from packaging.tags import Tag
 
 from binary_checks.model.objects import Kind, ObjectFile, SymbolTable
+from binary_checks.model.probes import ProbeReport
 
 # What makes a file an extension module: its name, its PyInit function, and who imports it.
 
@@ -179,7 +180,7 @@ class BrokenSource:
     reason: str  # "invalid syntax"
     text: str = ""  # the line, or its beginning
     newer_than: Minor | None = None
-    """It compiles here, but not on this Python, which the package promises; None: not here."""
+    """It compiles there, but not on this Python, which the package promises; None: not there."""
     reached_from: str = ""
     """The module of the package that always imports the file, at once or through others."""
 
@@ -206,12 +207,13 @@ class ModuleNames:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PythonSyntax:
-    """All Python files of a package that an import may find, judged by their grammar."""
+class CompiledModules(ProbeReport):
+    """All Python files of a package that an import may find, compiled where it is installed."""
 
-    grammar: Minor  # of the Python that parsed them
+    version: Minor  # of the Python that compiled them
     broken: tuple[BrokenSource, ...] = ()
-    unparsed: tuple[UnparsedSource, ...] = ()
+    more_broken: int = 0  # files beside these that do not compile
+    uncompiled: tuple[UnparsedSource, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

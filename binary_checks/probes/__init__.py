@@ -17,6 +17,7 @@ from types import ModuleType
 PROBES = (
     ".import_name.reader",
     ".load_extensions.reader",
+    ".compile_modules.reader",
     ".trace_loader.reader",
     ".run_snippet.reader",
     ".ask_module.reader",

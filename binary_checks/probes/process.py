@@ -211,6 +211,63 @@ def describe_exception(error: BaseException, below: str) -> str:
     return line[:2000] + place
 
 
+def describe_failure(error: BaseException, below: str) -> dict[str, Any]:
+    """Tell how an import failed: it exited, the loader refused an extension module, or it raised.
+
+    Whatever began it is told, too: packages often wrap an exception in one of their own.
+    """
+    if isinstance(error, SystemExit):
+        return {"state": "exited", "detail": "SystemExit(%r)" % (error.code,)}
+    refused = find_loader_error(error)
+    return {
+        "state": "raised" if refused is None else "loader error",
+        "detail": describe_exception(error if refused is None else refused, below),
+        "exception": type(error).__name__,
+        "missing_module": find_missing_module(error),
+        "missing_file": find_missing_file(error, below),
+    }
+
+
+def find_loader_error(error: BaseException) -> BaseException | None:
+    """Find the ImportError by which the dynamic loader refused an extension module, else None.
+
+    The import system gives it the path of the file.
+    """
+    from importlib.machinery import EXTENSION_SUFFIXES
+
+    for each in follow_causes(error):
+        path = str(each.path or "") if isinstance(each, ImportError) else ""
+        if path.endswith(tuple(EXTENSION_SUFFIXES)):
+            return each
+    return None
+
+
+def find_missing_module(error: BaseException) -> str:
+    """Name the module whose absence began it, "" when it was something else."""
+    absent = [each for each in follow_causes(error) if isinstance(each, ModuleNotFoundError)]
+    return (absent[-1].name or "") if absent and isinstance(error, ImportError) else ""
+
+
+def find_missing_file(error: BaseException, below: str) -> str:
+    """Name the file below that folder whose absence began it, "" when it was something else."""
+    if not isinstance(error, (OSError, ImportError)):
+        return ""
+    absent = [each for each in follow_causes(error) if isinstance(each, FileNotFoundError)]
+    path = str(absent[-1].filename or "") if absent else ""
+    if not path.startswith(below + os.sep):
+        return ""
+    return os.path.normpath(path)[len(below) + 1 :].replace(os.sep, "/")
+
+
+def follow_causes(error: BaseException | None) -> list[BaseException]:
+    """List the exception and those in whose handling it was raised, the first one last."""
+    chain: list[BaseException] = []
+    while error is not None and not any(error is each for each in chain):
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
+
+
 def reenabled_gil() -> bool | None:
     """Say whether a free-threaded interpreter has its GIL back; None for any other interpreter."""
     if "free-threading" not in sys.version or not hasattr(sys, "_is_gil_enabled"):

@@ -1,4 +1,4 @@
-"""Says whether a Python file compiles, and what its module binds, by one pass of the parser.
+"""Says what the module of a Python file binds, by one pass of the parser.
 
 The pass makes a table of symbols and no tree of objects: it takes half the time of ``ast.parse``,
 60 ms for a megabyte.
@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from binary_checks.model.python_modules import Minor, ModuleNames
+from binary_checks.model.python_modules import ModuleNames
 from binary_checks.python_code.limited_parsing import is_large, try_parsing
 from binary_checks.python_code.parsing import (
     FaultyError,
@@ -24,18 +24,6 @@ from binary_checks.python_code.parsing import (
 )
 
 _SYMBOL = 16  # what it costs to ask for one
-_OLDEST = (3, 7)  # of which ``ast.parse`` knows the grammar well enough
-
-_HINTS = (
-    ((3, 8), re.compile(rb":=|=\s*\}|/\s*[,):]")),
-    ((3, 9), re.compile(rb"\bwith\s*\(")),
-    ((3, 10), re.compile(rb"^[ \t]*match\b[^=\n]*:", re.MULTILINE)),
-    ((3, 11), re.compile(rb"\bexcept\s*\*")),
-)
-"""What stands in every source that needs that Python; of each ``ast.parse`` tells. It knows
-nothing of ``a[*b]`` (3.11), of decorators that are any expression (3.9) and of ``return *a, b``
-(3.8)."""
-
 _STAR = re.compile(r"^[ \t]*from[ \t]*(\S+)[ \t]+import[ \t]*\*", re.MULTILINE)
 _OPAQUE = re.compile(
     r"globals\(\)|locals\(\)|vars\(\)|sys\.modules|\bexec\(|\bsetattr\(|__dict__|__path__"
@@ -65,42 +53,10 @@ def tabulate(content: bytes, budget: ParsingBudget) -> SourceTable:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return SourceTable(text, symtable.symtable(text, "", "exec"))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise FaultyError(line, f"it is not valid {error.encoding}") from None
-    except SyntaxError as error:
-        reason = error.msg or "invalid syntax"
-        raise FaultyError(error.lineno or 0, reason, error.text) from None
-    except ValueError as error:  # null bytes
-        raise FaultyError(0, str(error)) from None
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, or another encoding
+        raise FaultyError(str(error)) from None
     except (RecursionError, MemoryError):
         raise LeftAloneError("it is nested too deeply for the parser") from None
-
-
-def find_newer(content: bytes, lowest: Minor, budget: ParsingBudget) -> FaultyError | None:
-    """Find what the grammar of an older Python lacks in a file that compiles on this one.
-
-    Raises LeftAloneError where that takes too much.
-    """
-    lowest = max(lowest, _OLDEST)  # what that one lacks, older ones lack too
-    if not any(lowest < since and hint.search(content) for since, hint in _HINTS):
-        return None
-    size = admit(content, budget)
-    try:
-        text = decode(content)
-        if is_large(size):
-            try_parsing(text, minor=lowest[1])
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text, feature_version=lowest)
-    except FaultyError as error:
-        return FaultyError(error.line, error.reason)
-    except SyntaxError as error:
-        return FaultyError(error.lineno or 0, error.msg or "invalid syntax")
-    except (ValueError, RecursionError, MemoryError):
-        return None
-    return None
 
 
 def read_names(path: str, table: SourceTable, budget: ParsingBudget) -> ModuleNames:

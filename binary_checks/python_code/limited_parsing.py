@@ -30,23 +30,23 @@ def is_large(size: CodeSize) -> bool:
     return size.tokens > MOST_OF_TREE or size.crossings > MOST_CROSSINGS
 
 
-def try_parsing(text: str, minor: int = 0) -> None:
-    """Parse it for the Python 3 of that minor version; 0: into symbols, for the one that runs.
+def try_parsing(text: str) -> None:
+    """Parse it into symbols.
 
     Raises FaultyError where it does not parse, LeftAloneError where that takes too much.
     """
-    arguments = (str(_MEMORY), str(_SECONDS), str(minor))
+    arguments = (str(_MEMORY), str(_SECONDS))
     command = [sys.executable, "-I", "-S", str(_CHILD), *arguments]
     try:
         ended = subprocess.run(
             command, input=text.encode(), capture_output=True, timeout=_PATIENCE, check=False
         )
-        answer = json.loads(ended.stdout)
+        fault = str(json.loads(ended.stdout)["fault"])
     except OSError as error:
         raise LeftAloneError(f"it cannot be parsed apart: {error.strerror}") from None
     except (subprocess.TimeoutExpired, ValueError):
         limits = f"{_MEMORY >> 20} MiB or {_SECONDS} s"
         reason = f"parsing it takes more than {limits}, or it is nested too deeply"
         raise LeftAloneError(reason) from None
-    if answer:
-        raise FaultyError(int(answer["line"]), str(answer["reason"]), str(answer["text"]))
+    if fault:
+        raise FaultyError(fault)

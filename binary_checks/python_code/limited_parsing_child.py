@@ -5,33 +5,26 @@ It stands alone and is started isolated, so that it takes as long as the interpr
 
 from __future__ import annotations
 
-import ast
 import json
 import symtable
 import sys
 import warnings
 
-_LONGEST = 1_000  # characters of a line that does not compile
+_LONGEST = 1_000  # characters of why it does not compile
 
 
 def main() -> None:
     """Answer; end without an answer at a limit, one of the parser's own too."""
-    memory, seconds, minor = map(int, sys.argv[1:])
+    memory, seconds = map(int, sys.argv[1:])
     _limit(memory, seconds)
     warnings.simplefilter("ignore")
     text = sys.stdin.buffer.read().decode("utf-8")
-    answer: dict[str, object] = {}
+    fault = ""
     try:
-        if minor:
-            ast.parse(text, feature_version=(3, minor))
-        else:
-            symtable.symtable(text, "", "exec")
-    except SyntaxError as error:
-        line = (error.text or "")[:_LONGEST]
-        answer = {"line": error.lineno or 0, "reason": error.msg, "text": line}
-    except ValueError as error:
-        answer = {"line": 0, "reason": str(error), "text": ""}
-    sys.stdout.write(json.dumps(answer))
+        symtable.symtable(text, "", "exec")
+    except (SyntaxError, ValueError) as error:
+        fault = str(error)[:_LONGEST]
+    sys.stdout.write(json.dumps({"fault": fault}))
 
 
 def _limit(memory: int, seconds: int) -> None:

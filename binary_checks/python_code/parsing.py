@@ -30,7 +30,6 @@ MOST_OF_TREE = 290_000  # of a file that is parsed into a tree, or that may have
 MOST_CROSSINGS = 3_000_000  # names times nested scopes: 100 bytes for each
 _DEEPEST_SCOPES = 1_500  # scopes in each other; Python 3.13 takes 1,400 lambdas
 _MOST_OF_STATEMENT = 20_000  # tokens, where a parser may break off the process
-_LONGEST_LINE = 200  # characters kept of a line that does not compile
 _MOST_MARKS = 30  # combining marks in a row, as in UAX #15's Stream-Safe Text Format
 _CHUNK = 1 << 16  # bytes that are counted at once
 
@@ -60,12 +59,6 @@ class LeftAloneError(Exception):
 
 class FaultyError(Exception):
     """A file does not compile."""
-
-    def __init__(self, line: int, reason: str, text: str | None = None) -> None:
-        super().__init__(reason)
-        self.line = line
-        self.reason = reason
-        self.text = (text or "").strip()[:_LONGEST_LINE]
 
 
 class ParsingBudget:

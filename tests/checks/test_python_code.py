@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from binary_checks import examine
-from binary_checks.checks.python_code.compiling import invalid_syntax, syntax_newer_than_promised
 from binary_checks.checks.python_code.entry_points import missing_entry_point
 from binary_checks.checks.python_code.top_level_modules import (
     missing_top_level_module,
@@ -18,13 +17,11 @@ from binary_checks.checks.python_code.top_level_modules import (
 from binary_checks.declaring import Check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Distribution, Level, NotInspected, Problem
-from binary_checks.model.python_modules import PythonModules, PythonSyntax
+from binary_checks.model.python_modules import PythonModules
 from fixtures.build_wheel import build_wheel
 
 Judge = Callable[..., list[Any]]
 POINTS = "demo-1.0.dist-info/entry_points.txt"
-_OF_SYNTAX = (invalid_syntax, syntax_newer_than_promised)
-BROKEN = "def f(:\n    pass\n"
 
 
 @pytest.fixture
@@ -33,15 +30,9 @@ def judge(tmp_path: Path) -> Judge:
         wheel = {"tags": ("py3-none-any",), "root_is_purelib": True, **wheel}
         path = build_wheel(tmp_path, members=members, **wheel)
         with examine(path) as examination:
-            fact = PythonSyntax if check in _OF_SYNTAX else PythonModules
-            return list(check(examination.get(Distribution), examination.get(fact)))
+            return list(check(examination.get(Distribution), examination.get(PythonModules)))
 
     return judge_wheel
-
-
-def requiring(python: str) -> str:
-    head = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
-    return f"{head}Requires-Python: {python}\n"
 
 
 def told(found: list[Any]) -> list[tuple[str, str, Level]]:
@@ -49,156 +40,6 @@ def told(found: list[Any]) -> list[tuple[str, str, Level]]:
     return [
         (each.path.rpartition("site-packages/")[2], each.sentence, each.level) for each in found
     ]
-
-
-def test_a_file_that_importing_the_package_imports_is_an_error(judge: Judge) -> None:
-    members = {
-        "demo/__init__.py": "from demo.core import run\n",
-        "demo/core.py": "with open('x') as f:\n    from . import inner\n",
-        "demo/inner.py": BROKEN,
-    }
-    ((path, sentence, level),) = told(judge(invalid_syntax, members))
-    assert path == "demo/inner.py"
-    assert sentence.startswith("line 1 does not compile: ")
-    assert sentence.endswith(": `import demo` fails")
-    assert level is Level.ERROR
-
-
-@pytest.mark.parametrize(
-    "importing",
-    [
-        "",
-        "def late():\n    import demo.inner\n",
-        "import sys\nif sys.version_info >= (3, 12):\n    from demo.inner import x\n",
-        "try:\n    import demo.inner\nexcept SyntaxError:\n    pass\n",
-    ],
-)
-def test_a_file_that_is_not_always_imported_is_a_warning(judge: Judge, importing: str) -> None:
-    members = {"demo/__init__.py": importing, "demo/inner.py": BROKEN}
-    ((path, _, level),) = told(judge(invalid_syntax, members))
-    assert (path, level) == ("demo/inner.py", Level.WARNING)
-
-
-def test_the_module_of_a_command_is_imported(judge: Judge) -> None:
-    members = {"demo/__init__.py": "", "demo/cli.py": "print 1\n"}
-    points = "[console_scripts]\ndemo = demo.cli:main\n"
-    ((_, sentence, level),) = told(judge(invalid_syntax, members, entry_points=points))
-    assert "Missing parentheses" in sentence
-    assert sentence.endswith("`import demo.cli` fails")
-    assert level is Level.ERROR
-
-
-@pytest.mark.parametrize(
-    ("content", "line", "reason"),
-    [
-        (b"x = 1\n<<<<<<< HEAD\n", "line 2 ", "invalid syntax"),
-        (b"x = 1\ny = '\xff'\n", "line 2 ", "it is not valid utf-8"),
-        (b"# coding: nonsense\n", "", "unknown encoding"),
-        (b"x\0y", "", "null bytes"),
-        (b"def f(a, a): pass", "line 1 ", "duplicate argument 'a'"),
-        (b"def f():\n\tx\n        y\n", "line 3 ", "inconsistent use of tabs"),
-    ],
-)
-def test_what_does_not_compile(judge: Judge, content: bytes, line: str, reason: str) -> None:
-    ((_, sentence, _),) = told(judge(invalid_syntax, {"demo/__init__.py": content}))
-    assert sentence.startswith(f"{line}does not compile: ")
-    assert reason in sentence
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "demo/tests/test_old.py",
-        "demo/{{ name }}/setup.py",
-        "demo/__init__.tmpl.py",
-        "demo/python-2/old.py",
-        "demo-1.0.data/scripts/old.py",
-    ],
-)
-def test_what_no_import_finds_and_tests_are_left_out(judge: Judge, path: str) -> None:
-    assert judge(invalid_syntax, {"demo/__init__.py": "x = 1\n", path: BROKEN}) == []
-
-
-def test_what_a_later_python_may_parse_is_not_inspected(judge: Judge) -> None:
-    members = {"demo/__init__.py": BROKEN, "demo/a.py": BROKEN}
-    (finding,) = judge(invalid_syntax, members, metadata=requiring(">=3.39"))
-    assert isinstance(finding, NotInspected)
-    assert "and 1 more files do not, on Python 3." in finding.sentence
-    assert finding.sentence.endswith("and may on another that the package promises")
-    print_statement = {"demo/__init__.py": "print 1\n"}  # which no later one parses
-    assert told(judge(invalid_syntax, print_statement, metadata=requiring(">=3.39")))
-
-
-def test_a_file_that_may_be_kept_for_later_pythons_is_not_inspected(judge: Judge) -> None:
-    later = "type X = int | $\n"  # of a grammar that no Python has yet
-    gated = {
-        "demo/__init__.py": "try:\n    from . import _types\nexcept SyntaxError: ...\n",
-        "demo/_types.py": later,
-    }
-    (finding,) = judge(invalid_syntax, gated)
-    assert isinstance(finding, NotInspected)
-    always = {"demo/__init__.py": "from . import _types\n", "demo/_types.py": later}
-    ((path, _, level),) = told(judge(invalid_syntax, always))
-    assert (path, level) == ("demo/_types.py", Level.ERROR)
-
-
-def test_code_for_python_2_alone_is_not_inspected(judge: Judge) -> None:
-    (finding,) = judge(invalid_syntax, {"demo/__init__.py": "print 1\n"}, tags=("py2-none-any",))
-    assert isinstance(finding, NotInspected)
-
-
-def test_what_would_take_the_parser_too_much_is_not_inspected(judge: Judge) -> None:
-    members = {"demo/__init__.py": b"x = [" + b"a," * 700_001 + b"]", "demo/b.py": "-" * 99_999}
-    first, second = judge(invalid_syntax, members)
-    assert isinstance(first, NotInspected)
-    assert first.sentence.startswith("it has 700,0") or "signs" in first.sentence
-    assert isinstance(second, NotInspected)
-    assert "nested too deeply" in second.sentence
-
-
-def test_a_wheel_without_python_has_nothing_to_compile(judge: Judge) -> None:
-    with pytest.raises(NotApplicable):
-        judge(invalid_syntax, {"demo/a.txt": "a"})
-
-
-@pytest.mark.parametrize(
-    ("python", "code"),
-    [
-        (">=3.7", "if (a := 1): pass\n"),
-        (">=3.7", "def f(a, /): pass\n"),
-        (">=3.6", "match 1:\n    case 1: pass\n"),
-        (">=3.8", "with (open('a') as f, open('b') as g): pass\n"),
-        (">=3.9", "match 1:\n    case 1: pass\n"),
-        (">=3.10", "try: pass\nexcept* ValueError: pass\n"),
-    ],
-)
-def test_syntax_that_the_oldest_promised_python_does_not_know(
-    judge: Judge, python: str, code: str
-) -> None:
-    members = {"demo/__init__.py": "import demo.a\n", "demo/a.py": code}
-    if python == ">=3.10":
-        pytest.importorskip("tomllib", reason="Python 3.10 does not parse except* itself")
-    ((path, sentence, level),) = told(
-        judge(syntax_newer_than_promised, members, metadata=requiring(python))
-    )
-    assert (path, level) == ("demo/a.py", Level.ERROR)
-    assert f"does not compile on Python {python[2:]}, which the package promises" in sentence
-    newer = requiring(">=3.11")
-    assert judge(syntax_newer_than_promised, members, metadata=newer) == []
-
-
-def test_syntax_that_only_a_branch_imports_may_be_newer(judge: Judge) -> None:
-    members = {
-        "demo/__init__.py": "import sys\nif sys.version_info > (3, 8):\n    import demo.a\n",
-        "demo/a.py": "x = (a := 1)\n",
-    }
-    found = judge(syntax_newer_than_promised, members, metadata=requiring(">=3.7"))
-    assert found == []
-    assert judge(invalid_syntax, members, metadata=requiring(">=3.7")) == []
-
-
-def test_no_oldest_python_is_promised_by_py3_alone(judge: Judge) -> None:
-    assert judge(syntax_newer_than_promised, {"demo/__init__.py": "x = (a := 1)\n"}) == []
 
 
 @pytest.mark.parametrize(
@@ -391,6 +232,4 @@ def test_a_shared_package_stays_shared(judge: Judge, members: dict[str, str]) ->
 )
 def test_hostile_code_takes_no_time_without_end(judge: Judge, members: dict[str, str]) -> None:
     points = "[console_scripts]\n" + "".join(f"t{n} = demo.m{n}:x\n" for n in range(300))
-    metadata = requiring(">=3.7")
-    for check in (invalid_syntax, syntax_newer_than_promised, missing_entry_point):
-        judge(check, {"x.py": "", **members}, entry_points=points, metadata=metadata)
+    judge(missing_entry_point, {"x.py": "", **members}, entry_points=points)

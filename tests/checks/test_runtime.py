@@ -83,6 +83,44 @@ def test_import_fails_fires_for_a_requirement_that_nobody_declared() -> None:
     ]
 
 
+def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
+    step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module="yaml")
+    report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
+    plain, doubtful = wheel(), requiring("pyyaml; extra == 'all'")
+    lack = "Requires-Dist lacks yaml"
+    assert list(import_fails(report, plain, NO_OBJECTS)) == [
+        Problem(sentence=f"import demo raises x: {lack}", cause=lack)
+    ]
+    (problem,) = import_fails(report, doubtful, NO_OBJECTS)
+    assert isinstance(problem, Problem)
+    assert problem.sentence.endswith(f"{lack}, unless an extra has it")
+    there_before = ImportReport(python=PYTHON, steps=(step,))
+    assert list(import_fails(there_before, plain, NO_OBJECTS)) == [
+        Problem(sentence="import demo raises x")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "lack"),
+    [
+        ({"missing_module": "demo.inner"}, "demo.inner is not in the wheel"),
+        ({"missing_file": "demo/data/a.json"}, "demo/data/a.json is not in the wheel"),
+        ({"missing_module": "demo.core"}, ""),  # it is there: the exception says more
+        ({"missing_module": "shared.other"}, ""),  # which another distribution may have
+        ({"missing_module": "_tkinter"}, ""),
+        ({"missing_file": "other/a.json"}, ""),
+        ({"missing_file": "demo/there.json"}, ""),
+    ],
+)
+def test_import_fails_names_what_the_wheel_lacks(missing: dict[str, str], lack: str) -> None:
+    paths = ("demo/__init__.py", "demo/core.py", "demo/there.json", "shared/mine/__init__.py")
+    step = Step(name="demo", outcome=Ending.RAISED, detail="x", **missing)
+    report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
+    found = list(import_fails(report, wheel(members=tuple(map(member, paths))), NO_OBJECTS))
+    ending = f": {lack}" if lack else ""
+    assert found == [Problem(sentence=f"import demo raises x{ending}", cause=lack)]
+
+
 def test_import_fails_does_not_look_at_what_needs_an_extra() -> None:
     report = imported("blackd", outcome=Ending.RAISED, missing_module="aiohttp.web")
     needs = requiring("aiohttp>=3 ; extra == 'd'", "click", "@@ nonsense")

@@ -88,6 +88,16 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
         ("import_name", {"name": "no.such"}, {"state": "raised", "missing_module": "no"}),
         ("load_extensions", {"extensions": [], "broken_parents": []}, {"finished": True}),
         (
+            "compile_modules",
+            {"step": "compile", "files": ["absent.py"], "lowest": [3, 7]},
+            {"more": 0},
+        ),
+        (
+            "compile_modules",
+            {"step": "follow", "modules": {}, "wanted": [], "roots": ["demo"]},
+            {"reached": {}},
+        ),
+        (
             "ask_module",
             {"module": "json", "snippet": "measured = {'x': 1}", "questions": ["json.no", "1"]},
             {"state": "finished", "stage": "", "measured": {"x": 1.0}},
@@ -113,11 +123,6 @@ def test_every_probe_runs_on_every_interpreter_at_hand(
     assert dict(result.answer) | expected == dict(result.answer)
 
 
-@pytest.fixture
-def import_probe(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return load(monkeypatch, "import_name")
-
-
 def load(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
     monkeypatch.setitem(sys.modules, f"probe_{name}", sys)  # put back what load_checks sets
     path = FOLDER / "process.py" if name == "process" else FOLDER / name / "script.py"
@@ -125,8 +130,9 @@ def load(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
 
 
 def test_the_loaders_refusal_is_found_below_what_a_package_makes_of_it(
-    import_probe: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    process = load(monkeypatch, "process")
     path = f"/e/a{EXTENSION_SUFFIXES[-1]}"
     refused = ImportError("libx.so.1: cannot open", name="a", path=path)
     try:
@@ -135,8 +141,8 @@ def test_the_loaders_refusal_is_found_below_what_a_package_makes_of_it(
         except ImportError as error:
             raise RuntimeError("please reinstall") from error
     except RuntimeError as outer:
-        assert import_probe.find_loader_error(outer) is refused
-    assert import_probe.find_loader_error(ImportError("no", path="/e/a.py")) is None
+        assert process.find_loader_error(outer) is refused
+    assert process.find_loader_error(ImportError("no", path="/e/a.py")) is None
 
 
 @pytest.mark.parametrize(
@@ -154,6 +160,21 @@ def test_only_a_free_threaded_interpreter_has_a_gil_to_bring_back(
     monkeypatch.setattr(sys, "version", version)
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: enabled, raising=False)
     assert process.reenabled_gil() is expected
+
+
+def test_the_absence_that_began_it_is_found_below_what_a_package_makes_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = load(monkeypatch, "process")
+    absent = FileNotFoundError(2, "No such file or directory", "/e/site/demo/../demo/a.json")
+    wrapped = ImportError("please reinstall")
+    wrapped.__cause__ = absent
+    assert process.find_missing_file(wrapped, "/e/site") == "demo/a.json"
+    assert process.find_missing_file(wrapped, "/e/sit") == ""
+    assert process.find_missing_file(KeyError("a"), "/e/site") == ""
+    no_module = ModuleNotFoundError("No module named 'demo.a'", name="demo.a")
+    no_module.__context__ = ModuleNotFoundError("No module named 'yaml'", name="yaml")
+    assert process.find_missing_module(no_module) == "yaml"
 
 
 def test_where_nobody_can_say_what_is_mapped_the_answer_is_none(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from binary_checks.declaring import gathers
@@ -26,10 +27,10 @@ _SHOWN = 20  # lines of stderr
 @gathers(ImportReport)
 def import_names(place: Place, package: Package) -> ImportReport:
     """Import every name of a package. Raises Unavailable when it could not be installed."""
-    place.install(package)
+    installed = place.install(package)
     names = find_import_names(package, place.target.extension_suffixes)
     place.demand(package)
-    return import_each(place, names)
+    return replace(import_each(place, names), requirements_installed=installed is not None)
 
 
 def import_each(
@@ -75,6 +76,7 @@ def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
         origin_sha256=place.digest(origin) if origin else "",
         version=_text(answer, "version"),
         missing_module=_text(answer, "missing_module"),
+        missing_file=_text(answer, "missing_file"),
         directory_changed=place.scrub(_text(answer, "directory_changed")),
         gil_enabled=gil if isinstance(gil, bool) else None,
         extensions=show_all(place, answer.get("extensions")) or (),

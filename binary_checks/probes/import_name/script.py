@@ -28,7 +28,7 @@ def import_and_tell(name: str, below: str, process: dict[str, Any], record: Any)
     record({"state": "importing"})
     before = os.getcwd()
     gil_before = process["reenabled_gil"]()
-    answer = try_import(name, below, process["describe_exception"])
+    answer = try_import(name, below, process["describe_failure"])
     answer["directory_changed"] = find_changed_directory(before)
     answer["gil_enabled"] = None if gil_before is None else process["reenabled_gil"]()
     answer["extensions"] = list_extensions()
@@ -37,20 +37,13 @@ def import_and_tell(name: str, below: str, process: dict[str, Any], record: Any)
 
 
 def try_import(
-    name: str, below: str, describe: Callable[[BaseException, str], str]
+    name: str, below: str, describe_failure: Callable[[BaseException, str], dict[str, Any]]
 ) -> dict[str, Any]:
     """Import, and tell four endings apart: imported, raised, loader error, exited."""
     try:
         module = importlib.import_module(name)
-    except SystemExit as error:
-        return {"state": "exited", "detail": "SystemExit(%r)" % (error.code,)}
     except BaseException as error:
-        refused = find_loader_error(error)
-        return {
-            "state": "raised" if refused is None else "loader error",
-            "detail": describe(error if refused is None else refused, below),
-            "missing_module": find_missing_module(error),
-        }
+        return describe_failure(error, below)
     origin = getattr(module, "__file__", None)
     return {
         "state": "imported",
@@ -70,33 +63,6 @@ def find_version(module: ModuleType) -> str:
     except Exception:
         return ""
     return version if isinstance(version, str) else ""
-
-
-def find_loader_error(error: BaseException) -> BaseException | None:
-    """Find the ImportError by which the dynamic loader refused an extension module, else None.
-
-    The import system gives it the path of the file; packages often wrap it in one of their own.
-    """
-    for each in follow_causes(error):
-        path = str(each.path or "") if isinstance(each, ImportError) else ""
-        if path.endswith(tuple(EXTENSION_SUFFIXES)):
-            return each
-    return None
-
-
-def find_missing_module(error: BaseException) -> str:
-    """Name the module whose absence began it, "" when it was something else."""
-    absent = [each for each in follow_causes(error) if isinstance(each, ModuleNotFoundError)]
-    return (absent[-1].name or "") if absent and isinstance(error, ImportError) else ""
-
-
-def follow_causes(error: BaseException | None) -> list[BaseException]:
-    """List the exception and those in whose handling it was raised, the first one last."""
-    chain: list[BaseException] = []
-    while error is not None and not any(error is each for each in chain):
-        chain.append(error)
-        error = error.__cause__ or error.__context__
-    return chain
 
 
 def find_changed_directory(before: str) -> str:

@@ -1,0 +1,62 @@
+"""What a distribution's entry points name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from binary_checks.model.packages import Distribution
+
+_REFERENCE = re.compile(
+    r"\s*(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*"
+    r"(?::\s*(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*)?(?:\[(?P<extras>[^\]]*)\]\s*)?"
+)
+"""An object reference (entry points specification, "Data model")."""
+_SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryPoint:
+    """An entry point whose value is an object reference."""
+
+    group: str
+    name: str
+    module: str
+    attribute: str = ""  # dotted; "" where the module itself is meant
+    extras: str = ""  # what stands in brackets after it
+
+    @property
+    def is_script(self) -> bool:
+        """Whether installers make a command of it."""
+        return self.group in _SCRIPTS
+
+    def say(self) -> str:
+        """Name it as the beginning of a sentence."""
+        target = f"{self.module}:{self.attribute}" if self.attribute else self.module
+        what = "the command" if self.is_script else f"the entry point {self.group!r}"
+        return f"{what} {self.name} = {target}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadReference:
+    """A command whose value names no function: installers refuse the package."""
+
+    name: str
+    value: str
+
+
+def read_entry_points(package: Distribution) -> Iterator[EntryPoint | BadReference]:
+    """Read all whose values are object references; other groups may have a form of their own."""
+    for group, name, value in package.entry_points:
+        match = _REFERENCE.fullmatch(value)
+        if match is not None and (match["attribute"] or group not in _SCRIPTS):
+            yield EntryPoint(
+                group=group,
+                name=name,
+                module=match["module"],
+                attribute=match["attribute"] or "",
+                extras=(match["extras"] or "").strip(),
+            )
+        elif group in _SCRIPTS:
+            yield BadReference(name=name, value=value)

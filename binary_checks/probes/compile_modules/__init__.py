@@ -1,0 +1,1 @@
+"""Whether Python files compile."""

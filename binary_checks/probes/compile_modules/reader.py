@@ -1,0 +1,153 @@
+"""Has the target interpreter compile the Python files of an installed package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from binary_checks.declaring import gathers
+from binary_checks.errors import GatherError, NotApplicable
+from binary_checks.knowledge.python_libraries import ModuleFiles, is_for_tests
+from binary_checks.knowledge.tags import find_promised, states_lowest
+from binary_checks.model import Distribution, Ending
+from binary_checks.model.entry_points import EntryPoint, read_entry_points
+from binary_checks.model.places import Conditions, Place, ProbeAnswer
+from binary_checks.model.python_modules import (
+    BrokenSource,
+    CompiledModules,
+    Minor,
+    UnparsedSource,
+)
+from binary_checks.probes.import_name.reader import describe_end
+
+_PATIENCE = 3  # processes that may die before the rest is left
+_ALONE = Conditions(site=False, memory=2 << 30)
+"""Nothing of what is installed runs: it is only read."""
+
+
+@gathers(CompiledModules)
+def compile_modules(place: Place, package: Distribution) -> CompiledModules:
+    """Compile every Python file that an import may find, but tests.
+
+    Raises Unavailable when the package could not be installed.
+    """
+    files = package.derive(ModuleFiles)
+    chosen = [p for name, p in files.sources.items() if not is_for_tests(name.split("."))]
+    if not chosen:
+        raise NotApplicable("no Python source in the package")
+    place.install(package)
+    place.demand(package)
+    return compile_each(place, package, sorted(chosen))
+
+
+def compile_each(place: Place, package: Distribution, paths: Sequence[str]) -> CompiledModules:
+    """Compile these files of a package: paths in its prefix."""
+    lowest = _find_lowest(package)
+    found = _Compilation(place, package, lowest)
+    found.compile(paths)
+    broken = found.broken
+    if broken:
+        reached = _follow(place, package, broken)
+        broken = [replace(each, reached_from=reached.get(each.path, "")) for each in broken]
+    version = place.target.version.split(".")
+    return CompiledModules(
+        python=place.target.name,
+        version=(int(version[0]), int(version[1])),
+        broken=tuple(broken),
+        more_broken=found.more,
+        uncompiled=tuple(found.uncompiled),
+    )
+
+
+class _Compilation:
+    """What is known while processes come and go."""
+
+    def __init__(self, place: Place, package: Distribution, lowest: Minor | None) -> None:
+        self._place, self._package, self._lowest = place, package, lowest
+        self.broken: list[BrokenSource] = []
+        self.uncompiled: list[UnparsedSource] = []
+        self.more = 0
+
+    def compile(self, paths: Sequence[str]) -> None:
+        """Compile all; after a death go on behind the culprit."""
+        for _ in range(_PATIENCE):
+            result = self._run(paths)
+            if self._read(result, paths):
+                return
+            culprit = result.answer.get("current")
+            if not isinstance(culprit, int) or not 0 <= culprit < len(paths):
+                last = result.stderr.strip().rpartition("\n")[2] or result.detail
+                raise GatherError(f"the compilation probe ended without an answer: {last}")
+            if culprit and not self._read(self._run(paths[:culprit]), paths):
+                self._leave(paths[:culprit], "its compilation ends differently each time")
+            self._leave(paths[culprit : culprit + 1], _describe_death(result, self._place))
+            paths = paths[culprit + 1 :]
+        self._leave(paths, "not compiled, because too many others crashed or hung")
+
+    def _run(self, paths: Sequence[str]) -> ProbeAnswer:
+        inside = [self._package.layout.inside(path) for path in paths]
+        asked = {"step": "compile", "files": inside, "lowest": self._lowest}
+        return self._place.run("compile_modules", asked, conditions=_ALONE)
+
+    def _read(self, result: ProbeAnswer, paths: Sequence[str]) -> bool:
+        """Take in what a process answered; False where it did not come to its end."""
+        rows = result.answer.get("broken")
+        if not isinstance(rows, list):
+            return False
+        for row in rows:
+            path = paths[int(row["number"])]
+            if "lack" in row:
+                self._leave([path], str(row["lack"]))
+            else:
+                self.broken.append(self._read_broken(path, row))
+        self.more += int(result.answer.get("more", 0))
+        return True
+
+    def _read_broken(self, path: str, row: Mapping[str, Any]) -> BrokenSource:
+        return BrokenSource(
+            path=path,
+            line=int(row["line"]),
+            reason=str(row["reason"]),
+            text=str(row["text"]),
+            newer_than=self._lowest if row["newer"] else None,
+        )
+
+    def _leave(self, paths: Sequence[str], reason: str) -> None:
+        self.uncompiled += [UnparsedSource(path=path, reason=reason) for path in paths]
+
+
+def _describe_death(result: ProbeAnswer, place: Place) -> str:
+    words = {Ending.HUNG: "takes longer than", Ending.CRASHED: "crashes the interpreter:"}
+    return f"compiling it {words.get(result.outcome, 'ends:')} {describe_end(result, place)}"
+
+
+def _follow(
+    place: Place, package: Distribution, broken: Sequence[BrokenSource]
+) -> Mapping[str, str]:
+    """The files that are always imported with a module that users import, and that module."""
+    files = package.derive(ModuleFiles)
+    modules = {name: package.layout.inside(path) for name, path in files.sources.items()}
+    wanted = {package.layout.inside(each.path): each.path for each in broken}
+    asked = {
+        "step": "follow",
+        "modules": modules,
+        "wanted": list(wanted),
+        "roots": [*sorted(files.roots), *sorted(_list_referred(package))],
+    }
+    reached = place.run("compile_modules", asked, conditions=_ALONE).answer.get("reached")
+    if not isinstance(reached, dict):
+        return {}
+    return {wanted[path]: str(root) for path, root in reached.items() if path in wanted}
+
+
+def _list_referred(package: Distribution) -> Iterator[str]:
+    for point in read_entry_points(package):
+        if isinstance(point, EntryPoint):
+            yield point.module
+
+
+def _find_lowest(package: Distribution) -> Minor | None:
+    """The oldest Python that is promised, where one is stated."""
+    promised = find_promised(package)
+    return (3, min(promised)) if promised and states_lowest(package) else None

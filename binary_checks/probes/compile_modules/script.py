@@ -1,0 +1,210 @@
+"""Compiles Python files without running them, and says which the interpreter refuses."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import warnings
+from collections import deque
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+LONGEST_TEXT = 300  # characters of a message, and of a line that does not compile
+LONGEST_NAME = 250  # characters of a module's full name that is followed
+MOST_BROKEN = 1000  # files that are told one by one
+MOST_FOLLOWED = 4 << 20  # bytes of the files whose imports are followed
+OLDEST = (3, 7)  # of which ast.parse knows the grammar well enough
+HINTS = (
+    ((3, 8), re.compile(rb":=|=\s*\}|/\s*[,):]")),
+    ((3, 9), re.compile(rb"\bwith\s*\(")),
+    ((3, 10), re.compile(rb"^[ \t]*match\b[^=\n]*:", re.MULTILINE)),
+    ((3, 11), re.compile(rb"\bexcept\s*\*")),
+)
+"""What stands in every source that needs that Python; of each ast.parse tells. It knows nothing of
+``a[*b]`` (3.11), of decorators that are any expression (3.9) and of ``return *a, b`` (3.8)."""
+CATCHING = ("ImportError", "ModuleNotFoundError", "SyntaxError", "Exception", "BaseException")
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def compile_all(asked: dict[str, Any], record: Any) -> None:
+    """Compile the files, one after the other.
+
+    ``current`` is the number of the one that is being compiled: when this process dies, it is the
+    culprit.
+    """
+    warnings.simplefilter("ignore")
+    below, files = asked["site_packages"], asked["files"]
+    lowest = max(tuple(asked["lowest"]), OLDEST) if asked["lowest"] else None
+    broken: list[dict[str, Any]] = []
+    more = 0
+    for number, name in enumerate(files):
+        record({"current": number})
+        found = judge(os.path.join(below, name.replace("/", os.sep)), lowest)
+        if found and len(broken) >= MOST_BROKEN:
+            more += 1
+        elif found:
+            broken.append(dict(found, number=number))
+    record.finish({"broken": broken, "more": more})
+
+
+def judge(path: str, lowest: Any) -> dict[str, Any]:
+    """Compile one file for this interpreter, then for an older one; empty where nothing fails."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+        refusal = compile_one(content, path)
+        if not refusal and lowest:
+            refusal = compile_older(content, path, lowest)
+    except OSError as error:
+        return {"lack": "it cannot be read: %s" % error.strerror}
+    except (RecursionError, MemoryError):
+        return {"lack": "it is nested too deeply for the compiler, or takes too much memory"}
+    return refusal
+
+
+def compile_one(content: bytes, path: str) -> dict[str, Any]:
+    """Compile a file as an import does; {} or why it is refused."""
+    try:
+        compile(content, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return describe(error)
+    except ValueError as error:  # null bytes, before Python 3.12
+        return {"line": 0, "reason": str(error)[:LONGEST_TEXT], "text": "", "newer": False}
+    return {}
+
+
+def compile_older(content: bytes, path: str, lowest: Any) -> dict[str, Any]:
+    """Find what the grammar of an older Python lacks in a file that compiles on this one."""
+    if not any(lowest < since and hint.search(content) for since, hint in HINTS):
+        return {}
+    try:
+        ast.parse(content, path, feature_version=lowest)
+    except SyntaxError as error:
+        return dict(describe(error), newer=True)
+    except ValueError:
+        return {}
+    return {}
+
+
+def describe(error: SyntaxError) -> dict[str, Any]:
+    """Say where and why a file does not compile."""
+    return {
+        "line": error.lineno or 0,
+        "reason": str(error.msg or "invalid syntax")[:LONGEST_TEXT],
+        "text": (error.text or "")[:LONGEST_TEXT],
+        "newer": False,
+    }
+
+
+def follow(asked: dict[str, Any], record: Any) -> None:
+    """Find the files that importing these modules always imports, each with the first of them."""
+    warnings.simplefilter("ignore")
+    files, below, left = asked["modules"], asked["site_packages"], MOST_FOLLOWED
+    wanted, seen = set(asked["wanted"]), set()
+    reached: dict[str, str] = {}
+    record({"reached": reached})
+    for root in asked["roots"]:
+        waiting = deque([root])
+        while waiting:
+            for module in list_around(waiting.popleft()):
+                if module in seen or module not in files:
+                    continue
+                seen.add(module)
+                if files[module] in wanted:
+                    reached[files[module]] = root
+                if left > 0:
+                    path = os.path.join(below, files[module].replace("/", os.sep))
+                    content = read(path)
+                    left -= len(content)
+                    waiting.extend(list_imports(content, module, path))
+    record.finish({"reached": reached})
+
+
+def read(path: str) -> bytes:
+    """Read a file; nothing of one that cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MOST_FOLLOWED)
+    except OSError:
+        return b""
+
+
+def list_around(name: str) -> list[str]:
+    """List a module and all packages that are imported before it, the outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def list_imports(content: bytes, module: str, path: str) -> Iterator[str]:
+    """The full names of the modules that importing this one imports, or may be in a module.
+
+    Passed over are imports in functions, in branches, and where an ImportError or a SyntaxError is
+    caught. Of ``from a import b`` come ``a`` and ``a.b``, whatever ``b`` is.
+    """
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    is_package = os.path.basename(path) == "__init__.py"
+    for node in list_always_run(tree.body):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name[:LONGEST_NAME]
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve(node.level, node.module or "", module, is_package)
+            if 0 < len(base) <= LONGEST_NAME:
+                yield base
+                for alias in node.names:
+                    yield "%s.%s" % (base, alias.name[:LONGEST_NAME])
+
+
+def list_always_run(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module that run whenever it is imported."""
+    left = list(body)
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.With, ast.ClassDef)):
+            left += node.body
+        elif isinstance(node, ast.Try):
+            left += node.finalbody
+            left += [] if any(map(catches, node.handlers)) else node.body
+        else:
+            yield node
+
+
+def catches(handler: ast.ExceptHandler) -> bool:
+    """Whether it may catch that an import fails."""
+    caught = handler.type
+    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(not isinstance(kind, ast.Name) or kind.id in CATCHING for kind in kinds)
+
+
+def resolve(level: int, named: str, module: str, is_package: bool) -> str:
+    """The full name of a module that another imports as ``..a.b``; "" where there is none."""
+    if not level:
+        return named
+    parts = module.split(".") if is_package else module.split(".")[:-1]
+    if level > len(parts):
+        return ""
+    return ".".join(parts[: len(parts) - level + 1] + ([named] if named else []))
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    recorder = functions["open_recorder"]()
+    if recorder.request["step"] == "compile":
+        compile_all(recorder.request, recorder)
+    else:
+        follow(recorder.request, recorder)
