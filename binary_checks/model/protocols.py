@@ -108,12 +108,8 @@ class TreeEntry(Protocol):
         """What is wrong with it by the list alone."""
 
 
-class Sought(NamedTuple):
-    """What to search for in which members: to be read again they need not all be kept."""
-
-    names: frozenset[str]  # in the tree
-    search: Callable[[], Callable[[bytes], bool]]
-    """Makes a function that takes a member piece by piece and says whether it was found yet."""
+Watch: TypeAlias = Callable[[str], Callable[[bytes], object] | None]
+"""By a member's name what is shown its content piece by piece, None for those not watched."""
 
 
 class Want(NamedTuple):
@@ -156,9 +152,7 @@ class Wanted:
     condense: Callable[[str, bytes], bytes] | None = None
     """Makes of a wanted content what is kept of it, by the member's name; None: all of it. Called
     from several threads."""
-    sought: Sought | None = None
-    watch: Callable[[str], Callable[[bytes], object] | None] | None = None
-    """By a member's name what is shown its content piece by piece, None for those not watched."""
+    watches: Sequence[Watch] = ()
     only: Sequence[TreeEntry] | None = None  # the members to visit; None: all
     hashed: bool = True  # False: their hashes are known from elsewhere, and may stay empty
     keeper: Keeper | None = None  # what facts want of them
@@ -170,7 +164,6 @@ class Visited(NamedTuple):
     member: Member
     objects: tuple[ReadObject, ...] = ()
     content: bytes | None = None
-    mentions: bool = False  # it has what was sought in it
 
 
 class Tree(Protocol):

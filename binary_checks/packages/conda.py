@@ -28,7 +28,6 @@ from binary_checks.model.protocols import (
     Preview,
     Progress,
     ReadObject,
-    Sought,
     Tree,
     Visited,
     Wanted,
@@ -67,9 +66,9 @@ def read(
     keeper: Keeper | None = None,
 ) -> CondaPackage:
     """Read a conda package from start to end; PackageError where it is none."""
-    sought = Sought(_WindowsSources(), mentions.LOADING.search)
+    search = mentions.MentionSearch(mentions.LOADING, _is_for_windows)
     scan = BuildPathScan()
-    wanted = Wanted(kept=_LONGEST, sought=sought, watch=scan.watch, keeper=keeper)
+    wanted = Wanted(kept=_LONGEST, watches=(scan.watch, search.watch), keeper=keeper)
     visited = tree.visit(reader, wanted, progress)
     texts = {each.member.archive_name: each for each in visited}
     index = Index.read(tree.label, texts.get(INDEX))
@@ -78,7 +77,8 @@ def read(
     found = [_relocate(item, rows) for each in visited for item in each.objects]
     claims = read_claims(index)
     layout = find_layout(index, claims, members)
-    loading = _find_loading(tree, reader, keeper, visited, layout)
+    mentioning = [each for each in members if each.archive_name in search.found and each.sha256]
+    loading = _find_loading(tree, reader, keeper, mentioning, layout)
     return CondaPackage(
         path=tree.path,
         name=index.name,
@@ -127,29 +127,26 @@ def _find_odd(tree: Tree, reader: ObjectReader, rows: _Rows) -> Iterator[BuildPa
     if odd:
         scan = BuildPathScan(dict.fromkeys(odd.values()))
         only = [entry for entry in tree.entries() if entry.name in odd]
-        tree.visit(reader, Wanted(only=only, hashed=False, watch=scan.watch))
+        tree.visit(reader, Wanted(only=only, hashed=False, watches=(scan.watch,)))
         yield from (each for each in scan.results() if each.prefix)
 
 
-class _WindowsSources(frozenset[str]):
-    """The names of all Python code that Windows runs: only there it has DLLs found."""
-
-    def __contains__(self, name: object) -> bool:
-        return str(name).startswith("Lib/site-packages/") and mentions.is_source(str(name))
+def _is_for_windows(name: str) -> bool:
+    """Whether Windows runs that Python code: only there it has DLLs found."""
+    return name.startswith("Lib/site-packages/") and mentions.is_source(name)
 
 
 def _find_loading(
     tree: Tree,
     reader: ObjectReader,
     keeper: Keeper | None,
-    visited: Sequence[Visited],
+    members: Sequence[Member],
     layout: Layout,
 ) -> mentions.DllLoading:
     """What code that mentions DLLs has Windows load; a text that is not kept takes another pass.
 
     Of a stranger's code no more is kept than is followed.
     """
-    members = [each.member for each in visited if each.mentions]
     if not members:
         return mentions.DllLoading()
     from binary_checks.python_code.dll_directories import choose_followed, find_loading
@@ -174,10 +171,10 @@ def _find_loading(
         only = [entry for entry in tree.entries() if entry.name in left]
         for again in tree.visit(reader, Wanted(kept=left, only=only, hashed=False)):
             contents[again.member.archive_name] = again.content or b""
-    if not any(each.member.path.lower().endswith(".dll") for each in visited):
+    if not any(entry.name.lower().endswith(".dll") for entry in tree.entries()):
         idle = {name for name, code in contents.items() if not mentions.ADDING.is_in(code)}
         sources = [each for each in sources if names[each.path] not in idle]
-    return find_loading(sources, [shorten(each.member.path) for each in visited])
+    return find_loading(sources, [shorten(entry.name) for entry in tree.entries()])
 
 
 class _Row(NamedTuple):

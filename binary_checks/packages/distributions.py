@@ -17,7 +17,6 @@ from binary_checks.model.protocols import (
     ObjectReader,
     Progress,
     ReadObject,
-    Sought,
     Tree,
     TreeEntry,
     Visited,
@@ -53,43 +52,42 @@ def read_members(
 ) -> ReadMembers:
     """Read every member once, and what its code has Windows load."""
     entries = tree.entries() if wanted.only is None else wanted.only
-    wanted = replace(wanted, sought=_seek_sources(entries, landing.tags))
+    search = _search_sources(entries, landing.tags)
+    if search is None:
+        return ReadMembers(tree.visit(reader, wanted, progress), mentions.DllLoading())
+    wanted = replace(wanted, watches=(*wanted.watches, search.watch))
     visited = tree.visit(reader, wanted, progress)
-    loading = _find_loading(tree, wanted.keeper, entries, visited, landing.layout)
-    return ReadMembers(visited, loading)
-
-
-def _seek_sources(entries: Sequence[TreeEntry], tags: Iterable[Tag]) -> Sought | None:
-    """Search only packages for Windows, and without a DLL to open only for directories."""
-    if _WINDOWS.isdisjoint(tag.platform for tag in tags):
-        return None
-    names = [entry.name for entry in entries]
-    bundles = any(name.lower().endswith(".dll") for name in names)
-    mention = mentions.LOADING if bundles else mentions.ADDING
-    return Sought(frozenset(filter(mentions.is_source, names)), mention.search)
-
-
-def _find_loading(
-    tree: Tree,
-    keeper: Keeper | None,
-    entries: Sequence[TreeEntry],
-    visited: Sequence[Visited],
-    layout: Layout,
-) -> mentions.DllLoading:
     pairs = zip(entries, visited, strict=True)
-    found = [(entry, each.member) for entry, each in pairs if each.mentions]
+    found = [
+        (entry, each.member)
+        for entry, each in pairs
+        if entry.name in search.found and (each.member.sha256 or not wanted.hashed)
+    ]
     if not found:
-        return mentions.DllLoading()
+        return ReadMembers(visited, mentions.DllLoading())
     from binary_checks.python_code.dll_directories import find_loading  # on demand
 
-    mentioning = (
+    shorten, place = landing.layout.shorten, landing.layout.place
+    sources = (
         mentions.SourceFile(
-            layout.shorten(member.path), member.size, partial(_read, tree, keeper, entry)
+            shorten(member.path), member.size, partial(_read, tree, wanted.keeper, entry)
         )
         for entry, member in found
     )
-    paths = (layout.shorten(each.member.path) for each in visited)
-    return find_loading(mentioning, paths).placed(layout.place)
+    paths = (shorten(each.member.path) for each in visited)
+    return ReadMembers(visited, find_loading(sources, paths).placed(place))
+
+
+def _search_sources(
+    entries: Sequence[TreeEntry], tags: Iterable[Tag]
+) -> mentions.MentionSearch | None:
+    """Search only packages for Windows, and without a DLL to open only for directories."""
+    if _WINDOWS.isdisjoint(tag.platform for tag in tags):
+        return None
+    bundles = any(entry.name.lower().endswith(".dll") for entry in entries)
+    return mentions.MentionSearch(
+        mentions.LOADING if bundles else mentions.ADDING, mentions.is_source
+    )
 
 
 def _read(tree: Tree, keeper: Keeper | None, entry: TreeEntry) -> bytes:

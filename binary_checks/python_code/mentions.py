@@ -61,6 +61,27 @@ OPENING = Mention(
 )
 
 
+class MentionSearch:
+    """Searches members for a mention while they stream by, in several threads."""
+
+    def __init__(self, mention: Mention, is_searched: Callable[[str], bool]) -> None:
+        self._mention = mention
+        self._is_searched = is_searched
+        self.found: set[str] = set()  # names of members
+
+    def watch(self, name: str) -> Callable[[bytes], object] | None:
+        """What is shown the content of the member of that name, None where nobody searches it."""
+        if not self._is_searched(name):
+            return None
+        take = self._mention.search()
+
+        def see(piece: bytes) -> None:
+            if take(piece):
+                self.found.add(name)
+
+        return see
+
+
 class SourceFile(NamedTuple):
     """A Python file, read when it is its turn."""
 

@@ -28,7 +28,7 @@ SOURCE_CODE = (".py", ".pyi", ".h", ".hpp", ".cuh")
 of an object among them, as a fault of the member."""
 _BEGINNING = 64 << 10  # bytes, by which a reader tells what it will ask for; the more, the better
 
-Search: TypeAlias = Callable[[bytes], bool]
+Consume: TypeAlias = Callable[[bytes], object]
 
 
 def find_formats(
@@ -47,7 +47,7 @@ class Streamed(NamedTuple):
     faults: tuple[str, ...] = ()
 
 
-Stream: TypeAlias = Callable[[Callable[[bytes], object]], Streamed]
+Stream: TypeAlias = Callable[[Consume], Streamed]
 """Passes a member on piece by piece, the first of HEAD bytes or all that there are."""
 
 
@@ -76,9 +76,8 @@ class MemberReader:
             keeper.keep(entry, content)
         kept = entry.name in self._wanted.kept and outcome.sha256
         wanted = self._condense(entry, content) if kept else None
-        search = self._make_search(entry)
-        mentions = search is not None and search(content) and bool(outcome.sha256)
-        return self._describe(entry, outcome, objects, wanted, mentions=mentions)
+        self._watch(entry)(content)
+        return self._describe(entry, outcome, objects, wanted)
 
     def take_stream(
         self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]
@@ -92,18 +91,15 @@ class MemberReader:
         """A member that lies open, to be read anywhere; it streams by to be hashed or searched."""
         if entry.name in self._wanted.kept:
             return self._keep(entry, stream, self._wanted.kept[entry.name])
-        search = self._make_search(entry)
-        passes = search or self._wanted.hashed
-        outcome = self._pass_on(entry, stream, search or _drop) if passes else Streamed()
+        show = self._watch(entry)
+        passes = show is not _drop or self._wanted.hashed
+        outcome = self._pass_on(entry, stream, show) if passes else Streamed()
         found = self._reader.announce(entry.name, source.read(0, min(HEAD, source.size)))
         path = self._wanted.place(entry.name)
         objects = () if found is None else self._reader.read_objects(path, source)
-        mentions = search is not None and search(b"")
-        return self._describe(entry, outcome, objects, mentions=mentions)
+        return self._describe(entry, outcome, objects)
 
-    def _pass_on(
-        self, entry: TreeEntry, stream: Stream, consume: Callable[[bytes], object]
-    ) -> Streamed:
+    def _pass_on(self, entry: TreeEntry, stream: Stream, consume: Consume) -> Streamed:
         """Have a member stream by, and keep it where a fact wants that."""
         keeper = self._wanted.keeper
         if keeper is None or not keeper.wants(entry):
@@ -119,17 +115,16 @@ class MemberReader:
             keeper.keep(entry, b"".join(pieces))
         return outcome
 
-    def _make_search(self, entry: TreeEntry) -> Search | None:
-        """Make a function that takes it piece by piece and says whether it was found yet."""
-        sought, watch = self._wanted.sought, self._wanted.watch
-        search = sought.search() if sought is not None and entry.name in sought.names else None
-        see = watch(entry.name) if watch is not None else None
-        if see is None:
-            return search
+    def _watch(self, entry: TreeEntry) -> Consume:
+        """Make what is shown the content of a member piece by piece."""
+        watching = [watch(entry.name) for watch in self._wanted.watches]
+        seeing = [see for see in watching if see is not None]
+        if not seeing:
+            return _drop
 
-        def show(piece: bytes) -> bool:
-            see(piece)
-            return search is not None and search(piece)
+        def show(piece: bytes) -> None:
+            for see in seeing:
+                see(piece)
 
         return show
 
@@ -139,8 +134,6 @@ class MemberReader:
         outcome: Streamed,
         objects: tuple[ReadObject, ...] = (),
         content: bytes | None = None,
-        *,
-        mentions: bool = False,
     ) -> Visited:
         faults = outcome.faults
         if objects and entry.name.endswith(SOURCE_CODE):
@@ -155,7 +148,7 @@ class MemberReader:
             sha256=outcome.sha256,
             faults=faults,
         )
-        return Visited(member, objects, content, mentions)
+        return Visited(member, objects, content)
 
     def _read_small(
         self, entry: TreeEntry, content: bytes, outcome: Streamed
@@ -191,19 +184,17 @@ class MemberReader:
     ) -> Visited:
         """The first piece tells whether it is an object and what to keep."""
         watch = _Watch(self._reader, entry, again)
-        search = self._make_search(entry)
+        show = self._watch(entry)
 
         def consume(piece: bytes) -> None:
             watch.see(piece)
-            if search is not None:
-                search(piece)
+            show(piece)
 
         path = self._wanted.place(entry.name)
         try:
             outcome = self._pass_on(entry, stream, consume)
             if watch.source is None or watch.found is None:
-                mentions = search is not None and search(b"") and bool(outcome.sha256)
-                return self._describe(entry, outcome, mentions=mentions)
+                return self._describe(entry, outcome)
             if not outcome.sha256:
                 return self._describe(
                     entry, outcome, (self._leave_unread(entry, watch.found, outcome),)

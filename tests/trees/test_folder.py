@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from binary_checks.errors import PackageError
-from binary_checks.model.protocols import Sought, Tree, Visited, Wanted
+from binary_checks.model.protocols import Tree, Visited, Wanted
 from binary_checks.trees import open_tree
 from binary_checks.trees.folder import FolderTree
 from binary_checks.trees.members import WHOLE
@@ -43,17 +44,20 @@ def pack(path: Path) -> Path:
     return path
 
 
-def search_in_one_piece(*names: str) -> Sought:
-    def start() -> object:
-        seen = bytearray()
+class Watching:
+    """Collects what the sources are, in whatever pieces they come."""
 
-        def take(piece: bytes) -> bool:
-            seen.extend(piece)
-            return b"sought" in seen
+    def __init__(self) -> None:
+        self.seen: dict[str, bytes] = {}
 
-        return take
+    def watch(self, name: str) -> Callable[[bytes], object] | None:
+        if not name.endswith(".py"):
+            return None
 
-    return Sought(frozenset(names), start)  # type: ignore[arg-type]
+        def see(piece: bytes) -> None:
+            self.seen[name] = self.seen.get(name, b"") + piece
+
+        return see
 
 
 def visit(tree: Tree, wanted: Wanted) -> dict[str, Visited]:
@@ -69,17 +73,21 @@ def facts(visited: dict[str, Visited]) -> dict[str, object]:
 
 
 def test_a_folder_and_an_archive_give_the_same_visited_members(tmp_path: Path) -> None:
+    once, twice = Watching(), Watching()
     wanted = Wanted(
         place=lambda name: f"lib/{name}",
         kept={"demo/text.txt": 4, "demo/other.txt": 400},
-        sought=search_in_one_piece("demo/long.py", "demo/code.py"),
+        watches=(once.watch, twice.watch),
     )
     folder, archive = open_tree(write(tmp_path / "folder")), open_tree(pack(tmp_path / "x.zip"))
     with closing(folder), closing(archive):
-        found, packed = visit(folder, wanted), visit(archive, wanted)
+        found, seen = visit(folder, wanted), dict(once.seen)
+        once.seen.clear()
+        packed = visit(archive, wanted)
     assert facts(found) == facts(packed)
-    assert found["demo/long.py"].mentions
-    assert not found["demo/code.py"].mentions
+    sources = {name: content for name, content in CONTENTS.items() if name.endswith(".py")}
+    assert seen == once.seen == sources
+    assert twice.seen == {name: 2 * content for name, content in sources.items()}
     assert found["demo/text.txt"].content == b"kept"
     assert [each.path for each in found["demo/large.so"].objects] == ["lib/demo/large.so"]
     assert found["demo/code.py"].member.faults == (
