@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from binary_checks.declaring import check, gathers
-    from binary_checks.gather.examination import examine
-    from binary_checks.judging import judge
+    from binary_checks.examination.examination import judge
+    from binary_checks.examination.run import examine
     from binary_checks.model import Note, NotInspected, Problem
 
 __version__ = "0.1.0"
@@ -15,9 +15,9 @@ __all__ = ["Note", "NotInspected", "Problem", "__version__", "check", "examine",
 
 _PLACES = {
     "check": "binary_checks.declaring",
-    "examine": "binary_checks.gather.examination",
+    "examine": "binary_checks.examination.run",
     "gathers": "binary_checks.declaring",
-    "judge": "binary_checks.judging",
+    "judge": "binary_checks.examination.examination",
     "Note": "binary_checks.model",
     "NotInspected": "binary_checks.model",
     "Problem": "binary_checks.model",

@@ -206,8 +206,9 @@ class Check(_Declared, Generic[_P]):
 
     @property
     def runs_package(self) -> bool:
-        """Whether it needs the package installed and run."""
-        return any(issubclass(kind, ProbeReport) for kinds in self.facts for kind in kinds)
+        """Whether it needs the package installed and run; ``Report | None`` it can do without."""
+        needed = (kind for kinds in self.facts if types.NoneType not in kinds for kind in kinds)
+        return any(issubclass(kind, ProbeReport) for kind in needed)
 
     @cached_property
     def documentation(self) -> Documentation:

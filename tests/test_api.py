@@ -11,7 +11,7 @@ import pytest
 import binary_checks
 from binary_checks import NotInspected, Problem, check, examine, judge
 from binary_checks.errors import GatherError, ProfileError, Unavailable
-from binary_checks.judging import Verdict
+from binary_checks.examination.judging import Verdict
 from binary_checks.model import Linkage, Outcome, Package, Wheel
 from binary_checks.model.run_results import UNREADABLE
 from fixtures.build_elf import build_elf

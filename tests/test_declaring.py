@@ -12,6 +12,7 @@ import pytest
 
 from binary_checks.declaring import Option, check, find_checks, load_checks
 from binary_checks.errors import ProfileError
+from binary_checks.examination.declarations import demand_sound
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -23,7 +24,6 @@ from binary_checks.model import (
     PeFile,
     Wheel,
 )
-from binary_checks.soundness import demand_sound
 from fixtures.values import elf_file
 
 

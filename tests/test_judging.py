@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from datetime import date
@@ -10,14 +11,15 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import Check, check
-from binary_checks.errors import CheckError, NotApplicable, TooLarge, Unavailable
-from binary_checks.judging import (
+from binary_checks.errors import NotApplicable, TooLarge
+from binary_checks.examination.judging import (
     Case,
     Verdict,
     applicable_formats,
     judge_case,
     prepare,
 )
+from binary_checks.examination.settings import RunSettings
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -29,6 +31,7 @@ from binary_checks.model import (
     Note,
     NotInspected,
     ObjectFile,
+    Outcome,
     Package,
     Problem,
     UnreadObject,
@@ -82,9 +85,13 @@ class GivenFacts:
         return found
 
 
+def settings(profile: Profile | None = None) -> RunSettings:
+    return RunSettings(profile=profile or Profile(), today=TODAY)
+
+
 def verdict_on(judged: Check[Any], package: Package, profile: Profile | None = None) -> Verdict:
     facts: Any = GivenFacts(package, Linkage(target="musl"))
-    return judge_case(prepare(judged, facts), profile or Profile(), TODAY)
+    return judge_case(prepare(judged, facts), settings(profile))
 
 
 STRAY = elf_file("demo/a.so", runpath=("/opt/lib", "/tmp/lib"))
@@ -176,14 +183,16 @@ def test_an_expired_waiver_says_nothing_where_another_one_accepts_its_problems()
 
 
 def test_a_package_without_such_objects_is_not_applicable() -> None:
-    with pytest.raises(NotApplicable, match="no ELF object in the package"):
-        verdict_on(absolute_path, wheel())
+    verdict = verdict_on(absolute_path, wheel())
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
+    assert verdict.reason == "no ELF object in the package"
 
 
 def test_a_package_whose_objects_were_all_unread_was_not_inspected() -> None:
     unread = UnreadObject(path="demo/a.so", format=Format.ELF, reason="not read yet")
-    with pytest.raises(Unavailable, match="none of 1 objects could be read: not read yet"):
-        verdict_on(absolute_path, wheel(unread=(unread,)))
+    verdict = verdict_on(absolute_path, wheel(unread=(unread,)))
+    assert verdict.outcome is Outcome.NOT_INSPECTED
+    assert verdict.reason == "none of 1 objects could be read: not read yet"
 
 
 def test_unread_objects_of_other_formats_do_not_count() -> None:
@@ -234,9 +243,7 @@ def test_a_problem_is_one_line_that_no_name_can_break(problem: Problem, line: st
 
 def test_a_case_can_be_judged_without_any_gathering() -> None:
     case = Case(check=any_object, package_file_name="p.whl", subjects=(STRAY,), evidence=())
-    assert judge_case(case, Profile(), TODAY).problems == (
-        Problem(path="demo/a.so", sentence="exists"),
-    )
+    assert judge_case(case, settings()).problems == (Problem(path="demo/a.so", sentence="exists"),)
 
 
 @pytest.mark.parametrize(
@@ -258,8 +265,9 @@ def test_what_is_no_finding_is_the_checks_fault(says: Any, message: str) -> None
         """An object is there."""
         return says()  # type: ignore[no-any-return]
 
-    with pytest.raises(CheckError, match=f"^the check {message}"):
-        verdict_on(mine, PACKAGE)
+    verdict = verdict_on(mine, PACKAGE)
+    assert verdict.outcome is Outcome.BROKEN
+    assert re.match(f"the check {message}", verdict.reason)
 
 
 def test_findings_may_be_a_list_and_hold_half_a_character() -> None:
@@ -275,11 +283,11 @@ def test_findings_may_be_a_list_and_hold_half_a_character() -> None:
 def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept() -> None:
     hidden = UnreadObject(path="demo/a.so", format=Format.ELF, reason="long", too_large=True)
     facts = GivenFacts(wheel(objects=[elf_file()], unread=[hidden]))
-    (problem,) = judge_case(prepare(absolute_path, facts), Profile(), TODAY).problems
+    (problem,) = judge_case(prepare(absolute_path, facts), settings()).problems
     assert problem.path == "demo/a.so"
     assert problem.sentence.startswith("too large to inspect: long; raise limit_factor")
     known = KnownProblem(check="absolute-path", reason="ours", match="too large to inspect")
-    verdict = judge_case(prepare(absolute_path, facts), Profile(known_problems=(known,)), TODAY)
+    verdict = judge_case(prepare(absolute_path, facts), settings(Profile(known_problems=(known,))))
     assert not verdict.problems
     assert len(verdict.accepted) == 1
 
@@ -287,7 +295,7 @@ def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept() -> None:
 def test_what_no_reader_could_read_without_a_limit_is_no_problem() -> None:
     unread = UnreadObject(path="demo/a.so", format=Format.ELF, reason="of another kind")
     facts = GivenFacts(wheel(objects=[elf_file()], unread=[unread]))
-    verdict = judge_case(prepare(absolute_path, facts), Profile(), TODAY)
+    verdict = judge_case(prepare(absolute_path, facts), settings())
     assert not verdict.problems
     assert [each.sentence for each in verdict.not_inspected] == ["of another kind"]
 
@@ -299,7 +307,7 @@ def test_a_limit_that_a_check_meets_itself_is_a_problem() -> None:
         yield ""
 
     case = prepare(too_long, GivenFacts(wheel(objects=[elf_file()])))
-    (problem,) = judge_case(case, Profile(), TODAY).problems
+    (problem,) = judge_case(case, settings()).problems
     assert "too large to inspect" in problem.sentence
 
 
@@ -377,5 +385,6 @@ def test_a_level_that_is_none_is_the_checks_fault() -> None:
         loud: Any = "loud"
         yield Problem(path="x", sentence="y", level=loud)
 
-    with pytest.raises(CheckError, match="which is no finding"):
-        verdict_on(mine, ONE)
+    verdict = verdict_on(mine, ONE)
+    assert verdict.outcome is Outcome.BROKEN
+    assert "which is no finding" in verdict.reason

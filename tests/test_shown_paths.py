@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import Check, check
-from binary_checks.judging import Case, Verdict, judge_case
+from binary_checks.examination.judging import Case, Verdict, judge_case
+from binary_checks.examination.settings import RunSettings
 from binary_checks.model import ElfFile, Finding, Layout, Package, Problem
 from binary_checks.profile.known import KnownProblem
 from binary_checks.profile.reading import Profile
@@ -44,7 +45,9 @@ def verdict_on(
         subjects=subjects,
         evidence=(),
     )
-    return judge_case(case, Profile(known_problems=known), date(2026, 1, 1))
+    return judge_case(
+        case, RunSettings(profile=Profile(known_problems=known), today=date(2026, 1, 1))
+    )
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def _document_kind(path: Path) -> str:
 
 def _examine(name: str, options: argparse.Namespace) -> Build:
     """Read a package, and simulate its loader; no code of it runs."""
-    from binary_checks.gather.build_facts import examine_build
+    from binary_checks.examination.builds import examine_build
     from binary_checks.sources import demand_named
 
     demand_named(name, Path.cwd())

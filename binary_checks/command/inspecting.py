@@ -23,7 +23,8 @@ from binary_checks.errors import (
     ProfileError,
     Unavailable,
 )
-from binary_checks.gather.examination import Examination, examine
+from binary_checks.examination.examination import Examination
+from binary_checks.examination.run import examine
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,14 @@ from binary_checks.command import (
     suggest,
 )
 from binary_checks.declaring import Check
-from binary_checks.errors import NotApplicable, PackageError, ProfileError, Unavailable
-from binary_checks.gather.examination import (
-    Examination,
-    examine,
-    find_declared,
-    load_own_checks,
-)
-from binary_checks.gather.facts import find_gatherer
-from binary_checks.judging import applicable_checks, applicable_formats, judge_case, prepare
+from binary_checks.errors import ProfileError
+from binary_checks.examination.declarations import find_declared, load_own_checks
+from binary_checks.examination.examination import Examination
+from binary_checks.examination.facts import find_gatherer
+from binary_checks.examination.judging import applicable_formats
+from binary_checks.examination.run import examine
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Package
+from binary_checks.model import Outcome, Package
 from binary_checks.model.requests import Request
 from binary_checks.profile.reading import (
     Profile,
@@ -96,7 +92,11 @@ def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
     with examine(name, profile=replace(profile, checks=())) as facts:
         facts.get(Package)  # of one that cannot be read there is no list
         print(one_line(facts.node if facts.source.remote() else name))
-        _print((*_describe(check, profile), _judge(check, facts, profile)) for check in checks)
+        fitting = frozenset(check.id for check in facts.applicable_checks(checks))
+        _print(
+            (*_describe(check, profile), _judge(check, facts, profile, fits=check.id in fitting))
+            for check in checks
+        )
     return 0
 
 
@@ -105,22 +105,19 @@ def _describe(check: Check[Any], profile: Profile) -> tuple[str, str, str]:
     return check.id, level if profile.selects(check) else "off", check.family
 
 
-def _judge(check: Check[Any], facts: Examination, profile: Profile) -> str:
+def _judge(check: Check[Any], facts: Examination, profile: Profile, *, fits: bool) -> str:
     """Whether the check applies to the package; nothing of the package runs for that."""
     if not profile.selects(check):
         return "off: a profile may enable it"
-    if not applicable_checks(replace(facts, checks=(check,))):
+    if not fits:
         return f"not applicable: {_say_kind(check)}"
     if check.runs_package:
         table = _find_unasked(check, profile)
         unasked = f"not applicable: the profile asks nothing of it ([probes.{table}] module)"
         return unasked if table else "runs the package"
-    try:
-        judge_case(prepare(check, facts.facts), profile, date.today())
-    except NotApplicable as error:
-        return f"not applicable: {error}"
-    except (Unavailable, PackageError) as error:
-        return f"not inspected: {error}"
+    verdict = facts.judge(facts.prepare(check))
+    if verdict.outcome in (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED):
+        return f"{verdict.outcome.value}: {verdict.reason}"
     return "applies"
 
 

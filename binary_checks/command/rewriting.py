@@ -14,7 +14,7 @@ from binary_checks.command import SubcommandParser, guard
 from binary_checks.documents.facts_reader import restore
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import ProfileError
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 from binary_checks.reports.writing import Destination, demand_place, find_report, write_to
 
 _PURPOSE = "Make another report of a run from its result document, as the run itself wrote it."
@@ -41,7 +41,7 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _find_facts(paths: Iterable[Path], run: Run) -> Iterator[tuple[str, Path]]:
+def _find_facts(paths: Iterable[Path], run: RunResult) -> Iterator[tuple[str, Path]]:
     """Of which package each document is, by node. Raises ProfileError for one that is of none."""
     for path in paths:
         stated = restore(path)

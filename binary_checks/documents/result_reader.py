@@ -9,10 +9,10 @@ from binary_checks.documents.decoding import OddityError, decode_fields, read_do
 from binary_checks.documents.result_writer import NOT_WRITTEN, RESULT_SCHEMA
 from binary_checks.errors import ProfileError
 from binary_checks.exit_codes import EXIT_CODES
-from binary_checks.model import Outcome, PackageResult, Run, conclude
+from binary_checks.model import Outcome, PackageResult, RunResult, conclude
 
 
-def read_results(path: Path, named: str = "") -> Run:
+def read_results(path: Path, named: str = "") -> RunResult:
     """Read a document that ``--binary-report json:FILE`` wrote.
 
     Raises ProfileError, one line with the file's name or as it was ``named``, for whatever is not
@@ -24,7 +24,7 @@ def read_results(path: Path, named: str = "") -> Run:
         raise ProfileError(f"{named or path.name or path}: {error}") from None
 
 
-def decode_run(document: Any) -> Run:
+def decode_run(document: Any) -> RunResult:
     """Decode a document, whose verdicts must follow from its entries. Raises OddityError."""
     if not isinstance(document, dict) or "schema" not in document:
         raise OddityError("not the results of a run, as --binary-report json:FILE writes them")
@@ -32,7 +32,7 @@ def decode_run(document: Any) -> Run:
     schema = document["schema"]
     if schema != RESULT_SCHEMA:
         raise OddityError(f"its schema is {schema!r:.80}, not {RESULT_SCHEMA!r}")
-    run = Run(**decode_fields(Run, fields, NOT_WRITTEN))
+    run = RunResult(**decode_fields(RunResult, fields, NOT_WRITTEN))
     if run.exit_code not in EXIT_CODES:
         raise OddityError(f"{run.exit_code} is not one of 0 to {EXIT_CODES[-1]}").within(
             "exit_code"

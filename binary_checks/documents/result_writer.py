@@ -7,7 +7,7 @@ from typing import Any
 
 from binary_checks.documents.encoding import dump, dump_rows, encode, encode_fields
 from binary_checks.documents.json_schema import describe_document
-from binary_checks.model import PackageResult, Run
+from binary_checks.model import PackageResult, RunResult
 
 RESULT_SCHEMA = "binary-checks/result/1"
 NOT_WRITTEN = frozenset({"facts"})
@@ -16,12 +16,12 @@ NOT_WRITTEN = frozenset({"facts"})
 _TABLES = ("checks", "packages")
 
 
-def encode_run(run: Run) -> dict[str, Any]:
+def encode_run(run: RunResult) -> dict[str, Any]:
     """Return the document as one JSON value, for another document that holds it."""
     return {"schema": RESULT_SCHEMA, **encode_fields(run, NOT_WRITTEN)}
 
 
-def write_results(run: Run) -> Iterator[str]:
+def write_results(run: RunResult) -> Iterator[str]:
     """The document in pieces: an entry at a time, a row a line."""
     heads = encode_fields(run, {*_TABLES, *NOT_WRITTEN})
     yield f'{{\n"schema": {dump(RESULT_SCHEMA)},\n'
@@ -47,4 +47,4 @@ def _package(package: PackageResult) -> Iterator[str]:
 
 def describe_results() -> dict[str, Any]:
     """The JSON Schema of the document, out of the types that it is written from."""
-    return describe_document(RESULT_SCHEMA, Run, NOT_WRITTEN)
+    return describe_document(RESULT_SCHEMA, RunResult, NOT_WRITTEN)

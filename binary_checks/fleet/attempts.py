@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from binary_checks.fleet.states import CellState
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 
 ATTEMPT_SCHEMA = "binary-checks/attempt/1"
 CPU, GPU = "cpu", "gpu"
@@ -38,7 +38,7 @@ class Attempt:
     facts: str = ""  # the SHA-256 under which the store has its facts; "" for none
     log: str = ""  # SHA-256 of its log, which is named by it; "" for none
     command: tuple[str, ...] = ()  # what was run, with the names of this host taken out
-    result: Run | None = None  # without the texts of its checks; None: it left none
+    result: RunResult | None = None  # without the texts of its checks; None: it left none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

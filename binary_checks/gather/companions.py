@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binary_checks import objects, packages
+from binary_checks.declaring import gathers
 from binary_checks.errors import (
     BinaryChecksError,
     GatherError,
+    NotApplicable,
     NoWheelError,
     PackageError,
     Unavailable,
 )
+from binary_checks.loaders.required_packages import find_families_beside, find_misfits, sort_out
 from binary_checks.model import Package, TargetSystem, UnpackedWheel, Wheel, WheelLike
-from binary_checks.model.packages import CondaPackage
+from binary_checks.model.linkage import FamiliesBeside
+from binary_checks.model.packages import CondaPackage, GivenPackages
 from binary_checks.model.protocols import Source
+from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
 
 _ENDINGS = (".whl", ".conda", ".tar.bz2")
 """How packages are called that a folder is searched for."""
@@ -30,7 +35,7 @@ class Company(NamedTuple):
     requirements: tuple[str, ...]
 
 
-class Shelf:
+class Companions:
     """The packages beside the judged ones, each read once however many packages need it.
 
     Those given; and with ``fetches`` those that the judged ones require and that were not given,
@@ -59,7 +64,7 @@ class Shelf:
         self._reader = objects.Raised(limit_factor)
 
     def others(self, than: Path) -> tuple[Package, ...]:
-        """Every package on the shelf except that one. Raises GatherError."""
+        """Every companion except the package at that path. Raises GatherError."""
         return tuple(self._open(path) for path in self.paths if path.name != than.name)
 
     def accompany(self, source: Source, package: Package, target: TargetSystem) -> Company:
@@ -67,7 +72,6 @@ class Shelf:
         others = self.others(source.path)
         if (neighbours := source.neighbours(self._reader)) is not None:
             from binary_checks.gather.required import find_around
-            from binary_checks.loaders.required_packages import sort_out
 
             others = sort_out(package.claims.requirements, others, target).packages
             around = find_around(package, neighbours, target, others)
@@ -148,3 +152,45 @@ def _packages_in(paths: Iterable[Path]) -> Iterable[Path]:
             yield from within
         else:
             yield path
+
+
+@gathers(RequiredWheels)
+def find_required_wheels(
+    package: Wheel, target: TargetSystem, companions: Companions
+) -> RequiredWheels:
+    """Download what the wheel requires, where the user asked for that."""
+    if not companions.fetches:
+        raise NotApplicable("only with --binary-with-requirements")
+    try:
+        return RequiredWheels(found=len(companions.required(package, target)))
+    except NoWheelError as error:
+        return RequiredWheels(lacking=error.lacking)
+
+
+@gathers(GivenVersions)
+def hold_versions(
+    source: Source, package: Package, target: TargetSystem, companions: Companions
+) -> GivenVersions:
+    """Hold what was given beside the package against the requirements of all of them."""
+    if not companions.paths:
+        raise NotApplicable("no package was given beside it (--binary-with)")
+    others = companions.accompany(source, package, target).packages
+    return GivenVersions(misfits=find_misfits(package.claims.requirements, others, target))
+
+
+@gathers(FamiliesBeside)
+def find_families(
+    source: Source, package: Package, target: TargetSystem, companions: Companions
+) -> FamiliesBeside:
+    """Find the libraries beside the package that open others of their vendor's family."""
+    company = companions.accompany(source, package, target)
+    return find_families_beside(package, company.packages, company.requirements, target)
+
+
+@gathers(GivenPackages)
+def find_given(package: CondaPackage, source: Source, companions: Companions) -> GivenPackages:
+    """Read the conda packages that were given beside one, or that its channels have for it."""
+    beside = (*companions.others(source.path), *companions.required_conda(package))
+    others = (each for each in beside if isinstance(each, CondaPackage))
+    fitting = (each for each in others if each.subdir == package.subdir or each.noarch)
+    return GivenPackages(packages=tuple(each for each in fitting if each.name != package.name))

@@ -9,6 +9,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.model import Distribution
@@ -27,6 +28,7 @@ def _is_metadata(entry: TreeEntry) -> bool:
 DESCRIPTION = Want(chooses=_is_metadata, longest=_LARGEST)
 
 
+@gathers(RenderedDescription, wants=(DESCRIPTION,))
 def render_description(package: Distribution, contents: MemberContents) -> RenderedDescription:
     """Render it as PyPI does. Raises PackageError, Unavailable or GatherError."""
     text, kind = _read(package, contents), package.header("Description-Content-Type")

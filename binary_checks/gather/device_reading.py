@@ -6,14 +6,41 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import Unavailable
 from binary_checks.gather.device_members import open_carriers
 from binary_checks.knowledge.device_containers import find_carriers, has_nvidia_code
 from binary_checks.model import Package
-from binary_checks.model.device import ObjectDetails, ToolkitSample, UnreadDeviceCode
-from binary_checks.model.protocols import ByteSource, Tree
+from binary_checks.model.device import (
+    DeviceDetails,
+    DeviceToolkits,
+    ObjectDetails,
+    ToolkitSample,
+    UnreadDeviceCode,
+)
+from binary_checks.model.protocols import ByteSource, Source, Tree
+from binary_checks.model.requests import DeviceCodeRequest
 from binary_checks.objects.device.details import read_details
 from binary_checks.objects.limits import DeviceAllowance
+from binary_checks.profile.reading import Profile
+
+
+@gathers(DeviceDetails)
+def read_device_details(
+    package: Package, source: Source, profile: Profile, request: DeviceCodeRequest
+) -> DeviceDetails:
+    """Find what is in a sample of the code for NVIDIA's GPUs, or in all where that is asked for."""
+    if next(find_carriers(package), None) is None:
+        return DeviceDetails()
+    everything = request.thorough
+    found = read_objects(package, source.open, profile.limit_factor, everything=everything)
+    return DeviceDetails(objects=found)
+
+
+@gathers(DeviceToolkits)
+def find_toolkits(details: DeviceDetails) -> DeviceToolkits:
+    """Count the toolkits that this code states."""
+    return DeviceToolkits(samples=tuple(count_toolkits(details.objects)))
 
 
 def read_objects(

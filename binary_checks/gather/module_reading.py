@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import Unavailable
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.python_libraries import (
@@ -56,6 +57,7 @@ MODULES = (
 """An entry point may name any module, which may take its names from any other."""
 
 
+@gathers(PythonModules, wants=MODULES)
 def read_modules(package: Distribution, contents: MemberContents) -> PythonModules:
     """Read the modules that entry points and namespaces concern. Raises PackageError."""
     return _ModuleReader(package, contents).read()

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import BinaryChecksError, TooLarge, Unavailable
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.knowledge.library_names import is_driver_library
+from binary_checks.knowledge.cuda import find_copies
+from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
 from binary_checks.model import CodeNames, Edge, Kind, Linkage, Member, Package
 from binary_checks.model.objects import format_of_name
 from binary_checks.model.protocols import TreeEntry, Want
@@ -175,6 +177,29 @@ def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
         grafted = item.file_name in needed and ".libs/" in item.path
         if item.kind in _LOADED and not grafted and not is_extension(item):
             yield package.layout.shorten(item.path), tuple(filter(None, names))
+
+
+@gathers(OwnCode, wants=(CODE,))
+def take_code(package: Package, contents: MemberContents) -> OwnCode:
+    """Take the package's own code, which is searched for what a fact asks for."""
+    return OwnCode(package, contents)
+
+
+@gathers(CodeNames)
+def find_code_names(code: OwnCode) -> CodeNames:
+    """Find which of its objects the package's own code names."""
+    return code.names
+
+
+@gathers(ImportOpenings)
+def find_import_openings(package: Package, code: OwnCode, linkage: Linkage) -> ImportOpenings:
+    """Find what the package's code opens, where it needs a library of the driver or has a copy."""
+    needs = (edge.needed for edge in (*linkage.edges, *linkage.edges_beside))
+    if not any(map(is_driver_library, needs)) and not find_copies(
+        package.objects, DRIVER_LIBRARIES
+    ):
+        return ImportOpenings()
+    return code.find_import_openings()
 
 
 def _sort_openings(

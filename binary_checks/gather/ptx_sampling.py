@@ -6,18 +6,34 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 
-from binary_checks.errors import BinaryChecksError, BrokenDataError, NotInstalled, Unavailable
+from binary_checks.declaring import gathers
+from binary_checks.errors import (
+    BinaryChecksError,
+    BrokenDataError,
+    NotApplicable,
+    NotInstalled,
+    Unavailable,
+)
 from binary_checks.gather.device_members import open_carriers
 from binary_checks.knowledge.device_containers import Carrier, PtxSize, choose_texts
 from binary_checks.model import DeviceKind, ObjectFile, Package
 from binary_checks.model.device import UnreadDeviceCode
 from binary_checks.model.probes import PtxText, PtxTexts
-from binary_checks.model.protocols import ByteSource, Tree
+from binary_checks.model.protocols import ByteSource, Source, Tree
+from binary_checks.model.requests import PtxRequest
 from binary_checks.objects.device.entries import DeviceEntry
 from binary_checks.objects.device.ptx import read_ptx
 from binary_checks.objects.device_listing import list_entries
 from binary_checks.objects.limits import DeviceAllowance
 from binary_checks.trees.kept import Kept
+
+
+@gathers(PtxTexts)
+def sample_ptx(package: Package, source: Source, request: PtxRequest) -> PtxTexts:
+    """Decompress a sample of the PTX. Raises NotApplicable where there is none."""
+    if not any(map(has_ptx, package.objects)):
+        raise NotApplicable("no PTX in the package")
+    return read_sample(package, source.open, request.bytes)
 
 
 def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> PtxTexts:

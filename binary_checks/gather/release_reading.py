@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import (
     BinaryChecksError,
     GatherError,
@@ -31,6 +32,7 @@ _AT_ONCE = 8  # packages: those on a server are waited for
 _MOST_TEXTS = 8  # of them, in one package
 
 
+@gathers(Release)
 def read_release(
     source: Source, request: ReleaseRequest, reader: ObjectReader, expected: ExpectedSet | None
 ) -> Release:

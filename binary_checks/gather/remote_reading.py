@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from packaging.tags import Tag
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import (
     GatherError,
     NotApplicable,
@@ -37,8 +38,14 @@ def demand_remote(source: Source) -> Remote:
     return remote
 
 
+@gathers(Publication)
+def find_publication(source: Source) -> Publication:
+    """Read what is stated of a published file. Raises NotApplicable for one that is here."""
+    return read_publication(demand_remote(source))
+
+
 def read_publication(remote: Remote) -> Publication:
-    """What the index says of the file, and its name. Raises GatherError."""
+    """Read what the index states of the file, and its name. Raises GatherError."""
     name, version, tags = _read_name(remote.file_name)
     metadata = remote.core_metadata()
     return Publication(
@@ -62,6 +69,12 @@ def _read_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
     except PackageError:
         return "", "", ()
     return name, version, tags
+
+
+@gathers(PublishedFile)
+def find_published(source: Source, reader: ObjectReader) -> PublishedFile:
+    """Read ranges of a published file. Raises NotApplicable for one that is here."""
+    return read_published(demand_remote(source), reader)
 
 
 def read_published(remote: Remote, reader: ObjectReader) -> PublishedFile:

@@ -11,21 +11,23 @@ from pathlib import Path
 
 from binary_checks.crosscheck.asking import Libraries
 from binary_checks.crosscheck.opinion import Copied, group_by_path, seek_opinion
+from binary_checks.declaring import gathers
 from binary_checks.errors import BrokenDataError, GatherError, PackageError, Unavailable
 from binary_checks.gather.member_contents import find_entry
 from binary_checks.model import Package, SecondOpinion
-from binary_checks.model.protocols import Tree, TreeEntry
+from binary_checks.model.protocols import Source, Tree, TreeEntry
 
 _SHOWN = 3  # reasons why there is no reading at all
 
 
-def gather_opinion(package: Package, open_tree: Callable[[], Tree]) -> SecondOpinion:
+@gathers(SecondOpinion)
+def gather_opinion(package: Package, source: Source) -> SecondOpinion:
     """What other libraries read in the objects of a package, whose members that tree has.
 
     Raises Unavailable where no library says anything of any object, PackageError where the package
     cannot be opened again, GatherError where there is no room.
     """
-    opinion = _seek(package, open_tree)
+    opinion = _seek(package, source.open)
     if opinion.missing and not opinion.objects:
         reasons = dict.fromkeys(f"{each.library}: {each.reason}" for each in opinion.missing)
         raise Unavailable(f"second opinion unavailable: {', '.join(islice(reasons, _SHOWN))}")

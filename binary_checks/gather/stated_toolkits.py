@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import BinaryChecksError, Unavailable
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.gather.stating_files import (
@@ -15,8 +17,8 @@ from binary_checks.gather.stating_files import (
     find_pattern,
     list_endings,
 )
-from binary_checks.knowledge.toolkit_claims import claim_by_label, read_stated
-from binary_checks.model import Member, Package
+from binary_checks.knowledge.toolkit_claims import claim_by_label, claim_by_package, read_stated
+from binary_checks.model import Member, Package, TargetSystem
 from binary_checks.model.binary_configuration import (
     Platform,
     StatedToolkits,
@@ -41,6 +43,15 @@ _REQUEST = BuildsRequest()
 _USUAL = tuple(list_endings((_REQUEST.cuda, _REQUEST.rocm, _REQUEST.labels)))
 STATING = Want(chooses=_may_state, longest=LONGEST)
 """The files that state it in most packages; a profile may name others."""
+
+
+@gathers(StatedToolkits, wants=(STATING,))
+def find_stated_toolkits(
+    package: Package, contents: MemberContents, target: TargetSystem, request: BuildsRequest
+) -> StatedToolkits:
+    """Find which CUDA or ROCm label, name and requirements state, and the build's own files."""
+    found = read_build_files(package, contents, request)
+    return replace(found, claims=(*claim_by_package(package, target), *found.claims))
 
 
 def read_build_files(

@@ -105,7 +105,7 @@ from binary_checks.model.run_results import (
     PackageIdentity,
     PackageResult,
     ProfileIdentity,
-    Run,
+    RunResult,
 )
 from binary_checks.model.system import Interpreter, Policy, SystemLibrary, TargetSystem
 
@@ -184,7 +184,7 @@ __all__ = [
     "PythonClaim",
     "RecordRow",
     "Rule",
-    "Run",
+    "RunResult",
     "SecondOpinion",
     "SnippetReport",
     "SnippetRun",

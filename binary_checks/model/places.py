@@ -15,6 +15,7 @@ from packaging.tags import Tag
 from binary_checks.errors import ProfileError
 from binary_checks.model.packages import Package
 from binary_checks.model.probes import Ending, InstallReport
+from binary_checks.model.protocols import Source
 
 # Clean systems: what a container of an image is, in which packages are loaded and imported.
 
@@ -132,6 +133,13 @@ class InstalledFolders:
 
     site_packages: Path
     prefix: Path  # of the environment
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Installed:
+    """The package as this run has installed it, with what it requires beside it."""
+
+    source: Source
 
 
 class Place(Protocol):

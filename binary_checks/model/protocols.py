@@ -12,10 +12,15 @@ from binary_checks.model.packages import Member, Package
 from binary_checks.model.published import Provenance
 
 ReadObject: TypeAlias = ObjectFile | MalformedObject | UnreadObject
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the bytes read so far and the bytes there are."""
 
 _ScannerT = TypeVar("_ScannerT")
+
+
+class Progress(Protocol):
+    """Hears how far the reading of a package is."""
+
+    def __call__(self, done: int, total: int, /) -> None:
+        """Take the bytes read so far and the bytes that there are."""
 
 
 class ByteSource(Protocol):
@@ -122,6 +127,12 @@ class Want(NamedTuple):
     longest: int  # bytes of one member
     beside: Callable[[TreeEntry], bool] | None = None
     """Nothing is asked for where the tree lists no such member, as an object file."""
+
+
+class Wants(tuple[Want, ...]):
+    """All that the facts of a run want of the members of a package."""
+
+    __slots__ = ()
 
 
 class Keeper(Protocol):

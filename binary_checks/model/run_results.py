@@ -175,7 +175,7 @@ class KnownListIdentity:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class RunResult:
     """A run that has ended: all that a report may say of it; result documents leave `facts` out."""
 
     exit_code: int

@@ -14,7 +14,7 @@ from binary_checks.plugin.failures import misused, restore
 from binary_checks.plugin.held_lists import hand_over_lists
 from binary_checks.plugin.items import CheckItem, collect_package
 from binary_checks.plugin.options import DEAF_INI
-from binary_checks.plugin.scribe import SCRIBE, Scribe
+from binary_checks.plugin.scribe import NOTED, SCRIBE, Noted, Scribe
 from binary_checks.plugin.session import SESSION, open_session
 from binary_checks.plugin.subjects import AGREED, hand_over
 
@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if reports:
         session.keeper = KeptFacts(config, symbols=any(each.of_facts for each in reports))
         config.pluginmanager.register(session.keeper)
-    for family in sorted({check.family for check in session.checks} - set(FAMILIES)):
+    for family in sorted({check.family for check in session.settings.checks} - set(FAMILIES)):
         config.addinivalue_line("markers", f"{family}: checks of the project's own")
 
 
@@ -44,9 +44,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove whatever environments are left."""
     session = config.stash.get(SESSION, None)
     if session:
-        for examination in session.examinations.values():
-            examination.facts.close()
-        session.shelf.close()
+        session.run.close()
 
 
 def pytest_collection(session: pytest.Session) -> bool | None:
@@ -80,13 +78,6 @@ def pytest_collection_modifyitems(
         config.hook.pytest_deselected(items=runtime)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let linkage be judged in the environments of those packages that the run installs anyway."""
-    for item in session.items:
-        if isinstance(item, CheckItem) and item.check.runs_package:
-            item.package.examination.facts.environment.expected = True
-
-
 def _runs_package(item: pytest.Item) -> bool:
     return isinstance(item, CheckItem) and item.check.runs_package
 
@@ -109,11 +100,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Spell what an item noted, where a worker sends it to the controller."""
+    data = yield
+    if data and isinstance(noted := data.get(NOTED), Noted):
+        data[NOTED] = noted.to_text()
+    return data
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_report_from_serializable(
     config: pytest.Config, data: dict[str, Any]
 ) -> Generator[None, Any, Any]:
     """Make a failure whole again, of which a worker could send the text alone."""
     report = yield
+    if text := vars(report).get(NOTED):
+        setattr(report, NOTED, Noted.from_text(text))
     session = config.stash.get(SESSION, None)
     if session and isinstance(getattr(report, "longrepr", None), str):
         examination = session.find(data["nodeid"])

@@ -18,7 +18,7 @@ import pytest
 from binary_checks.documents.facts_reader import DERIVED
 from binary_checks.documents.facts_writer import write_facts
 from binary_checks.errors import BinaryChecksError
-from binary_checks.gather.facts import Facts
+from binary_checks.examination.facts import Facts
 from binary_checks.model import Linkage, Package
 
 _INPUT = "binary_checks_kept_facts"  # the key under which a worker of xdist's is given the folder

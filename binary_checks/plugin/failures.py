@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import BinaryChecksError, ReadersDisagree
-from binary_checks.judging import Verdict
+from binary_checks.examination.judging import Verdict
 from binary_checks.lines import MOST, cut, one_line
 from binary_checks.model import Problem
 from binary_checks.profile.known import is_follow_up

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.lines import one_line
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 from binary_checks.plugin.session import SESSION
 from binary_checks.reports import github, job_summary
 
@@ -30,13 +30,13 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     """Write both when all else is written."""
     yield
     state = session.config.stash.get(SESSION, None)
-    if state is not None and state.run is not None and not session.config.option.collectonly:
-        _annotate(state.run)
+    if state is not None and state.result is not None and not session.config.option.collectonly:
+        _annotate(state.result)
         if path := os.environ.get("GITHUB_STEP_SUMMARY"):
-            _summarise(state.run, Path(path))
+            _summarise(state.result, Path(path))
 
 
-def _annotate(run: Run) -> None:
+def _annotate(run: RunResult) -> None:
     out = io.StringIO()
     github.write(run, out)
     _print(out.getvalue())
@@ -49,7 +49,7 @@ def _print(text: str) -> None:
         sys.stdout.flush()
 
 
-def _summarise(run: Run, path: Path) -> None:
+def _summarise(run: RunResult, path: Path) -> None:
     """Append to what the step has written so far, as far as GitHub takes it."""
     try:
         size = path.stat().st_size if path.exists() else 0

@@ -1,39 +1,19 @@
-"""The nodes: a package is a file, a check is an item in it."""
+"""The nodes: a package is a file, a check an item in it, and its verdict an outcome of pytest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from binary_checks.declaring import Check
-from binary_checks.errors import (
-    CheckError,
-    GatherError,
-    HostUnfit,
-    NotApplicable,
-    PackageError,
-    Unavailable,
-)
-from binary_checks.gather.examination import Examination
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.placed_facts import PlacedFacts, place_facts
-from binary_checks.judging import (
-    Case,
-    Verdict,
-    applicable_checks,
-    ended,
-    judge_case,
-    prepare,
-    unreadable,
-)
+from binary_checks.errors import CheckError, GatherError, PackageError
+from binary_checks.examination.examination import Examination
+from binary_checks.examination.judging import Case, Verdict, unreachable, unreadable
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Entry, Level, Outcome, Problem
-from binary_checks.model.outcomes import NOT_SEEN
+from binary_checks.model import Entry, Level, Outcome
 from binary_checks.model.run_results import NATIVE_FAMILIES, UNREADABLE
 from binary_checks.plugin.failures import (
     ProblemsAccepted,
@@ -44,13 +24,11 @@ from binary_checks.plugin.failures import (
 )
 from binary_checks.plugin.session import SESSION, Session
 from binary_checks.reports.explanation import advice
-from binary_checks.reports.family_table import gap
 
 
 class PackageFile(pytest.File):
     """A package; its items are the checks that apply to it."""
 
-    unreadable = False  # said already, by the first of its checks
     installing = 0.0  # seconds of its installation that no check is charged with
 
     def __init__(self, *, examination: Examination, **keywords: Any) -> None:
@@ -60,46 +38,43 @@ class PackageFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """One item a check, or the single item ``unreadable-package``."""
         try:
-            checks = applicable_checks(self.examination)
+            checks = self.examination.applicable_checks()
         except PackageError as error:
             verdict = unreadable(self.examination.file_name, error)
-            yield UnreadablePackage.from_parent(self, name=UNREADABLE, verdict=verdict)
+            yield UnreadPackage.from_parent(self, name=UNREADABLE, verdict=verdict)
             return
         except GatherError as error:
-            yield UnreachablePackage.from_parent(self, name=UNREADABLE, reason=error)
+            verdict = unreachable(self.examination.file_name, error)
+            yield UnreadPackage.from_parent(self, name=UNREADABLE, verdict=verdict)
             return
         for check in checks:
             yield from self._spread(check)
 
     def _spread(self, check: Check[Any]) -> Iterator[CheckItem]:
         """One item, or where it runs the package in several places one for each."""
-        places = tuple(self.placed) if check.runs_package else ()
+        asked = self.examination.asked
+        places = tuple(self.examination.facts.in_places) if check.runs_package else ()
         for label in places or ("",):
-            name, asked = f"{check.id}[{label}]" if label else check.id, self.examination.asked
+            name = f"{check.id}[{label}]" if label else check.id
             if not asked or not asked.isdisjoint({check.id, name}):
                 yield CheckItem.from_parent(self, name=name, check=check, place=label)
-
-    @cached_property
-    def placed(self) -> Mapping[str, PlacedFacts]:
-        """Its facts in each of several places, by the place's label; empty where there is one."""
-        return place_facts(self.examination.facts, self.config.stash[SESSION].placed)
 
     @property
     def ran_on(self) -> str:
         """The interpreters that it was installed for and ran on, each once."""
-        every = (self.examination.facts, *self.placed.values())
-        return " and ".join(dict.fromkeys(facts.ran_on for facts in every if facts.ran_on))
+        found = (facts.ran_on for facts in self.examination.facts.everywhere)
+        return " and ".join(dict.fromkeys(filter(None, found)))
 
     @property
     def install_seconds(self) -> float:
         """What its installation has taken so far, in all places."""
-        return sum(each.install_seconds for each in (self.examination.facts, *self.placed.values()))
+        return sum(facts.install_seconds for facts in self.examination.facts.everywhere)
 
     @property
     def roots(self) -> tuple[str, ...]:
         """The images that it ran in, each once, with the digests of their root file systems."""
-        every = (self.examination.facts, *self.placed.values())
-        return tuple(dict.fromkeys(facts.root for facts in every if facts.root))
+        found = (facts.root for facts in self.examination.facts.everywhere)
+        return tuple(dict.fromkeys(filter(None, found)))
 
 
 def collect_package(session: pytest.Session, node: str, examination: Examination) -> list[Any]:
@@ -117,29 +92,20 @@ def collect_package(session: pytest.Session, node: str, examination: Examination
 
 
 class PackageItem(pytest.Item):
-    """What the items of a package share."""
+    """An item of a package: what comes of it is a verdict, which it translates for pytest."""
 
-    entry: Entry | None = None  # what the run's ledger is told, once it is known
     family = "contents"
-    level = Level.ERROR  # of its problems, where they say no other
+    level = Level.ERROR  # of its problems, where they have no other
     seconds = 0.0  # that it took so far
     place = ""  # the label of one of several places
-
-    def forget(self) -> None:
-        """Let go of what it judged: the items of a thousand packages stay until the end."""
-        for name in ("entry", "case", "failure"):
-            vars(self).pop(name, None)
+    case: Case | None = None  # a check with its facts, once they are gathered
+    verdict: Verdict | None = None  # once it is known
 
     @property
     def package(self) -> PackageFile:
         """The package that it judges."""
         assert isinstance(self.parent, PackageFile)
         return self.parent
-
-    @property
-    def facts(self) -> Facts:
-        """Its facts, in the place that this is about."""
-        return self.package.placed.get(self.place, self.package.examination.facts)
 
     @property
     def file_name(self) -> str:
@@ -181,60 +147,64 @@ class PackageItem(pytest.Item):
         """With ``--full-trace`` whoever wrote a check that broke sees where it did."""
         return plain_failure(error, self.name, self.file_name, traces=self.config.option.fulltrace)
 
-    def note(
-        self,
-        outcome: Outcome,
-        family: str,
-        *,
-        reason: str = "",
-        verdict: Verdict | None = None,
-    ) -> None:
-        """Say how it ended, for the reports."""
-        known: dict[str, Any] = {} if verdict is None else verdict.result()
+    def make_entry(self, error: BaseException | None) -> Entry | None:
+        """What the run's ledger is told: the verdict, or that a bug of ours left none."""
         check = self.name.partition("[")[0]
-        known |= {"check": check, "family": family, "level": self.level}
-        known |= {"place": self.facts.place, "system": self.facts.system}
-        self.entry = Entry(**{**known, "outcome": outcome, "reason": reason})
+        own: dict[str, Any] = {"check": check, "family": self.family, "level": self.level}
+        if self.verdict is not None:
+            return Entry(**{**self.verdict.result(), **own})
+        if error is None:
+            return None
+        if isinstance(error, GatherError):
+            return Entry(**own, place=self.place, outcome=Outcome.ERROR, reason=str(error))
+        reason = one_line(f"{type(error).__name__}: {error}")
+        return Entry(**own, place=self.place, outcome=Outcome.BROKEN, reason=reason)
+
+    def translate(self, verdict: Verdict) -> None:
+        """Raise what makes pytest report the outcome: each outcome has one translation.
+
+        Raises ProblemsFound, ProblemsAccepted, pytest's Skipped, or the error that broke it.
+        """
+        self.verdict = verdict
+        if verdict.outcome is Outcome.FAILED:
+            raise ProblemsFound(describe(verdict, self.advice()))
+        if verdict.outcome in (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED):
+            pytest.skip(cut(one_line(f"{verdict.outcome.value}: {verdict.reason}")))
+        if verdict.outcome is Outcome.ACCEPTED:
+            reasons = "; ".join(dict.fromkeys(item.reason for item in verdict.accepted))
+            raise ProblemsAccepted(one_line(f"{len(verdict.accepted):,} accepted: {reasons}"))
+        if verdict.outcome in (Outcome.ERROR, Outcome.BROKEN):
+            error = CheckError if verdict.outcome is Outcome.BROKEN else GatherError
+            raise verdict.error or error(verdict.reason)
+
+    def advice(self) -> tuple[str, ...]:
+        """What to do about its problems, as lines below them."""
+        return ()
+
+    def forget(self) -> None:
+        """Let go of what it judged: the items of a thousand packages stay until the end."""
+        self.verdict = self.case = None
 
 
-class UnreadablePackage(PackageItem):
-    """A package that cannot be read at all: always a failure."""
+class UnreadPackage(PackageItem):
+    """A package that cannot be read at all, or that nothing yields: no check can begin."""
 
     def __init__(self, *, verdict: Verdict, **keywords: Any) -> None:
         super().__init__(**keywords)
-        self.verdict = verdict
-
-    def runtest(self) -> None:
-        """Fail with the reason."""
-        self.note(Outcome.FAILED, self.verdict.family, reason=UNREADABLE, verdict=self.verdict)
-        raise ProblemsFound(describe(self.verdict, ()))
-
-
-class UnreachablePackage(PackageItem):
-    """A package that could not be had: the network, an index or the disk broke."""
-
-    def __init__(self, *, reason: GatherError, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.reason = reason
+        self.known = verdict
 
     def setup(self) -> None:
-        """Err with the reason."""
-        self.note(Outcome.ERROR, self.family, reason=str(self.reason))
-        raise self.reason.with_traceback(None)
+        """Err where the network, an index or the disk broke."""
+        if self.known.outcome is not Outcome.FAILED:
+            self.translate(self.known)
 
     def runtest(self) -> None:
-        """It never comes to that."""
-
-
-def _nothing_seen(check: Check[Any], package_file_name: str) -> Verdict:
-    return Verdict(check=check.id, family=check.family, package=package_file_name, inspected=0)
+        """Fail where the package is broken."""
+        self.translate(self.known)
 
 
 class CheckItem(PackageItem):
     """One check on one package: setup gathers, runtest judges."""
-
-    case: Case | None = None
-    failure = ""  # a line known after setup already, which runtest raises
 
     def __init__(self, *, check: Check[Any], place: str, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -245,84 +215,20 @@ class CheckItem(PackageItem):
         self.add_marker(check.family)
 
     def setup(self) -> None:
-        """Gather the facts: skips when there is nothing to look at, errs when gathering broke."""
-        try:
-            self.case = prepare(self.check, self.facts)
-        except NotApplicable as error:
-            self._skip(Outcome.NOT_APPLICABLE, str(error))
-        except HostUnfit as error:
-            self._not_inspected(str(error), ended(self.check, self.file_name, error))
-        except Unavailable as error:
-            self._not_inspected(str(error))
-        except PackageError as error:
-            self._unreadable(error)
-        except GatherError as error:
-            self.note(Outcome.ERROR, self.check.family, reason=str(error))
-            raise
-        except CheckError as error:
-            self.note(Outcome.BROKEN, self.check.family, reason=str(error))
-            raise
-
-    def _unreadable(self, error: PackageError) -> None:
-        """Said once a package: the first check fails with it, the others could not look."""
-        if self.package.unreadable:
-            self._not_inspected(ended(self.check, self.file_name, error).reason)
-            return
-        self.package.unreadable = True
-        verdict = unreadable(self.file_name, error)
-        self.note(Outcome.FAILED, self.check.family, reason=UNREADABLE, verdict=verdict)
-        self.failure = describe(verdict, ())
+        """Gather the facts: skips where there is nothing to look at, errs where gathering broke."""
+        examination = self.package.examination
+        self.case = examination.prepare(self.check, self.place)
+        if self.case.error is not None:
+            self.verdict = examination.judge(self.case)
+            if self.verdict.outcome is not Outcome.FAILED:  # failures are for runtest
+                self.translate(self.verdict)
 
     def runtest(self) -> None:
         """Judge the facts."""
-        if self.failure:
-            raise ProblemsFound(self.failure)
         assert self.case is not None
-        try:
-            verdict = judge_case(self.case, self.state.profile, self.state.today)
-        except NotApplicable as error:  # what there is to judge shows only in the facts themselves
-            self._skip(Outcome.NOT_APPLICABLE, str(error))
-        except CheckError as error:
-            self.note(Outcome.BROKEN, self.check.family, reason=str(error))
-            raise
-        if verdict.problems:
-            self.note(Outcome.FAILED, self.check.family, verdict=verdict)
-            raise ProblemsFound(describe(verdict, advice(self.check.documentation)))
-        if verdict.not_inspected:
-            self._not_inspected(self._gap(verdict), verdict)
-            raise ProblemsFound(self.failure)
-        if verdict.accepted:
-            self.note(Outcome.ACCEPTED, self.check.family, verdict=verdict)
-            reasons = "; ".join(dict.fromkeys(item.reason for item in verdict.accepted))
-            raise ProblemsAccepted(one_line(f"{len(verdict.accepted):,} accepted: {reasons}"))
-        self.note(verdict.outcome, self.check.family, verdict=verdict)
+        self.translate(self.verdict or self.package.examination.judge(self.case))
 
-    def _gap(self, verdict: Verdict) -> str:
-        assert self.case is not None
-        unread = len(self.case.unread)
-        own = tuple(each for each in verdict.not_inspected if not each.by_host)
-        counted = (
-            f" ({verdict.inspected} of {verdict.inspected + unread} objects read)" if unread else ""
-        )
-        return gap(own or verdict.not_inspected) + counted
-
-    def _not_inspected(self, reason: str, verdict: Verdict | None = None) -> None:
-        """Skip; or, where the family is required, remember the failure for runtest to raise.
-
-        Raises GatherError where the family is required and the host alone is to blame.
-        """
-        if self.check.family not in self.state.ledger.required:
-            self._skip(Outcome.NOT_INSPECTED, reason, verdict)
-        if verdict is not None and verdict.is_gap_of_host:
-            self.note(Outcome.ERROR, self.check.family, reason=reason, verdict=verdict)
-            raise GatherError(reason)
-        sentence = f"not inspected, but {self.check.family} is required: {reason}"
-        known = verdict or _nothing_seen(self.check, self.file_name)
-        problem = Problem(sentence=sentence, cause=f"{NOT_SEEN}{reason}")
-        verdict = replace(known, problems=(problem,))
-        self.note(Outcome.FAILED, self.check.family, reason=reason, verdict=verdict)
-        self.failure = describe(verdict, ())
-
-    def _skip(self, outcome: Outcome, reason: str, verdict: Verdict | None = None) -> NoReturn:
-        self.note(outcome, self.check.family, reason=reason, verdict=verdict)
-        pytest.skip(cut(one_line(f"{outcome.value}: {reason}")))
+    def advice(self) -> tuple[str, ...]:
+        """What the check's documentation advises, but where the package cannot be read."""
+        unread = self.verdict is not None and self.verdict.reason == UNREADABLE
+        return () if unread else tuple(advice(self.check.documentation))

@@ -42,7 +42,7 @@ class QuietReporter:
         self._started = time.monotonic()
         examinations = state.examinations.values()
         self._text = RunText(
-            map(abridge, state.checks),
+            map(abridge, state.settings.checks),
             screen.layout,
             names=[each.file_name for each in examinations],
             paths={each.node: _shorten(each.source.path) for each in examinations},
@@ -58,9 +58,10 @@ class QuietReporter:
 
     def begin(self) -> None:
         """Say first what is unusual: a profile, and packages that run with the user's rights."""
-        profile, sandbox = self._state.profile, self._state.settings.sandbox
+        profile, places = self._state.profile, self._state.settings.places
         lines = [] if profile.source == "default" else [f"profile {one_line(profile.source)}"]
         lines += list_surprises(self._config, self._state)
+        sandbox = places[0].sandbox if places else None
         if sandbox is not None and not sandbox.holds and not sandbox.contained:
             lines.append(one_line(sandbox.describe()))
         for line in lines:
@@ -107,7 +108,7 @@ class QuietReporter:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Print what is left: verdicts on packages whose checks did not all end, and the count."""
-        run = self._state.run
+        run = self._state.result
         if run is None or exitstatus == MISUSED:
             self._screen.wipe()
             return

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from binary_checks import __version__
 from binary_checks.errors import BinaryChecksError, CheckError, GatherError
+from binary_checks.examination.examination import Examination
+from binary_checks.examination.facts import Facts
 from binary_checks.exit_codes import EMPTY, FIT, MISUSED, PROBLEMS
-from binary_checks.gather.examination import Examination
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.settings import Settings
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Outcome, Package, PackageIdentity, Run
+from binary_checks.model import Package, PackageIdentity, RunResult
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.outcomes import choose_exit_code
 from binary_checks.model.published import Provenance, PublishedFile
@@ -36,6 +35,9 @@ from binary_checks.reports.known_list import say_written
 from binary_checks.reports.place_differences import find_differences
 from binary_checks.reports.writing import write_all
 from binary_checks.wording.sentences import describe_origin
+
+if TYPE_CHECKING:
+    from binary_checks.places import PlaceSettings
 
 _ENDED = (FIT, PROBLEMS, EMPTY)
 """How a run ends that came to its end."""
@@ -60,11 +62,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     session = config.stash[SESSION]
     if not session.examinations:
         return []
-    settings = session.settings
-    sandbox = settings.sandbox.describe() if settings.sandbox else "not sandboxed"
-    static = config.option.binary_static
-    where = ", ".join(session.placed) or _name_place(settings)
-    run = "static checks only" if static else f"{where}, {sandbox}"
+    run = _describe_places(session.settings.places)
     first = f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
     return [one_line(first), *_list_origins(session), *list_surprises(config, session)]
 
@@ -77,8 +75,15 @@ def _list_origins(session: Session) -> Iterator[str]:
             yield cut(one_line(f"{package.file_name}: {origin}"))
 
 
-def _name_place(settings: Settings) -> str:
-    return settings.place.label if settings.place.argument else str(settings.python)
+def _describe_places(places: Sequence[PlaceSettings]) -> str:
+    """Name where packages run, and the sandbox that they run in."""
+    if not places:
+        return "static checks only"
+    first = places[0]
+    where = ", ".join(each.name.label for each in places)
+    if len(places) == 1 and not first.name.argument:
+        where = str(first.python)
+    return f"{where}, {first.sandbox.describe()}"
 
 
 def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
@@ -114,17 +119,12 @@ def pytest_runtest_makereport(
     if report.skipped and isinstance(report.longrepr, tuple):
         # Not where in our code the skip was raised, but which package it is about.
         report.longrepr = (item.package_node, 1, report.longrepr[2])
-    if call.excinfo and report.failed and item.entry is None:
-        error = call.excinfo.value
-        if isinstance(error, GatherError):
-            item.note(Outcome.ERROR, item.family, reason=str(error))
-        else:
-            told = one_line(f"{type(error).__name__}: {error}")
-            item.note(Outcome.BROKEN, item.family, reason=told)
-    if item.entry is not None and (call.when == "call" or not report.passed):
-        entry = replace(item.entry, seconds=round(item.seconds, 6))
-        noted = Noted(node=item.package_node, entry=entry, package=_identify_anew(item))
-        setattr(report, NOTED, noted.to_text())
+    if call.when == "call" or not report.passed:
+        entry = item.make_entry(error if report.failed else None)
+        if entry is not None:
+            entry = replace(entry, seconds=round(item.seconds, 6))
+            noted = Noted(node=item.package_node, entry=entry, package=_identify_anew(item))
+            setattr(report, NOTED, noted)
     if call.excinfo and isinstance(call.excinfo.value, (CheckError, GatherError)):
         report.when = "setup"  # so that pytest calls it an error: the package has not failed
     return report
@@ -239,19 +239,19 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
             _keep(state, examination)
     if hasattr(session.config, "workerinput"):
         return
-    state.run = write_all(state.destinations, partial(_assemble, session, state, exitstatus))
+    state.result = write_all(state.destinations, partial(_assemble, session, state, exitstatus))
     if session.config.option.collectonly:
         return
     state.complaints = [*_complain(session, state, exitstatus)]
     _complain_in_junit(session, state.complaints)
-    session.exitstatus = state.run.exit_code
+    session.exitstatus = state.result.exit_code
 
 
 def _assemble(
     session: pytest.Session, state: Session, exitstatus: int, lost: tuple[str, ...]
-) -> Run:
+) -> RunResult:
     complaints = (one_line(complaint.line) for complaint in state.ledger.complaints())
-    return Run(
+    return RunResult(
         exit_code=_conclude(session, state, exitstatus, lost=bool(lost)),
         profile=identify_profile(state.profile),
         versions={
@@ -260,19 +260,15 @@ def _assemble(
             "python": platform.python_version(),
         },
         ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        places=() if session.config.option.binary_static else tuple(_name_places(state)),
+        places=tuple(one_line(each.name.label) for each in state.settings.places),
         selected=one_line(" ".join(_name_selection(session.config, state))),
         complaints=(*state.misnamed, *lost, *_doubt(state), *complaints),
         known_lists=tuple(each.identity for each in state.known_lists),
         remarks=tuple(map(one_line, _remark(session.config, state, lost))),
-        checks=tuple(map(abridge, state.checks)),
+        checks=tuple(map(abridge, state.settings.checks)),
         packages=state.ledger.results(dict(_find_stopped(session, state, exitstatus))),
         facts={} if state.keeper is None else state.keeper.find(_nodes(state)),
     )
-
-
-def _name_places(state: Session) -> Iterable[str]:
-    return map(one_line, state.placed or (state.settings.place.label,))
 
 
 def _doubt(state: Session) -> list[str]:
@@ -335,10 +331,10 @@ def _stopped(session: pytest.Session, exitstatus: int) -> bool:
 
 def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Iterable[str]:
     """The complaints that are shown: of reports, and where the run came to its end of packages."""
-    assert state.run is not None
+    assert state.result is not None
     early = {one_line(each.line) for each in state.ledger.complaints()}
     shown = not _stopped(session, exitstatus)
-    return (line for line in state.run.complaints if shown or line not in early)
+    return (line for line in state.result.complaints if shown or line not in early)
 
 
 def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Iterable[str]:
@@ -373,7 +369,7 @@ def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> No
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """The table by family, the reasons of what was not inspected, and the complaints."""
     state = config.stash[SESSION]
-    run = state.run
+    run = state.result
     if run is None or config.option.collectonly:
         return
     if exitstatus == MISUSED and not state.misnamed:

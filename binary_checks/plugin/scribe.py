@@ -12,7 +12,7 @@ import pytest
 
 from binary_checks.documents.decoding import decoder, read_json
 from binary_checks.documents.encoding import encode
-from binary_checks.judging import Verdict
+from binary_checks.examination.judging import Verdict
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.model import Entry, Outcome, PackageIdentity
 from binary_checks.plugin.failures import FailureText, count_hidden, describe, plain_lines
@@ -87,8 +87,7 @@ class Scribe:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Take in what an item noted. JUnit's file has every problem, a terminal the first ones."""
-        text = vars(report).pop(NOTED, None) if _is_at_its_end(self._config) else None
-        noted = None if text is None else Noted.from_text(text)
+        noted = vars(report).pop(NOTED, None) if _is_at_its_end(self._config) else None
         found = None if noted is None else self._take(noted)
         if found is not None and len(found.problems) > MOST and _writes_junit(self._config):
             report.longrepr = self._spell(found, None)
@@ -119,7 +118,7 @@ class Scribe:
         state = self._config.stash[SESSION]
         examination, name = state.find(report.nodeid), report.nodeid.rpartition("::")[2]
         known_as, _, place = name.removesuffix("]").partition("[")
-        check = next((each for each in state.checks if each.id == known_as), None)
+        check = next((each for each in state.settings.checks if each.id == known_as), None)
         if check is None or examination is None:
             return
         known = self.ledger.result(examination.node).entries
@@ -141,7 +140,7 @@ class Scribe:
         return _verdict(self.ledger.package(noted.node).file_name, noted.entry)
 
     def _spell(self, verdict: Verdict, most: int | None) -> Any:
-        checks = self._config.stash[SESSION].checks
+        checks = self._config.stash[SESSION].settings.checks
         known = (check.documentation for check in checks if check.id == verdict.check)
         remedy = next(map(advice, known), ())
         return plain_lines(describe(verdict, remedy, most), verdict.package)

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
@@ -16,20 +17,19 @@ import pytest
 from binary_checks import packages
 from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
-from binary_checks.gather.companions import Shelf
-from binary_checks.gather.examination import Examination, find_declared, load_own_checks
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.settings import Settings
+from binary_checks.examination.declarations import Gatherers, find_declared, load_own_checks
+from binary_checks.examination.examination import Examination
+from binary_checks.examination.run import Run
+from binary_checks.examination.settings import RunSettings
+from binary_checks.gather.companions import Companions
 from binary_checks.lines import cut, one_line
-from binary_checks.model import PackageIdentity, Run, SecondOpinion
-from binary_checks.model.protocols import Source
+from binary_checks.model import PackageIdentity, RunResult, SecondOpinion
 from binary_checks.model.run_results import UNREADABLE
 from binary_checks.plugin.configuring import (
     NOTHING_STATED,
     ReadConfiguration,
     read_configuration,
 )
-from binary_checks.plugin.examinations import examine_all
 from binary_checks.plugin.facts_for_reports import KeptFacts
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.held_lists import find_cell, find_held, read_now
@@ -55,27 +55,30 @@ from binary_checks.sources.release import (
     read_expected_set,
 )
 
+if TYPE_CHECKING:
+    from binary_checks.places import PlaceSettings, Sandbox
+
 
 @dataclass(kw_only=True)
 class Session:
-    """The packages the user named, what is expected of them, and what is known so far."""
+    """The run that the user asked pytest for, and what its reports are made of."""
 
+    run: Run
     examinations: Mapping[str, Examination]  # by pytest's id of the package's node
     others: tuple[str, ...]  # arguments that name no package
-    settings: Settings
-    placed: Mapping[str, Settings] = field(default_factory=dict)
-    """Of several places those of each, by its label; empty where there is one."""
-    shelf: Shelf
     ledger: Ledger
-    checks: tuple[Check[Any], ...] = ()  # those that the profile selects
     destinations: tuple[Destination, ...] = ()  # the reports that were asked for
     keeper: KeptFacts | None = None  # of facts, where one of these needs them
-    run: Run | None = None  # once it has ended
-    complaints: list[str] = field(default_factory=list)  # those of its that are shown
-    configuration: ReadConfiguration = NOTHING_STATED  # what is said of the packages, and by whom
+    result: RunResult | None = None  # once the run has ended
+    complaints: list[str] = field(default_factory=list)  # the complaints that are shown
+    configuration: ReadConfiguration = NOTHING_STATED  # what is stated of the packages, and where
     misnamed: tuple[str, ...] = ()  # a line for each argument that is no package: exit code 4
     known_lists: tuple[HeldList, ...] = ()  # those that were named, or why they do not hold
-    today: date = field(default_factory=date.today)  # on which known problems hold
+
+    @property
+    def settings(self) -> RunSettings:
+        """What the user asks of all packages."""
+        return self.run.settings
 
     @property
     def profile(self) -> Profile:
@@ -99,7 +102,7 @@ def open_session(config: pytest.Config) -> Session:
     placing = read_placing(config, installed=bool(named.installed))
     profile, sandbox = Profile(), None
     checks: tuple[Check[Any], ...] = ()
-    gatherers: Mapping[type, Gatherer[..., Any]] = {}
+    gatherers: Gatherers = {}
     if named.packages:
         profile, every, gatherers = profile_and_checks(config)
         checks = tuple(
@@ -116,53 +119,69 @@ def open_session(config: pytest.Config) -> Session:
         _demand_checks(asked, every, checks)
         sandbox = choose_sandbox(config, profile, placing.names)
     configuration = read_configuration(config, [path.name for path in named.packages])
-    shelf = _stock_shelf(config, profile.limit_factor)
-    settings = Settings(
+    companions = _find_companions(config, profile.limit_factor)
+    settings = RunSettings(
         profile=profile,
-        python=placing.python,
-        place=placing.names[0],
-        sandbox=sandbox,
-        channels=shelf.channels,
-        builds=option.binary_allow_builds,
+        checks=checks,
         gatherers=gatherers,
+        places=tuple(_list_places(config, placing, profile, sandbox, companions)),
+        required=frozenset(option.binary_require),
         expected=_read_expected(config),
         stated=configuration.stated,
+        today=read_now(config).date() if option.binary_known_at else date.today(),
     )
-
-    def gather(source: Source) -> Facts:
-        return Facts(source, settings, shelf, progress_line(config, source.label))
-
-    sources, misnamed = find_sources(config, named, placing, sandbox)
-    examinations = examine_all(sources, named, checks, gather, settings.expected)
-    names = [each.file_name for each in examinations if not each.source.parts()]
+    found, misnamed = find_sources(config, named, placing, sandbox)
+    try:
+        run = Run.open(
+            found,
+            settings,
+            companions,
+            asked=named.packages,
+            release=named.release,
+            folder=named.folder,
+            watch=partial(progress_line, config),
+        )
+    except ProfileError as error:
+        raise misused(str(error)) from None
+    names = [each.file_name for each in run.examinations if not each.source.parts()]
     return Session(
-        examinations={_count_from_root(config, each.node): each for each in examinations},
+        run=run,
+        examinations={_count_from_root(config, each.node): each for each in run.examinations},
         others=named.others,
-        checks=checks,
-        settings=settings,
-        placed=_place(settings, placing),
-        shelf=shelf,
         ledger=Ledger(
-            packages=map(_identify, examinations),
-            required=frozenset(option.binary_require),
+            packages=map(_identify, run.examinations),
+            required=settings.required,
             accepts_unjudged=profile.unjudged == ACCEPT,
         ),
         destinations=tuple(_read_destinations(config, names)),
         misnamed=tuple(cut(one_line(line)) for line in misnamed),
         configuration=configuration,
         known_lists=find_held(config) if named.packages else (),
-        today=read_now(config).date() if option.binary_known_at else date.today(),
     )
 
 
-def _place(settings: Settings, placing: Placing) -> dict[str, Settings]:
-    """The settings of each place, by its label, where there is more than one."""
-    if len(placing.names) == 1:
-        return {}
-    return {
-        name.label: replace(settings, place=name, python=python)
-        for name, python in placing.interpreters.items()
-    }
+def _list_places(
+    config: pytest.Config,
+    placing: Placing,
+    profile: Profile,
+    sandbox: Sandbox | None,
+    companions: Companions,
+) -> Iterator[PlaceSettings]:
+    """The places in which packages run; none in a static run."""
+    if sandbox is None:
+        return
+    from binary_checks.places import PlaceSettings  # not for static runs
+
+    for name, python in placing.interpreters.items():
+        yield PlaceSettings(
+            name=name,
+            python=python,
+            timeout=profile.timeout,
+            sandbox=sandbox,
+            given=companions.given,
+            channels=companions.channels,
+            builds=config.option.binary_allow_builds,
+        )
 
 
 def _read_expected(config: pytest.Config) -> ExpectedSet | None:
@@ -236,13 +255,13 @@ def _read_channels(config: pytest.Config) -> Iterator[str]:
             raise misused(f"--binary-channel {error}") from None
 
 
-def _stock_shelf(config: pytest.Config, limit_factor: int) -> Shelf:
+def _find_companions(config: pytest.Config, limit_factor: int) -> Companions:
     option, folder = config.option, config.invocation_params.dir
     kept = option.binary_requirements_folder
     place = None if kept is None else Path(os.path.normpath(folder / kept))
     if place is not None and place.exists() and not place.is_dir():
         raise misused(f"--binary-requirements-folder {kept}: not a folder")
-    return Shelf(
+    return Companions(
         (_given(folder, name) for name in option.binary_with),
         fetches=option.binary_with_requirements or place is not None,
         folder=place,
@@ -326,7 +345,7 @@ def no_such_check(name: str, known: Iterable[str]) -> str:
 
 def profile_and_checks(
     config: pytest.Config,
-) -> tuple[Profile, tuple[Check[Any], ...], Mapping[type, Gatherer[..., Any]]]:
+) -> tuple[Profile, tuple[Check[Any], ...], Gatherers]:
     """The profile, the checks that there are: ours, the conftests' and its own; their gatherers.
 
     Raises pytest.UsageError with one line.

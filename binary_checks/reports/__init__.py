@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TextIO
 
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 from binary_checks.reports import (
     facts_document,
     github,
@@ -39,7 +39,7 @@ class Report(Protocol):
     def uses_facts(self) -> bool:
         """Whether the facts of each package are kept for it while the run lasts."""
 
-    def write(self, run: Run, out: TextIO) -> None:
+    def write(self, run: RunResult, out: TextIO) -> None:
         """Write it; raises GatherError where what it holds is not there."""
 
 

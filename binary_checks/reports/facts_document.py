@@ -6,13 +6,13 @@ import shutil
 from typing import TextIO
 
 from binary_checks.errors import GatherError
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 
 name = "facts"
 of_facts = uses_facts = True
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write the document of the run's one package, which was kept in its course."""
     (package,) = (each for each in run.packages if not each.parts)
     kept = run.facts.get(package.node)

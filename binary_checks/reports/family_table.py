@@ -7,9 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from binary_checks.lines import LONGEST, MOST, MOST_OF_A_RUN, cut, one_line
-from binary_checks.model import Entry, Note, NotInspected, Outcome, PackageIdentity, Run
+from binary_checks.model import Entry, Note, Outcome, PackageIdentity, RunResult
 from binary_checks.model.outcomes import GAPS
-from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
+from binary_checks.wording.problem_lines import (
+    accepted_line,
+    finding_line,
+    problem_lines,
+    summarise_gap,
+)
 
 _HEADINGS = (
     *("family", "checks", "inspected", "problems", "accepted"),
@@ -23,7 +28,7 @@ _WITHOUT_VERDICT = GAPS | {Outcome.NOT_APPLICABLE}
 _Told = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
 
 
-def summarise(run: Run) -> Iterator[str]:
+def summarise(run: RunResult) -> Iterator[str]:
     """A row a family, then warnings, the reasons of what was not inspected, and notes."""
     if any(result.entries for result in run.packages):
         yield from _table(run)
@@ -33,7 +38,7 @@ def summarise(run: Run) -> Iterator[str]:
     yield from _bounded("note", run)
 
 
-def _table(run: Run) -> Iterator[str]:
+def _table(run: RunResult) -> Iterator[str]:
     by_family = defaultdict[str, list[tuple[PackageIdentity, Entry]]](list)
     for package, entry in run.entries():
         by_family[entry.family].append((package, entry))
@@ -64,7 +69,7 @@ def _row(family: str, ours: list[tuple[PackageIdentity, Entry]], warned: bool) -
     return (family, *(str(number) if number else "-" for number in numbers))
 
 
-def _reasons(run: Run) -> Iterator[str]:
+def _reasons(run: RunResult) -> Iterator[str]:
     """Why something was not judged; what does not apply is no gap, and takes a line a family."""
     gaps: list[str] = []
     shared: dict[tuple[str, str], list[str]] = {}
@@ -81,19 +86,19 @@ def _reasons(run: Run) -> Iterator[str]:
         yield f"{Outcome.NOT_INSPECTED.value}: and {more:,} more reasons"
 
 
-def _by_reason(run: Run) -> _Told:
+def _by_reason(run: RunResult) -> _Told:
     told: _Told = {}
     for package, entry in run.entries():
         if entry.outcome in _WITHOUT_VERDICT:
             key = (_WORDS.get(entry.outcome, entry.outcome.value), entry.reason)
             told.setdefault(key, []).append((package, entry))
         elif entry.has_gap:
-            key = (Outcome.NOT_INSPECTED.value, gap(entry.not_inspected))
+            key = (Outcome.NOT_INSPECTED.value, summarise_gap(entry.not_inspected))
             told.setdefault(key, []).append((package, entry))
     return told
 
 
-def _whose(run: Run, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str:
+def _whose(run: RunResult, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str:
     """The package that a line is about, where the run has several."""
     packages = sorted({package.node: package for package, _ in ours}.items())
     if len(run.packages) < 2:
@@ -103,7 +108,7 @@ def _whose(run: Run, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str:
     return f"{one_line(packages[0][1].file_name)}: "
 
 
-def _bounded(word: str, run: Run) -> Iterator[str]:
+def _bounded(word: str, run: RunResult) -> Iterator[str]:
     """Warnings, accepted problems or notes, a line each: the first of each check and of all."""
     lines: set[str] = set()
     hidden = 0
@@ -133,13 +138,3 @@ def _fold_notes(package_file_name: str, notes: Iterable[Note]) -> Iterator[str]:
     for first, *others in kinds.values():
         more = f" (and {len(others):,} more of this kind)" if others else ""
         yield f"{cut(finding_line('note', package_file_name, first), LONGEST - len(more))}{more}"
-
-
-def gap(not_inspected: tuple[NotInspected, ...]) -> str:
-    """What a check that ran could not see, in one line; "" when it saw all."""
-    if not not_inspected:
-        return ""
-    first = not_inspected[0]
-    where = f"{first.path}: " if first.path else ""
-    more = len(not_inspected) - 1
-    return cut(one_line(f"{where}{first.sentence}")) + (f" (and {more} more)" if more else "")

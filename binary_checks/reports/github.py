@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TextIO
 
 from binary_checks.lines import cut, one_line
-from binary_checks.model import CheckText, Level, PackageResult, Run
+from binary_checks.model import CheckText, Level, PackageResult, RunResult
 from binary_checks.model.outcomes import BROKE
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.faults import Fault, fold
@@ -26,7 +26,7 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 _TOOL = "binary_checks"
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write a command a line: errors, then warnings, then how many are not shown."""
     texts = {check.id: check for check in run.checks}
     found = [(package, fault) for package in run.packages for fault in fold(package.entries)]
@@ -45,7 +45,7 @@ def write(run: Run, out: TextIO) -> None:
         out.write(_command("notice", f"{hidden:,} more are in the job summary", title=_TOOL))
 
 
-def _list_broken(run: Run) -> Iterator[str]:
+def _list_broken(run: RunResult) -> Iterator[str]:
     """Each reason for which a package could not be judged, once."""
     seen = set()
     for package, entry in run.entries():

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from binary_checks.lines import one_line
-from binary_checks.model import Level, Run
+from binary_checks.model import Level, RunResult
 from binary_checks.model.outcomes import BROKE
 from binary_checks.reports.faults import fold
 from binary_checks.reports.verdict_texts import list_unjudged
@@ -23,7 +23,7 @@ of_facts = uses_facts = False
 _SEVERITIES = {Level.ERROR: "major", Level.WARNING: "minor"}
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write the report, a problem a line; it is the same as long as the problems are."""
     separator = "[\n"
     for row in _make_unique(_list_rows(run)):
@@ -32,7 +32,7 @@ def write(run: Run, out: TextIO) -> None:
     out.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
-def _list_rows(run: Run) -> Iterator[dict[str, Any]]:
+def _list_rows(run: RunResult) -> Iterator[dict[str, Any]]:
     for complaint in run.complaints:
         yield _row("complaint", ".", complaint, "blocker")
     for package, line in list_unjudged(run):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from binary_checks.model import Entry, Outcome, PackageResult, Run
+from binary_checks.model import Entry, Outcome, PackageResult, RunResult
 from binary_checks.model.outcomes import BROKE, Fitness
 from binary_checks.reports import markdown
 from binary_checks.reports.verdict_texts import count_verdicts
@@ -27,12 +27,12 @@ _KEY = (
 _LEFT_OUT = "**The rest is left out: GitHub takes 1 MiB of a step. `--binary-report` writes all.**"
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write as much of it as GitHub takes."""
     out.writelines(fit_into(run, LARGEST))
 
 
-def fit_into(run: Run, most: int) -> Iterator[str]:
+def fit_into(run: RunResult, most: int) -> Iterator[str]:
     """The summary in lines, of so many bytes at most; what is left out is said."""
     left = most - _MARGIN
     for line in _lines(run):
@@ -43,7 +43,7 @@ def fit_into(run: Run, most: int) -> Iterator[str]:
         yield f"{line}\n"
 
 
-def _lines(run: Run) -> Iterator[str]:
+def _lines(run: RunResult) -> Iterator[str]:
     yield f"## binary_checks: {count_verdicts(run.packages)}"
     yield ""
     yield from _table(run)
@@ -51,7 +51,7 @@ def _lines(run: Run) -> Iterator[str]:
     yield from markdown.list_details(run)
 
 
-def _table(run: Run) -> Iterator[str]:
+def _table(run: RunResult) -> Iterator[str]:
     """A row a package, and a column for each family that applies to one of them."""
     families = sorted({entry.family for _, entry in run.entries() if _sign([entry]) != _NONE})
     yield f"| package | verdict | {' | '.join(map(markdown.spell_cell, families))} |"

@@ -7,7 +7,7 @@ from html import escape
 from typing import TextIO
 
 from binary_checks.lines import one_line
-from binary_checks.model import Entry, Outcome, PackageResult, Problem, Run
+from binary_checks.model import Entry, Outcome, PackageResult, Problem, RunResult
 from binary_checks.reports.verdict_texts import explain_gap
 from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
 
@@ -25,12 +25,12 @@ _TAGS = {
 """How a case is marked; one that passed is not."""
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write the document; what the whole run complains of is a suite of its own."""
     out.writelines(f"{line}\n" for line in _lines(run))
 
 
-def _lines(run: Run) -> Iterator[str]:
+def _lines(run: RunResult) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="utf-8"?>'
     yield '<testsuites name="binary_checks">'
     for package in run.packages:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import TextIO
 
-from binary_checks.model import PackageResult, Problem, Run
+from binary_checks.model import PackageResult, Problem, RunResult
 from binary_checks.profile.known import TABLE, KnownProblem, is_follow_up
 from binary_checks.profile.toml_values import quote_toml
 
@@ -26,7 +26,7 @@ _HEADING = """\
 _WHEEL = re.compile(r"(?P<name>[^-]+)-[^-]+(?P<rest>-.+\.whl)")
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write the list; where there is nothing to accept it is empty."""
     out.write(_HEADING)
     write_entries(run.packages, out, date.today())
@@ -37,7 +37,7 @@ class _Added:
 
     name, of_facts, uses_facts = name, of_facts, uses_facts
 
-    def write(self, run: Run, out: TextIO) -> None:
+    def write(self, run: RunResult, out: TextIO) -> None:
         """Write entries alone, for what nobody has accepted yet."""
         write_entries(run.packages, out, date.today())
 

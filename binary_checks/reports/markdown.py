@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from binary_checks.lines import one_line
-from binary_checks.model import CheckText, Outcome, PackageResult, Run
+from binary_checks.model import CheckText, Outcome, PackageResult, RunResult
 from binary_checks.model.outcomes import BROKE
-from binary_checks.reports.family_table import gap
 from binary_checks.reports.faults import Fault, fault_line, fold
-from binary_checks.wording.problem_lines import accepted_line
+from binary_checks.wording.problem_lines import accepted_line, summarise_gap
 
 name = "markdown"
 of_facts = uses_facts = False
@@ -20,12 +19,12 @@ of_facts = uses_facts = False
 _BACKTICKS = re.compile("`+")
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write the page."""
     out.writelines(f"{line}\n" for line in _lines(run))
 
 
-def _lines(run: Run) -> Iterator[str]:
+def _lines(run: RunResult) -> Iterator[str]:
     yield "# binary_checks"
     yield ""
     yield "| package | version | verdict | checks | problems | warnings | accepted |"
@@ -35,14 +34,14 @@ def _lines(run: Run) -> Iterator[str]:
     yield from list_details(run)
 
 
-def list_remarks(run: Run) -> Iterator[str]:
+def list_remarks(run: RunResult) -> Iterator[str]:
     """What the whole run complains of, and what was left out of it."""
     for line in (*run.complaints, *run.remarks):
         yield ""
         yield spell_code(line)
 
 
-def list_details(run: Run) -> Iterator[str]:
+def list_details(run: RunResult) -> Iterator[str]:
     """A section for each package of which there is something to say."""
     texts = {check.id: check for check in run.checks}
     for package in run.packages:
@@ -100,7 +99,7 @@ def _others(package: PackageResult) -> Iterator[str]:
         if entry.outcome in BROKE:
             lines.append(f"{entry.outcome.value}: {entry.check}: {entry.reason}")
         elif entry.has_gap:
-            reason = gap(entry.not_inspected) or entry.reason
+            reason = summarise_gap(entry.not_inspected) or entry.reason
             lines.append(f"{Outcome.NOT_INSPECTED.value}: {entry.check}: {reason}")
     if lines:
         yield ""

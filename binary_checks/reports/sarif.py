@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TextIO
 
 from binary_checks.lines import one_line
-from binary_checks.model import CheckText, Entry, PackageIdentity, Run
+from binary_checks.model import CheckText, Entry, PackageIdentity, RunResult
 from binary_checks.model.outcomes import BROKE
 from binary_checks.reports.verdict_texts import list_unjudged
 from binary_checks.wording.problem_lines import (
@@ -24,12 +24,12 @@ of_facts = uses_facts = False
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write the log; it is the same from run to run as long as the problems are."""
     out.writelines(_pieces(run))
 
 
-def _pieces(run: Run) -> Iterator[str]:
+def _pieces(run: RunResult) -> Iterator[str]:
     """A problem at a time: rules from docstrings, results from the entries."""
     troubles = [*run.complaints, *_list_broken(run)]
     version = run.versions.get("binary_checks", "")
@@ -47,7 +47,7 @@ def _pieces(run: Run) -> Iterator[str]:
     yield "\n}\n]\n}\n]\n}\n"
 
 
-def _list_broken(run: Run) -> Iterator[str]:
+def _list_broken(run: RunResult) -> Iterator[str]:
     for package, entry in run.entries():
         if entry.outcome in BROKE:
             yield f"{package.node}::{entry.check}: {entry.reason}"

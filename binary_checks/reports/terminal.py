@@ -17,12 +17,11 @@ from binary_checks.model import (
     Entry,
     Level,
     PackageResult,
-    Run,
+    RunResult,
 )
 from binary_checks.model.outcomes import BROKE, Fitness
 from binary_checks.profile.known import is_follow_up
 from binary_checks.reports.explanation import remedy
-from binary_checks.reports.family_table import gap
 from binary_checks.reports.faults import Fault, fault_line, fold, shell_path
 from binary_checks.reports.ledger import ACCEPTING
 from binary_checks.reports.page_layout import PageLayout, elide
@@ -33,7 +32,7 @@ from binary_checks.reports.verdict_texts import (
     find_unrun,
     spell_verdict,
 )
-from binary_checks.wording.problem_lines import accepted_line
+from binary_checks.wording.problem_lines import accepted_line, summarise_gap
 from binary_checks.wording.sentences import describe_origin, fill_in
 
 name = "terminal"
@@ -52,7 +51,7 @@ _AROUND = {
 }
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write it as plain text."""
     text = RunText(run.checks)
     for package in run.packages:
@@ -254,7 +253,7 @@ class RunText:
             return
         yield from (f"{'':{_INDENT}}{part}" for part in self._layout.wrap(line, _INDENT, _INDENT))
 
-    def close(self, run: Run, seconds: float | None = None) -> Iterator[str]:
+    def close(self, run: RunResult, seconds: float | None = None) -> Iterator[str]:
         """The count of verdicts, what else there is to say of the run, and last what it lacks."""
         layout, packages = self._layout, run.packages
         verdict_of = {one_line(package.file_name): package.fitness for package in packages}
@@ -320,7 +319,7 @@ def _say_once(reason: str, package: PackageResult) -> str:
 
 
 def _reason(entry: Entry) -> str:
-    return gap(entry.not_inspected) or entry.reason
+    return summarise_gap(entry.not_inspected) or entry.reason
 
 
 def _accepted(package: PackageResult, name: str) -> Iterator[str]:

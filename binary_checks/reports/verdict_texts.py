@@ -15,7 +15,7 @@ from binary_checks.model import (
     Level,
     Outcome,
     PackageResult,
-    Run,
+    RunResult,
 )
 from binary_checks.reports.faults import fold
 
@@ -85,7 +85,7 @@ def explain_gap(package: PackageResult) -> str:
     return _most_common(entry.reason for entry in package.entries) or "no check of it was selected"
 
 
-def list_unjudged(run: Run) -> Iterator[tuple[PackageResult, str]]:
+def list_unjudged(run: RunResult) -> Iterator[tuple[PackageResult, str]]:
     """Each package that was not judged, with a line that says why, where no complaint does."""
     for package in run.packages:
         name = one_line(package.file_name)

@@ -13,7 +13,7 @@ from pathlib import Path
 from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 from binary_checks.regular_files import demand_parent
 from binary_checks.reports import Report, known_list
 
@@ -79,8 +79,8 @@ def add_to_known(option: str, file: str, folder: Path) -> Destination:
 
 
 def write_all(
-    destinations: Iterable[Destination], assemble: Callable[[tuple[str, ...]], Run]
-) -> Run:
+    destinations: Iterable[Destination], assemble: Callable[[tuple[str, ...]], RunResult]
+) -> RunResult:
     """Write them all; returns the run as they have it.
 
     ``assemble`` is given a line for each that could not be written, for the exit code depends on
@@ -96,7 +96,7 @@ def write_all(
         left = [each for index, each in enumerate(left) if index not in broke]
 
 
-def _try(destination: Destination, run: Run) -> Iterator[str]:
+def _try(destination: Destination, run: RunResult) -> Iterator[str]:
     """Write it; the line that says why it could not be."""
     try:
         write_to(destination, run)
@@ -104,7 +104,7 @@ def _try(destination: Destination, run: Run) -> Iterator[str]:
         yield cut(one_line(f"{destination.option.partition(' ')[0]}: {error}"))
 
 
-def write_to(destination: Destination, run: Run) -> None:
+def write_to(destination: Destination, run: RunResult) -> None:
     """Write one report. Raises GatherError where that cannot be done."""
     if destination.folder:
         _make(destination.path)
@@ -112,7 +112,7 @@ def write_to(destination: Destination, run: Run) -> None:
         _write(destination.report, path, part, destination.kept)
 
 
-def _split(destination: Destination, run: Run) -> Iterator[tuple[Path, Run]]:
+def _split(destination: Destination, run: RunResult) -> Iterator[tuple[Path, RunResult]]:
     """The files, and the part of the run that each is about."""
     if not destination.folder:
         yield destination.path, run
@@ -134,7 +134,7 @@ def _make(folder: Path) -> None:
         raise GatherError(f"{folder}: cannot be made: {error.strerror}") from None
 
 
-def _write(report: Report, path: Path, run: Run, kept: int) -> None:
+def _write(report: Report, path: Path, run: RunResult, kept: int) -> None:
     try:
         with (
             path.open("a" if kept else "w", encoding="utf-8", newline="\n") as file,

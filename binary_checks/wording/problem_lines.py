@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from binary_checks.lines import one_line
+from binary_checks.lines import cut, one_line
 from binary_checks.model import Edge, Format, Layout, Linkage, Package, UnresolvedSymbol
 from binary_checks.model.linkage import Directories, directories
 from binary_checks.model.outcomes import Level, Note, NotInspected, Problem
@@ -213,3 +213,13 @@ def accepted_line(check_id: str, package_file_name: str, accepted: Accepted) -> 
 
 def _spell(*parts: str) -> str:
     return one_line(": ".join(part for part in parts if part))
+
+
+def summarise_gap(not_inspected: tuple[NotInspected, ...]) -> str:
+    """Say in one line what a check that ran could not see; "" when it saw all."""
+    if not not_inspected:
+        return ""
+    first = not_inspected[0]
+    where = f"{first.path}: " if first.path else ""
+    more = len(not_inspected) - 1
+    return cut(one_line(f"{where}{first.sentence}")) + (f" (and {more} more)" if more else "")

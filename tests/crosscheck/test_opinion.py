@@ -6,6 +6,7 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,7 +33,7 @@ ELF = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 
 def seek(path: Path) -> SecondOpinion:
     source = FileSource(path=path)
-    return gather_opinion(source.read(objects).package, source.open)
+    return gather_opinion(source.read(objects).package, source)
 
 
 def test_the_objects_of_a_wheel_are_read_by_two_libraries_each() -> None:
@@ -120,7 +121,7 @@ def test_what_we_misread_is_a_disagreement_with_its_file(tmp_path: Path) -> None
     package = source.read(objects).package
     needed = (Dependency(name="libm.so.6"),)
     mistaken = replace(package, objects=(replace(package.objects[0], needed=needed),))
-    found = gather_opinion(mistaken, source.open).disagreements
+    found = gather_opinion(mistaken, source).disagreements
     assert {(each.path, each.fact) for each in found} == {(package.layout.place(ELF), "needed")}
     assert {(each.ours, each.theirs) for each in found} == {("libm.so.6", "libc.so.6")}
     assert [each.library.partition(" ")[0] for each in found] == ["pyelftools", "LIEF"]
@@ -144,10 +145,10 @@ def test_an_installed_package_is_read_where_it_lies(tmp_path: Path) -> None:
     found = find_installation("demo", [site], tmp_path)
     assert found is not None
     package = found.read(objects).package
-    opinion = gather_opinion(package, found.open)
+    opinion = gather_opinion(package, found)
     assert (opinion.objects, opinion.disagreements, opinion.missing) == (2, (), ())
     (site / "demo/a.so").unlink()
-    (missing,) = gather_opinion(package, found.open).missing
+    (missing,) = gather_opinion(package, found).missing
     assert package.layout.shorten(missing.path) == "demo/a.so"
     assert missing.reason == "it is not there any more"
 
@@ -162,7 +163,7 @@ def test_objects_that_stream_by_are_read_in_one_pass(
         assert isinstance(tree, TarTree)
         tree.entries()
         monkeypatch.setattr(tree, "pieces", None)  # each of which would unpack all before it
-        opinion = gather_opinion(package, lambda: tree)
+        opinion = gather_opinion(package, SimpleNamespace(open=lambda: tree))
     assert (opinion.objects, opinion.disagreements, opinion.missing) == (3, (), ())
 
 
@@ -171,7 +172,7 @@ def test_of_two_members_at_one_place_nobody_knows_which_was_read(tmp_path: Path)
     package = source.read(objects).package
     twice = tuple(each for member in package.members for each in (member, member))
     with pytest.raises(Unavailable, match="pyelftools and LIEF: 2 members are installed there"):
-        gather_opinion(replace(package, members=twice), source.open)
+        gather_opinion(replace(package, members=twice), source)
 
 
 def test_where_there_is_no_interpreter_to_start_it_is_nobodys_pass(

@@ -23,13 +23,13 @@ from binary_checks.model import (
     NotInspected,
     Outcome,
     Problem,
-    Run,
+    RunResult,
 )
 from fixtures.runs import PROFILE, package_result
 
 OPT = Problem(path="demo/a.so", sentence="search path /opt/lib")
 MILD = Problem(sentence="unusual", level=Level.WARNING)
-RUN = Run(
+RUN = RunResult(
     exit_code=1,
     profile=PROFILE,
     versions={"python": "3.12.1", "binary_checks": "1.2"},
@@ -62,11 +62,11 @@ RUN = Run(
 )
 
 
-def written(run: Run) -> str:
+def written(run: RunResult) -> str:
     return "".join(write_results(run))
 
 
-def read(folder: Path, text: str) -> Run:
+def read(folder: Path, text: str) -> RunResult:
     path = folder / "result.json"
     path.write_text(text, encoding="utf-8")
     return read_results(path)
@@ -96,7 +96,7 @@ def test_another_layout_of_the_same_document_says_the_same(tmp_path: Path) -> No
 
 def test_the_document_is_what_its_schema_says() -> None:
     validate(written(RUN))
-    validate(written(Run(exit_code=0, profile=PROFILE)))
+    validate(written(RunResult(exit_code=0, profile=PROFILE)))
 
 
 def test_the_schema_is_one_and_refuses_what_is_no_result() -> None:
@@ -135,7 +135,7 @@ def test_a_package_has_its_verdict_in_one_word() -> None:
 def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
     evil = Problem(path="\x1b[31m", sentence="::error::##vso[x] \u202e")
     entry = Entry(check="c", family="f", outcome=Outcome.FAILED, problems=(evil,))
-    run = Run(exit_code=1, profile=PROFILE, packages=(package_result("x.whl", entry),))
+    run = RunResult(exit_code=1, profile=PROFILE, packages=(package_result("x.whl", entry),))
     text = written(run)
     assert text.isascii()
     assert "::error" not in text
@@ -215,6 +215,6 @@ PROBLEMS = st.builds(Problem, path=TEXTS, sentence=TEXTS, level=st.sampled_from(
 def test_any_entries_come_back(
     tmp_path_factory: pytest.TempPathFactory, entries: list[Entry]
 ) -> None:
-    run = Run(exit_code=0, profile=PROFILE, packages=(package_result("x.whl", *entries),))
+    run = RunResult(exit_code=0, profile=PROFILE, packages=(package_result("x.whl", *entries),))
     validate(written(run))
     assert read(tmp_path_factory.mktemp("run"), written(run)) == run

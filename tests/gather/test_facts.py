@@ -15,18 +15,17 @@ import pytest
 from binary_checks import probes
 from binary_checks.declaring import Gatherer, find_gatherers, gathers
 from binary_checks.errors import CheckError, GatherError, NotApplicable, ProfileError
-from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts, first_of
-from binary_checks.gather.settings import Settings
+from binary_checks.examination.declarations import demand_gatherable
+from binary_checks.examination.facts import Facts, first_of
+from binary_checks.gather.companions import Companions
 from binary_checks.model import InstalledPackage, Linkage, Package, ProbeReport, Wheel
 from binary_checks.model.places import Place
 from binary_checks.model.requests import CudaRequest
 from binary_checks.probes import load_readers
 from binary_checks.profile.reading import Profile
-from binary_checks.soundness import demand_gatherable
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, PYTHON
+from fixtures.environments import PURE, running
 from tests.plugin.conftest import healthy
 
 
@@ -54,8 +53,8 @@ def open_facts(tmp_path: Path) -> Open:
 
     def open_with(*gatherers: Gatherer[..., Any]) -> Facts:
         own = {each.fact: each for each in gatherers}
-        settings = Settings(python=PYTHON, gatherers=own)
-        return Facts(FileSource(path=path), settings, Shelf(()))
+        settings = running(gatherers=own)
+        return Facts(FileSource(path=path), settings, Companions(()))
 
     return open_with
 
@@ -108,7 +107,7 @@ def test_where_no_loader_is_simulated_the_package_alone_may_do(tmp_path: Path) -
     """So that imports of pure wheels, and on systems that are not known, are judged too."""
     for tags in (PURE, ("cp313-cp313-linux_armv6l",), ("cp313-cp313-android_24_arm64_v8a",)):
         path = build_wheel(tmp_path / tags[0], tags=tags, members={"demo.py": ""})
-        facts = Facts(FileSource(path=path), Settings(python=PYTHON), Shelf(()))
+        facts = Facts(FileSource(path=path), running(), Companions(()))
         assert isinstance(first_of((Linkage, Package), facts), Wheel)
 
 
@@ -169,15 +168,16 @@ def test_a_static_run_loads_nothing_that_runs_packages(tmp_path: Path) -> None:
     path = healthy(tmp_path)
     code = (
         "import sys; from pathlib import Path\n"
-        "from binary_checks.gather.companions import Shelf\n"
-        "from binary_checks.gather.facts import Facts\n"
-        "from binary_checks.gather.settings import Settings\n"
+        "from binary_checks.gather.companions import Companions\n"
+        "from binary_checks.examination.facts import Facts\n"
+        "from binary_checks.examination.settings import RunSettings\n"
         "from binary_checks.sources.file import FileSource\n"
         "from binary_checks.model import Linkage\n"
-        f"facts = Facts(FileSource(path=Path({str(path)!r})), Settings(python=Path()), Shelf(()))\n"
+        f"facts = Facts(FileSource(path=Path({str(path)!r})), RunSettings(), Companions(()))\n"
         "facts.get(Linkage)\n"
         "print(*(name for name in sys.modules if name.startswith('binary_checks.p')))"
     )
     done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
-    loaded = {name.split(".")[1] for name in done.stdout.split()}
-    assert loaded == {"packages", "profile", "python_code"}
+    assert "binary_checks.packages.wheel" in done.stdout.split()
+    running = ("binary_checks.places", "binary_checks.probes.")
+    assert [name for name in done.stdout.split() if name.startswith(running)] == []

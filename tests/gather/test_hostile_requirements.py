@@ -12,10 +12,10 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.errors import GatherError, Unavailable
+from binary_checks.examination.facts import Facts
+from binary_checks.examination.settings import RunSettings
 from binary_checks.gather import required
-from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.settings import Settings
+from binary_checks.gather.companions import Companions
 from binary_checks.model import Linkage
 from binary_checks.places.pip_command import PIP
 from binary_checks.sources.file import FileSource
@@ -50,8 +50,8 @@ def mark(tmp_path: Path) -> Path:
 def simulate(tmp_path: Path, *requires: str) -> Linkage:
     """Judge the linkage of a wheel that requires this."""
     wheel = build_wheel(tmp_path / "dist", members={EXTENSION: NEEDY}, requires=requires)
-    shelf = Shelf((), fetches=True, folder=tmp_path / "kept")
-    return Facts(FileSource(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
+    shelf = Companions((), fetches=True, folder=tmp_path / "kept")
+    return Facts(FileSource(path=wheel), RunSettings(), shelf).get(Linkage)
 
 
 def refusal(tmp_path: Path, *requires: str) -> str:
@@ -139,8 +139,8 @@ def test_without_the_extra_it_does_not_matter(
 def test_one_whose_wheel_is_given_is_not_refused(index: PackageIndex, tmp_path: Path) -> None:
     given = build_wheel(tmp_path / "given", name="evil", tags=PURE)
     wheel = build_wheel(tmp_path, members={EXTENSION: NEEDY}, requires=("evil @ https://x/y.zip",))
-    shelf = Shelf([given], fetches=True, folder=tmp_path / "kept")
-    linkage = Facts(FileSource(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
+    shelf = Companions([given], fetches=True, folder=tmp_path / "kept")
+    linkage = Facts(FileSource(path=wheel), RunSettings(), shelf).get(Linkage)
     assert not linkage.requirements
 
 

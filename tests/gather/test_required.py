@@ -11,9 +11,9 @@ import pytest
 from binary_checks import objects, packages
 from binary_checks.checks.metadata import requirement_without_wheel
 from binary_checks.errors import GatherError, NotApplicable
-from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.settings import Settings
+from binary_checks.examination.facts import Facts
+from binary_checks.examination.settings import RunSettings
+from binary_checks.gather.companions import Companions
 from binary_checks.model import Finding, Linkage, Package, Problem, Wheel
 from binary_checks.model.requires_dist import RequiredWheels
 from binary_checks.sources.file import FileSource
@@ -50,8 +50,8 @@ def runtime(folder: Path, version: str = "1.0", tags: tuple[str, ...] = LINUX) -
     return build_wheel(folder, name="x-runtime", version=version, tags=tags, members=members)
 
 
-def simulate(wheel: Path, shelf: Shelf) -> Linkage:
-    return Facts(FileSource(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
+def simulate(wheel: Path, shelf: Companions) -> Linkage:
+    return Facts(FileSource(path=wheel), RunSettings(), shelf).get(Linkage)
 
 
 def found(linkage: Linkage) -> dict[str, str | None]:
@@ -66,7 +66,7 @@ def test_what_is_required_through_others_is_downloaded_too(index: Path, tmp_path
     runtime(index, "2.0")
     runtime(index, tags=WINDOWS)
     wheel = judged(tmp_path / "dist", "toolkit[x]", "z; sys_platform == 'win32'")
-    shelf = Shelf((), folder=tmp_path / "kept", fetches=True)
+    shelf = Companions((), folder=tmp_path / "kept", fetches=True)
     linkage = simulate(wheel, shelf)
     assert found(linkage)["libx.so.1"] == "wheel:x-runtime:x/lib/libx.so.1"
     assert not linkage.requirements
@@ -83,7 +83,7 @@ def test_what_is_asked_of_one_name_by_several_is_asked_together(
     runtime(index)
     runtime(index, "2.0")
     wheel = judged(tmp_path / "dist", "x-runtime", "other")
-    linkage = simulate(wheel, Shelf((), fetches=True, folder=tmp_path / "kept"))
+    linkage = simulate(wheel, Companions((), fetches=True, folder=tmp_path / "kept"))
     assert found(linkage)["libx.so.1"] == "wheel:x-runtime:x/lib/libx.so.1"
     assert linkage.refused == ()
 
@@ -92,20 +92,20 @@ def test_what_was_given_is_not_downloaded(index: Path, tmp_path: Path) -> None:
     (tmp_path / "given").mkdir()
     given = runtime(tmp_path / "given")
     wheel = judged(tmp_path / "dist", "x-runtime")
-    linkage = simulate(wheel, Shelf([given], fetches=True, folder=tmp_path / "kept"))
+    linkage = simulate(wheel, Companions([given], fetches=True, folder=tmp_path / "kept"))
     assert found(linkage)["libx.so.1"] == "wheel:x-runtime:x/lib/libx.so.1"
 
 
 def test_nothing_is_downloaded_unless_asked_for(index: Path, tmp_path: Path) -> None:
     runtime(index)
-    linkage = simulate(judged(tmp_path / "dist", "x-runtime"), Shelf(()))
+    linkage = simulate(judged(tmp_path / "dist", "x-runtime"), Companions(()))
     assert found(linkage)["libx.so.1"] is None
     assert linkage.requirements == ("x-runtime",)
 
 
 def test_a_private_folder_is_removed_at_the_end(index: Path, tmp_path: Path) -> None:
     runtime(index)
-    shelf = Shelf((), fetches=True)
+    shelf = Companions((), fetches=True)
     opened: list[Path] = []
     shelf._open = lambda path: _open(path, opened)  # type: ignore[method-assign]
     simulate(judged(tmp_path / "dist", "x-runtime"), shelf)
@@ -123,7 +123,7 @@ def test_an_index_without_a_wheel_that_fits_is_one_line(index: Path, tmp_path: P
     runtime(index, tags=WINDOWS)
     wheel = judged(tmp_path / "dist", "x-runtime>=1")
     with pytest.raises(GatherError) as raised:
-        simulate(wheel, Shelf((), fetches=True, folder=tmp_path / "kept"))
+        simulate(wheel, Companions((), fetches=True, folder=tmp_path / "kept"))
     assert str(raised.value) == (
         "requirements: the index has no wheel of x-runtime>=1 for cp311 on "
         "manylinux_2_17_x86_64 or newer; give one with --binary-with"
@@ -136,20 +136,20 @@ def test_an_index_without_a_wheel_for_the_tags_platform_is_a_problem(
     runtime(index, tags=WINDOWS)
     wheel = judged(tmp_path / "dist", "x-runtime>=1")
 
-    def judge(shelf: Shelf) -> list[Finding]:
-        facts = Facts(FileSource(path=wheel), Settings(python=Path("python")), shelf)
+    def judge(shelf: Companions) -> list[Finding]:
+        facts = Facts(FileSource(path=wheel), RunSettings(), shelf)
         return [*requirement_without_wheel(facts.get(Wheel), facts.get(RequiredWheels))]
 
-    (problem,) = judge(Shelf((), fetches=True, folder=tmp_path / "kept"))
+    (problem,) = judge(Companions((), fetches=True, folder=tmp_path / "kept"))
     assert problem == Problem(
         path="demo-1.0.dist-info/METADATA",
         sentence="requires what cannot be installed: the index has no wheel of x-runtime>=1 "
         "for cp311 on manylinux_2_17_x86_64 or newer",
     )
     runtime(index)
-    assert judge(Shelf((), fetches=True, folder=tmp_path / "kept")) == []
+    assert judge(Companions((), fetches=True, folder=tmp_path / "kept")) == []
     with pytest.raises(NotApplicable, match="only with --binary-with-requirements"):
-        judge(Shelf(()))
+        judge(Companions(()))
 
 
 def test_an_index_that_is_not_reached_is_one_line(
@@ -160,7 +160,7 @@ def test_an_index_that_is_not_reached_is_one_line(
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     with pytest.raises(GatherError, match=r"the index cannot be reached: .*/x-runtime/: "):
-        shelf = Shelf((), fetches=True, folder=tmp_path / "kept")
+        shelf = Companions((), fetches=True, folder=tmp_path / "kept")
         simulate(judged(tmp_path / "dist", "x-runtime"), shelf)
 
 
@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(index: Path, tmp_path: Path) -
     (tmp_path / "kept").touch()
     with pytest.raises(GatherError, match=_REFUSED):
         wheel = judged(tmp_path / "dist", "x-runtime")
-        simulate(wheel, Shelf((), fetches=True, folder=tmp_path / "kept"))
+        simulate(wheel, Companions((), fetches=True, folder=tmp_path / "kept"))
 
 
 @pytest.mark.network
@@ -183,7 +183,7 @@ def test_nvidias_wheels_find_each_others_libraries(tmp_path: Path) -> None:
     pip = (sys.executable, "-m", "pip", "download", *options, "--dest", str(tmp_path))
     subprocess.run((*pip, "nvidia-cusparse-cu12==12.5.10.65"), check=True)
     (wheel,) = tmp_path.glob("*.whl")
-    shelf = Shelf((), fetches=True)
+    shelf = Companions((), fetches=True)
     linkage = simulate(wheel, shelf)
     shelf.close()
     place = "wheel:nvidia-nvjitlink-cu12:nvidia/nvjitlink/lib/libnvJitLink.so.12"

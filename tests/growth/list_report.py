@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 
 name = "list"
 of_facts = uses_facts = False
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     for package in run.packages:
         for entry in package.entries:
             out.write(f"{package.file_name} {entry.check} {entry.outcome.value}\n")

@@ -18,7 +18,7 @@ import pytest
 
 from binary_checks import examine, judge
 from binary_checks.errors import GatherError
-from binary_checks.judging import Verdict
+from binary_checks.examination.judging import Verdict
 from binary_checks.model import Ending, LoadReport, Outcome
 from binary_checks.model.places import read_place
 from binary_checks.places import PlaceSettings, Sandbox, installers

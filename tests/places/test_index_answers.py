@@ -14,9 +14,9 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.settings import Settings
+from binary_checks.examination.facts import Facts
+from binary_checks.examination.settings import RunSettings
+from binary_checks.gather.companions import Companions
 from binary_checks.model.requires_dist import RequiredWheels
 from binary_checks.places import installers
 from binary_checks.places.installer_faults import find_fault
@@ -181,9 +181,9 @@ def test_a_full_disk_is_no_fault_of_the_package(
 
 def fetch_required(folder: Path) -> RequiredWheels:
     """Download what the wheel requires, as ``--binary-with-requirements`` does."""
-    shelf = Shelf((), fetches=True, folder=folder / "kept")
+    shelf = Companions((), fetches=True, folder=folder / "kept")
     source = FileSource(path=write_demo(folder, ("py3-none-manylinux_2_17_x86_64",)))
-    return Facts(source, Settings(python=Path(sys.executable)), shelf).get(RequiredWheels)
+    return Facts(source, RunSettings(), shelf).get(RequiredWheels)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ import pytest
 
 from binary_checks import places
 from binary_checks.errors import GatherError, NotApplicable, Unavailable
-from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.settings import Settings
+from binary_checks.examination.facts import Facts
+from binary_checks.gather.companions import Companions
 from binary_checks.model import (
     CudaReport,
     Ending,
@@ -35,7 +34,7 @@ from binary_checks.probes.load_extensions.reader import load_extensions
 from binary_checks.profile.reading import Profile
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, PYTHON
+from fixtures.environments import PURE, PYTHON, running
 from fixtures.values import wheel
 
 SITE = PurePosixPath("/image/site-packages")
@@ -113,7 +112,7 @@ def facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Facts:
             CudaRequest: CudaRequest(module=Code("demo")),
         }
     )
-    return Facts(FileSource(path=path), Settings(python=PYTHON, profile=profile), Shelf(()))
+    return Facts(FileSource(path=path), running(profile=profile), Companions(()))
 
 
 def test_its_answers_become_the_facts(facts: Facts) -> None:
@@ -149,7 +148,8 @@ def test_nothing_is_installed_for_nothing(
     facts: Facts, request_: Request, report: type, said: str, asked: list[str]
 ) -> None:
     profile = Profile(requests={type(request_): request_})
-    facts = Facts(FileSource(path=facts.path), replace(facts.settings, profile=profile), Shelf(()))
+    settings = replace(facts.settings, profile=profile)
+    facts = Facts(FileSource(path=facts.path), settings, Companions(()))
     with pytest.raises((NotApplicable, Unavailable), match=said):
         facts.get(report)
     image: Any = facts.get(Place)  # type: ignore[type-abstract]

@@ -17,17 +17,17 @@ import pytest
 
 from binary_checks.declaring import find_checks
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.settings import Settings
-from binary_checks.judging import Verdict, judge_case, prepare
-from binary_checks.model import NotInspected
+from binary_checks.examination.facts import Facts
+from binary_checks.examination.judging import Verdict, judge_case, prepare
+from binary_checks.gather.companions import Companions
+from binary_checks.model import NotInspected, Outcome
 from binary_checks.places import running as run
 from binary_checks.places.processes import Ended
 from binary_checks.profile.reading import load_profile, validate
 from binary_checks.sources.installed import Installation
 from binary_checks.wording.problem_lines import finding_line, problem_lines
 from fixtures.build_wheel import build_wheel
+from fixtures.environments import running
 from fixtures.gpu.answers import SOUND, StandIn, change
 from fixtures.installation import install_by_hand
 
@@ -80,17 +80,20 @@ class Stage:
     def __init__(self, profile: str, answers: Mapping[str, Any], where: Installation) -> None:
         self.profile = validate(load_profile(profile), find_checks([]))
         self.stand_in = StandIn(profile, answers)
-        settings = Settings(profile=self.profile, python=Path(sys.executable))
-        self.facts = Facts(where, settings, Shelf(()))
+        today = date(2026, 1, 1)
+        settings = running(Path(sys.executable), profile=self.profile, today=today)
+        self.facts = Facts(where, settings, Companions(()))
 
     def judge(self) -> Iterator[Verdict | str]:
         """The verdict of each check, or why there is none."""
         try:
             for check in CHECKS:
-                try:
-                    yield judge_case(prepare(check, self.facts), self.profile, date(2026, 1, 1))
-                except (NotApplicable, Unavailable) as error:
-                    yield f"{type(error).__name__}: {error}"
+                verdict = judge_case(prepare(check, self.facts), self.facts.settings)
+                skipped = verdict.outcome in (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED)
+                if skipped and isinstance(verdict.error, (NotApplicable, Unavailable)):
+                    yield f"{type(verdict.error).__name__}: {verdict.error}"
+                else:
+                    yield verdict
         finally:
             self.facts.close()
 

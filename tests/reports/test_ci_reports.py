@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from binary_checks.model import CheckText, Entry, Level, Outcome, Problem, Run
+from binary_checks.model import CheckText, Entry, Level, Outcome, Problem, RunResult
 from binary_checks.reports import Report, github, gitlab, job_summary
 from fixtures.runs import PROFILE, package_result
 from tests.test_lines import assert_harmless
@@ -54,7 +54,7 @@ def entry(outcome: Outcome = Outcome.PASSED, **fields: Any) -> Entry:
 
 def written(report: Report, *entries: Entry, **fields: Any) -> str:
     packages = (package_result("dist/demo-1.0.whl", *entries),)
-    run = Run(**{"exit_code": 1, "profile": PROFILE, "packages": packages, **fields})
+    run = RunResult(**{"exit_code": 1, "profile": PROFILE, "packages": packages, **fields})
     out = io.StringIO()
     report.write(run, out)
     return out.getvalue()
@@ -119,7 +119,7 @@ def test_a_hostile_name_cannot_forge_a_command_or_a_property() -> None:
         file_name=EVIL,
     )
     out = io.StringIO()
-    run = Run(exit_code=1, profile=PROFILE, packages=(package,), complaints=(EVIL,))
+    run = RunResult(exit_code=1, profile=PROFILE, packages=(package,), complaints=(EVIL,))
     github.write(run, out)
     lines = out.getvalue().split("\n")
     assert lines.pop() == ""

@@ -16,7 +16,7 @@ from binary_checks.model import (
     NotInspected,
     Outcome,
     Problem,
-    Run,
+    RunResult,
 )
 from binary_checks.reports import REPORTS, Report, junit, markdown, terminal
 from fixtures.runs import PROFILE, package_result
@@ -35,7 +35,7 @@ def entry(outcome: Outcome = Outcome.PASSED, **fields: Any) -> Entry:
 
 def written(report: Report, *entries: Entry, **fields: Any) -> str:
     packages = (package_result("dist/demo-1.0.whl", *entries, version="1.0"),)
-    run = Run(**{"exit_code": 1, "profile": PROFILE, "packages": packages, **fields})
+    run = RunResult(**{"exit_code": 1, "profile": PROFILE, "packages": packages, **fields})
     out = io.StringIO()
     report.write(run, out)
     return out.getvalue()

@@ -28,7 +28,7 @@ from binary_checks.model import (
     Outcome,
     Package,
     Problem,
-    Run,
+    RunResult,
 )
 from binary_checks.model.linkage import Rule
 from binary_checks.reports import html, writing
@@ -101,7 +101,7 @@ def keep(folder: Path, package: Package, edges: Iterable[Edge]) -> dict[str, Pat
 def read(*entries: Entry, about: dict[str, Any] | None = None, **fields: Any) -> Reader:
     known = {"name": "demo", "version": "1.0", **(about or {})}
     packages = (package_result("dist/demo-1.0.whl", *entries, **known),)
-    run = Run(**{"exit_code": 1, "profile": PROFILE, "packages": packages, **fields})
+    run = RunResult(**{"exit_code": 1, "profile": PROFILE, "packages": packages, **fields})
     out = io.StringIO()
     html.write(run, out)
     reader = Reader()

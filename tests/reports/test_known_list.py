@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.model import Entry, Outcome, PackageResult, Problem, Run
+from binary_checks.model import Entry, Outcome, PackageResult, Problem, RunResult
 from binary_checks.profile.known import FOLLOW_UP, KnownProblem, accept, read_known_problems
 from binary_checks.profile.toml_values import parse_toml
 from binary_checks.reports import known_list
@@ -118,5 +118,5 @@ def test_what_cannot_be_accepted_is_not_in_it() -> None:
 
 def test_an_empty_list_can_be_read() -> None:
     out = io.StringIO()
-    known_list.write(Run(exit_code=0, profile=PROFILE), out)
+    known_list.write(RunResult(exit_code=0, profile=PROFILE), out)
     assert read(out.getvalue()) == ()

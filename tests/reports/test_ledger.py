@@ -13,7 +13,7 @@ from binary_checks.model import (
     Outcome,
     PackageIdentity,
     Problem,
-    Run,
+    RunResult,
 )
 from binary_checks.plugin.scribe import Noted
 from binary_checks.reports.family_table import gap, summarise
@@ -48,7 +48,7 @@ def complaints(*entries: Entry, **fields: Any) -> list[str]:
 
 
 def summary(found: Ledger) -> list[str]:
-    return list(summarise(Run(exit_code=0, profile=PROFILE, packages=found.results())))
+    return list(summarise(RunResult(exit_code=0, profile=PROFILE, packages=found.results())))
 
 
 def test_an_entry_survives_the_way_between_processes() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 
 from binary_checks.declaring import find_checks
-from binary_checks.model import Accepted, Entry, Level, Outcome, Problem, Run
+from binary_checks.model import Accepted, Entry, Level, Outcome, Problem, RunResult
 from binary_checks.reports import sarif
 from binary_checks.reports.explanation import abridge
 from fixtures.runs import PROFILE, package_result
@@ -28,7 +28,7 @@ def entry(check: str = "a-check", outcome: Outcome = Outcome.FAILED, **found: An
 
 def report(*entries: Entry, complaints: tuple[str, ...] = ()) -> dict[str, Any]:
     """The one run of a log that is valid."""
-    run = Run(
+    run = RunResult(
         exit_code=1,
         profile=PROFILE,
         versions={"binary_checks": "1.2"},
@@ -111,7 +111,9 @@ def test_a_warning_is_a_result_of_that_level() -> None:
 def test_half_a_surrogate_pair_in_a_document_is_written_as_an_escape() -> None:
     checks = (replace(abridge(CHECKS[0]), title="half a pair: \ud800"),)
     out = io.StringIO()
-    sarif.write(Run(exit_code=0, profile=PROFILE, versions={}, checks=checks, packages=()), out)
+    sarif.write(
+        RunResult(exit_code=0, profile=PROFILE, versions={}, checks=checks, packages=()), out
+    )
     assert out.getvalue().encode("utf-8").count(rb"half a pair: \ud800") == 1
     (run,) = json.loads(out.getvalue())["runs"]
     assert run["tool"]["driver"]["rules"][0]["shortDescription"]["text"] == "half a pair: \ud800"

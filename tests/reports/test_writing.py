@@ -10,12 +10,12 @@ import pytest
 
 from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.model import Entry, Outcome, Run
+from binary_checks.model import Entry, Outcome, RunResult
 from binary_checks.reports import Report, markdown
 from binary_checks.reports.writing import Destination, read_destination, write_all
 from fixtures.runs import PROFILE, package_result
 
-RUN = Run(
+RUN = RunResult(
     exit_code=0,
     profile=PROFILE,
     packages=tuple(
@@ -34,15 +34,17 @@ class Toy:
     def __init__(self, breaks: Exception | None = None) -> None:
         self.breaks = breaks
 
-    def write(self, run: Run, out: TextIO) -> None:
+    def write(self, run: RunResult, out: TextIO) -> None:
         out.write(f"{run.exit_code} {len(run.packages)}\n")
         if self.breaks:
             raise self.breaks
 
 
-def assemble(lost: tuple[str, ...]) -> Run:
+def assemble(lost: tuple[str, ...]) -> RunResult:
     """The run, as one that ends with 6 where a report is lost."""
-    return Run(exit_code=6 if lost else 0, profile=PROFILE, complaints=lost, packages=RUN.packages)
+    return RunResult(
+        exit_code=6 if lost else 0, profile=PROFILE, complaints=lost, packages=RUN.packages
+    )
 
 
 def to(path: Path, report: Report) -> Destination:
@@ -132,7 +134,7 @@ def test_the_facts_of_several_packages_are_a_file_each(tmp_path: Path) -> None:
         (tmp_path / f"kept-{name}").write_text(f"facts of {name}")
     kept = {f"dist/{name}.whl": tmp_path / f"kept-{name}" for name in "ab"}
     wanted = read_destination("--binary-report", "facts:out/", tmp_path)
-    run = Run(exit_code=0, profile=PROFILE, packages=RUN.packages, facts=kept)
+    run = RunResult(exit_code=0, profile=PROFILE, packages=RUN.packages, facts=kept)
     write_all([wanted], lambda lost: run)
     assert (tmp_path / "out" / "a.whl.facts.json").read_text() == "facts of a"
     assert (tmp_path / "out" / "b.whl.facts.json").read_text() == "facts of b"

@@ -20,7 +20,7 @@ from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name, frozen_name
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, name_log, read_frozen
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 
 _PURPOSE = "Show how a cell's night ended, and the command that reruns it."
 _SHOWN_PROBLEMS, _SHOWN_LOG = 20, 20  # lines
@@ -105,7 +105,7 @@ def _describe_attempt(attempt: Attempt) -> str:
     )
 
 
-def _list_problems(result: Run | None) -> Iterator[str]:
+def _list_problems(result: RunResult | None) -> Iterator[str]:
     """Its problems and warnings, as every report spells them."""
     entries = [entry for _, entry in result.entries()] if result else []
     found = [("", entry, problem) for entry in entries for problem in entry.problems]

@@ -23,7 +23,7 @@ from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan
-from binary_checks.model import Outcome, PackageResult, Run
+from binary_checks.model import Outcome, PackageResult, RunResult
 from binary_checks.model.outcomes import GOOD_OUTCOMES
 
 
@@ -108,7 +108,7 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
     )
 
 
-def _list_undecided(run: Run, named: str) -> Iterator[str]:
+def _list_undecided(run: RunResult, named: str) -> Iterator[str]:
     for package in run.packages:
         if not package.parts and _is_undecided(run, package):
             errors = (e.reason for e in package.entries if e.outcome is Outcome.ERROR)
@@ -116,7 +116,7 @@ def _list_undecided(run: Run, named: str) -> Iterator[str]:
             yield f"{named}: {package.file_name}: {why}"
 
 
-def _is_undecided(run: Run, package: PackageResult) -> bool:
+def _is_undecided(run: RunResult, package: PackageResult) -> bool:
     """Whether the network or the host broke, so that the run says nothing of the package."""
     broke = run.exit_code == TRY_AGAIN and package.verdict not in GOOD_OUTCOMES
     return broke or package.verdict is Outcome.ERROR
@@ -136,7 +136,7 @@ def _find_other_name(store: Store, verdict: PackageVerdict, artifact: Artifact) 
 
 
 def _take_run(
-    run: Run, named: str, ended: str, by_hand: Mapping[str, str] | None = None
+    run: RunResult, named: str, ended: str, by_hand: Mapping[str, str] | None = None
 ) -> Iterator[PackageVerdict]:
     """The verdicts on all packages but those of which the run says nothing.
 
@@ -187,7 +187,7 @@ def _take_attempt(
     ]
 
 
-def _confirm(cell: Cell, artifact: Artifact, run: Run) -> dict[str, str]:
+def _confirm(cell: Cell, artifact: Artifact, run: RunResult) -> dict[str, str]:
     """Return the axes that were set by hand when the file was pushed, as its planned cell has them.
 
     A cell alone states nothing: a file without any variant may stand for the cell of one.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from binary_checks.exit_codes import EMPTY, MISUSED
 from binary_checks.lines import cut, one_line
-from binary_checks.model import GOOD_OUTCOMES, Entry, Outcome, PackageResult, Run, sum_up
+from binary_checks.model import GOOD_OUTCOMES, Entry, Outcome, PackageResult, RunResult, sum_up
 from binary_checks.model.outcomes import VERDICTS, Words
 
 VERDICT_SCHEMA = "binary-checks/verdict/1"
@@ -105,7 +105,7 @@ class PackageVerdict:
         return next(filter(None, reasons), "")
 
 
-def _list_faults(run: Run, package: PackageResult) -> Iterator[str]:
+def _list_faults(run: RunResult, package: PackageResult) -> Iterator[str]:
     """What the run complains of, but of its other packages."""
     others = {each.file_name for each in run.packages} - {package.file_name}
     for line in run.complaints:
@@ -113,7 +113,7 @@ def _list_faults(run: Run, package: PackageResult) -> Iterator[str]:
             yield cut(one_line(line))
 
 
-def make_verdict(run: Run, package: PackageResult, *, ended: str) -> PackageVerdict:
+def make_verdict(run: RunResult, package: PackageResult, *, ended: str) -> PackageVerdict:
     """What a run says of one of its packages; ``ended`` stands in where it does not say when."""
     return PackageVerdict(
         sha256=package.sha256,

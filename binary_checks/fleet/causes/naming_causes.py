@@ -24,7 +24,7 @@ from binary_checks.fleet.causes.cause_rules import (
 from binary_checks.fleet.causes.leading import find_leaders
 from binary_checks.fleet.causes.line_patterns import LONGEST_LINE
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Entry, Outcome, PackageResult, Run
+from binary_checks.model import Entry, Outcome, PackageResult, RunResult
 from binary_checks.regular_files import open_regular
 
 MOST_LINES = 2_000
@@ -61,7 +61,7 @@ class Cause:
 
 
 def name_cause(
-    result: Run | None,
+    result: RunResult | None,
     log_tail: bytes,
     ended: ProcessEnd,
     causes: Causes | None = None,
@@ -88,7 +88,7 @@ def read_tail(log: Path) -> bytes:
         return file.read(_MOST_BYTES)
 
 
-def _name_by_result(result: Run, causes: Causes, reason: str) -> Cause | None:
+def _name_by_result(result: RunResult, causes: Causes, reason: str) -> Cause | None:
     """None of a run that was ended before it found anything."""
     if result.exit_code == FIT:
         found = _find(causes, [reason], REASON) if reason else Cause()
@@ -117,7 +117,7 @@ def _name_by_result(result: Run, causes: Causes, reason: str) -> Cause | None:
     return _unknown([*said, ""][0], again=bool(errors) or result.exit_code == TRY_AGAIN)
 
 
-def _name_unjudged(result: Run) -> Cause | None:
+def _name_unjudged(result: RunResult) -> Cause | None:
     """None where the package was judged, or another attempt may judge it."""
     for package in result.packages:
         reason = package.unjudged or package.unrun

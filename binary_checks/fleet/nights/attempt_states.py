@@ -16,7 +16,7 @@ from binary_checks.exit_codes import (
 from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Outcome, PackageResult, Run
+from binary_checks.model import Outcome, PackageResult, RunResult
 from binary_checks.model.outcomes import choose_cell_state
 
 _LOST, _FAILED, _INFRA = CellState.LOST, CellState.FAILED, CellState.INFRA
@@ -33,7 +33,7 @@ Decided = tuple[CellState, str]
 class Left:
     """What a process left behind in its folder."""
 
-    run: Run | None = None  # its result; None: it left none, or none that can be read
+    run: RunResult | None = None  # its result; None: it left none, or none that can be read
     complaint: str = ""  # why there is none; one line
     last_line: str = ""  # of its log
 
@@ -78,7 +78,7 @@ def _because(said: str, why: str) -> str:
     return cut(one_line(f"{said}: {why}" if why else said))
 
 
-def _with_result(run: Run, sha256: str) -> Decided:
+def _with_result(run: RunResult, sha256: str) -> Decided:
     if len(run.packages) != 1:
         return _LOST, f"its result is about {len(run.packages)} packages, and not about one"
     package = run.packages[0]
@@ -101,13 +101,13 @@ def _shows_problem(package: PackageResult) -> bool:
     return any(entry.problems for entry in package.entries)
 
 
-def _find_error(run: Run, package: PackageResult) -> str:
+def _find_error(run: RunResult, package: PackageResult) -> str:
     errors = (e for e in package.entries if e.outcome is Outcome.ERROR)
     told = (f"{entry.check}: {entry.reason}" for entry in errors if entry.reason)
     return _because(next(told, "") or next(iter(run.complaints), "") or package.stopped, "")
 
 
-def _find_failure(run: Run, package: PackageResult) -> str:
+def _find_failure(run: RunResult, package: PackageResult) -> str:
     """Why a run without problems is no pass: a check broke, or something could not be judged."""
     broken = (e for e in package.entries if e.outcome is Outcome.BROKEN)
     told = [f"{entry.check}: {entry.reason}" for entry in broken]

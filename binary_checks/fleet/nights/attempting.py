@@ -48,7 +48,7 @@ from binary_checks.fleet.store.store_names import (
 )
 from binary_checks.fleet.stored_nights import name_log, read_frozen
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 from binary_checks.regular_files import open_regular
 from binary_checks.withheld import DEAF
 
@@ -320,7 +320,7 @@ def _identity(task: AttemptTask) -> dict[str, Any]:
     }
 
 
-def _read_result(path: Path) -> tuple[Run | None, str]:
+def _read_result(path: Path) -> tuple[RunResult | None, str]:
     """The result, or why there is none."""
     try:
         return read_results(path), ""

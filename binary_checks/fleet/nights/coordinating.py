@@ -23,7 +23,7 @@ from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.nights.attempt_process import StoppedError
 from binary_checks.fleet.nights.attempting import AttemptTask, lose, record
 from binary_checks.fleet.nights.engines import Engine
-from binary_checks.fleet.nights.progress import Progress
+from binary_checks.fleet.nights.progress import NightProgress
 from binary_checks.fleet.nights.retrying import MOST, NextAttempt, plan_next
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import lose_attempt, read_stored_attempt
@@ -73,7 +73,7 @@ class Coordinator:
         store: Store,
         plan: NightPlan,
         engine: Engine,
-        progress: Progress,
+        progress: NightProgress,
         *,
         chosen: Sequence[PlannedCell],
         make_task: MakeTask,

@@ -19,7 +19,7 @@ from binary_checks.reports.verdict_texts import count
 _CLEAR = "\r\x1b[K"
 
 
-class Progress(Protocol):
+class NightProgress(Protocol):
     """Is told what happens, in the order in which it does."""
 
     def begin(self, cells: int, begun: int) -> None:

@@ -6,13 +6,13 @@ import shlex
 
 from binary_checks.fleet.nights.cell_commands import command_of
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 
 _PLACE, _IMAGE = "--binary-place", "image:"
 
 
 def rerun_command(
-    plan: NightPlan, planned: PlannedCell, store: str, result: Run | None = None
+    plan: NightPlan, planned: PlannedCell, store: str, result: RunResult | None = None
 ) -> str:
     """The command, to be pasted into a shell; "" for a cell that the plan has no file for.
 
@@ -31,7 +31,7 @@ def rerun_command(
     return shlex.join(("binary-checks", *_replace(command.arguments, planned.cell.place, place)))
 
 
-def pin_place(place: str, result: Run | None) -> str:
+def pin_place(place: str, result: RunResult | None) -> str:
     """The place with the digest of the image that it was; as it is where the result names none."""
     images = result.packages[0].roots if result and result.packages else ()
     pins = len(images) == 1 and place.startswith(_IMAGE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.states import GOOD, CellState
-from binary_checks.model import Outcome, Run
+from binary_checks.model import Outcome, RunResult
 
 MOST = 3
 """Attempts of a stage, with those that were in vain for no fault of the package."""
@@ -25,7 +25,7 @@ class NextAttempt:
     pause: float = 0.0  # seconds after the one before
 
 
-def may_end_otherwise(state: CellState, result: Run | None, *, by_cause: bool) -> bool:
+def may_end_otherwise(state: CellState, result: RunResult | None, *, by_cause: bool) -> bool:
     """Whether another attempt at the same bytes may end otherwise.
 
     Static checks would find the same again. So a failure is worth it only where every problem is of
@@ -36,7 +36,7 @@ def may_end_otherwise(state: CellState, result: Run | None, *, by_cause: bool) -
     return by_cause and state in (CellState.INFRA, CellState.LOST)
 
 
-def _failed_at_run_time(result: Run | None) -> bool:
+def _failed_at_run_time(result: RunResult | None) -> bool:
     """Whether all that failed runs the package, as the texts of the result's checks state."""
     if result is None:
         return False

@@ -15,7 +15,7 @@ from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.lines import cut
-from binary_checks.model import Entry, NotInspected, Outcome, PackageResult, Problem, Run
+from binary_checks.model import Entry, NotInspected, Outcome, PackageResult, Problem, RunResult
 from binary_checks.model.outcomes import BROKE, GOOD_OUTCOMES
 
 Row = dict[str, Any]
@@ -37,7 +37,7 @@ def find_contradiction(attempt: Attempt) -> str:
     return _find_no_pass(attempt.result) if attempt.state in GOOD else ""
 
 
-def _find_no_pass(result: Run) -> str:
+def _find_no_pass(result: RunResult) -> str:
     """Why a result is not that of a package that passed; "" where it is."""
     outcomes = {entry.outcome for _, entry in result.entries()}
     if bad := sorted(outcomes & {Outcome.FAILED, *BROKE}):

@@ -22,7 +22,7 @@ _LEAVING = 30.0  # seconds for an interpreter's own end, with all that a device 
 _LONGEST = 3600  # seconds that a step may ask for
 _HANGS = 2  # so many steps hang before it is the GPU
 
-Run = Callable[[Mapping[str, object], Mapping[str, float]], ProbeAnswer]
+RunResult = Callable[[Mapping[str, object], Mapping[str, float]], ProbeAnswer]
 """Runs the script with a request, within seconds by stage."""
 
 
@@ -68,7 +68,7 @@ def choose_steps(
 
 
 def take_steps(
-    run: Run, steps: Sequence[GpuStep], patience: float
+    run: RunResult, steps: Sequence[GpuStep], patience: float
 ) -> Iterator[tuple[str, ProbeAnswer | str]]:
     """Take them, and give what came of each as if it had had a process of its own.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 
 name = "html"
 of_facts = False
 uses_facts = True
 
 
-def write(run: Run, out: TextIO) -> None:
+def write(run: RunResult, out: TextIO) -> None:
     """Write the page; all that packages say is escaped, and its own style is all that it loads."""
     from binary_checks.reports.html.page import lay_out_page, mark_up
     from binary_checks.reports.html.templating import prepare, read_own

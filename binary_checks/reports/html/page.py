@@ -12,7 +12,7 @@ import markupsafe
 from binary_checks.documents.facts_reader import restore
 from binary_checks.errors import ProfileError
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
-from binary_checks.model import CheckText, Level, Outcome, PackageResult, Problem, Run
+from binary_checks.model import CheckText, Level, Outcome, PackageResult, Problem, RunResult
 from binary_checks.model.outcomes import BROKE, Fitness
 from binary_checks.reports.faults import Fault, fold, shell_path
 from binary_checks.reports.html.figures import shorten, spell_size
@@ -125,7 +125,7 @@ class Page:
     packages: tuple[ShownPackage, ...]
 
 
-def lay_out_page(run: Run) -> Page:
+def lay_out_page(run: RunResult) -> Page:
     """Everything that the page shows, within bounds."""
     texts = {check.id: check for check in run.checks}
     ranked = sorted(run.packages, key=lambda package: [*_TONES].index(package.fitness))
@@ -171,7 +171,7 @@ def _entitle(packages: tuple[ShownPackage, ...]) -> str:
 
 
 def _show(
-    package: PackageResult, number: int, texts: Mapping[str, CheckText], run: Run
+    package: PackageResult, number: int, texts: Mapping[str, CheckText], run: RunResult
 ) -> ShownPackage:
     checks = tuple(show_checks(package, texts))
     graph, treemap, reason = _draw(package, run)
@@ -316,7 +316,7 @@ def _families(package: PackageResult) -> Iterator[FamilyRow]:
         )
 
 
-def _draw(package: PackageResult, run: Run) -> tuple[Graph | None, Treemap | None, str]:
+def _draw(package: PackageResult, run: RunResult) -> tuple[Graph | None, Treemap | None, str]:
     """The pictures, or why there are none."""
     path = run.facts.get(package.node)
     if path is None:
@@ -340,7 +340,7 @@ def _find_blamed(package: PackageResult) -> frozenset[str]:
     return frozenset(word.strip(",;:()") for said in sentences for word in said.split())
 
 
-def _explain(run: Run) -> str:
+def _explain(run: RunResult) -> str:
     if not run.facts:
         return (
             "This page was made from a result document, which has no facts of packages: "

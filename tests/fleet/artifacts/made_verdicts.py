@@ -19,7 +19,7 @@ from binary_checks.documents.result_writer import write_results
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.verdict import PackageVerdict, make_verdict
 from binary_checks.knowledge.configurations import READERS
-from binary_checks.model import Entry, Outcome, Problem, Run
+from binary_checks.model import Entry, Outcome, Problem, RunResult
 from binary_checks.model.binary_configuration import (
     Aspect,
     BinaryConfiguration,
@@ -46,13 +46,13 @@ def make_run(
     file_name: str = "demo-1.0.whl",
     known: Mapping[str, Any] | None = None,
     **said: Any,
-) -> Run:
+) -> RunResult:
     """A run on one package that found this, and of which this is known."""
     about = {"sha256": sha256, "name": "demo", **(known or {})}
     package = package_result(f"dist/{file_name}", *entries, **about)
     failed = any(each.outcome is Outcome.FAILED for each in entries)
     usual = {"exit_code": int(failed), "profile": PROFILE, "ended": ENDED, "places": ("venv",)}
-    return Run(**{**usual, "packages": (package,), **said})
+    return RunResult(**{**usual, "packages": (package,), **said})
 
 
 def make(*entries: Entry, **said: Any) -> PackageVerdict:
@@ -84,7 +84,7 @@ def configure(artifact: Artifact) -> BinaryConfiguration:
     )
 
 
-def write_run(path: Path, run: Run) -> Path:
+def write_run(path: Path, run: RunResult) -> Path:
     """Its document."""
     path.write_text("".join(write_results(run)), encoding="ascii")
     return path

@@ -17,7 +17,7 @@ from binary_checks.fleet.artifacts.kept_verdicts import list_verdicts
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import artifact_name, promotion_prefix, verdict_prefix
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 from fixtures.runs import PROFILE, package_result
 from tests.fleet.artifacts.made_artifacts import make_artifact
 from tests.fleet.artifacts.made_verdicts import ENDED, make_key, make_run, write_run
@@ -301,7 +301,7 @@ def test_results_that_cannot_be_kept_are_one_line_each_and_keep_nothing(desk: De
         ),
         "is not a time in UTC": write_run(desk.folder / "odd.json", replace(good, ended="noon")),
         "it has no package": write_run(
-            desk.folder / "empty.json", Run(exit_code=0, profile=PROFILE, ended=ENDED)
+            desk.folder / "empty.json", RunResult(exit_code=0, profile=PROFILE, ended=ENDED)
         ),
     }
     for name, content in (

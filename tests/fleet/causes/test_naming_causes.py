@@ -17,7 +17,7 @@ from binary_checks.fleet.causes.naming_causes import (
     name_cause,
     read_tail,
 )
-from binary_checks.model import Entry, Outcome, PackageResult, Problem, ProfileIdentity, Run
+from binary_checks.model import Entry, Outcome, PackageResult, Problem, ProfileIdentity, RunResult
 from fixtures.fleet.inducing import list_failures, make, read_record
 from fixtures.fleet.lab import NotHere
 from fixtures.fleet.short_results import fill_in
@@ -28,7 +28,7 @@ GONE = ProcessEnd(exit_status=1)
 FULL = b"OSError: [Errno 28] No space left on device\n"
 
 
-def named(result: Run, log: bytes = b"", **ended: Any) -> Cause:
+def named(result: RunResult, log: bytes = b"", **ended: Any) -> Cause:
     """The cause of an attempt whose process ended as its result says."""
     return name_cause(result, log, ProcessEnd(exit_status=result.exit_code, **ended))
 
@@ -37,7 +37,7 @@ def told(log: bytes, ended: ProcessEnd = GONE) -> str:
     return name_cause(None, log, ended).name
 
 
-def document(*entries: dict[str, Any], exit_code: int = 6, **parts: Any) -> Run:
+def document(*entries: dict[str, Any], exit_code: int = 6, **parts: Any) -> RunResult:
     package = {"file_name": "demo-1.0.whl", "entries": [*entries]}
     return fill_in({"exit_code": exit_code, "packages": [package], **parts})
 
@@ -128,7 +128,7 @@ def test_of_several_checks_that_say_one_fault_the_one_that_reports_show_is_named
         node="x", file_name="x.whl", uri="x.whl", verdict=Outcome.FAILED, entries=tuple(entries)
     )
     profile = ProfileIdentity(source="default", sha256="", known_problems_sha256="")
-    run = Run(exit_code=1, profile=profile, packages=(package,))
+    run = RunResult(exit_code=1, profile=profile, packages=(package,))
     found = named(run)
     assert (found.name, found.evidence) == (
         "missing-library",

@@ -9,20 +9,22 @@ import pytest
 from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.nights.attempt_states import Left, decide_state
 from binary_checks.fleet.states import CellState
-from binary_checks.model import Outcome, PackageResult, ProfileIdentity, Run
+from binary_checks.model import Outcome, PackageResult, ProfileIdentity, RunResult
 
 SHA256 = "1" * 64
 
 
-def make_run(exit_code: int = 0, verdict: Outcome = Outcome.PASSED, sha256: str = SHA256) -> Run:
+def make_run(
+    exit_code: int = 0, verdict: Outcome = Outcome.PASSED, sha256: str = SHA256
+) -> RunResult:
     package = PackageResult(
         node="a.whl", file_name="a.whl", uri="a.whl", sha256=sha256, verdict=verdict, entries=()
     )
     profile = ProfileIdentity(source="", sha256="0" * 64, known_problems_sha256="0" * 64)
-    return Run(exit_code=exit_code, profile=profile, packages=(package,))
+    return RunResult(exit_code=exit_code, profile=profile, packages=(package,))
 
 
-def decide(status: int, run: Run) -> tuple[CellState, str]:
+def decide(status: int, run: RunResult) -> tuple[CellState, str]:
     return decide_state(ProcessEnd(exit_status=status), Left(run=run), SHA256)
 
 
@@ -55,7 +57,7 @@ def test_a_pass_needs_both_and_the_planned_bytes() -> None:
     ],
 )
 def test_nothing_passes_of_which_they_say_different_things(
-    status: int, run: Run, state: CellState, reason: str
+    status: int, run: RunResult, state: CellState, reason: str
 ) -> None:
     assert decide(status, run) == (state, reason)
 

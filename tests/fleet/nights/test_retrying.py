@@ -7,7 +7,7 @@ import pytest
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.nights.retrying import NextAttempt, may_end_otherwise, plan_next
 from binary_checks.fleet.states import CellState
-from binary_checks.model import Run
+from binary_checks.model import RunResult
 from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.night_cells import NIGHT
 
@@ -64,7 +64,7 @@ def test_what_ran_out_of_time_twice_is_not_given_a_third_time() -> None:
     assert plan_next(twice, 30.0) is None
 
 
-def make_result(*failed: str) -> Run:
+def make_result(*failed: str) -> RunResult:
     checks = [{"id": "import-fails", "runs_package": True}, {"id": "missing-library"}]
     entries = [{"check": check, "outcome": "failed"} for check in failed]
     passed = {"check": "broken-signature", "outcome": "passed"}

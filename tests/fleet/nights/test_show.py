@@ -17,7 +17,7 @@ from binary_checks.fleet.nights.rerunning import pin_place, rerun_command
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store.store_names import closed_name, frozen_name
 from binary_checks.fleet.stored_nights import name_log
-from binary_checks.model import Problem, Run
+from binary_checks.model import Problem, RunResult
 from binary_checks.withheld import DEAF
 from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job
@@ -165,7 +165,7 @@ def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
     assert problems(night.result)
 
 
-def problems(run: Run) -> list[Problem]:
+def problems(run: RunResult) -> list[Problem]:
     return [problem for _, entry in run.entries() for problem in entry.problems]
 
 

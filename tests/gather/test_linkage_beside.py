@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from binary_checks import places
 from binary_checks.errors import GatherError
-from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.settings import Settings
+from binary_checks.examination.facts import Facts
+from binary_checks.examination.settings import RunSettings
+from binary_checks.gather.companions import Companions
 from binary_checks.model import InstallReport, Linkage, Package
 from binary_checks.model.places import InstalledFolders
 from binary_checks.places.host_place import PlaceSettings
@@ -19,6 +18,7 @@ from binary_checks.places.venv import FreshPlace
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
+from fixtures.environments import running
 from fixtures.installation import find_site, install_by_hand
 
 NATIVE = "demo/_native.cpython-311-x86_64-linux-gnu.so"
@@ -74,9 +74,9 @@ def place(monkeypatch: pytest.MonkeyPatch) -> type[HandMade]:
     return OfThisTest
 
 
-def link(wheel: Path, *given: Path, expected: bool = True) -> Linkage:
-    facts = Facts(FileSource(path=wheel), Settings(python=Path(sys.executable)), Shelf(given))
-    facts.environment.expected = expected
+def link(wheel: Path, *given: Path, static: bool = False) -> Linkage:
+    settings = RunSettings() if static else running()
+    facts = Facts(FileSource(path=wheel), settings, Companions(given))
     linkage = facts.get(Linkage)
     facts.close()
     return linkage
@@ -105,19 +105,22 @@ def test_a_symbol_that_it_lacks_is_undefined(tmp_path: Path, place: type[HandMad
     assert [item.name for item in link(wheel).unresolved] == ["x_lost"]
 
 
-def test_nothing_is_installed_for_that_alone(tmp_path: Path, place: type[HandMade]) -> None:
+def test_a_static_run_installs_nothing(tmp_path: Path, place: type[HandMade]) -> None:
     wheel = judged(tmp_path)
     place.wheels = (wheel, runtime(tmp_path))
-    linkage = link(wheel, expected=False)
+    linkage = link(wheel, static=True)
     assert (resolve(linkage), linkage.requirements) == ("x-runtime", ("x-runtime",))
     assert place.installs == 0
 
 
-def test_nor_where_what_was_given_tells_it(tmp_path: Path, place: type[HandMade]) -> None:
+def test_companions_that_answer_count_more_than_what_was_installed(
+    tmp_path: Path, place: type[HandMade]
+) -> None:
     wheel, given = judged(tmp_path, "x_run"), runtime(tmp_path / "given", "2.0", "x_run")
     place.wheels = (wheel, runtime(tmp_path, "1.0"))
-    assert resolve(link(wheel, given)) == "wheel:x-runtime:x/libx.so.1"
-    assert place.installs == 0
+    linkage = link(wheel, given)
+    assert resolve(linkage) == "wheel:x-runtime:x/libx.so.1"
+    assert linkage.unresolved == ()
 
 
 def test_where_installing_fails_the_answer_stays_open(

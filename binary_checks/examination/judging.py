@@ -1,17 +1,15 @@
-"""Checks over the facts of one package, weighed against what its project expects."""
+"""Judges one package with one check, and turns whatever comes of that into a verdict."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from binary_checks import objects
 from binary_checks.declaring import Check
 from binary_checks.errors import (
     BinaryChecksError,
@@ -23,8 +21,8 @@ from binary_checks.errors import (
     TooLarge,
     Unavailable,
 )
-from binary_checks.gather.examination import Examination
-from binary_checks.gather.facts import Facts, first_of
+from binary_checks.examination.facts import Facts, first_of
+from binary_checks.examination.settings import RunSettings
 from binary_checks.lines import one_line
 from binary_checks.model import (
     Finding,
@@ -40,29 +38,90 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.model.objects import object_kinds
-from binary_checks.model.protocols import Source
-from binary_checks.model.published import Release, Survey
+from binary_checks.model.outcomes import NOT_SEEN
+from binary_checks.model.published import Survey
 from binary_checks.model.run_results import UNREADABLE, CheckResult
-from binary_checks.packages import Preview
 from binary_checks.profile.known import accept, find_expired, find_stale
 from binary_checks.profile.reading import Profile
-from binary_checks.wording.problem_lines import problem_lines
+from binary_checks.wording.problem_lines import problem_lines, summarise_gap
 
 _RAISE = "raise limit_factor in the profile, or accept it there"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """A check with everything that it needs to judge one package."""
+    """A check with everything that it needs to judge one package, or why that is not to be had."""
 
     check: Check[Any]
     package_file_name: str
     package: Package = field(default_factory=lambda: Package(path=Path()))  # whose paths are shown
     names: tuple[str, ...] = ()  # by which a profile may know the package beside
-    place: str = ""  # in which of several it ran, which findings then say
-    subjects: tuple[Any, ...]  # what it is called on, one after the other
-    evidence: tuple[Any, ...]  # the later positional arguments, the same for every subject
+    place: str = ""  # in which of several it ran, which findings then name
+    subjects: tuple[Any, ...] = ()  # what it is called on, one after the other
+    evidence: tuple[Any, ...] = ()  # the later positional arguments, the same for every subject
     unread: tuple[NotInspected, ...] = ()  # objects that it should have seen and could not
+    error: BinaryChecksError | None = None  # what gathering raised
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict(CheckResult):
+    """What one check reports of one package, which it names."""
+
+    package: str  # file name
+    outcome: Outcome = Outcome.PASSED
+    error: BinaryChecksError | None = field(default=None, compare=False)  # that led to the outcome
+
+    def lines(self) -> Iterator[str]:
+        """The unaccepted errors, those of one cause together, as lines complete by themselves."""
+        return problem_lines(self.shown_check, self.package, self.problems)
+
+
+def prepare(check: Check[Any], facts: Facts) -> Case:
+    """Gather what the check asks for; an error of that is in the case."""
+    try:
+        subjects, evidence, unread = _gather(check, facts)
+        shown = _find_shown(check, subjects, facts)
+    except BinaryChecksError as error:
+        return Case(check=check, package_file_name=facts.label, place=facts.place, error=error)
+    return Case(
+        check=check,
+        package_file_name=facts.label,
+        place=facts.place,
+        package=shown,
+        names=facts.wheel_names,
+        subjects=subjects,
+        evidence=evidence,
+        unread=unread,
+    )
+
+
+def _gather(
+    check: Check[Any], facts: Facts
+) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[NotInspected, ...]]:
+    """The subjects, the evidence, and what should have been a subject and could not be read."""
+    try:
+        subjects: tuple[Any, ...]
+        unread: tuple[NotInspected, ...] = ()
+        if check.judges_objects:
+            package = facts.get(Package)
+            subjects, unread = _subjects(check, package), _unread(check, package)
+        else:
+            subjects = (first_of(check.subjects, facts),)
+        return subjects, tuple(first_of(kinds, facts) for kinds in check.facts[1:]), unread
+    except TooLarge as error:
+        return (), (), (NotInspected(sentence=str(error), too_large=True),)
+
+
+def _find_shown(check: Check[Any], subjects: tuple[Any, ...], facts: Facts) -> Package:
+    """The package by which paths are shown; it is not read for a check that needs none of it."""
+    if not surveys(check):
+        return facts.get(Package)
+    return next((each.shown for each in subjects), Package(path=facts.path))
+
+
+def surveys(check: Check[Any], kind: type[Survey] = Survey) -> bool:
+    """Whether it judges what is known without reading the package as a whole."""
+    return all(issubclass(subject, kind) for subject in check.subjects)
 
 
 def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
@@ -72,42 +131,6 @@ def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
     if ObjectFile in check.subjects:
         return frozenset(kind.format for kind in object_kinds().values())
     return frozenset(kind.format for kind in check.subjects if issubclass(kind, ObjectFile))
-
-
-def prepare(check: Check[Any], facts: Facts) -> Case:
-    """Gather what the check asks for.
-
-    Raises NotApplicable, Unavailable, PackageError or GatherError.
-    """
-    subjects: tuple[Any, ...] = ()
-    evidence: tuple[Any, ...] = ()
-    unread: tuple[NotInspected, ...] = ()
-    try:
-        if check.judges_objects:
-            package = facts.get(Package)
-            subjects, unread = _subjects(check, package), _unread(check, package)
-        else:
-            subjects = (first_of(check.subjects, facts),)
-        evidence = tuple(first_of(kinds, facts) for kinds in check.facts[1:])
-    except TooLarge as error:
-        subjects, unread = (), (NotInspected(sentence=str(error), too_large=True),)
-    return Case(
-        check=check,
-        package_file_name=facts.label,
-        package=_find_shown(check, subjects, facts),
-        names=facts.wheel_names,
-        place=facts.place,
-        subjects=subjects,
-        evidence=evidence,
-        unread=unread,
-    )
-
-
-def _find_shown(check: Check[Any], subjects: tuple[Any, ...], facts: Facts) -> Package:
-    """The package by which paths are shown; it is not read for a check that needs none of it."""
-    if not _surveys(check):
-        return facts.get(Package)
-    return next((each.shown for each in subjects), Package(path=facts.path))
 
 
 def _subjects(check: Check[Any], package: Package) -> tuple[ObjectFile, ...]:
@@ -135,97 +158,26 @@ def _unread(check: Check[Any], package: Package) -> tuple[NotInspected, ...]:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict(CheckResult):
-    """What one check says of one package, which it names."""
+def judge_case(case: Case, settings: RunSettings) -> Verdict:
+    """Call the check on every subject, and conclude; never stops at the first problem.
 
-    package: str  # file name
-    outcome: Outcome = Outcome.PASSED
-
-    def lines(self) -> Iterator[str]:
-        """The unaccepted errors, those of one cause together, as lines complete by themselves."""
-        return problem_lines(self.check, self.package, self.problems)
-
-
-def judge(examination: Examination, *, today: date | None = None) -> Iterator[Verdict]:
-    """What every check says that may apply to the package; never stops at the first.
-
-    A package that cannot be read has one verdict, `UNREADABLE`, before those of its checks. What
-    breaks has the outcome ``error`` where the network or this machine did, ``broken`` where a
-    check did: nothing is raised for it.
+    The only place where an exception becomes an outcome: nothing of ours is raised.
     """
+    profile = settings.profile
+    level = profile.level_of(case.check.id, "", case.check.level)
     try:
-        checks = applicable_checks(examination)
-    except PackageError as error:
-        yield unreadable(examination.file_name, error)
-        return
-    readable = True
-    for check in checks:
-        try:
-            yield judge_case(
-                prepare(check, examination.facts),
-                examination.facts.settings.profile,
-                today or date.today(),
-            )
-        except PackageError as error:
-            if readable:
-                yield unreadable(examination.file_name, error)
-            readable = False
-            yield ended(check, examination.file_name, error)
-        except BinaryChecksError as error:
-            yield ended(check, examination.file_name, error)
+        if case.error is not None:
+            raise case.error.with_traceback(None)
+        verdict = _weigh_findings(case, profile, settings)
+    except BinaryChecksError as error:
+        verdict = _conclude_by_error(case, error)
+    verdict = replace(verdict, level=level)
+    if verdict.outcome is Outcome.NOT_INSPECTED and case.check.family in settings.required:
+        return _demand(verdict)
+    return verdict
 
 
-def applicable_checks(examination: Examination) -> tuple[Check[Any], ...]:
-    """Of the checks asked for those that fit its kind and its formats. Raises PackageError."""
-    source = examination.source
-    chosen = [check for check in examination.checks if _may_survey(check, source)]
-    # All that needs no download comes first: what it finds is known in a second.
-    chosen.sort(key=lambda check: not _surveys(check))
-    if all(_surveys(check) for check in chosen):
-        return tuple(chosen)
-    preview = source.preview(objects)
-    return tuple(check for check in chosen if _surveys(check) or _fits(check, preview))
-
-
-def _surveys(check: Check[Any], kind: type[Survey] = Survey) -> bool:
-    """Whether it judges what is known without reading the package as a whole."""
-    return all(issubclass(subject, kind) for subject in check.subjects)
-
-
-def _may_survey(check: Check[Any], source: Source) -> bool:
-    """Whether such a check has something to judge there; any other kind of check may have."""
-    if not _surveys(check):
-        return not source.parts()
-    return bool(source.parts() if _surveys(check, Release) else source.remote())
-
-
-def _fits(check: Check[Any], preview: Preview) -> bool:
-    kinds = [subject for subject in check.subjects if issubclass(subject, Package)]
-    formats = applicable_formats(check)
-    right = not kinds or any(issubclass(preview.kind, subject) for subject in kinds)
-    return right and (formats is None or bool(formats & preview.formats))
-
-
-def unreadable(package_file_name: str, error: PackageError) -> Verdict:
-    """What there is to say of a package that cannot be read as a whole."""
-    sentence = say_once(package_file_name, error)
-    return Verdict(
-        check=UNREADABLE,
-        family="contents",
-        package=package_file_name,
-        outcome=Outcome.FAILED,
-        inspected=0,
-        problems=(Problem(sentence=sentence),),
-    )
-
-
-def say_once(package_file_name: str, error: PackageError) -> str:
-    """The reason without the file's name, with which the line that will hold it begins anyway."""
-    return str(error).removeprefix(one_line(f"{package_file_name}: "))
-
-
-_ENDS: tuple[tuple[type[BinaryChecksError], Outcome], ...] = (
+_OUTCOMES: tuple[tuple[type[BinaryChecksError], Outcome], ...] = (
     (NotApplicable, Outcome.NOT_APPLICABLE),
     (Unavailable, Outcome.NOT_INSPECTED),
     (PackageError, Outcome.NOT_INSPECTED),
@@ -234,28 +186,68 @@ _ENDS: tuple[tuple[type[BinaryChecksError], Outcome], ...] = (
 )
 
 
-def ended(check: Check[Any], package_file_name: str, error: BinaryChecksError) -> Verdict:
-    """What there is to say of a check that came to no judgement."""
+def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
+    """Return the verdict of a check that came to no judgement."""
     reason = str(error)
     if isinstance(error, PackageError):
-        reason = f"unreadable package: {say_once(package_file_name, error)}"
+        reason = f"unreadable package: {shorten_error(case.package_file_name, error)}"
     gap = NotInspected(sentence=reason, by_host=True)
     return Verdict(
-        check=check.id,
-        family=check.family,
-        package=package_file_name,
-        outcome=next((end for kind, end in _ENDS if isinstance(error, kind)), Outcome.BROKEN),
+        check=case.check.id,
+        family=case.check.family,
+        place=case.place,
+        package=case.package_file_name,
+        outcome=next((end for kind, end in _OUTCOMES if isinstance(error, kind)), Outcome.BROKEN),
         reason=one_line(reason),
-        inspected=0,
         not_inspected=(gap,) if isinstance(error, HostUnfit) else (),
+        error=error,
     )
 
 
-def judge_case(case: Case, profile: Profile, today: date) -> Verdict:
-    """Call the check on every subject and sort its findings; never stops at the first.
+def _demand(verdict: Verdict) -> Verdict:
+    """Fail what could not be inspected although the user requires it.
 
-    Raises CheckError when the check breaks, or yields something else than findings.
+    Where the host alone is to blame it is an error of the host: try again.
     """
+    if verdict.is_gap_of_host:
+        error = GatherError(verdict.reason)
+        return replace(verdict, outcome=Outcome.ERROR, error=error)
+    sentence = f"not inspected, but {verdict.family} is required: {verdict.reason}"
+    problem = Problem(sentence=sentence, cause=f"{NOT_SEEN}{verdict.reason}")
+    return replace(verdict, outcome=Outcome.FAILED, problems=(problem,))
+
+
+def unreadable(package_file_name: str, error: PackageError) -> Verdict:
+    """Return the verdict on a package that cannot be read as a whole."""
+    return Verdict(
+        check=UNREADABLE,
+        family="contents",
+        package=package_file_name,
+        outcome=Outcome.FAILED,
+        reason=UNREADABLE,
+        problems=(Problem(sentence=shorten_error(package_file_name, error)),),
+    )
+
+
+def unreachable(package_file_name: str, error: GatherError) -> Verdict:
+    """Return the verdict on a package that the network, an index or the disk did not yield."""
+    return Verdict(
+        check=UNREADABLE,
+        family="contents",
+        package=package_file_name,
+        outcome=Outcome.ERROR,
+        reason=str(error),
+        error=error,
+    )
+
+
+def shorten_error(package_file_name: str, error: PackageError) -> str:
+    """The reason without the file's name, with which the line that will hold it begins anyway."""
+    return str(error).removeprefix(one_line(f"{package_file_name}: "))
+
+
+def _weigh_findings(case: Case, profile: Profile, settings: RunSettings) -> Verdict:
+    """Sort what the check finds. Raises CheckError when it breaks, or yields no findings."""
     show = _Shown(case.package, case.place).show
     found: set[Problem] = set()
     not_inspected: set[NotInspected] = set()
@@ -274,16 +266,15 @@ def judge_case(case: Case, profile: Profile, today: date) -> Verdict:
     waivers = profile.waivers(case.check.id, case.package_file_name, *case.names)
     stale = () if not_inspected else find_stale(waivers, found)
     problems = {each for each in _weigh(found, case.check, profile) if each.level is not Level.OFF}
-    accepted = tuple(accept(problems, waivers, today))
+    accepted = tuple(accept(problems, waivers, settings.today))
     remaining = sorted(problems - {item.problem for item in accepted})
-    expired = tuple(find_expired(waivers, remaining, today))
+    expired = tuple(find_expired(waivers, remaining, settings.today))
     remaining += [*_weigh(stale, case.check, profile), *expired]
     verdict = Verdict(
         check=case.check.id,
         family=case.check.family,
         place=case.place,
         package=case.package_file_name,
-        level=profile.level_of(case.check.id, "", case.check.level),
         inspected=len(case.subjects),
         problems=tuple(each for each in remaining if each.level is Level.ERROR),
         warnings=tuple(each for each in remaining if each.level is Level.WARNING),
@@ -291,7 +282,17 @@ def judge_case(case: Case, profile: Profile, today: date) -> Verdict:
         not_inspected=tuple(sorted(not_inspected)),
         notes=tuple(sorted(notes)),
     )
-    return replace(verdict, outcome=_sum_up(verdict))
+    outcome = _sum_up(verdict)
+    if outcome is not Outcome.NOT_INSPECTED:
+        return replace(verdict, outcome=outcome)
+    return replace(verdict, outcome=outcome, reason=_describe_gap(verdict, len(case.unread)))
+
+
+def _describe_gap(verdict: Verdict, unread: int) -> str:
+    own = tuple(each for each in verdict.not_inspected if not each.by_host)
+    total = verdict.inspected + unread
+    counted = f" ({verdict.inspected} of {total} objects read)" if unread else ""
+    return summarise_gap(own or verdict.not_inspected) + counted
 
 
 def _sum_up(verdict: Verdict) -> Outcome:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.gather.examination import examine
+from binary_checks.examination.run import examine
 from binary_checks.model import Linkage, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.run_results import Build

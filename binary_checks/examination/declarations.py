@@ -1,0 +1,99 @@
+"""Finds the checks and gatherers of a run: ours, and a project's own, which must be sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter
+from pathlib import Path
+from types import ModuleType, NoneType
+from typing import Any, TypeAlias
+
+from binary_checks.declaring import (
+    Check,
+    Gatherer,
+    find_checks,
+    find_gatherers,
+    is_ours,
+    is_own,
+    load_checks,
+)
+from binary_checks.errors import ProfileError
+from binary_checks.examination.facts import find_gatherer
+from binary_checks.model import ObjectFile
+from binary_checks.model.requests import Request
+
+Gatherers: TypeAlias = Mapping[type, Gatherer[..., Any]]
+
+
+def _is_gathered(kind: type) -> bool:
+    return find_gatherer(kind, {}) is not None
+
+
+def find_declared(
+    modules: Iterable[ModuleType], checks: Iterable[Check[Any]] = ()
+) -> tuple[tuple[Check[Any], ...], Gatherers]:
+    """Every check of ours, of these modules and beside, and what gathers facts for them.
+
+    Raises ProfileError for one whose declaration names what nothing gathers.
+    """
+    modules = tuple(modules)
+    gatherers = find_gatherers(modules)
+    every = tuple(dict.fromkeys((*find_checks(modules), *checks)))
+
+    def is_gathered(kind: type) -> bool:
+        return find_gatherer(kind, gatherers) is not None
+
+    for check in every:
+        demand_sound(check, is_gathered)
+    for gatherer in gatherers.values():
+        demand_gatherable(gatherer, is_gathered)
+    return every, gatherers
+
+
+def demand_sound(check: Check[Any], is_gathered: Callable[[type], bool] = _is_gathered) -> None:
+    """Raise ProfileError unless the signature names what to judge, by classes that are facts.
+
+    The test run holds our own checks to that.
+    """
+    if is_own(check.function.__module__):
+        return
+    kinds = _read_kinds(check, f"check {check.id}")
+    if not kinds:
+        raise ProfileError(f"check {check.id}: it has no parameter that names what it judges")
+    for kind in kinds:
+        if kind is NoneType:
+            continue
+        if not isinstance(kind, type):
+            raise ProfileError(f"check {check.id}: {kind} is no fact of a package")
+        if not (issubclass(kind, (Request, ObjectFile)) or is_gathered(kind)):
+            if is_ours(kind) or kind.__module__ == "builtins":
+                raise ProfileError(f"check {check.id}: {kind} is no fact of a package")
+            name = kind.__name__
+            raise ProfileError(f"check {check.id}: no function with @gathers({name}) gathers it")
+    for option in check.options.values():
+        if option.default is Parameter.empty:
+            raise ProfileError(f"check {check.id}: its option {option.name!r} has no default")
+
+
+def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type], bool]) -> None:
+    """Raise ProfileError unless all that a project's own gatherer asks for is to be had."""
+    for kind in _read_kinds(gatherer, repr(gatherer)):
+        given = isinstance(kind, type) and (issubclass(kind, Request) or is_gathered(kind))
+        if not (given or is_ours(kind) or kind is NoneType):
+            raise ProfileError(f"{gatherer!r}: it asks for {kind}, which nothing gathers")
+
+
+def _read_kinds(declared: Check[Any] | Gatherer[..., Any], where: str) -> list[Any]:
+    try:
+        return [kind for kinds in declared.facts for kind in kinds]
+    except (NameError, KeyError) as error:  # no such name, or no annotation
+        raise ProfileError(f"{where}: parameter without a known type: {error}") from None
+
+
+def load_own_checks(path: Path) -> ModuleType:
+    """Import a profile's file of checks. Raises ProfileError, one line, whatever it raises."""
+    try:
+        return load_checks(str(path), f"binary_checks_profile.{path.stem}")
+    except (Exception, SystemExit) as error:
+        line = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ProfileError(f"checks file {path}: {line}") from None

@@ -1,0 +1,342 @@
+"""Looks facts up by their types: each is gathered when it is asked for, once, by its gatherer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import cache
+from importlib import import_module
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from binary_checks import objects, probes
+from binary_checks.declaring import Gatherer, find_gatherers
+from binary_checks.errors import (
+    BinaryChecksError,
+    CheckError,
+    GatherError,
+    NotApplicable,
+    NothingNamed,
+    Unavailable,
+)
+from binary_checks.examination.settings import RunSettings
+from binary_checks.gather.companions import Companions
+from binary_checks.knowledge.loading import explain_unjudged
+from binary_checks.model import InstallReport, Linkage, Package, ProbeReport
+from binary_checks.model.binary_configuration import StatedConfiguration
+from binary_checks.model.places import Installed, Place
+from binary_checks.model.protocols import ObjectReader, Progress, Source, Want, Wants
+from binary_checks.model.published import PublishedFile
+from binary_checks.model.requests import Request
+from binary_checks.profile.reading import Profile
+from binary_checks.sources.release import ExpectedSet
+
+if TYPE_CHECKING:
+    from binary_checks.places import PlaceSettings
+
+_Fact = TypeVar("_Fact")
+_Gatherers = Mapping[type, Gatherer[..., Any]]
+
+_NOT_INSTALLED = "nothing is installed in a static run"
+_GATHERING = (
+    (  # what most runs ask for
+        "gather.reading",
+        "gather.linkage",
+        "gather.own_code",
+        "gather.companions",
+        "gather.stated_toolkits",
+        "gather.description_rendering",
+        "gather.module_reading",
+        "gather.device_reading",
+        "knowledge.configurations",
+        "knowledge.linked_libraries",
+    ),
+    (  # what few do: modules that run packages are not loaded to read them
+        "gather.installing",
+        "gather.ptx_sampling",
+        "gather.release_reading",
+        "gather.remote_reading",
+        "gather.rereading",
+    ),
+)
+"""The modules whose functions ``@gathers`` declares, by how many runs ask for their facts."""
+
+
+class Facts:
+    """The facts of one package, each gathered at the first call and remembered, failure too.
+
+    A run in several places has the facts of the package, and of each place those that depend on
+    it. A fact that depends on a place and is asked of the package is that of the first place which
+    has one. In a static run such a fact is Unavailable.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last two are for the facts of one place
+        self,
+        source: Source,
+        settings: RunSettings,
+        companions: Companions,
+        progress: Progress | None = None,
+        *,
+        of_package: Facts | None = None,
+        place: PlaceSettings | None = None,
+    ) -> None:
+        """``of_package`` are those facts of the package that hold in every place."""
+        self.path, self.label = source.path, source.label
+        self.source, self.settings, self.companions = source, settings, companions
+        self._everywhere = of_package
+        self._given: dict[type, Any] = {
+            Profile: settings.profile,
+            StatedConfiguration: settings.stated,
+            Source: source,
+            Companions: companions,
+            ExpectedSet: settings.expected,
+            ObjectReader: objects.Raised(settings.profile.limit_factor, samples=True),
+            Progress: progress,
+            Wants: Wants(_list_wants(settings.gatherers)),
+        }
+        self._remembered: dict[type, Any] = {}
+        self._underway: list[type] = []
+        self._dependent: dict[type, bool] = {}  # whether a fact depends on the place
+        self.place = ""  # its label, where there are several
+        self.in_places: dict[str, Facts] = {}  # by label, where there are several
+        if of_package is not None and place is not None:
+            self.place = place.name.label
+        elif len(settings.places) == 1:
+            (place,) = settings.places
+        else:
+            for each in settings.places:
+                placed = Facts(source, settings, companions, of_package=self, place=each)
+                self.in_places[each.name.label] = placed
+        if place is not None:
+            self._given[type(place)] = place
+
+    def get(self, kind: type[_Fact]) -> _Fact:
+        """The fact of that class.
+
+        Raises NotApplicable when the package has no such fact, Unavailable when it cannot be
+        known here, PackageError when the package cannot be read, GatherError when gathering broke.
+        """
+        if issubclass(kind, Request):
+            return cast("_Fact", self.settings.profile.requests.get(kind) or kind())
+        if kind in self._given:
+            return cast("_Fact", self._given[kind])
+        if self.settings.is_static and (
+            kind is Place or issubclass(kind, (Installed, ProbeReport))
+        ):
+            raise Unavailable(_NOT_INSTALLED)  # without loading the modules that run packages
+        gatherer = find_gatherer(kind, self.settings.gatherers)
+        if gatherer is None:
+            raise CheckError(f"nothing gathers {kind.__name__}")
+        depends = self._depends_on_place(gatherer)
+        if self._everywhere is not None and not depends:
+            return self._everywhere.get(kind)
+        if self.in_places and depends:
+            return self._ask_places(kind)
+        if gatherer.fact not in self._remembered:
+            try:
+                self._remembered[gatherer.fact] = self._gather(gatherer, depends=depends)
+            except BinaryChecksError as error:
+                self._remembered[gatherer.fact] = error
+        fact = self._remembered[gatherer.fact]
+        if isinstance(fact, BinaryChecksError):
+            raise fact.with_traceback(None)
+        if kind is not gatherer.fact and not isinstance(fact, kind):
+            raise NotApplicable(f"it is {_spell(type(fact))}, not {_spell(kind)}")
+        return cast("_Fact", fact)
+
+    def _gather(self, gatherer: Gatherer[..., Any], *, depends: bool) -> Any:
+        if gatherer.fact in self._underway:
+            raise CheckError(f"{gatherer!r} needs what it gathers itself")
+        if depends and not self.settings.places:
+            raise Unavailable(_NOT_INSTALLED)
+        self._underway.append(gatherer.fact)
+        try:
+            needed = [first_of(kinds, self) for kinds in gatherer.facts]
+        finally:
+            self._underway.pop()
+        if gatherer.is_ours:
+            return gatherer.function(*needed)
+        try:
+            fact = gatherer.function(*needed)
+        except BinaryChecksError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise CheckError(f"{gatherer!r} broke: {type(error).__name__}: {error}") from error
+        if not isinstance(fact, gatherer.fact):
+            raise CheckError(f"{gatherer!r} gives {fact!r:.80}")
+        return fact
+
+    def _depends_on_place(self, gatherer: Gatherer[..., Any]) -> bool:
+        """Whether the fact is another one in another place, by the facts that it cannot do without.
+
+        A fact that takes ``Installed | None`` holds in every place.
+        """
+        fact = gatherer.fact
+        if fact not in self._dependent:
+            self._dependent[fact] = False  # gathering reports facts that need each other
+            kinds = (kind for kinds in gatherer.facts if NoneType not in kinds for kind in kinds)
+            self._dependent[fact] = fact is Place or any(map(self._is_dependent, kinds))
+        return self._dependent[fact]
+
+    def _is_dependent(self, kind: type) -> bool:
+        if issubclass(kind, Request) or kind in self._given:
+            return False
+        gatherer = find_gatherer(kind, self.settings.gatherers)
+        return gatherer is not None and self._depends_on_place(gatherer)
+
+    def _ask_places(self, kind: type[_Fact]) -> _Fact:
+        """Return the fact of the first place that has it; raise for the last one if none has."""
+        *others, last = self.in_places.values()
+        for placed in others:
+            try:
+                return placed.get(kind)
+            except (NotApplicable, Unavailable, GatherError):
+                continue
+        return last.get(kind)
+
+    @property
+    def everywhere(self) -> tuple[Facts, ...]:
+        """These facts, and those of each place where there are several."""
+        return (self, *self.in_places.values())
+
+    def has_gathered(self, kind: type) -> bool:
+        """Whether somebody asked for that fact, and there is one."""
+        return isinstance(self._remembered.get(kind), kind)
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """Of an installed copy, the names that its wheel may have had."""
+        package = self._remembered.get(Package)
+        return package.wheel_names if isinstance(package, Package) else ()
+
+    @property
+    def published(self) -> dict[str, str | int]:
+        """Name, version and size of a published file that was looked at, by their names."""
+        file = self._remembered.get(PublishedFile)
+        if not isinstance(file, PublishedFile):
+            return {}
+        package = file.package
+        return {"name": package.name, "version": package.version, "size": package.size}
+
+    def object_counts(self) -> tuple[int | None, int]:
+        """How many object files were found (None: not read yet), and how many are expected.
+
+        A profile's ``objects`` says how many; a wheel for a platform may well be pure.
+        """
+        package = self._remembered.get(Package)
+        if not isinstance(package, Package):
+            return None, 0
+        expected = self.settings.profile.objects or 0
+        return len(package.objects) + len(package.malformed) + len(package.unread), expected
+
+    @property
+    def unjudged(self) -> str:
+        """Why none of the package's native code could be judged; "" where some of it was, or ran.
+
+        It is known once a check has asked how that code is loaded.
+        """
+        package = self._remembered.get(Package)
+        if not isinstance(package, Package) or any(each.ran_on for each in self.everywhere):
+            return ""
+        return explain_unjudged(package, self._remembered.get(Linkage))
+
+    @property
+    def unrun(self) -> str:
+        """Why the package was not run as asked: with what the user named it cannot be."""
+        every = (fact for each in self.everywhere for fact in each._remembered.values())
+        return next((str(fact) for fact in every if isinstance(fact, NothingNamed)), "")
+
+    @property
+    def system(self) -> str:
+        """The system of one of several places, as it calls itself; "" where it was not asked."""
+        place = self._remembered.get(Place) if self.place else None
+        if place is None or isinstance(place, BinaryChecksError):
+            return ""
+        try:
+            image = place.system
+            return f"this host, {place.target.libc}" if image is None else image.title
+        except BinaryChecksError:
+            return ""
+
+    @property
+    def root(self) -> str:
+        """The image that the package was put in, with its digest; "" of this host's system."""
+        place = self._remembered.get(Place)
+        if place is None or isinstance(place, BinaryChecksError):
+            return ""
+        try:
+            image = place.system
+        except BinaryChecksError:
+            return ""
+        return image.pinned if image else ""
+
+    @property
+    def ran_on(self) -> str:
+        """The interpreter that the package was installed for and ran on; "" while it has not."""
+        reports = (each for each in self._remembered.values() if isinstance(each, ProbeReport))
+        ran = (each for each in reports if not (isinstance(each, InstallReport) and each.error))
+        return next((each.python for each in ran if each.python), "")
+
+    @property
+    def install_seconds(self) -> float:
+        """What the installation took, for which the first check that needed it has waited."""
+        place = self._remembered.get(Place)
+        if place is None or isinstance(place, BinaryChecksError):
+            return 0.0
+        return float(place.install_seconds)
+
+    def close(self) -> None:
+        """Remove the place, if one was made, and forget everything."""
+        for placed in self.in_places.values():
+            placed.close()
+        for fact in self._remembered.values():
+            if isinstance(fact, AbstractContextManager):
+                fact.__exit__(None, None, None)
+        self._remembered.clear()
+
+
+def _spell(kind: type) -> str:
+    """A kind of package in words, any other fact by its class."""
+    return kind.noun if issubclass(kind, Package) else kind.__name__
+
+
+def _list_wants(own: _Gatherers) -> Iterator[Want]:
+    """All that facts of most runs want of the members of a package, each once."""
+    every = {**_import_gatherers(_GATHERING[0]), **own}
+    yield from dict.fromkeys(want for each in every.values() for want in each.wants)
+
+
+def find_gatherer(kind: type, own: _Gatherers) -> Gatherer[..., Any] | None:
+    """Find what gathers the class, or the nearest of those that it is a kind of."""
+    for known in _list_gatherers(own):
+        for base in kind.__mro__:
+            if base in known:
+                return known[base]
+    return None
+
+
+def _list_gatherers(own: _Gatherers) -> Iterator[_Gatherers]:
+    """A project's own and ours; modules are imported where those before gather no such fact."""
+    yield own
+    for names in _GATHERING:
+        yield _import_gatherers(names)
+    yield find_gatherers(probes.load_readers())
+
+
+@cache
+def _import_gatherers(names: tuple[str, ...]) -> _Gatherers:
+    return find_gatherers(import_module(f"binary_checks.{name}") for name in names)
+
+
+def first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
+    """The first of the classes that there is a fact of here; raises as `Facts.get` does.
+
+    ``Linkage | Package`` is the package where its loader is not simulated, or loads nothing of it;
+    ``Installed | None`` is None where nothing is installed.
+    """
+    for kind in kinds[:-1]:
+        try:
+            return facts.get(kind)
+        except (NotApplicable, Unavailable):
+            continue
+    return None if kinds[-1] is NoneType else facts.get(kinds[-1])

@@ -1,0 +1,249 @@
+"""One run: the packages that the user named, what is expected of them, and what is beside them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from binary_checks import sources
+from binary_checks.declaring import Check
+from binary_checks.errors import ProfileError
+from binary_checks.examination.declarations import Gatherers, find_declared, load_own_checks
+from binary_checks.examination.examination import Examination
+from binary_checks.examination.facts import Facts
+from binary_checks.examination.settings import RunSettings
+from binary_checks.gather.companions import Companions
+from binary_checks.knowledge.configurations import read_given
+from binary_checks.lines import one_line
+from binary_checks.model.binary_configuration import StatedConfiguration
+from binary_checks.model.places import PlaceName, read_place
+from binary_checks.model.protocols import Progress, Source
+from binary_checks.profile.reading import Profile, load_profile, validate
+from binary_checks.sources.file import FileSource
+from binary_checks.sources.release import RELEASE, make_release
+
+if TYPE_CHECKING:
+    from binary_checks.places import PlaceSettings
+
+Asked = Mapping[Path, frozenset[str]]
+"""The checks that the user named of each package, by the path of its source; none is all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """The packages of one run, and what all of them share; whoever opened it closes it."""
+
+    settings: RunSettings
+    companions: Companions
+    examinations: tuple[Examination, ...]
+
+    @classmethod
+    def open(  # noqa: PLR0913 - the packages, and what the user asked of each
+        cls,
+        packages: Sequence[Source],
+        settings: RunSettings,
+        companions: Companions,
+        *,
+        asked: Asked | None = None,
+        release: Collection[str] | None = None,
+        folder: Path | None = None,
+        watch: Callable[[str], Progress | None] = lambda _: None,
+    ) -> Run:
+        """Examine packages, and all of them together where there is something to compare.
+
+        ``release`` are the checks asked for of all packages together, None where none were.
+        ``folder`` is the one from which paths count, ``watch`` hears how far a package is read.
+        Raises ProfileError where the release was asked for and there is nothing to compare.
+        """
+        asked, folder = asked or {}, folder or Path.cwd()
+
+        def examine_source(source: Source, spelled: str, checks: frozenset[str]) -> Examination:
+            facts = Facts(source, settings, companions, watch(source.label))
+            return Examination(facts, spelled=spelled, asked=checks)
+
+        names = node_ids([each.path for each in packages], folder)
+        found = [
+            examine_source(each, names[each.path], asked.get(each.path, frozenset()))
+            for each in packages
+        ]
+        if release is not None or not any(asked.values()):
+            taken = {each.node for each in found}
+            label = next(name for name in (RELEASE, f"all:{RELEASE}") if name not in taken)
+            together = make_release(packages, settings.expected, folder, label)
+            if together is not None:
+                found.append(examine_source(together, label, frozenset(release or ())))
+            elif release is not None:
+                lack = "the packages have nothing to be compared by"
+                to_do = "name two wheels of one version, or --binary-expect-set"
+                raise ProfileError(f"{RELEASE}: {lack}: {to_do}")
+        return cls(settings=settings, companions=companions, examinations=tuple(found))
+
+    def close(self) -> None:
+        """Remove the environments and downloads of this run."""
+        for examination in self.examinations:
+            examination.facts.close()
+        self.companions.close()
+
+
+def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:
+    """Give each package the id of a node that no other has.
+
+    Relative to the folder when below it, else the file name, lengthened by parents until unique.
+    Two that look alike once they may be shown differ by a ``'`` at the end.
+    """
+    names = Counter(path.name for path in paths)
+    rivals = [path for path in paths if names[path.name] > 1]
+    found: dict[Path, str] = {}
+    shown: set[str] = set()
+    for path in paths:
+        if path.is_relative_to(folder):
+            node = path.relative_to(folder).as_posix()
+        else:
+            node = _short_name(path, rivals) if names[path.name] > 1 else path.name
+        while one_line(node) in shown:
+            node += "'"
+        shown.add(one_line(node))
+        found[path] = node
+    return found
+
+
+def _short_name(path: Path, paths: Iterable[Path]) -> str:
+    rivals = [other.parts for other in paths if other != path]
+    for length in range(1, len(path.parts)):
+        tail = path.parts[-length:]
+        if not any(rival[-length:] == tail for rival in rivals):
+            return "/".join(tail)
+    return path.as_posix()
+
+
+@contextmanager
+def examine(  # noqa: PLR0913 - each is an option of the command, too
+    package: str | os.PathLike[str] | Source,
+    *,
+    profile: str | os.PathLike[str] | Profile | None = None,
+    companions: Iterable[str | os.PathLike[str]] = (),
+    checks: Iterable[Check[Any]] = (),
+    run: bool = False,
+    python: str | os.PathLike[str] | None = None,
+    place: str | PlaceName = "venv",
+    downloads: bool = False,
+    downloads_folder: str | os.PathLike[str] | None = None,
+    channels: Iterable[str] = (),
+    configuration: Iterable[str] = (),
+    target: str = "",
+) -> Iterator[Examination]:
+    """Open a package to ask for its facts, and to judge it; what was gathered goes at the end.
+
+    profile: the name of a shipped one or the path of a TOML file; a `Profile` is taken as it is,
+    and its own files of checks are not run. Without it nothing is expected, and none is looked for
+    in the current folder.
+    companions: packages that it requires, or folders of such; ``downloads`` fetches the others.
+    channels: of conda, by name, URL or folder, for what a conda package requires.
+    checks: of your own, beside ours and the profile's.
+    run: install and run the package, with your rights where there is no sandbox. Without it no
+    code of the package runs.
+    python: that the package is installed for, or ``installed:NAME`` is; without it this one.
+    place: where it runs, as ``--binary-place`` names it: ``venv``, a fresh environment of python;
+    ``existing:PYTHON`` or ``prefix:PATH``, one that it is installed in; ``image:REFERENCE``.
+    configuration: what the package is stated to be, as ``python=3.11`` or ``cuda=12.6``; variables
+    of CI systems are never read here.
+    target: another Python and system for which ``numpy==2.4.6`` is chosen, ``cp312-win_amd64``.
+
+    Raises ProfileError for a profile that cannot be followed and for a package that is not there.
+    That a package cannot be read shows when it is judged, or when a fact of it is asked for.
+    """
+    chosen, every, gatherers = _choose(profile, checks)
+    folder = None if downloads_folder is None else Path(downloads_folder)
+    name = read_place(place) if isinstance(place, str) else place
+    beside = Companions(
+        map(Path, companions),
+        fetches=downloads or folder is not None,
+        folder=folder,
+        limit_factor=chosen.limit_factor,
+        channels=tuple(_read_channels(channels)),
+    )
+    interpreter = _choose_python(name, python)
+    there = (_make_place(name, interpreter, chosen, beside),) if run else ()
+    settings = RunSettings(
+        profile=chosen,
+        checks=tuple(each for each in every if run or not each.runs_package),
+        gatherers=gatherers,
+        places=there,
+        stated=StatedConfiguration(claims=tuple(read_given(configuration))),
+    )
+    surroundings = sources.Surroundings(
+        python=interpreter,
+        sandbox=there[0].sandbox if there else None,
+        static=not run,
+        target=target,
+    )
+    opened = Run.open([_find(package, surroundings)], settings, beside)
+    try:
+        yield opened.examinations[0]
+    finally:
+        opened.close()
+
+
+def _read_channels(names: Iterable[str]) -> Iterator[str]:
+    """Channels by name or address; folders by the addresses that they have."""
+    for name in names:
+        from binary_checks.places.channels import spell_channel  # of few runs
+
+        yield spell_channel(name, Path.cwd())
+
+
+def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Path:
+    """The interpreter of the place. Raises ProfileError where two are named."""
+    if python is not None and name.is_there:
+        raise ProfileError(f"{name.label}: this place makes no venv of {python}; give one of both")
+    if not name.is_there:
+        return Path(python or sys.executable)
+    if name.kind == "existing":
+        return Path(name.argument)
+    from binary_checks import places  # for few runs
+
+    return places.find_python(Path(name.argument)) or Path(name.argument, "bin", "python")
+
+
+def _choose(
+    given: str | os.PathLike[str] | Profile | None, checks: Iterable[Check[Any]]
+) -> tuple[Profile, tuple[Check[Any], ...], Gatherers]:
+    """The profile, the checks that it selects, and what its own gather."""
+    if given is None or isinstance(given, Profile):
+        profile = given or Profile()
+        every, gatherers = find_declared((), checks)
+    else:
+        profile = load_profile(os.fspath(given))
+        every, gatherers = find_declared(map(load_own_checks, profile.checks), checks)
+        profile = validate(profile, every, gatherers.values())
+    return profile, tuple(check for check in every if profile.selects(check)), gatherers
+
+
+def _make_place(
+    name: PlaceName, python: Path, profile: Profile, companions: Companions
+) -> PlaceSettings:
+    from binary_checks import places  # processes and installers, for what runs alone
+
+    return places.PlaceSettings(
+        name=name,
+        python=python,
+        timeout=profile.timeout,
+        sandbox=places.choose_sandbox("auto", network=profile.network),
+        given=companions.given,
+        channels=companions.channels,
+    )
+
+
+def _find(package: str | os.PathLike[str] | Source, surroundings: sources.Surroundings) -> Source:
+    if not isinstance(package, (str, os.PathLike)):
+        return package
+    named = sources.parse(os.fspath(package), Path.cwd(), folders=True)
+    if named is None:
+        return FileSource(path=Path(package))  # which reports its fault when it is read
+    return named.resolve(surroundings)

@@ -1,0 +1,37 @@
+"""The settings of one run, in one frozen record: nothing else copies them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from binary_checks.declaring import Check, Gatherer
+from binary_checks.model.binary_configuration import StatedConfiguration
+from binary_checks.profile.reading import Profile
+
+if TYPE_CHECKING:
+    from binary_checks.places import PlaceSettings
+    from binary_checks.sources.release import ExpectedSet
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSettings:
+    """What the user asks of all packages of a run."""
+
+    profile: Profile = field(default_factory=Profile)
+    checks: tuple[Check[Any], ...] = ()  # that the profile and the options select
+    gatherers: Mapping[type, Gatherer[..., Any]] = field(default_factory=dict)  # a project's own
+    places: tuple[PlaceSettings, ...] = ()
+    """Where packages are installed and run; empty in a static run, which installs nothing."""
+    required: frozenset[str] = frozenset()  # families whose checks must be able to inspect
+    expected: ExpectedSet | None = None  # the files that all packages together must be
+    stated: StatedConfiguration = field(default_factory=StatedConfiguration)
+    """What the user and the CI system say that the packages are."""
+    today: date = field(default_factory=date.today)  # on which known problems must hold
+
+    @property
+    def is_static(self) -> bool:
+        """Whether no package is installed, and nothing of one runs."""
+        return not self.places

@@ -1,0 +1,56 @@
+"""Installs a package in the place where a run puts it, once, and finds it there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from binary_checks import places
+from binary_checks.declaring import gathers
+from binary_checks.errors import GatherError, NotApplicable, Unavailable
+from binary_checks.model import InstallReport, Package
+from binary_checks.model.places import Installed, Place
+from binary_checks.model.protocols import Source
+from binary_checks.places import PlaceSettings
+from binary_checks.sources.installed import find_installation
+
+
+@gathers(Place)
+def choose_place(package: Package, settings: PlaceSettings, source: Source) -> Place:
+    """Choose where the package runs; nothing is made or installed yet.
+
+    What it requires comes from the channel that it is from itself, where the user named no other.
+    """
+    remote = source.remote()
+    own = remote.provenance if remote is not None else None
+    channels = (own.index,) if own is not None and own.kind == "channel" else ()
+    claims = package.claims
+    return places.choose_place(
+        package, replace(settings, claims=claims, channels=settings.channels or channels)
+    )
+
+
+@gathers(InstallReport)
+def install(place: Place, package: Package) -> InstallReport:
+    """Install the package, and report what that left behind."""
+    report = place.install(package)
+    if report is None:
+        raise NotApplicable("no installer put the package there in this run")
+    return report
+
+
+@gathers(Installed)
+def find_installed(place: Place, package: Package) -> Installed:
+    """Install the package, and find its files on this host.
+
+    Raises Unavailable where either fails: the checks that run the package report why.
+    """
+    try:
+        place.demand(package)
+    except GatherError as error:
+        raise Unavailable(str(error)) from None
+    folders = place.installed
+    if folders is not None:
+        found = find_installation(package.name, (folders.site_packages,), folders.prefix)
+        if found is not None:
+            return Installed(source=found)
+    raise Unavailable("the files of its environment cannot be read from here")
