@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from binary_checks import objects
 from binary_checks.declaring import Check
-from binary_checks.errors import PackageError
+from binary_checks.errors import BinaryChecksError, PackageError
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.judging import (
     Case,
@@ -21,7 +22,7 @@ from binary_checks.examination.judging import (
 )
 from binary_checks.lines import one_line
 from binary_checks.model import Outcome, Package
-from binary_checks.model.protocols import Preview, Source
+from binary_checks.model.protocols import Preview, Reading, Source
 from binary_checks.model.published import Release
 from binary_checks.model.run_results import UNREADABLE
 
@@ -31,8 +32,21 @@ _Fact = TypeVar("_Fact")
 class Examination:
     """All that a run knows of one package; its facts are gathered when they are asked for."""
 
-    def __init__(self, facts: Facts, *, spelled: str, asked: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        *,
+        spelled: str,
+        asked: frozenset[str] = frozenset(),
+        reads_ahead: bool = True,
+    ) -> None:
+        """``reads_ahead`` is whether the package is read to tell which checks apply to it.
+
+        Else it is looked at for that, and read once more when it is judged: the facts of many
+        packages are not to be kept at a time.
+        """
         self.facts = facts
+        self.reads_ahead = reads_ahead
         self.spelled = spelled  # the name of its node, in the characters of the file's name
         self.node = one_line(spelled)  # the same in characters that may be shown, for reports
         self.asked = asked  # the checks that the user named; none is all
@@ -81,8 +95,15 @@ class Examination:
         chosen.sort(key=lambda check: not surveys(check))
         if all(map(surveys, chosen)):
             return tuple(chosen)
-        preview = self.source.preview(objects)
+        preview = self._look()
         return tuple(check for check in chosen if surveys(check) or _fits(check, preview))
+
+    def _look(self) -> Preview:
+        """Which kind the package is, and the formats of its objects."""
+        if self.reads_ahead and self.source.remote() is None:
+            with suppress(BinaryChecksError):  # which the first check reports that needs it
+                return self.facts.get(Reading).preview
+        return self.source.preview(objects)
 
     def _may_judge(self, check: Check[Any]) -> bool:
         """Whether the source can have what a survey judges; any other kind of check may have."""

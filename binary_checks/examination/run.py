@@ -54,18 +54,22 @@ class Run:
         release: Collection[str] | None = None,
         folder: Path | None = None,
         watch: Callable[[str], Progress | None] = lambda _: None,
+        reads_ahead: bool = True,
     ) -> Run:
         """Examine packages, and all of them together where there is something to compare.
 
         ``release`` are the checks asked for of all packages together, None where none were.
         ``folder`` is the one from which paths count, ``watch`` hears how far a package is read.
+        ``reads_ahead`` is whether few packages are read when their checks are collected.
         Raises ProfileError where the release was asked for and there is nothing to compare.
         """
         asked, folder = asked or {}, folder or Path.cwd()
+        few = set(_choose_few(each.path for each in packages))
 
         def examine_source(source: Source, spelled: str, checks: frozenset[str]) -> Examination:
             facts = Facts(source, settings, companions, watch(source.label))
-            return Examination(facts, spelled=spelled, asked=checks)
+            ahead = reads_ahead and source.path in few
+            return Examination(facts, spelled=spelled, asked=checks, reads_ahead=ahead)
 
         names = node_ids([each.path for each in packages], folder)
         found = [
@@ -89,6 +93,23 @@ class Run:
         for examination in self.examinations:
             examination.facts.close()
         self.companions.close()
+
+
+_FEW = 32  # packages
+_SMALL = 128 << 20  # bytes of their files together
+
+
+def _choose_few(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the first packages, whose facts are kept from their collection until they are judged.
+
+    Always the first one: the facts of one package are in memory at any time.
+    """
+    total = 0
+    for number, path in enumerate(paths):
+        total += path.stat().st_size if path.is_file() else 0
+        if number and (number >= _FEW or total > _SMALL):
+            return
+        yield path
 
 
 def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:

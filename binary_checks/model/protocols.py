@@ -280,6 +280,12 @@ class Reading:
 
     package: Package
     kept: Keeper
+    formats: frozenset[Format] = frozenset()  # that the first bytes of members announce
+
+    @property
+    def preview(self) -> Preview:
+        """What a look at the package beforehand would have shown."""
+        return Preview(kind=type(self.package), formats=self.formats)
 
     def __enter__(self) -> Reading:
         return self

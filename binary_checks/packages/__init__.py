@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from binary_checks.errors import PackageError
+from binary_checks.model.objects import Format
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import (
     ObjectReader,
@@ -31,6 +32,7 @@ from binary_checks.packages import (
 )
 from binary_checks.trees import open_tree
 from binary_checks.trees.keeping import KeptContents
+from binary_checks.trees.members import SOURCE_CODE
 
 __all__ = [
     "KINDS",
@@ -94,13 +96,30 @@ def read_tree(
 
     Raises PackageError where it cannot be read as a whole.
     """
-    kept = KeptContents(wants)
+    kept, watched = KeptContents(wants), _WatchedReader(reader)
     try:
-        package = kind_of(tree).read(tree, reader, progress, kept)
-        return Reading(package=package, kept=kept)
+        package = kind_of(tree).read(tree, watched, progress, kept)
+        return Reading(package=package, kept=kept, formats=frozenset(watched.formats))
     except BaseException:
         kept.close()
         raise
+
+
+class _WatchedReader:
+    """An ObjectReader that notes which formats the first bytes of members announce."""
+
+    def __init__(self, reader: ObjectReader) -> None:
+        self.formats: set[Format] = set()
+        self._reader = reader
+        self.recognise, self.plan = reader.recognise, reader.plan
+        self.read_objects = reader.read_objects
+
+    def announce(self, path: str, head: bytes) -> Format | None:
+        """What the reader announces; source code is no object, as a preview has it."""
+        found = self._reader.recognise(head)
+        if found is not None and not path.endswith(SOURCE_CODE):
+            self.formats.add(found)
+        return found or self._reader.announce(path, head)
 
 
 def preview(path: Path, reader: ObjectReader) -> Preview:

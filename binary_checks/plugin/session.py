@@ -140,6 +140,8 @@ def open_session(config: pytest.Config) -> Session:
             release=named.release,
             folder=named.folder,
             watch=partial(progress_line, config),
+            # Each worker of xdist's collects all packages, and judges some of them.
+            reads_ahead=not (hasattr(config, "workerinput") or option.collectonly),
         )
     except ProfileError as error:
         raise misused(str(error)) from None

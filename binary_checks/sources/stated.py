@@ -82,8 +82,9 @@ class StatedSource:
         self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
     ) -> Reading:
         """The package as it was stated; nothing is kept. Raises PackageError."""
-        del reader, progress, wants
-        return Reading(package=self._package, kept=KeptContents())
+        del progress, wants
+        formats = self.preview(reader).formats
+        return Reading(package=self._package, kept=KeptContents(), formats=formats)
 
     def restate(self, package: Package) -> Package:
         """The package with these facts."""

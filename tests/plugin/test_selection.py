@@ -1,0 +1,132 @@
+"""The verdict of a check is the same whichever other checks a run has, and in whatever order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks import places
+from binary_checks.declaring import Check, find_checks
+from binary_checks.examination.run import Run
+from binary_checks.examination.settings import RunSettings
+from binary_checks.gather.companions import Companions
+from binary_checks.model import InstallReport, Outcome, Package
+from binary_checks.model.places import InstalledFolders
+from binary_checks.places.host_place import PlaceSettings
+from binary_checks.places.venv import FreshPlace
+from binary_checks.sources.file import FileSource
+from fixtures.build_elf import ElfSymbol, build_elf
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import running
+from fixtures.installation import find_site, install_by_hand
+from tests.plugin.conftest import Run as RunPytest
+
+SAMPLE = (
+    "absolute-search-path",
+    "installation-fails",
+    "missing-library",
+    "record-is-wrong",
+    "undefined-symbol",
+)
+NATIVE = "demo/_native.cpython-311-x86_64-linux-gnu.so"
+ANY = ("py3-none-manylinux_2_17_x86_64",)
+ENTRY_POINTS = "[console_scripts]\ndemo = demo.lost:main\n"
+
+
+def chosen() -> list[Check[Any]]:
+    every = {check.id: check for check in find_checks()}
+    return [every[name] for name in SAMPLE]
+
+
+def make_wheel(folder: Path) -> Path:
+    """A wheel whose extension needs a library of another one, and a symbol that nothing has."""
+    native = build_elf(
+        needed=("libx.so.1",),
+        runpath="/opt/build/lib:$ORIGIN/../x",
+        exports=(ElfSymbol("PyInit__native"),),
+        imports=(ElfSymbol("x_run"), ElfSymbol("x_lost")),
+    )
+    members: dict[str, str | bytes] = {
+        "demo/__init__.py": "",
+        NATIVE: native,
+        "demo-1.0.dist-info/entry_points.txt": ENTRY_POINTS,
+    }
+    return build_wheel(folder / "dist", members=members, requires=("x-runtime",))
+
+
+def make_runtime(folder: Path) -> Path:
+    library = build_elf(soname="libx.so.1", exports=(ElfSymbol("x_run"),))
+    return build_wheel(folder, name="x-runtime", members={"x/libx.so.1": library}, tags=ANY)
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Wheels are unpacked into environments, and no interpreter is asked; gives the wheel."""
+    wheels = make_wheel(tmp_path), make_runtime(tmp_path)
+
+    class HandMade(FreshPlace):
+        def _install(self, package: Package) -> InstallReport:
+            for wheel in wheels:
+                install_by_hand(wheel, self.folder, rows=())
+            return InstallReport(python="CPython 3.11", installer="hand")
+
+        @property
+        def installed(self) -> InstalledFolders:
+            return InstalledFolders(site_packages=find_site(self.folder), prefix=self.folder)
+
+    def choose(package: Package, settings: PlaceSettings) -> HandMade:
+        return HandMade(settings)
+
+    monkeypatch.setattr(places, "choose_place", choose)
+    return wheels[0]
+
+
+def judge_with(wheel: Path, settings: RunSettings, checks: Iterable[Check[Any]]) -> dict[str, Any]:
+    run = Run.open([FileSource(path=wheel)], settings, Companions(()))
+    try:
+        (examination,) = run.examinations
+        found = [examination.judge(examination.prepare(each)) for each in checks]
+        return {each.check: (each.outcome, each.reason, tuple(each.lines())) for each in found}
+    finally:
+        run.close()
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_a_pair_of_checks_gives_the_verdicts_of_each_alone(place: Path, static: bool) -> None:
+    settings = RunSettings() if static else running()
+    alone = {check.id: judge_with(place, settings, [check])[check.id] for check in chosen()}
+    outcomes = {outcome for outcome, _, _ in alone.values()}
+    assert {Outcome.PASSED, Outcome.WARNED, Outcome.NOT_APPLICABLE} < outcomes
+    for pair in permutations(chosen(), 2):
+        for check, verdict in judge_with(place, settings, pair).items():
+            assert verdict == alone[check], pair
+
+
+def test_what_is_installed_answers_linkage_without_a_check_that_runs_the_package(
+    place: Path,
+) -> None:
+    (check,) = [each for each in chosen() if each.id == "undefined-symbol"]
+    static = judge_with(place, RunSettings(), [check])[check.id]
+    installed = judge_with(place, running(), [check])[check.id]
+    assert static[0] is not Outcome.FAILED
+    assert installed[0] is Outcome.FAILED
+    assert "x_lost" in installed[2][0]
+
+
+def test_workers_give_the_verdicts_of_one_process(run: RunPytest, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path)
+
+    def judge(*options: str) -> dict[str, str]:
+        run(wheel, "--binary-report", f"json:{tmp_path / 'result.json'}", *options)
+        (package,) = json.loads((tmp_path / "result.json").read_text("utf-8"))["packages"]
+        return {entry["check"]: json.dumps({**entry, "seconds": 0}) for entry in package["entries"]}
+
+    everything = judge()
+    assert judge("-n", "2") == everything
+    (name, one), *_ = judge("-k", "undefined-symbol").items()
+    assert one == everything[name]
