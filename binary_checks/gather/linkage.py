@@ -10,8 +10,8 @@ from binary_checks.declaring import gathers
 from binary_checks.gather.companions import Companions
 from binary_checks.gather.own_code import OwnCode
 from binary_checks.knowledge.library_names import is_driver_library
-from binary_checks.loaders.loaded_before import find_loaded_before, is_in_doubt, leave_open
 from binary_checks.loaders.reach import find_bystanders
+from binary_checks.loaders.required_packages import find_loaded_before, is_in_doubt, leave_open
 from binary_checks.model import Linkage, TargetSystem
 from binary_checks.model.places import Installed
 from binary_checks.model.protocols import Source

@@ -8,19 +8,23 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.loaders.bringers import (
+from binary_checks.loaders.file_layout import FileLayout, relocate
+from binary_checks.loaders.image import (
+    FirstLoads,
+    Image,
+    Loadings,
+    Lookups,
+    find_own_python_symbols,
+    load,
+    load_roots,
+)
+from binary_checks.loaders.loader import Answers, Loader
+from binary_checks.loaders.required_packages import (
     find_bringers,
     find_bringers_of_symbols,
     find_lent,
+    sort_out,
 )
-from binary_checks.loaders.file_layout import FileLayout, relocate
-from binary_checks.loaders.first_loads import FirstLoads
-from binary_checks.loaders.image import Image, load
-from binary_checks.loaders.loader import Loader
-from binary_checks.loaders.lookups import Lookups, find_own_python_symbols
-from binary_checks.loaders.required_packages import sort_out
-from binary_checks.loaders.roots import Loadings, load_roots
-from binary_checks.loaders.searches import Answers
 from binary_checks.model import (
     Edge,
     Format,
@@ -111,10 +115,7 @@ def _simulate_linux(
     factor: int,
 ) -> _Simulation:
     from binary_checks.loaders import glibc, musl
-    from binary_checks.loaders.elf import ElfLoader
-    from binary_checks.loaders.other_abi import mark_other_abi
-    from binary_checks.loaders.symbol_lookup import look_up
-    from binary_checks.loaders.version_nodes import find_missing_versions
+    from binary_checks.loaders.elf import ElfLoader, find_missing_versions, look_up, mark_other_abi
 
     rules = musl if target.libc == "musl" else glibc
     loader = ElfLoader(package, others, target, rules, factor)

@@ -8,9 +8,7 @@ from functools import cached_property
 
 from binary_checks.knowledge.tags import read_version
 from binary_checks.loaders.file_layout import Conventions, FileLayout
-from binary_checks.loaders.loader import Directory, End, Steps
-from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
-from binary_checks.loaders.searches import Searches
+from binary_checks.loaders.loader import Directory, End, Searches, SearchPath, SearchPaths, Steps
 from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
 from binary_checks.model.linkage import expand_load_path, normalise
 

@@ -1,17 +1,47 @@
-"""How glibc's and musl's loaders find what an object needs; their rules say what differs."""
+"""How glibc's and musl's loaders find what an object needs, and look up versions and symbols."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
+from binary_checks.knowledge.library_names import (
+    find_driver_symbols,
+    find_own_symbols,
+    is_driver_soname,
+)
 from binary_checks.loaders.file_layout import FileLayout
-from binary_checks.loaders.loader import Directory, End, Steps
-from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
-from binary_checks.loaders.pythons import python_of
-from binary_checks.loaders.searches import Searches
-from binary_checks.model import ElfFile, Interpreter, Package, Rule, TargetSystem
+from binary_checks.loaders.image import Image, Lookups, Unresolved, is_pythons, python_of
+from binary_checks.loaders.loader import (
+    Answers,
+    Directory,
+    End,
+    Searches,
+    SearchPath,
+    SearchPaths,
+    Steps,
+)
+from binary_checks.model import (
+    Edge,
+    ElfFile,
+    Interpreter,
+    MissingVersion,
+    NeededVersion,
+    ObjectFile,
+    Package,
+    Rule,
+    Symbol,
+    TargetSystem,
+    UnexploredSymbols,
+    UnresolvedSymbol,
+)
 from binary_checks.model.linkage import expand
+from binary_checks.model.mangling import function_of, is_other_abi
+
+# Finding libraries: the rules of glibc and musl say what differs.
 
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
 
@@ -146,3 +176,465 @@ def _is_interpreters(name: str, python: Interpreter | None) -> bool:
         return match is not None
     same = int(match["minor"]) == python.version[1]
     return same and ("t" in match["flags"]) == python.free_threaded
+
+
+# The version nodes that objects need, in the libraries that they get (dl-version.c).
+
+
+def find_missing_versions(
+    images: Iterable[Image[ElfFile]], layout: FileLayout[ElfFile], target: TargetSystem
+) -> tuple[MissingVersion, ...]:
+    """Every needed version node, weak ones apart, that its library lacks in some process."""
+    found: dict[tuple[str, str, str], MissingVersion] = {}
+    judged: set[tuple[str, str | None]] = set()
+    seen: set[Answers] = set()
+    known: dict[str, _Versions] = {}
+    for image in images:
+        objects = {layout.label(item.path): item for item in image.objects}
+        for library, answers in zip(image.objects, image.answers, strict=True):
+            if answers in seen or not library.symbol_versions or not layout.is_own(library):
+                continue
+            seen.add(answers)
+            needs = _find(library, known)
+            for edge in answers.edges:
+                if (edge.path, edge.resolved) in judged:
+                    continue
+                judged.add((edge.path, edge.resolved))
+                provider = objects.get(edge.resolved or "")
+                has = None if provider is None else _find(provider, known)
+                for item in _missing_of(needs, edge, has, target):
+                    key = (item.path, item.library, item.version)
+                    found.setdefault(key, replace(item, root=image.root.path))
+    return tuple(found[key] for key in sorted(found))
+
+
+def _find(library: ElfFile, known: dict[str, _Versions]) -> _Versions:
+    if library.path not in known:
+        known[library.path] = _Versions(library)
+    return known[library.path]
+
+
+class _Versions:
+    """The versions that an object needs and defines, and the symbols that it binds to them."""
+
+    def __init__(self, library: ElfFile) -> None:
+        self.path = library.path
+        self.library = library
+        self.defined = frozenset(library.defined_versions)
+        self._by_library: dict[str, list[NeededVersion]] = {}
+        for need in library.symbol_versions:
+            if not need.weak:
+                self._by_library.setdefault(need.library, []).append(need)
+
+    def of(self, library: str) -> Sequence[NeededVersion]:
+        """The versions that a library must have."""
+        return self._by_library.get(library, ())
+
+    def bound(self, need: NeededVersion) -> Collection[str]:
+        """The names of the symbols that are bound to a version."""
+        return self._bound.get((need.library, need.version), ())
+
+    @cached_property
+    def _bound(self) -> dict[tuple[str, str], list[str]]:
+        found: dict[tuple[str, str], list[str]] = {}
+        for symbol in self.library.imports:
+            found.setdefault((symbol.library, symbol.version), []).append(symbol.name)
+        return found
+
+
+def _missing_of(
+    needs: _Versions, edge: Edge, provider: _Versions | None, target: TargetSystem
+) -> Iterator[MissingVersion]:
+    for need in needs.of(edge.needed):
+        lacks = (
+            _lacks(provider, needs, need)
+            if provider
+            else _system_lacks(edge.resolved or "", need.version, target)
+        )
+        if lacks:
+            yield MissingVersion(
+                path=needs.path,
+                library=need.library,
+                version=need.version,
+                provider=edge.resolved or "",
+                versioned=provider is None or bool(provider.defined),
+            )
+
+
+def _lacks(provider: _Versions, needs: _Versions, need: NeededVersion) -> bool:
+    """Whether ld.so refuses; a provider without versions it only refuses when a symbol is bound.
+
+    It then aborts, unless the provider has a version table for its own needs: those symbols it
+    takes for unversioned, and says no more than "no version information available".
+    """
+    if provider.defined:
+        return need.version not in provider.defined
+    if provider.library.symbol_versions:
+        return False
+    return not provider.library.exports.names.isdisjoint(needs.bound(need))
+
+
+def _system_lacks(resolved: str, version: str, target: TargetSystem) -> bool:
+    """Whether no release of the system's library has it, though the policy's numbers allow it."""
+    data = target.library_data.get(resolved.removeprefix("system:"))
+    if data is None or not data.versions or version in data.versions:
+        return False
+    return target.policy is None or target.policy.allows(version) is not False
+
+
+# What is in scope where: who defines a symbol among all that an ELF process has loaded.
+
+_SYSTEM = "system:"
+_PRIVATE = "GLIBC_PRIVATE"  # what it has changes from release to release
+_NONE: frozenset[str] = frozenset()
+
+
+class SystemSymbols:
+    """What the libraries of the system export, in the form that sets are subtracted in."""
+
+    def __init__(self, target: TargetSystem) -> None:
+        self._data = target.library_data
+        self._names: dict[frozenset[str], frozenset[str]] = {}
+        self._in_version: dict[tuple[str, str], frozenset[str] | None] = {}
+
+    def names(self, sonames: frozenset[str]) -> frozenset[str]:
+        """All that these libraries export together, as far as there is export data."""
+        if sonames not in self._names:
+            known = filter(None, map(self._data.get, sonames))
+            self._names[sonames] = _NONE.union(*(data.symbols for data in known))
+        return self._names[sonames]
+
+    def has(self, soname: str, name: str, version: str) -> bool:
+        """Whether a library exports that symbol in that version."""
+        data = self._data.get(soname)
+        return data is not None and version in data.symbols.get(name, ())
+
+    def in_version(self, soname: str, version: str) -> frozenset[str] | None:
+        """The names that a library exports in a version or in none; None where it is not known."""
+        key = (soname, version)
+        if key not in self._in_version:
+            data, names = self._data.get(soname), None
+            if data and version in data.versions and version != _PRIVATE:
+                wanted = {version, ""}
+                known = data.symbols.items()
+                names = frozenset(name for name, nodes in known if not wanted.isdisjoint(nodes))
+            self._in_version[key] = names
+        return self._in_version[key]
+
+
+class Scope:
+    """The objects of one process, and which of them each other brings along."""
+
+    def __init__(self, image: Image[ElfFile], loader: ElfLoader, system: SystemSymbols) -> None:
+        self.image, self.loader, self.system = image, loader, system
+        self.target, self.rules = loader.target, loader.rules
+        self.python = python_of(image.root, loader.target) if image.python else None
+        self.objects = {loader.layout.label(item.path): item for item in image.objects}
+        pairs = zip(image.objects, image.answers, strict=True)
+        self._answers = {item.path: answers for item, answers in pairs}
+
+    def answers_to(self, library: ElfFile) -> Answers:
+        """What the needs of one of the objects come to."""
+        return self._answers[library.path]
+
+    def closure(self, library: ElfFile) -> Iterator[ElfFile]:
+        """A library, what it needs, what that needs and so on, each object once, nearest first.
+
+        What is further away is looked for only when somebody asks for it.
+        """
+        layer, seen = [library], {self.loader.layout.label(library.path)}
+        while layer:
+            self.loader.steps.count(len(layer))
+            yield from layer
+            labels: list[str] = []
+            for item in layer:
+                fresh = set(self.answers_to(item).inside) - seen
+                seen |= fresh
+                labels.extend(fresh)
+            layer = [self.objects[label] for label in labels if label in self.objects]
+
+    def leftover(self, names: frozenset[str], objects: Iterable[ElfFile]) -> frozenset[str]:
+        """Those of the names that neither these objects define, nor what each needs of the system.
+
+        And neither does Python.
+        """
+        preloaded = self.rules.preloaded(self.target.libraries) if self.image.python else ()
+        left = set(self._not_of_python(names - self.system.names(frozenset(preloaded))))
+        for item in objects if left else ():
+            left -= item.exports.among(left)
+            if system := self._system_of(item):
+                left -= self.system.names(system).intersection(left)
+            if not left:
+                break
+        return frozenset(left)
+
+    def _system_of(self, library: ElfFile) -> frozenset[str]:
+        """What an object needs of the system, and what comes with that."""
+        outside = self.answers_to(library).outside
+        labels = [e.resolved for e in outside if e.resolved and e.resolved.startswith(_SYSTEM)]
+        names = [label.removeprefix(_SYSTEM) for label in labels]
+        return frozenset(names).union(*map(self.loader.brings, names))
+
+    def _not_of_python(self, names: frozenset[str]) -> frozenset[str]:
+        return names - self.python.exports if self.python else names
+
+    def remaining(self, names: frozenset[str]) -> frozenset[str]:
+        """Those of the names that nothing in the process defines."""
+        left = set(self._not_of_python(names - self.system.names(frozenset(self.image.system))))
+        self.loader.steps.count(len(self.image.objects))
+        for item in self.image.objects if left else ():
+            left -= item.exports.among(left)
+            if not left:
+                break
+        return frozenset(left)
+
+    def of_driver(self, names: frozenset[str]) -> dict[str, frozenset[str]]:
+        """Those of the names that NVIDIA's driver defines, by the library of it that is needed."""
+        edges = self.image.outside if names else ()
+        outside = {e.needed for e in edges if (e.resolved or _SYSTEM).startswith(_SYSTEM)}
+        return {
+            name: find_driver_symbols(name, names) for name in outside if is_driver_soname(name)
+        }
+
+    def answers(self, name: str, version: str) -> bool:
+        """Whether anything loaded matches a versioned reference (check_match of dl-lookup.c).
+
+        That is a definition of that version, or one without any.
+        """
+        wanted = {version, ""}
+        self.loader.steps.count(len(self.image.objects))
+        return any(self.system.has(soname, name, version) for soname in self.image.system) or any(
+            symbol.version in wanted
+            for item in self.image.objects
+            for symbol in item.exports.find(name)
+        )
+
+    @cached_property
+    def unseen(self) -> Mapping[str, str]:
+        """The libraries of which nobody knows what they define, and why, in load order."""
+        found: dict[str, str] = {}
+        for edge in self.image.outside:
+            if is_driver_soname(edge.needed):
+                continue
+            if edge.resolved is None:
+                found.setdefault(edge.needed, f"{edge.needed} is not found")
+            elif edge.resolved.startswith("python:") and self.python is None:
+                found.setdefault(edge.needed, f"{edge.needed} has no export data")
+        for name in self.image.system:
+            # What musl takes itself for, under whatever name, has the exports of libc.
+            known = is_driver_soname(name) or self.rules.answers_itself(name)
+            if not known and self.target.library_data.get(name) is None:
+                found.setdefault(name, f"{name} has no export data")
+        for name in self.image.unread:
+            found.setdefault(name, f"{name} could not be read")
+        return found
+
+    @property
+    def blindness(self) -> str:
+        """Why a symbol may be defined where nobody can look; "" when all of the scope is known."""
+        return next(iter(self.unseen.values()), "")
+
+    def certain(self, names: frozenset[str]) -> frozenset[str]:
+        """Those of the names that nothing unseen can define, as a framework in scope has them."""
+        loaded = (item.name or item.file_name for item in self.image.objects)
+        return find_own_symbols(names, loaded, self.unseen) if names else names
+
+
+def strong(library: ObjectFile, names: Iterable[str]) -> frozenset[str]:
+    """Those undefined symbols of the library that must be found; a weak one may stay undefined."""
+    return frozenset(
+        name for name in names if any(not symbol.weak for symbol in library.imports.find(name))
+    )
+
+
+def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]:
+    """Each reference whose library has the name, but in no such version: name, version, label."""
+    asks: dict[str, list[tuple[str, frozenset[str]]]] = {}
+    for (asked, version), names in library.imports.by_version.items():
+        asks.setdefault(asked, []).append((version, names))
+    for edge in scope.answers_to(library).edges:
+        label = edge.resolved or ""
+        if label not in scope.objects and not label.startswith(_SYSTEM):
+            continue
+        for version, names in asks.get(edge.needed, ()):
+            for name in _lacking(names, version, label, scope):
+                if any(_asks(each, version, edge.needed) for each in library.imports.find(name)):
+                    yield name, version, label
+
+
+def _lacking(names: frozenset[str], version: str, label: str, scope: Scope) -> Iterable[str]:
+    """Those of the names that a library has, and not in this version."""
+    provider = scope.objects.get(label)
+    if provider is None:
+        exported = scope.system.in_version(label.removeprefix(_SYSTEM), version)
+        return _NONE if exported is None else names - exported
+    found = {name: provider.exports.find(name) for name in provider.exports.among(names)}
+    return (n for n, each in found.items() if all(symbol.version != version for symbol in each))
+
+
+def _asks(symbol: Symbol, version: str, library: str) -> bool:
+    return symbol.version == version and symbol.library == library and not symbol.weak
+
+
+# The undefined symbols of all that is loaded, looked up as loaders do that bind at once.
+
+
+def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
+    """Look up every strong undefined symbol of the package, in every process that loads it."""
+    layout, system = loader.layout, SystemSymbols(loader.target)
+    images = tuple(images)
+    own = _OwnClosures(images)
+    unresolved = Unresolved(layout)
+    unexplored: dict[str, UnexploredSymbols] = {}
+    granted: dict[str, set[tuple[str, str]]] = {}
+    for image in images:
+        scope = Scope(image, loader, system)
+        for library in filter(layout.is_own, image.objects):
+            own_left = own.leftover(library, scope)
+            left = own_left.names
+            if not left and not own_left.mismatched:
+                continue
+            known = unexplored.get(library.path)
+            if known and known.count >= len(left) and scope.blindness:
+                left = scope.certain(left)  # of the others it tells no more than another one has
+            if left:
+                left = scope.remaining(left)
+                for name, theirs in scope.of_driver(left).items():
+                    granted.setdefault(name, set()).update((library.path, each) for each in theirs)
+                    left -= theirs
+            hidden, reason = _out_of_sight(left, scope)
+            if len(hidden) > (known.count if known else 0):
+                unexplored[library.path] = UnexploredSymbols(
+                    path=library.path, count=len(hidden), reason=reason
+                )
+            found = (
+                *_describe(library, left - hidden, scope),
+                *_describe_mismatched(library, own_left.mismatched, scope),
+            )
+            for item in found:
+                unresolved.add(item, library.architecture, asked=item.version)
+    return Lookups(
+        unresolved=unresolved.list_all(),
+        unexplored=tuple(unexplored[key] for key in sorted(unexplored)),
+        granted=tuple((name, len(granted[name])) for name in sorted(granted) if granted[name]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Leftover:
+    """What an object's own closure does not satisfy."""
+
+    names: frozenset[str]  # undefined, and not weak
+    mismatched: tuple[tuple[str, str, str], ...]  # name, version, the library without it
+
+
+class _OwnClosures:
+    """What each object lacks within its own closure: nearly always nothing, in every process."""
+
+    def __init__(self, images: Iterable[Image[ElfFile]]) -> None:
+        self._known: dict[tuple[str, bool, Interpreter | None], _Leftover] = {}
+        self._varying = frozenset(_find_varying(images))
+
+    def leftover(self, library: ElfFile, scope: Scope) -> _Leftover:
+        """Its undefined symbols that nothing it needs defines."""
+        key = (library.path, scope.image.python, scope.python)
+        if key in self._known:
+            return self._known[key]
+        names = scope.leftover(library.imports.names, scope.closure(library))
+        versioned = scope.rules.CHECKS_VERSIONS and library.symbol_versions
+        found = _Leftover(
+            names=strong(library, names),
+            mismatched=tuple(mismatched(library, scope)) if versioned else (),
+        )
+        if self._is_constant(scope.closure(library)):
+            self._known[key] = found
+        return found
+
+    def _is_constant(self, objects: Iterable[ElfFile]) -> bool:
+        """Whether each process has the same of them."""
+        return not self._varying or self._varying.isdisjoint(item.path for item in objects)
+
+
+def _find_varying(images: Iterable[Image[ElfFile]]) -> Iterator[str]:
+    """The objects that do not get the same libraries in every process."""
+    seen: dict[str, Answers] = {}
+    for image in images:
+        for item, answers in zip(image.objects, image.answers, strict=True):
+            first = seen.setdefault(item.path, answers)
+            if first is not answers and first.resolved != answers.resolved:
+                yield item.path
+
+
+def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], str]:
+    """Those of the names that something unknown may define, and what that is."""
+    if not names:
+        return names, ""
+    if scope.blindness:
+        return names - scope.certain(names), scope.blindness
+    if scope.image.python and scope.python is None:
+        names = frozenset(name for name in names if is_pythons(name))
+        return names, "the exports of its Python are not known"
+    return frozenset(), ""
+
+
+def _describe(library: ElfFile, names: Iterable[str], scope: Scope) -> Iterator[UnresolvedSymbol]:
+    root = scope.image.root.path
+    for name in sorted(names):
+        symbol = library.imports.find(name)[0]
+        yield UnresolvedSymbol(
+            path=library.path,
+            name=name,
+            version=symbol.version,
+            library=symbol.library,
+            root=root,
+        )
+
+
+def _describe_mismatched(
+    library: ElfFile,
+    found: Iterable[tuple[str, str, str]],
+    scope: Scope,
+) -> Iterator[UnresolvedSymbol]:
+    for name, version, label in sorted(found):
+        if not scope.answers(name, version):
+            provider = scope.objects.get(label)
+            yield UnresolvedSymbol(
+                path=library.path,
+                name=name,
+                version=version,
+                library=provider.name if provider else label.partition(":")[2],
+                root=scope.image.root.path,
+                provider=label,
+            )
+
+
+# The functions that are undefined only because another std::string was compiled in.
+
+
+def mark_other_abi(
+    unresolved: tuple[UnresolvedSymbol, ...], layout: FileLayout[ElfFile]
+) -> tuple[UnresolvedSymbol, ...]:
+    """Say of each symbol that nothing defines which library has it under the other C++ ABI."""
+    wanted: dict[str, list[str]] = {}
+    for item in unresolved:
+        if not (item.elsewhere or item.provider) and (function := _function(item.name)):
+            wanted.setdefault(function, []).append(item.name)
+    found: dict[str, str] = {}
+    for library in layout.libraries if wanted else ():
+        for name, asked in _pair(library.exports.each_name(), wanted):
+            if is_other_abi(asked, name):
+                found.setdefault(asked, layout.label_of(library))
+    if not found:
+        return unresolved
+    return tuple(replace(item, other_abi=found.get(item.name, "")) for item in unresolved)
+
+
+def _function(name: str) -> str:
+    return function_of(name) if name.startswith("_Z") else ""
+
+
+def _pair(exported: Iterable[str], wanted: dict[str, list[str]]) -> Iterable[tuple[str, str]]:
+    """What is exported and what is asked for, where both are one function."""
+    for name in exported:
+        if name[:2] == "_Z" and (asked := wanted.get(function_of(name))):
+            yield from ((name, each) for each in asked)

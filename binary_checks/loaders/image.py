@@ -1,17 +1,48 @@
-"""Loads one object into a fresh process, as the loader would: breadth first, in order."""
+"""Loads objects into fresh processes as a loader would, and collects what they lack."""
 
 from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Generic
 
-from binary_checks.loaders.loader import Loader, ObjectT
-from binary_checks.loaders.path_lookup import SearchPath
-from binary_checks.loaders.searches import Answers
-from binary_checks.model import Edge, Kind, Rule
+from binary_checks.knowledge.library_names import is_grafted_name
+from binary_checks.loaders.file_layout import FileLayout
+from binary_checks.loaders.loader import Answers, Loader, ObjectT, SearchPath
+from binary_checks.model import (
+    Edge,
+    Interpreter,
+    Kind,
+    ObjectFile,
+    Rule,
+    TargetSystem,
+    UnexploredSymbols,
+    UnresolvedSymbol,
+)
+from binary_checks.model.python_modules import is_extension, parse_extension_name
+
+# Which interpreter imports an extension module, by its name.
+
+
+def python_of(library: ObjectFile, target: TargetSystem) -> Interpreter | None:
+    """Find the interpreter of a process that imports the library; None without data about it.
+
+    A wheel for any Python (``py3-none``) may have a module for each: ``_c.cpython-310-….so`` is
+    imported by 3.10 alone, whatever the tags say.
+    """
+    name = parse_extension_name(library.path)
+    if name is None or name.implementation != "cpython" or name.version is None:
+        return target.interpreter
+    python = target.interpreter
+    if python and (python.version, python.free_threaded) == (name.version, name.free_threaded):
+        return python
+    return target.interpreters.get((name.version, name.free_threaded))
+
+
+# One object in a fresh process, loaded as the loader would: breadth first, in order.
 
 _STEPS_OF_AN_OBJECT = 4  # what a process has of it is asked for again when symbols are looked up
 
@@ -148,3 +179,192 @@ class _Process(Generic[ObjectT]):
             self.system.append(system)
         elif origin != "python":
             self.unread.append(edge.resolved)
+
+
+# What a process has when a root is loaded, because the code that loads it loads that before.
+
+_OUTSIDE_OF_IT = ("system:", "python:")
+
+
+class FirstLoads(Generic[ObjectT]):
+    """What is loaded before each root, with all that it needs; found out once for many roots."""
+
+    def __init__(self, loader: Loader[ObjectT], loads: Mapping[str, tuple[str, ...]]) -> None:
+        """``loads``: by root the objects that are loaded before it, as linkages name them."""
+        self._loader, self._loads = loader, loads
+        self._known: dict[tuple[str, tuple[str, ...]], Mapping[str, str]] = {}
+
+    def before(self, root: ObjectT) -> Mapping[str, str]:
+        """By the name that it is asked for, what Python has loaded before the root.
+
+        Nothing before an executable, which has a process of its own.
+        """
+        loads = self._loads.get(root.path)
+        if not loads or root.kind is not Kind.SHARED:
+            return {}
+        key = root.architecture, loads
+        if key not in self._known:
+            self._known[key] = self._load(root.architecture, loads)
+        return self._known[key]
+
+    def _load(self, architecture: str, loads: tuple[str, ...]) -> Mapping[str, str]:
+        names: dict[str, str] = {}
+        for each in loads:
+            item = self._loader.layout.fitting(each, architecture)
+            if item is None:
+                continue
+            for name, label in load(item, self._loader, names).loaded.items():
+                if not label.startswith(_OUTSIDE_OF_IT):
+                    names.setdefault(name, label)
+        return names
+
+
+# Which objects of a package are loaded by themselves, and which only because others need them.
+
+
+def is_grafted(library: ObjectFile) -> bool:
+    """Whether a repair tool put it there: it is judged through those that load it."""
+    folders = library.directory.split("/")
+    grafted = any(folder.endswith((".libs", ".dylibs")) for folder in folders)
+    return grafted or is_grafted_name(library.file_name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loadings(Generic[ObjectT]):
+    """The processes that a package is loaded into."""
+
+    roots: tuple[Image[ObjectT], ...]
+    orphans: tuple[Image[ObjectT], ...]  # of grafted libraries that no root reaches
+    unreached: tuple[str, ...]  # the paths of all those libraries
+
+
+def load_roots(
+    objects: Iterable[ObjectT], loader: Loader[ObjectT], first: FirstLoads[ObjectT]
+) -> Loadings[ObjectT]:
+    """Load every root into a process of its own, and then what none of them reaches.
+
+    A root is an extension module, an executable, or a library that nothing in the package asks
+    for by name; then one that none of these reaches, since something must open it (libc10.so,
+    where the objects that need it look elsewhere). Grafted libraries are no roots: one that is
+    not reached is an orphan.
+    """
+    libraries = tuple(objects)
+
+    def open_one(root: ObjectT) -> Image[ObjectT]:
+        return load(root, loader, first.before(root))
+
+    wanted = _Wanted(libraries, loader)
+    roots = tuple(open_one(item) for item in libraries if _is_evident(item, wanted))
+    rest = _not_reached(libraries, roots)
+    ungrafted = [item for item in rest if not is_grafted(item)]
+    later = tuple(_load_rest(ungrafted, open_one, _Wanted(ungrafted, loader)))
+    unreached = _not_reached(rest, later)
+    return Loadings(
+        roots=tuple(sorted((*roots, *later), key=lambda image: image.root.path)),
+        orphans=tuple(_load_rest(unreached, open_one, _Wanted(unreached, loader))),
+        unreached=tuple(item.path for item in unreached),
+    )
+
+
+class _Wanted:
+    """The names that some libraries need, as libraries are called by."""
+
+    def __init__(self, libraries: Iterable[ObjectT], loader: Loader[ObjectT]) -> None:
+        self._names_of, spell = loader.layout.names_of, loader.layout.spell_name
+        self._names = {spell(need.name) for item in libraries for need in item.needed}
+
+    def __contains__(self, library: ObjectFile) -> bool:
+        return not self._names.isdisjoint(self._names_of(library))
+
+
+def _is_evident(library: ObjectFile, wanted: _Wanted) -> bool:
+    if library.kind is Kind.EXECUTABLE:
+        return True
+    if is_grafted(library):
+        return False
+    return is_extension(library) or library not in wanted
+
+
+def _not_reached(libraries: Iterable[ObjectT], images: Iterable[Image[ObjectT]]) -> list[ObjectT]:
+    reached = {item.path for image in images for item in image.objects}
+    return [library for library in libraries if library.path not in reached]
+
+
+def _load_rest(
+    rest: list[ObjectT], open_one: Callable[[ObjectT], Image[ObjectT]], wanted: _Wanted
+) -> Iterator[Image[ObjectT]]:
+    """Load what is left, one by one, first those that no other of them asks for."""
+    reached: set[str] = set()
+    for item in sorted(rest, key=lambda item: item in wanted):
+        if item.path not in reached:
+            image = open_one(item)
+            reached.update(other.path for other in image.objects)
+            yield image
+
+
+# What became of undefined symbols, and whose those are that look like Python's.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lookups:
+    """What became of all undefined symbols."""
+
+    unresolved: tuple[UnresolvedSymbol, ...]
+    unexplored: tuple[UnexploredSymbols, ...]
+    granted: tuple[tuple[str, int], ...] = ()  # by library of unknown exports: how many symbols
+
+
+class Unresolved(Generic[ObjectT]):
+    """Collects the symbols that nothing in scope defines, and finds who else defines them.
+
+    Thousands of objects may each lack one: the layout is looked through once for all of them.
+    """
+
+    def __init__(self, layout: FileLayout[ObjectT]) -> None:
+        self._layout = layout
+        self._found: dict[tuple[str, str, str, str], tuple[UnresolvedSymbol, str]] = {}
+
+    def add(self, item: UnresolvedSymbol, architecture: str, *, asked: str = "") -> None:
+        """Add a symbol of an object for that architecture, unless another process lacked it."""
+        key = (item.path, item.architecture, item.name, asked)
+        self._found.setdefault(key, (item, architecture))
+
+    def list_all(self) -> tuple[UnresolvedSymbol, ...]:
+        """List all of them, each with an object that defines it but is not in scope."""
+        names: dict[str, set[str]] = {}
+        for item, architecture in self._found.values():
+            if not item.provider:
+                names.setdefault(architecture, set()).add(item.name)
+        definers = {each: self._layout.definers(frozenset(names[each]), each) for each in names}
+        return tuple(
+            item
+            if item.provider
+            else replace(item, elsewhere=definers[architecture].get(item.name, ""))
+            for _, (item, architecture) in sorted(self._found.items(), key=itemgetter(0))
+        )
+
+
+def find_own_python_symbols(
+    images: Iterable[Image[ObjectT]], layout: FileLayout[ObjectT]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """By object the symbols of the C API's shape that something loaded with it defines.
+
+    libshiboken6 has a PyRun_String of its own, for PySide6 to stay within the stable ABI.
+    """
+    images = tuple(images)
+    objects = {item.path: item for image in images for item in image.objects}
+    own = {path: item for path, item in objects.items() if layout.is_own(item)}
+    wanted = {name for item in own.values() for name in item.imports.names if is_pythons(name)}
+    offered = {path: names for path, i in objects.items() if (names := i.exports.among(wanted))}
+    found: dict[str, set[str]] = {}
+    for image in images if offered else ():
+        defined = {name for item in image.objects for name in offered.get(item.path, ())}
+        for item in image.objects if defined else ():
+            if item.path in own and (names := item.imports.among(defined)):
+                found.setdefault(item.path, set()).update(names)
+    return tuple((path, tuple(sorted(names))) for path, names in sorted(found.items()))
+
+
+def is_pythons(name: str) -> bool:
+    """Whether the C API of Python could have a symbol of that name."""
+    return name.startswith(("Py", "_Py")) and not name.startswith("PyInit")

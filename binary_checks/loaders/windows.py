@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 
 from binary_checks.loaders.file_layout import Conventions, FileLayout
-from binary_checks.loaders.loader import Directory, End, Steps
-from binary_checks.loaders.path_lookup import SearchPath, SearchPaths
-from binary_checks.loaders.searches import Searches
+from binary_checks.loaders.loader import Directory, End, Searches, SearchPath, SearchPaths, Steps
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")

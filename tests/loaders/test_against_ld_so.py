@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from binary_checks import objects
 from binary_checks.loaders import glibc
-from binary_checks.loaders.elf import ElfLoader
-from binary_checks.loaders.image import Image, load
-from binary_checks.loaders.lookups import Lookups
-from binary_checks.loaders.symbol_lookup import look_up
+from binary_checks.loaders.elf import ElfLoader, look_up
+from binary_checks.loaders.image import Image, Lookups, load
 from binary_checks.model import ElfFile
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.linking import target

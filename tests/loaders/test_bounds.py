@@ -8,8 +8,8 @@ import pytest
 
 from binary_checks import examine, judge
 from binary_checks.errors import TooLarge
-from binary_checks.loaders import bringers, simulate
 from binary_checks.loaders import loader as loader_module
+from binary_checks.loaders import required_packages, simulate
 from binary_checks.model import Outcome, PeFile, Symbol, Symbols
 from binary_checks.profile.reading import Profile
 from fixtures.build_elf import ElfSymbol, build_elf
@@ -58,7 +58,7 @@ def test_a_profile_raises_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_needs_and_requirements_are_compared_within_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bringers, "_MOST_PAIRS", 5)
+    monkeypatch.setattr(required_packages, "_MOST_PAIRS", 5)
     lacking = library("demo/liba.so", *("libx.so", "liby.so", "libz.so"))
     package = wheel(
         objects=[lacking], metadata=[("Requires-Dist", "one"), ("Requires-Dist", "two")]

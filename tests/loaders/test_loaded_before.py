@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from binary_checks.loaders import simulate
-from binary_checks.loaders.loaded_before import (
+from binary_checks.loaders.required_packages import (
     LoadedBefore,
     find_loaded_before,
     is_in_doubt,

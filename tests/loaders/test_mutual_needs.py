@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.loaders import searches
+from binary_checks.loaders import loader as loader_module
 from binary_checks.model import ElfFile, Linkage
 from fixtures.linking import library, link
 from fixtures.values import symbols
@@ -71,7 +71,7 @@ def test_more_names_than_are_told_apart_by_bits_come_to_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     usual = mesh()
-    monkeypatch.setattr(searches, "_BITS", 2)
+    monkeypatch.setattr(loader_module, "_BITS", 2)
     assert mesh() == usual
 
 
