@@ -106,3 +106,11 @@ def test_the_check_of_ones_own_that_is_shown_works() -> None:
     source, *_ = blocks("docs/profile.md", "python")
     (finding,) = run(source).missing_license(wheel())
     assert finding == "no file under .dist-info/licenses"
+
+
+def test_every_path_that_the_architecture_names_is_there() -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|toml))?|[a-z_]+\.py)`", text))
+    roots = (ROOT / "binary_checks", ROOT)
+    assert len(named) > 40
+    assert {path for path in named if not any((root / path).exists() for root in roots)} == set()
