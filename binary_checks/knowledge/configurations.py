@@ -654,26 +654,33 @@ def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[State
     the name of some package of the run is about the packages that it fits; one that fits none and
     contradicts some is said once, of the first of these.
     """
-    others = {name: tuple(claim_by_file_name(name)) for name in stated.file_names}
-    for each in stated.claims:
+    alone = len(stated.file_names) < 2
+    for each, about in zip(stated.claims, stated.derive(_find_subjects), strict=True):
         if each.files and not fnmatchcase(file_name, each.files):
             continue
-        if each.claim.source is ClaimSource.GIVEN and (each.files or len(others) < 2):
+        if each.claim.source is ClaimSource.GIVEN and (each.files or alone):
             yield replace(each, claim=replace(each.claim, outright=True))
-            continue
-        if each.claim.source is not ClaimSource.VARIABLE or len(others) < 2:
+        elif about is None or file_name in about:
             yield each
-            continue
-        fits = {name: _fits(each, claims) for name, claims in others.items()}
-        against = [name for name, fit in fits.items() if fit is False]
-        if True in fits.values():
-            chosen = fits.get(file_name) is True
-        elif against:
-            chosen = file_name == against[0]
-        else:
-            chosen = True
-        if chosen:
-            yield each
+
+
+def _find_subjects(stated: StatedConfiguration) -> tuple[frozenset[str] | None, ...]:
+    """Find for each claim the packages of the run that it is about; None: it may be any."""
+    if not stated.claims:
+        return ()
+    others = {name: tuple(claim_by_file_name(name)) for name in stated.file_names}
+    return tuple(_find_subjects_of(each, others) for each in stated.claims)
+
+
+def _find_subjects_of(
+    stated: StatedClaim, others: Mapping[str, tuple[StatedClaim, ...]]
+) -> frozenset[str] | None:
+    if stated.claim.source is not ClaimSource.VARIABLE or len(others) < 2:
+        return None
+    fits = {name: _fits(stated, claims) for name, claims in others.items()}
+    fitting = frozenset(name for name, fit in fits.items() if fit)
+    against = [name for name, fit in fits.items() if fit is False]
+    return fitting or (frozenset(against[:1]) or None)
 
 
 def _fits(stated: StatedClaim, claims: Iterable[StatedClaim]) -> bool | None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
 
+from binary_checks.model.packages import Deriving
+
 
 class ClaimSource(str, Enum):
     """Who says something of a package, the most trustworthy first."""
@@ -73,7 +75,7 @@ class StatedClaim:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StatedConfiguration:
+class StatedConfiguration(Deriving):
     """What the user and the CI system state of the packages of a run."""
 
     claims: tuple[StatedClaim, ...] = ()
