@@ -91,7 +91,7 @@ def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
     demand_named(name, Path.cwd())
     with examine(name, profile=replace(profile, checks=())) as facts:
         facts.get(Package)  # of one that cannot be read there is no list
-        print(one_line(facts.node if facts.source.remote() else name))
+        print(one_line(facts.file_name if facts.source.remote() else name))
         fitting = frozenset(check.id for check in facts.applicable_checks(checks))
         _print(
             (*_describe(check, profile), _judge(check, facts, profile, fits=check.id in fitting))
