@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from struct import Struct
+from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import (
@@ -24,19 +25,149 @@ from binary_checks.model import (
     StaticArchive,
     UnreadObject,
 )
+from binary_checks.model.mangling import names_old_abi
 from binary_checks.model.protocols import Observations, Plan
-from binary_checks.objects.archive_members import MemberKind, describe_member, find_strings
-from binary_checks.objects.coff import find_coff_sections
 from binary_checks.objects.device.sections import (
+    RELOCATABLE,
     SECTIONS,
+    SHORT_RELOCATABLE,
     SHORT_SECTIONS,
     Extent,
+    Wrappers,
     read_device_code,
 )
-from binary_checks.objects.device.wrappers import RELOCATABLE, SHORT_RELOCATABLE, Wrappers
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf.header import find_extents, read_sections
 from binary_checks.objects.limits import LimitedSource
+from binary_checks.objects.macho import header as macho_header
+
+# The sections of a COFF object (``.obj``), which has no signature of its own.
+
+_FILE = Struct("<HHIIIHH")  # machine, sections, time, symbols: offset and count, optional, flags
+_BIG = Struct("<HHHHI16s16xIII")  # 0, 0xFFFF, version, machine, time, class, sections, symbols (2)
+_BIG_CLASS = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
+_SECTION = Struct("<8s8xII16x")
+_MACHINES = frozenset({0x014C, 0x8664, 0xAA64})
+_SYMBOL_SIZE, _BIG_SYMBOL_SIZE = 18, 20
+_MOST_SECTIONS = 1 << 17
+_LONGEST_SECTION_NAME = 64
+
+
+def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
+    """Name, offset and size of each section; nothing for what is no COFF object.
+
+    Raises MalformedError where they lie beyond the end, TooLarge for too many.
+    """
+    if source.size < _FILE.size:
+        return
+    machine, count, _, symbols, symbol_count, optional, _ = _FILE.unpack(source.read(0, _FILE.size))
+    start, symbol_size = _FILE.size + optional, _SYMBOL_SIZE
+    if machine == 0 and count == 0xFFFF and source.size >= _BIG.size:
+        *_, kind, count, symbols, symbol_count = _BIG.unpack(source.read(0, _BIG.size))
+        start, symbol_size = _BIG.size, _BIG_SYMBOL_SIZE
+        if kind != _BIG_CLASS:  # the short form of an import library's members
+            return
+    elif machine not in _MACHINES:
+        return
+    if start + count * _SECTION.size <= source.size:  # else the source says so
+        source.refuse_more(count, _MOST_SECTIONS, "sections")
+    table = source.read(start, count * _SECTION.size)
+    strings = symbols + symbol_count * symbol_size
+    for name, size, offset in _SECTION.iter_unpack(table):
+        if size and offset:
+            yield _spell(source, name.rstrip(b"\0"), strings), offset, size
+
+
+def _spell(source: LimitedSource, name: bytes, strings: int) -> str:
+    """A name of more than 8 bytes stands in the string table, at the offset ``/123``."""
+    if name.startswith(b"/") and name[1:].isdigit():
+        start = strings + int(name[1:])
+        length = min(_LONGEST_SECTION_NAME, source.size - start)
+        name = source.read(start, length).partition(b"\0")[0]
+    return name.decode("latin-1")
+
+
+# What a member of a static archive is, and which std::string the names in its index have.
+
+_BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+_COFF = {0x014C: "i686", 0x8664: "x86_64", 0xAA64: "aarch64", 0xA641: "arm64ec", 0x01C4: "armv7l"}
+_LTCG_CLASS = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")  # what `cl /GL` writes
+_SHORT = b"\0\0\xff\xff"  # of COFF's import objects, of its big ones, and of LTCG's
+_OF_GCC = ".gnu.lto_"
+_CODE = 4  # SHF_EXECINSTR
+_NEW = re.compile(rb"\0(_Z[^\0]*cxx11[^\0]*)")
+_OLD = re.compile(rb"\0(_Z[^\0]*(?:Ss|Sb|St4list)[^\0]*)")
+_OF_STD = re.compile(rb"_Z(?:T[VTISC]|GV|GR)?N?[VKRO]*S[a-z]|_ZN[VKRO]*9__gnu_cxx")
+_MOST_LOOKED_AT = 20_000  # names that may be of the old ABI: each is taken apart
+_LONGEST_EXAMPLE = 300  # characters of an example
+
+
+class MemberKind(NamedTuple):
+    """What members are alike in."""
+
+    format: str = ""
+    architecture: str = ""
+    note: str = ""
+
+
+def describe_member(member: LimitedSource) -> MemberKind:
+    """Its format and architecture; a broken one's as far as they can be told."""
+    head = member.read(0, min(64, member.size))
+    try:
+        if head.startswith(elf_header.MAGIC):
+            return _describe_elf(member)
+        if head[:4] in macho_header.THIN:
+            header = macho_header.read_header(macho_header.Slice(member, 0, member.size))
+            found = macho_header.architecture_of(header.cpu_type, header.cpu_subtype)
+            return MemberKind("Mach-O", found)
+    except (MalformedError, Unavailable):
+        return MemberKind("ELF" if head.startswith(elf_header.MAGIC) else "Mach-O", note="broken")
+    if head.startswith(_BITCODE):
+        return MemberKind("LLVM bitcode")
+    return _describe_coff(head)
+
+
+def _describe_elf(member: LimitedSource) -> MemberKind:
+    header = elf_header.read_header(member)
+    sections = read_sections(member, header)
+    slim = any(each.name.startswith(_OF_GCC) for each in sections) and not any(
+        each.flags & _CODE and each.size for each in sections
+    )
+    note = "GCC's own code for link-time optimisation" if slim else ""
+    return MemberKind("ELF", elf_header.architecture_of(header), note)
+
+
+def _describe_coff(head: bytes) -> MemberKind:
+    if head.startswith(_SHORT) and len(head) >= 20:
+        machine = _COFF.get(int.from_bytes(head[6:8], "little"), "")
+        if head[12:28] == _LTCG_CLASS:
+            return MemberKind("COFF", machine, "Visual C++'s own code for link-time optimisation")
+        return MemberKind("COFF" if any(head[4:6]) else "import", machine)
+    machine = _COFF.get(int.from_bytes(head[:2], "little"), "") if len(head) >= 20 else ""
+    return MemberKind("COFF", machine) if machine else MemberKind()
+
+
+def find_strings(index: bytes) -> CxxStrings:
+    """Look through the names in an index of symbols, between NUL bytes, in any of its forms."""
+    if b"_Z" not in index:
+        return CxxStrings()
+    new = [name for name in _NEW.findall(index) if not _OF_STD.match(name)]
+    old, example = 0, ""
+    candidates = (found[1] for found in _OLD.finditer(index) if not _OF_STD.match(found[1]))
+    for number, name in enumerate(candidates):
+        if number >= _MOST_LOOKED_AT:
+            break
+        if b"cxx11" not in name and names_old_abi(spelled := name.decode("latin-1")):
+            old, example = old + 1, example or spelled
+    return CxxStrings(
+        new=len(new),
+        old=old,
+        new_example=new[0].decode("latin-1")[:_LONGEST_EXAMPLE] if new else "",
+        old_example=example[:_LONGEST_EXAMPLE],
+    )
+
+
+# The archive itself.
 
 MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"

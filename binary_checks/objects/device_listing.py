@@ -9,10 +9,9 @@ from binary_checks.knowledge.device_containers import EM_CUDA
 from binary_checks.model import DeviceFault
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects import archives
-from binary_checks.objects.device import fatbin
+from binary_checks.objects.device.containers import FATBIN_MAGIC, Rest
 from binary_checks.objects.device.entries import DeviceEntry, find_entries, whole_file
 from binary_checks.objects.device.sections import SECTIONS, SHORT_SECTIONS, Extent
-from binary_checks.objects.device.walk import Rest
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.pe import header as pe_header
@@ -40,7 +39,7 @@ def list_entries(
         elif head.startswith(archives.MAGIC):
             for member, extents in archives.find_device_code(source):
                 yield from find_entries(source, extents, member)
-        elif head.startswith(fatbin.MAGIC):
+        elif head.startswith(FATBIN_MAGIC):
             yield from find_entries(source, [(0, source.size)])
     except (MalformedError, Unavailable):
         return

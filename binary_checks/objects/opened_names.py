@@ -8,22 +8,201 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
+from binary_checks.knowledge.linked_libraries import ANCHORS, is_telling
 from binary_checks.model import OpenedNames
+from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device.scanner import DeviceScanner
-from binary_checks.objects.library_names import LONGEST, Spelling, read_name
-from binary_checks.objects.library_texts import IsCode, LibraryTexts
 from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.ranges import intersect, merge
 
+# How the names of shared libraries are written, and whether one stands at a place of some data.
+#
+# A name counts where a whole string of C is one: what a program puts together from pieces
+# (``lib%s.so``), paths, and strings without an end, as Go and Rust have them, are left out.
+
+LONGEST: Final = 255
+"""Bytes of a file's name, as systems allow."""
+
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-"
+_PRINTABLE = bytes(range(0x20, 0x7F))
+
+
+class Spelling(NamedTuple):
+    """How the names of shared libraries are written: expressions, compiled when they are used."""
+
+    ending: bytes  # that every name has; one first letter is searched for fastest
+    name: bytes
+    prefixed: bool = False  # each begins with "lib": a number before one is no letter of it
+
+
+ELF_NAMES: Final = Spelling(
+    rb"\.so[\0.]", rb"lib[A-Za-z0-9_+.\-]+?\.so(?:\.[0-9]+)*", prefixed=True
+)
+MACHO_NAMES: Final = Spelling(rb"\.dylib\0", rb"lib[A-Za-z0-9_+.\-]+?\.dylib", prefixed=True)
+PE_NAMES: Final = Spelling(
+    rb"\.(?:dll\0|DLL\0|\0d\0l\0l\0\0\0)", rb"[A-Za-z][A-Za-z0-9_+.\-]+?\.(?i:dll)"
+)
+
+
+def read_name(window: bytes, place: int, spelling: Spelling) -> str:
+    """The name whose ending begins at a place; "" where there is none."""
+    wide = not window[place + 1]
+    text = _wide_at(window, place) if wide else _string_at(window, place, spelling.prefixed)
+    return text.decode("ascii") if text and re.fullmatch(spelling.name, text) else ""
+
+
+def _string_at(window: bytes, place: int, prefixed: bool) -> bytes:
+    """The zero-terminated string around a place; b"" where it is longer than a name, or cut off.
+
+    Before it stands a zero; before one that is known by its prefix, anything but text.
+    """
+    before = window[max(place - LONGEST, 0) : place]
+    start = place - _measure_end(before, _LETTERS)
+    if not start or start == place - LONGEST or window[start - 1] in _PRINTABLE:
+        return b""
+    if window[start - 1] and not prefixed:
+        return b""
+    end = window.find(b"\0", place, start + LONGEST + 1)
+    return window[start:end] if end >= 0 else b""
+
+
+def _wide_at(window: bytes, place: int) -> bytes:
+    """The string in UTF-16 that ends with the characters at a place, in ASCII; b"" for others."""
+    end = place + 8
+    before = window[place - 2 * min(LONGEST, place // 2) : place]
+    length = min(_measure_end(before[::2], _LETTERS), _measure_end(before[1::2], b"\0"))
+    start = place - 2 * length
+    if window[end - 1 : end + 2] != b"\0\0\0" or start < 2 or length == LONGEST:
+        return b""
+    low, high = window[start - 2 : start]
+    if low in _PRINTABLE and high in _PRINTABLE:
+        start += 2  # the last letter of a text before it, with its zero, looks like a first one
+    elif low in _PRINTABLE and not high:
+        return b""
+    return window[start:end:2]
+
+
+def _measure_end(text: bytes, letters: bytes) -> int:
+    """How many of such letters it ends with."""
+    return len(text) - len(text.rstrip(letters))
+
+
+# Texts that libraries compile into themselves, by which they are known where linked in.
+#
+# They are searched for among the strings that stream by anyway: "deflate 1.3.1
+# Copyright 1995-2024 …" stands in whatever has zlib in it. Which texts tell of what, is
+# `knowledge.linked_libraries`; one search for each of a few pieces is quicker than one for all.
+
+_BEFORE, _BEHIND = 64, 128  # bytes around what is found that belong to its text
+_MOST_PLACES_OF_TEXTS = 1 << 14  # that are looked at; libtorch_cpu.so has some hundreds
+_MOST_TEXTS = 64
 _BLOCK = 1 << 18  # bytes read at a time of what did not stream by: they stay in the cache
+_GRAIN = 1 << 14  # bytes that are code as a whole, or not
+_SAMPLE = 1 << 9  # of these, their last
+_VECTORS = b"\xc4\xc5\x62"  # the prefixes VEX and EVEX
+_CFA_OFFSET = b"\x0e"  # DW_CFA_def_cfa_offset
+_START = re.compile(rb"[\t\x20-\x7e]*\Z")
+_REST = re.compile(rb"[\t\x20-\x7e]*")
+
+Extent = tuple[int, int]
+IsCode = Callable[[bytes, int, int, int], bool]
+"""Whether a part of a piece, from start to end, is code, all of it; the piece's offset is last."""
+
+
+def _is_dense(sample: bytes) -> bool:
+    """Whether it looks like vector code of x86, or like what unwinds the stack.
+
+    Of libtorch_cpu.so's constants 3 samples in 1,000 do, and 8 in 10 of .eh_frame.
+    """
+    vectors = len(sample) - len(sample.translate(None, _VECTORS))
+    return vectors * 10 >= len(sample) or sample.count(_CFA_OFFSET) * 43 >= len(sample)
+
+
+class LibraryTexts:
+    """The texts of one file, with their places, as it goes by."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[int]] = {}
+        self._places = 0
+        self.follows_code = False  # whether code went by
+
+    def look(
+        self, window: bytes, offset: int, begin: int, end: int, is_code: IsCode | None = None
+    ) -> None:
+        """Look at what begins between two places of a window, whose first byte is at ``offset``.
+
+        Where one segment has code and strings, ``is_code`` tells them apart by samples, so that
+        what lies amid code is passed over. There nothing but tables lies before the first code.
+        """
+        if end <= begin:  # of which an end before the window would count from behind
+            return
+        if is_code is None:
+            self._search(window, offset, begin, end)
+            return
+        blocks = [(start, min(start + _GRAIN, end)) for start in range(begin, end, _GRAIN)]
+        samples = [(max(stop - _SAMPLE, begin), stop) for _, stop in blocks]
+        dense = [
+            is_code(window, start, stop, offset) or _is_dense(window[start:stop])
+            for start, stop in samples
+        ]
+        for index, (start, stop) in enumerate(blocks):
+            amid_code = sum(dense[max(index - 1, 0) : index + 2]) >= 2  # one in ten looks otherwise
+            if self.follows_code and not amid_code:
+                self._search(window, offset, start, stop)
+            self.follows_code = self.follows_code or dense[index]
+
+    def _search(self, window: bytes, offset: int, begin: int, end: int) -> None:
+        for anchor in ANCHORS:
+            place = window.find(anchor, begin, end + len(anchor) - 1)
+            while place >= 0 and self._places < _MOST_PLACES_OF_TEXTS:
+                self._places += 1
+                self._take(window, place, place + offset)
+                place = window.find(anchor, place + 1, end + len(anchor) - 1)
+
+    def _take(self, window: bytes, place: int, offset: int) -> None:
+        before = _START.search(window[max(place - _BEFORE, 0) : place])
+        rest = _REST.match(window, place, place + _BEHIND)
+        if before is None or rest is None:
+            return
+        text = (before[0] + rest[0]).decode("ascii").strip()
+        if text in self._found:
+            self._found[text].append(offset)
+        elif len(self._found) < _MOST_TEXTS and is_telling(text):
+            self._found[text] = [offset]
+
+    def read(self, source: ByteSource, extents: Iterable[Extent]) -> None:
+        """Look at all of those parts of a file that can be read anywhere."""
+        for start, end in intersect(merge(extents), [(0, source.size)]):
+            tail = b""
+            for offset in range(start, end, _BLOCK):
+                window = tail + source.read(offset, min(_BLOCK, end - offset))
+                first = offset - len(tail)
+                last = len(window) if offset + _BLOCK >= end else len(window) - _BEHIND
+                begin = len(tail) and min(len(tail), _BEFORE)
+                self.look(window, first, begin, max(last, begin))
+                tail = window[max(last - _BEFORE, 0) :]
+
+    def conclude(self, wanted: Iterable[Extent]) -> tuple[str, ...]:
+        """Those that begin in the wanted parts of the file, sorted."""
+        extents = merge(wanted)
+        starts = [start for start, _ in extents]
+
+        def is_wanted(place: int) -> bool:
+            index = bisect_right(starts, place) - 1
+            return index >= 0 and place < extents[index][1]
+
+        return tuple(sorted(t for t, places in self._found.items() if any(map(is_wanted, places))))
+
+
+# The names that an object may open, searched for while it streams by.
+
 _REACH = 4 * LONGEST  # bytes looked at before and behind a place, at most
 _LONGEST_ENDING = 16  # bytes
 _MOST_PLACES = 1 << 16  # that look like the end of a name; real objects have some hundreds
 _MOST_NAMES = 1 << 12
-
-Extent = tuple[int, int]
 
 
 def find_opened(

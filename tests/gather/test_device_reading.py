@@ -21,7 +21,7 @@ from binary_checks.model.device import (
 )
 from binary_checks.model.requests import DeviceCodeRequest
 from binary_checks.objects import limits
-from binary_checks.objects.device import details, unpacking
+from binary_checks.objects.device import details, entries
 from binary_checks.profile.reading import Profile, demand_thorough
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, PTX, ZSTD, archive, compressed_entry, container, entry
@@ -142,8 +142,8 @@ def test_where_no_library_is_installed_the_extra_is_named(
 ) -> None:
     for name in ("zstandard", "compression.zstd"):
         monkeypatch.setitem(sys.modules, name, None)
-    finder = unpacking._find_zstandard
-    monkeypatch.setattr(unpacking, "_find_zstandard", finder.__wrapped__)
+    finder = entries._find_zstandard
+    monkeypatch.setattr(entries, "_find_zstandard", finder.__wrapped__)
     (unread,) = read_library(tmp_path, read_fatbin_sample("one.fatbin")).unread
     reason = "it is compressed: pip install binary-checks[device]"
     offset = unread.offset

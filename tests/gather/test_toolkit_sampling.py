@@ -10,7 +10,7 @@ from binary_checks import examine
 from binary_checks.errors import NotInstalled
 from binary_checks.model.device import DeviceToolkits, ToolkitSample
 from binary_checks.objects import limits
-from binary_checks.objects.device import unpacking
+from binary_checks.objects.device import entries
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import ZSTD, compressed_entry, container
 from fixtures.build_wheel import build_wheel
@@ -55,7 +55,7 @@ def test_what_would_decompress_it_is_named_where_it_is_not_installed(
     def lack(*_: object) -> None:
         raise NotInstalled("zstandard is not installed", "device")
 
-    monkeypatch.setattr(unpacking, "_choose", lack)
+    monkeypatch.setattr(entries, "_choose", lack)
     found = look(tmp_path, read_fatbin_sample("compressed_default.fatbin"))
     assert found.unread == "zstandard is not installed: pip install binary-checks[device]"
     assert found.seen < found.total

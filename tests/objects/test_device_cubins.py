@@ -9,9 +9,8 @@ import pytest
 
 from binary_checks.errors import BinaryChecksError, MalformedError, TooLarge, Unavailable
 from binary_checks.model import DeviceKind
-from binary_checks.objects.device.cubins import read_cubin
+from binary_checks.objects.device.details import read_cubin, read_ptx
 from binary_checks.objects.device.entries import DeviceEntry
-from binary_checks.objects.device.ptx import read_ptx
 from binary_checks.objects.device_listing import list_entries
 from fixtures.samples import expected_device_details, read_fatbin_sample
 from tests.objects.byte_sources import Bytes
@@ -101,10 +100,10 @@ def test_an_attribute_that_ends_beyond_its_section_is_named() -> None:
 def test_many_sections_over_the_same_bytes_are_not_gone_through_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from binary_checks.objects.device import cubins
+    from binary_checks.objects.device import details
 
     cubin = cubin_of(NEWEST, 1)
-    monkeypatch.setattr(cubins, "_MOST_READ", 1000)
+    monkeypatch.setattr(details, "_MOST_OF_CUBIN", 1000)
     with pytest.raises(TooLarge, match="more than 1000 bytes of names and facts"):
         read_cubin(cubin)
 

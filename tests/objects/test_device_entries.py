@@ -10,7 +10,7 @@ import pytest
 
 from binary_checks.errors import BinaryChecksError, BrokenDataError, NotInstalled, TooLarge
 from binary_checks.model import DeviceKind
-from binary_checks.objects.device import entries, unpacking
+from binary_checks.objects.device import entries
 from binary_checks.objects.device.entries import DeviceEntry
 from binary_checks.objects.device_listing import list_entries
 from fixtures.build_elf import build_elf
@@ -143,7 +143,7 @@ def test_a_library_that_is_not_installed_is_named_by_its_extra(
 ) -> None:
     for name in (library, "compression.zstd"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr(unpacking, finder, getattr(unpacking, finder).__wrapped__)
+    monkeypatch.setattr(entries, finder, getattr(entries, finder).__wrapped__)
     with pytest.raises(NotInstalled, match=r"pip install binary-checks\[device\]"):
         only(compressed_entry(b"x", 10, flags)).unpack()
 
@@ -158,9 +158,11 @@ def test_the_parts_of_a_group_are_unpacked_together_once(
         sample[frame + 8 : frame + 24] = bytes(16)
     calls = []
 
+    original = entries.unpack
+
     def unpack(*given: Any) -> bytes:
         calls.append(given)
-        return unpacking.unpack(*given)
+        return original(*given)
 
     monkeypatch.setattr(entries, "unpack", unpack)
     costs: dict[int, list[int]] = {}  # by the place of a group

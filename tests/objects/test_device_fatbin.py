@@ -8,8 +8,8 @@ import pytest
 
 from binary_checks.model import DeviceFile, ElfFile, Format, Kind
 from binary_checks.objects.device import sections
+from binary_checks.objects.device.containers import Container, Rest, Stored
 from binary_checks.objects.device.sections import follow_all
-from binary_checks.objects.device.walk import Container, Rest, Stored
 from binary_checks.objects.limits import LimitedSource
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, FAMILY, LTO, PTX, VARIANT, ZSTD, container, entry

@@ -9,8 +9,8 @@ import pytest
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import DeviceContainers, MachOFile, PeFile, StaticArchive, UnreadObject
-from binary_checks.objects import coff, plan, read_objects
-from binary_checks.objects.device import fatbin, hip_bundles
+from binary_checks.objects import archives, plan, read_objects
+from binary_checks.objects.device import containers
 from binary_checks.objects.device import reader as device_reader
 from binary_checks.objects.elf import dynamic as elf_dynamic
 from binary_checks.objects.elf import header as elf_header
@@ -211,7 +211,7 @@ CUDA = build_elf(kind="relocatable", sections={".nv_fatbin": container(entry(arc
 def test_a_member_with_more_sections_than_we_read_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(coff, "_MOST_SECTIONS", 2)
+    monkeypatch.setattr(archives, "_MOST_SECTIONS", 2)
     reason = "the member big.obj is left out: it has 3 sections; at most 2 are read"
     alone = archive(big_obj=_big_object(3, 3))
     assert _unread(alone) == f"at offset 68: {reason}"
@@ -226,7 +226,7 @@ def test_a_member_with_more_sections_than_we_read_is_left_out(
 def test_a_member_that_claims_more_sections_than_it_has_is_at_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(coff, "_MOST_SECTIONS", 2)
+    monkeypatch.setattr(archives, "_MOST_SECTIONS", 2)
     (fault,) = read_device(archive(big_obj=_big_object(1, 3), one_o=CUDA)).device_faults
     assert fault.reason == "a member that cannot be read: a member of the archive ends before"
 
@@ -241,7 +241,7 @@ def test_a_member_with_longer_names_than_we_read_is_left_out(
 def test_a_target_with_a_longer_name_than_we_read_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hip_bundles, "_LONGEST_TRIPLE", 33)
+    monkeypatch.setattr(containers, "_LONGEST_TRIPLE", 33)
     found = read_device(bundle(["gfx90a", "gfx90a:sramecc+:xnack-"]))
     assert entries(found) == {"amdgpu gfx90a": 1, "unknown": 1}
     (group,) = found.device_containers
@@ -252,7 +252,7 @@ def test_a_target_with_a_longer_name_than_we_read_is_unknown(
 def test_a_group_with_a_longer_head_than_we_read_is_told_with_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fatbin, "_LONGEST_HEAD", 100)
+    monkeypatch.setattr(containers, "_LONGEST_HEAD", 100)
     (group,) = read_device(read_fatbin_sample("concatenated.fatbin")).device_containers
     assert group.reason.startswith("a head of ")
     assert group.reason.endswith(" bytes; at most 100 are read")

@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from binary_checks.model import OpenedNames
 from binary_checks.objects import opened_names
 from binary_checks.objects.device.scanner import DeviceScanner
-from binary_checks.objects.library_names import ELF_NAMES, PE_NAMES, Spelling
 from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.opened_names import NameScanner, find_opened
+from binary_checks.objects.opened_names import (
+    ELF_NAMES,
+    PE_NAMES,
+    NameScanner,
+    Spelling,
+    find_opened,
+)
 from fixtures.build_fatbin import container, entry
 from tests.objects.byte_sources import Bytes
 

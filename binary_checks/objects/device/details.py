@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from struct import Struct
+from typing import Final, NamedTuple
 
 from binary_checks.errors import (
     BinaryChecksError,
@@ -13,17 +16,241 @@ from binary_checks.errors import (
     TooLarge,
     Unavailable,
 )
-from binary_checks.knowledge.device_containers import Carrier, has_nvidia_code
+from binary_checks.knowledge.device_containers import EM_CUDA, Carrier, has_nvidia_code
 from binary_checks.model import DeviceKind, DeviceTarget
 from binary_checks.model.device import CubinGroup, ObjectDetails, PtxGroup, UnreadDeviceCode
 from binary_checks.model.protocols import ByteSource, ReadObject
-from binary_checks.objects.device.cubins import Cubin, read_cubin
+from binary_checks.objects.device.containers import Rest
 from binary_checks.objects.device.entries import DeviceEntry
-from binary_checks.objects.device.ptx import Ptx, read_ptx
-from binary_checks.objects.device.sampling import Sample
-from binary_checks.objects.device.walk import Rest
+from binary_checks.objects.device.reader import read_cubin_target
+from binary_checks.objects.device.scanner import Sample
 from binary_checks.objects.device_listing import list_entries
-from binary_checks.objects.limits import DeviceAllowance
+from binary_checks.objects.elf.header import (
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_PROGBITS,
+    ElfHeader,
+    Section,
+    read_header,
+)
+from binary_checks.objects.limits import DeviceAllowance, LimitedSource
+from binary_checks.trees.retention import MemorySource
+
+# What a cubin says of itself: its architecture, and which toolkit made it.
+#
+# A cubin is an ELF file for a GPU. NVIDIA documents neither its notes nor the attributes in
+# ``.nv.info``; they are what ptxas writes, and what cuobjdump says of the same code.
+# Nothing is read beyond the sections that the headers name, whatever is claimed in them.
+
+_SHT_SYMTAB: Final = 2
+_SHT_STRTAB: Final = 3
+_SHT_CUDA_INFO: Final = 0x70000000
+_WITH_BYTES: Final = (SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, SHT_NOTE, _SHT_CUDA_INFO)
+_ATTRIBUTE = Struct("<BBH")  # format, attribute, and a value or the size of what follows
+_SIZED: Final = 4  # the format of an attribute with bytes of its own
+_API_VERSION: Final = 0x37
+_RELEASE = re.compile(rb"release (\d{1,3}\.\d{1,3}), V\d")
+_CUINFO = Struct("<HHH")  # version, virtual architecture, toolkit
+_CUINFO_NOTE: Final = 1000
+_NOTE = Struct("<III")  # sizes of owner and description, type
+_OWNER: Final = b"NVIDIA Corp\0"
+_LONGEST_NOTE: Final = 1 << 16
+_MOST_NOTES: Final = 64  # real ones have two
+_MOST_OF_CUBIN: Final = 64 << 20  # bytes of tables and attributes in one cubin
+_STRINGS: Final = 8  # bytes of names in which nothing but ends are searched for, to one of tables
+_OLDEST, _NEWEST = 40, 199  # what the ELF version of ABI 7 may say: 118 is CUDA 11.8
+
+
+class Cubin(NamedTuple):
+    """What a cubin says of itself."""
+
+    architecture: str  # "sm_90a"; "" where its ABI is not known, with "?" where no suffix is proven
+    toolkit: str  # "13.2"; "" where it states none
+
+
+class _Row(NamedTuple):
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entry_size: int
+
+
+def read_cubin(
+    content: bytes, count: Callable[[int], None] | None = None, factor: int = 1
+) -> Cubin:
+    """Read a cubin's notes; ``count`` is told of the bytes that are gone through first.
+
+    All its sections lie within it. Raises MalformedError where it is none or contradicts itself,
+    TooLarge, and Unavailable for one of 32 bits.
+    """
+    source = LimitedSource(MemorySource(content), factor)
+    header = _read_head(content, source)
+    table = _Table(content, header, count, source.raised(_MOST_OF_CUBIN))
+    target = read_cubin_target(source, header, tuple(table.notes()))
+    return Cubin(target.architecture, _read_toolkit(header, table))
+
+
+def _read_head(content: bytes, source: LimitedSource) -> ElfHeader:
+    if not content.startswith(b"\x7fELF"):
+        raise MalformedError(f"it is no cubin, it begins with {content[:4]!r}")
+    header = read_header(source)
+    if header.machine != EM_CUDA or header.byte_order != "<":
+        raise MalformedError(f"it is an ELF file for machine {header.machine}, not for a GPU", 18)
+    if header.bits != 64:
+        raise Unavailable("a cubin of 32 bits")
+    return header
+
+
+def _beyond(offset: int, size: int) -> MalformedError:
+    reason = f"a section of {size} bytes lies beyond the end of the cubin"
+    return MalformedError(reason, offset)
+
+
+class _Table:
+    """The sections of a cubin."""
+
+    def __init__(
+        self, content: bytes, header: ElfHeader, count: Callable[[int], None] | None, most: int
+    ) -> None:
+        self._content, self._count, self._most = content, count, most
+        self._taken = 0  # bytes of sections that were read
+        rows = content[header.sections_offset : header.sections_end]
+        self._take(len(rows), len(rows))
+        self.rows = [_Row._make(row) for row in header.section_struct.iter_unpack(rows)]
+        for row in self.rows:
+            if row.offset + row.size > len(content) and row.type in _WITH_BYTES:
+                raise _beyond(row.offset, row.size)
+        names = self.rows[header.names_index] if header.names_index < len(self.rows) else None
+        self._names = b"" if names is None else self.read(names)
+
+    def read(self, row: _Row) -> bytes:
+        """The bytes of a section. Raises MalformedError where it ends beyond the cubin."""
+        if row.type == SHT_NOBITS:
+            return b""
+        if row.offset + row.size > len(self._content):
+            raise _beyond(row.offset, row.size)
+        self._take(row.size, row.size // _STRINGS if row.type == _SHT_STRTAB else row.size)
+        return self._content[row.offset : row.offset + row.size]
+
+    def _take(self, size: int, gone_through: int) -> None:
+        self._taken += size
+        if self._taken > self._most:
+            raise TooLarge(f"a cubin with more than {self._most} bytes of names and facts")
+        if self._count is not None:
+            self._count(gone_through)
+
+    def is_named(self, row: _Row, beginning: bytes) -> bool:
+        """Whether the name of the section begins so."""
+        return self._names.startswith(beginning, row.name)
+
+    def notes(self) -> Iterator[Section]:
+        """The sections that prove a suffix, as the reader of ELF files has them."""
+        rows = self.rows
+        notes = [r for r in rows if r.type == SHT_NOTE or self.is_named(r, b".nv.compat\0")]
+        if len(notes) > _MOST_NOTES:
+            raise TooLarge(f"a cubin with {len(notes)} notes; at most {_MOST_NOTES} are read")
+        for row in notes:
+            end = self._names.find(b"\0", row.name, row.name + 64)
+            name = self._names[row.name : max(end, row.name)].decode("latin-1")
+            yield Section(name, row.type, row.flags, row.address, row.offset, row.size)
+
+
+def _read_toolkit(header: ElfHeader, table: _Table) -> str:
+    """The toolkit, by what a cubin has that says it, the most certain first.
+
+    NVIDIA's finalizer, which makes code for a later GPU of what ptxas made, adds itself to the note
+    of tools; the other note keeps the toolkit of ptxas.
+    """
+    stated: set[tuple[int, ...]] = set()
+    tools: set[tuple[int, ...]] = set()
+    for row in table.rows:
+        if row.type == SHT_NOTE:
+            if row.size > _LONGEST_NOTE:
+                raise TooLarge(f"a note of {row.size} bytes; at most {_LONGEST_NOTE} are read")
+            note = table.read(row)
+            stated.update(_find_toolkits(note))
+            tools.update(tuple(map(int, each.split(b"."))) for each in _RELEASE.findall(note))
+    if not (stated or tools) and _OLDEST <= header.version <= _NEWEST:
+        stated = {divmod(header.version, 10)}
+    found = stated or tools or set(_find_api_versions(table))
+    return ".".join(map(str, max(found))) if found else ""
+
+
+def _find_toolkits(note: bytes) -> Iterator[tuple[int, int]]:
+    """The toolkits that notes of the kind ``.note.nv.cuinfo`` state."""
+    at = 0
+    while at + _NOTE.size <= len(note):
+        owner, size, kind = _NOTE.unpack_from(note, at)
+        start = at + _NOTE.size + -(-owner // 4) * 4
+        fits = start + _CUINFO.size <= len(note) and size >= _CUINFO.size
+        if kind == _CUINFO_NOTE and fits and note[at + _NOTE.size :].startswith(_OWNER):
+            _, _, toolkit = _CUINFO.unpack_from(note, start)
+            if _OLDEST <= toolkit <= 10 * 99:
+                yield divmod(toolkit, 10)
+        at = start + -(-size // 4) * 4
+
+
+def _find_api_versions(table: _Table) -> Iterator[tuple[int, int]]:
+    """What kernels say of the API that they were compiled for."""
+    for row in table.rows:
+        if row.type == _SHT_CUDA_INFO and row.info:
+            for attribute, value in _walk(table.read(row)):
+                if attribute == _API_VERSION and len(value) == 4:
+                    version = int.from_bytes(value, "little")
+                    if _OLDEST <= version <= 10 * 99:
+                        yield divmod(version, 10)
+
+
+def _walk(section: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes that have bytes of their own. Raises MalformedError."""
+    at = 0
+    while at + _ATTRIBUTE.size <= len(section):
+        form, attribute, size = _ATTRIBUTE.unpack_from(section, at)
+        at += _ATTRIBUTE.size
+        if form == _SIZED:
+            if at + size > len(section):
+                raise MalformedError(f"an attribute of {size} bytes ends beyond .nv.info", at)
+            yield attribute, section[at : at + size]
+            at += size
+
+
+# What a text of PTX says of itself: the version of the language, and its target.
+
+_VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})(?![\d.])", re.MULTILINE)
+_TARGET = re.compile(rb"^[ \t]*\.target[ \t]+(sm_\d{1,4}[af]?)(?![0-9A-Za-z_])", re.MULTILINE)
+_BEGINNING: Final = 1 << 20  # bytes in which both are looked for; licences may stand before them
+
+
+class Ptx(NamedTuple):
+    """What the two directives say that every text of PTX begins with."""
+
+    version: str  # "8.8"
+    architecture: str  # "sm_90a"
+
+
+def read_ptx(content: bytes, count: Callable[[int], None] | None = None) -> Ptx:
+    """Read both directives. Raises MalformedError where they are not there.
+
+    ``count`` is told how many bytes they were looked for in.
+    """
+    beginning = content[:_BEGINNING]
+    version, target = _VERSION.search(beginning), _TARGET.search(beginning)
+    if count is not None:
+        ends = (each.end() if each else len(beginning) for each in (version, target))
+        count(max(ends))
+    if version is None or target is None:
+        missing = ".version" if version is None else ".target"
+        raise MalformedError(f"it is no PTX, it has no {missing} that could be read")
+    return Ptx(version[1].decode(), target[1].decode())
+
+
+# What all of it, or a sample, states.
 
 _MOST_GROUPS: Final = 1024  # of one object: targets with the toolkits or the versions of PTX
 _MOST_REASONS: Final = 64  # of one object, told apart

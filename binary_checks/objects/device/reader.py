@@ -21,17 +21,21 @@ from binary_checks.model import (
     Kind,
 )
 from binary_checks.model.protocols import Observations, Plan
-from binary_checks.objects.device import fatbin, hip_bundles
+from binary_checks.objects.device.containers import (
+    BUNDLE_MAGIC,
+    COMPRESSED_BUNDLE_MAGIC,
+    FATBIN_MAGIC,
+    NEAR,
+)
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import DeviceFacts, read_device_code
-from binary_checks.objects.device.walk import NEAR
 from binary_checks.objects.elf.header import ElfHeader, Section
 from binary_checks.objects.limits import LimitedSource
 
 _ARCHITECTURES = {
-    fatbin.MAGIC + b"\1\0": "cuda",  # with its version: four bytes alone may be anything
-    hip_bundles.MAGIC: "amdgpu",
-    hip_bundles.COMPRESSED_MAGIC: "amdgpu",
+    FATBIN_MAGIC + b"\1\0": "cuda",  # with its version: four bytes alone may be anything
+    BUNDLE_MAGIC: "amdgpu",
+    COMPRESSED_BUNDLE_MAGIC: "amdgpu",
 }
 
 EM_AMDGPU: Final = 224

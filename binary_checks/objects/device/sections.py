@@ -1,10 +1,16 @@
-"""Reads the device code of sections: every container in them, one behind the other."""
+"""Reads the device code of sections, and how a library registers it."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from struct import Struct
 from typing import Final, NamedTuple
 
+from binary_checks.errors import Unavailable
+from binary_checks.knowledge.device_containers import serves
 from binary_checks.model import (
     DeviceCode,
     DeviceContainers,
@@ -13,10 +19,12 @@ from binary_checks.model import (
     DeviceLinking,
     DeviceTarget,
 )
-from binary_checks.objects.device import fatbin, hip_bundles
-from binary_checks.objects.device.linking import Relinkable, Role, Roles, find_relinkable
-from binary_checks.objects.device.walk import (
+from binary_checks.objects.device.containers import (
+    BUNDLE_MAGIC,
+    COMPRESSED_BUNDLE_MAGIC,
+    FATBIN_MAGIC,
     NEAR,
+    OLD_FATBIN_MAGIC,
     Ask,
     Container,
     Rest,
@@ -25,10 +33,215 @@ from binary_checks.objects.device.walk import (
     Tally,
     Target,
     Walk,
+    walk_bundle,
+    walk_compressed,
+    walk_fatbin,
 )
-from binary_checks.objects.device.wrappers import Wrappers
 from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.ranges import find_within
+from binary_checks.objects.ranges import find_within, merge
+
+# The table of device code that a library registers when it is loaded (``.nvFatBinSegment``).
+#
+# A wrapper of version 1 points to a container that was compiled as a whole, or to relocatable code
+# in ``__nv_relfatbin``. One of version 2 points to what the device linker made of the latter, and
+# to an array in memory, filled at load, of all relocatable containers that went into it: of these
+# the driver links anew where nothing linked fits its GPU. The array is not in the file, so that of
+# two such wrappers nobody can say which relocatable code belongs to which.
+
+WRAPPER_SECTIONS: Final = (".nvFatBinSegment",)
+SHORT_WRAPPER_SECTIONS: Final = (".nvFatBi",)
+"""Its first eight letters, as an image for Windows has them."""
+RELOCATABLE: Final = ("__nv_relfatbin",)
+SHORT_RELOCATABLE: Final = ("__nv_rel",)
+
+WHOLE: Final = 1
+LINKED: Final = 2
+
+_WRAPPER = Struct("<IIQQ")  # magic, version, pointer to the container, to a name or to the array
+_MAGIC = 0x466243B1
+_POINTER: Final = 8  # where in a wrapper that to the container stands
+_WRAPPER_STEP = 8  # bytes to which wrappers are aligned
+_MOST = 1 << 16  # real libraries have some hundreds
+_MOST_BYTES = 1 << 22  # of sections with wrappers, padding among them
+_MOST_WRAPPER_FAULTS = 16
+MOST_PLACES: Final = 256
+"""Segments or sections that each pointer is looked for in, one by one; real files have a dozen."""
+_BLOCK = _WRAPPER.size * 4096
+
+Extent = tuple[int, int]
+Follow = Callable[[int, int], int | None]
+"""From a pointer's place in the file, and what stands there, to the place that it points to.
+
+None where that is no place in the file.
+"""
+
+
+class Unfollowed(Exception):
+    """Where pointers lead is not known; the message says why, in a few words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wrappers:
+    """What is registered of an object's device code."""
+
+    relocatable: tuple[Extent, ...] = ()  # where relocatable code lies
+    versions: Mapping[int, int] = field(default_factory=dict)  # by the place of a container
+    faults: tuple[DeviceFault, ...] = ()
+    unread: str = ""  # why they are not known
+    awaits_linking: bool = False  # nothing is registered yet: it is an object file
+
+
+def read_wrappers(
+    source: LimitedSource,
+    extents: Iterable[Extent],
+    relocatable: tuple[Extent, ...],
+    follow: Follow,
+) -> Wrappers:
+    """Read the wrappers of these parts of a file and where they point to."""
+    versions: dict[int, int] = {}
+    faults: list[DeviceFault] = []
+    read = 0
+    most, most_bytes = source.raised(_MOST), source.raised(_MOST_BYTES)
+    extents = merge(extents)
+    if sum(end - start for start, end in extents) > most_bytes:
+        reason = f"no more than {most_bytes} bytes of wrappers of device code are read of a file"
+        return Wrappers(relocatable=relocatable, unread=reason)
+
+    def note(offset: int, reason: str) -> None:
+        if len(faults) < _MOST_WRAPPER_FAULTS:
+            faults.append(DeviceFault(offset=offset, reason=reason))
+
+    try:
+        for at, row in _find_wrappers(source, extents, note):
+            read += 1
+            if read > most:
+                raise Unfollowed(f"no more than {most} wrappers of device code are read of a file")
+            version, pointer = row
+            place = follow(at + _POINTER, pointer)
+            if place is None or not 0 <= place < source.size:
+                note(at, "a wrapper points to device code outside of the file")
+            elif version not in (WHOLE, LINKED):
+                raise Unfollowed(f"a wrapper of device code has the version {version}")
+            else:
+                versions[place] = max(version, versions.get(place, 0))
+    except (Unfollowed, Unavailable) as error:
+        return Wrappers(relocatable=relocatable, faults=tuple(faults), unread=str(error))
+    return Wrappers(relocatable=relocatable, versions=versions, faults=tuple(faults))
+
+
+def _find_wrappers(
+    source: LimitedSource, extents: Iterable[Extent], note: Callable[[int, str], None]
+) -> Iterable[tuple[int, tuple[int, int]]]:
+    """The place of each wrapper, its version and its pointer; zeros between them are padding."""
+    for start, end in extents:
+        at, block_start, block = start, start, b""
+        while at + _WRAPPER_STEP <= end:
+            if at + _WRAPPER.size > block_start + len(block):
+                block_start, block = at, source.read(at, min(_BLOCK, end - at))
+            here = at - block_start
+            if not any(block[here : here + _WRAPPER_STEP]):
+                at += _WRAPPER_STEP
+                continue
+            if end - at < _WRAPPER.size:
+                note(at, "a wrapper of device code is cut off")
+                break
+            magic, version, pointer, _ = _WRAPPER.unpack_from(block, here)
+            if magic != _MAGIC:
+                note(at, "what stands in the place of a wrapper of device code is none")
+                break
+            yield at, (version, pointer)
+            at += _WRAPPER.size
+
+
+# What a driver can use of relocatable device code.
+
+Targets = tuple[Target, ...]
+
+
+class Role(Enum):
+    """What a container is for."""
+
+    WHOLE = "whole"
+    LINKED = "linked"
+    PRELINKED = "prelinked"  # relocatable code that is registered
+    FORGOTTEN = "forgotten"  # relocatable code that nothing registers
+    UNLINKED = "unlinked"  # relocatable code that is still to be linked
+
+
+class Roles:
+    """Says of each container what it is for."""
+
+    def __init__(self, wrappers: Wrappers) -> None:
+        self._wrappers = wrappers
+        self._relocatable = merge(wrappers.relocatable)
+
+    def role_of(self, offset: int) -> Role:
+        """The role of the container there, in bytes from the start of the file."""
+        version = self._wrappers.versions.get(offset, 0)
+        if version == LINKED:
+            return Role.LINKED
+        index = bisect_right(self._relocatable, (offset, 1 << 64)) - 1
+        if index < 0 or offset >= self._relocatable[index][1]:
+            return Role.WHOLE
+        if self._wrappers.awaits_linking:
+            return Role.UNLINKED
+        return Role.PRELINKED if version else Role.FORGOTTEN
+
+
+class Relinkable(NamedTuple):
+    """What a driver can make of relocatable containers."""
+
+    targets: frozenset[Target] = frozenset()  # for which it can link all of them
+    partly: frozenset[Target] = frozenset()  # which only some serve
+    unknown: str = ""  # why that was not found out
+
+    def uses(self, target: Target) -> bool:
+        """Whether code for a target is linked for anything, of these or perhaps of those."""
+        code = _spell(target)
+        return any(serves(code, _spell(each)) for each in self.targets | self.partly)
+
+
+def find_relinkable(prelinked: Iterable[Targets], factor: int) -> Relinkable:
+    """For which targets the driver can link all these containers, and which only some serve.
+
+    What they hold for the device linker (LTO) is of no use to it.
+    """
+    sets = [tuple(map(_spell, targets)) for targets in set(prelinked)]
+    wanted = {each for targets in sets for each in targets if each.kind in _DRIVEN}
+    if len(wanted) * sum(map(len, sets)) > _MOST_COMPARED * factor:
+        return Relinkable(unknown=f"its relocatable code is for {len(wanted)} targets: too many")
+    whole = {each for each in wanted if all(_have(targets, each) for targets in sets)}
+    return Relinkable(frozenset(map(_plain, whole)), frozenset(map(_plain, wanted - whole)))
+
+
+_MOST_COMPARED = 1 << 17  # pairs of targets; real libraries have some hundreds
+_FIRST_FINALIZED = "sm_100"
+_DRIVEN = (DeviceKind.SASS, DeviceKind.PTX)
+
+
+def _have(targets: Iterable[DeviceTarget], wanted: DeviceTarget) -> bool:
+    return any(serves(each, wanted) and _may_be_linked(each, wanted) for each in targets)
+
+
+def _may_be_linked(code: DeviceTarget, wanted: DeviceTarget) -> bool:
+    """Whether it is certain that code that serves a target is linked for it.
+
+    nvJitLink 13.5 takes cubins for sm_100 and sm_120 for sm_103 and sm_121 where nvcc 13.5 made
+    them, and refuses those of nvcc 12.8 to 13.2 (bitsandbytes 0.50.2).
+    """
+    own, asked = (each.architecture.rstrip("af?") for each in (code, wanted))
+    return code.kind is DeviceKind.PTX or own == asked or len(own) < len(_FIRST_FINALIZED)
+
+
+def _spell(target: Target) -> DeviceTarget:
+    return DeviceTarget(kind=DeviceKind(target[0]), architecture=target[1])
+
+
+def _plain(target: DeviceTarget) -> Target:
+    return target.kind.value, target.architecture
+
+
+# The device code of sections: every container in them, one behind the other.
 
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
 """CUDA, relocatable CUDA and HIP: where compilers put code for the GPU."""
@@ -36,10 +249,10 @@ SHORT_SECTIONS: Final = (".nv_fatb", "__nv_rel", ".hip_fat")
 """Their first eight letters, as an image for Windows has them."""
 
 _WALKS = {
-    fatbin.MAGIC: fatbin.walk_fatbin,
-    fatbin.OLD_MAGIC: fatbin.walk_fatbin,
-    hip_bundles.MAGIC[:4]: hip_bundles.walk_bundle,
-    hip_bundles.COMPRESSED_MAGIC: hip_bundles.walk_compressed,
+    FATBIN_MAGIC: walk_fatbin,
+    OLD_FATBIN_MAGIC: walk_fatbin,
+    BUNDLE_MAGIC[:4]: walk_bundle,
+    COMPRESSED_BUNDLE_MAGIC: walk_compressed,
 }
 _STEP = 8  # bytes to which containers are aligned
 _SMALLEST = 16
@@ -48,9 +261,6 @@ FAR: Final = 4096
 _MOST_ASKED = 1 << 18  # heads read of one object: the largest libraries have some 10,000
 _MOST_FAULTS = 64
 _MOST_SETS = 1024  # of targets, told apart
-
-Extent = tuple[int, int]
-Targets = tuple[Target, ...]
 
 
 class DeviceFacts(NamedTuple):

@@ -18,16 +18,17 @@ from binary_checks.model.objects import make_dependency
 from binary_checks.model.protocols import Observations, Plan
 from binary_checks.objects.device.reader import read_cubin
 from binary_checks.objects.device.scanner import DeviceScanner
-from binary_checks.objects.device.sections import SECTIONS, read_device_code
-from binary_checks.objects.device.wrappers import (
+from binary_checks.objects.device.sections import (
     MOST_PLACES,
     RELOCATABLE,
+    SECTIONS,
+    WRAPPER_SECTIONS,
     Follow,
     Unfollowed,
     Wrappers,
+    read_device_code,
     read_wrappers,
 )
-from binary_checks.objects.device.wrappers import SECTIONS as WRAPPER_SECTIONS
 from binary_checks.objects.elf.dynamic import (
     DF_1_NODEFLIB,
     DF_1_NOW,
@@ -86,10 +87,14 @@ from binary_checks.objects.elf.header import (
 )
 from binary_checks.objects.elf.refusals import Parsed, find_refusals, verify_contents, verify_extent
 from binary_checks.objects.elf.symbols import read_columns, read_symbols
-from binary_checks.objects.library_names import ELF_NAMES
-from binary_checks.objects.library_texts import IsCode
 from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
+from binary_checks.objects.opened_names import (
+    ELF_NAMES,
+    IsCode,
+    NameScanner,
+    find_opened,
+    find_texts,
+)
 from binary_checks.objects.ranges import Head, complement
 
 # The notes: its build id, the x86 ISA level, guards of control flow.

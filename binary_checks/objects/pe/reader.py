@@ -14,17 +14,17 @@ from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Kind, OpenedNames, PeFile, SymbolTable
 from binary_checks.model.protocols import Observations, Plan, Scanner
 from binary_checks.objects.device.scanner import DeviceScanner
-from binary_checks.objects.device.sections import SHORT_SECTIONS, read_device_code
-from binary_checks.objects.device.wrappers import (
+from binary_checks.objects.device.sections import (
     MOST_PLACES,
     SHORT_RELOCATABLE,
+    SHORT_SECTIONS,
+    SHORT_WRAPPER_SECTIONS,
     Wrappers,
+    read_device_code,
     read_wrappers,
 )
-from binary_checks.objects.device.wrappers import SHORT_SECTIONS as SHORT_WRAPPER_SECTIONS
-from binary_checks.objects.library_names import PE_NAMES
 from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
+from binary_checks.objects.opened_names import PE_NAMES, NameScanner, find_opened, find_texts
 from binary_checks.objects.pe.header import (
     CLR,
     DEBUG,
