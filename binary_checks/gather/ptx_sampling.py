@@ -14,7 +14,7 @@ from binary_checks.errors import (
     NotInstalled,
     Unavailable,
 )
-from binary_checks.gather.device_members import open_carriers
+from binary_checks.gather.device_rereading import open_objects
 from binary_checks.knowledge.device_containers import Carrier, PtxSize, choose_texts
 from binary_checks.model import DeviceKind, ObjectFile, Package
 from binary_checks.model.device import UnreadDeviceCode
@@ -63,10 +63,10 @@ def has_ptx(item: ObjectFile) -> bool:
 
 
 def _find_ptx(package: Package, open_tree: Callable[[], Tree]) -> Iterator[tuple[str, DeviceEntry]]:
-    carriers = [item for item in package.objects if isinstance(item, Carrier) and has_ptx(item)]
-    for item, source in open_carriers(package, carriers, open_tree):
+    paths = [item.path for item in package.objects if has_ptx(item)]
+    for path, source in open_objects(package, paths, open_tree):
         if not isinstance(source, Unavailable):
-            yield from ((item.path, entry) for entry in _list(source))
+            yield from ((path, entry) for entry in _list(source))
 
 
 def _list(source: ByteSource) -> Iterator[DeviceEntry]:

@@ -114,6 +114,12 @@ def find_carriers(package: Package) -> Iterator[Carrier]:
             yield item
 
 
+def find_nvidia_carriers(package: Package) -> Iterator[Carrier]:
+    """Find the files with code that is not AMD's, the last of each path."""
+    found = filter(has_nvidia_code, find_carriers(package))
+    yield from {item.path: item for item in found}.values()
+
+
 def has_nvidia_code(item: Carrier) -> bool:
     """Whether there is code in it that is not AMD's."""
     return any(code.kind is not DeviceKind.AMDGPU for code in item.device_code)

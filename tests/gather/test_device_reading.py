@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.gather.device_reading import read_objects
+from binary_checks.gather.device_reading import read_device_details
+from binary_checks.knowledge.device_containers import Carrier
 from binary_checks.model import DeviceKind, DeviceTarget, Package
 from binary_checks.model.device import (
     CubinGroup,
@@ -210,7 +211,8 @@ def test_nothing_is_imported_for_a_package_without_device_code(tmp_path: Path) -
         "from binary_checks import examine\n"
         "from binary_checks.model.device import DeviceDetails\n"
         f"with examine({str(path)!r}) as facts: facts.get(DeviceDetails)\n"
-        "print([name for name in ('zstandard', 'lz4') if name in sys.modules])\n"
+        "print([name for name in ('zstandard', 'lz4', 'binary_checks.objects.device.details')"
+        " if name in sys.modules])\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
@@ -278,12 +280,14 @@ def test_the_same_sample_is_taken_where_none_came_with_the_objects(tmp_path: Pat
     library = build_elf(sections={".nv_fatbin": NEW * 40})
     members = {"demo/libdemo.so": library, "demo/kernels.fatbin": OLD}
     with examine(build_wheel(tmp_path, members=dict(members))) as facts:
-        package, source = facts.get(Package), facts.source
-        sampled = facts.get(DeviceDetails).objects
+        package, sampled = facts.get(Package), facts.get(DeviceDetails)
+        carriers = [each for each in package.objects if isinstance(each, Carrier)]
         bare = replace(
-            package, objects=tuple(replace(each, device_sample=None) for each in package.objects)
+            package, objects=tuple(replace(each, device_sample=None) for each in carriers)
         )
-        assert read_objects(bare, source.open, everything=False) == sampled
+        again = read_device_details(bare, facts.source, Profile(), DeviceCodeRequest())
+    assert again == sampled
+    assert len(again.objects) == 2
 
 
 @pytest.mark.parametrize("thorough", [False, True])

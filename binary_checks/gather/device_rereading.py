@@ -1,4 +1,4 @@
-"""Opens a package's tree once more for the device code in its objects."""
+"""Opens a package once more for the code for NVIDIA's GPUs in its objects."""
 
 from __future__ import annotations
 
@@ -18,13 +18,41 @@ from binary_checks.errors import (
 from binary_checks.gather.member_contents import find_entry
 from binary_checks.knowledge.device_containers import Carrier
 from binary_checks.model import Package
+from binary_checks.model.device import ObjectDetails, UnreadDeviceCode
 from binary_checks.model.protocols import ByteSource, Tree, TreeEntry
+from binary_checks.objects.device.details import read_details
+from binary_checks.objects.limits import DeviceAllowance
 
 
-def open_carriers(
-    package: Package, carriers: Iterable[Carrier], open_tree: Callable[[], Tree]
-) -> Iterator[tuple[Carrier, ByteSource | Unavailable]]:
-    """Open the package's tree for some objects and their bytes, each to be read before the next.
+def reread(
+    package: Package,
+    carriers: Iterable[Carrier],
+    open_tree: Callable[[], Tree],
+    limit_factor: int = 1,
+    *,
+    everything: bool,
+) -> tuple[ObjectDetails, ...]:
+    """Decompress a sample of the code of these objects, or all of it, in their order.
+
+    ``limit_factor`` times as much is read as usual. Raises PackageError where the package cannot
+    be opened again, GatherError where there is no room.
+    """
+    paths = [item.path for item in carriers]
+    allowance = DeviceAllowance(limit_factor)
+    found: dict[str, ObjectDetails] = {}
+    for path, content in open_objects(package, paths, open_tree):
+        if isinstance(content, Unavailable):
+            unread = UnreadDeviceCode(offset=0, count=1, reason=str(content))
+            found[path] = ObjectDetails(path=path, unread=(unread,))
+        else:
+            found[path] = read_details(path, content, allowance, everything=everything)
+    return tuple(found[path] for path in paths)
+
+
+def open_objects(
+    package: Package, paths: Iterable[str], open_tree: Callable[[], Tree]
+) -> Iterator[tuple[str, ByteSource | Unavailable]]:
+    """Open the package's tree for the bytes of some objects, each to be read before the next.
 
     They come in any order. One after the other is copied to one file, which is removed in the end.
     Raises PackageError where the package cannot be opened again, GatherError where there is no
@@ -35,29 +63,29 @@ def open_carriers(
             tempfile.TemporaryFile(prefix="binary_checks-") as copy,
             closing(open_tree()) as tree,
         ):
-            yield from _open_all(package, tree, {item.path: item for item in carriers}, copy)
+            yield from _open_all(package, tree, set(paths), copy)
     except OSError as error:
         reason = f"its device code cannot be read once more: {error.strerror or error}"
         raise GatherError(f"{package.file_name}: {reason}") from None
 
 
 def _open_all(
-    package: Package, tree: Tree, carriers: dict[str, Carrier], copy: BinaryIO
-) -> Iterator[tuple[Carrier, ByteSource | Unavailable]]:
-    waiting: dict[int, tuple[Carrier, TreeEntry]] = {}
-    left = dict(carriers)
+    package: Package, tree: Tree, paths: set[str], copy: BinaryIO
+) -> Iterator[tuple[str, ByteSource | Unavailable]]:
+    waiting: dict[int, tuple[str, TreeEntry]] = {}
     for member in package.members:
-        if member.path in left and (entry := find_entry(tree, member, package.layout)) is not None:
-            waiting[id(entry)] = left.pop(member.path), entry
-    yield from ((item, Unavailable("it is not there any more")) for item in left.values())
+        if member.path in paths and (entry := find_entry(tree, member, package.layout)) is not None:
+            paths.remove(member.path)
+            waiting[id(entry)] = member.path, entry
+    yield from ((path, Unavailable("it is not there any more")) for path in sorted(paths))
     reason = "it is not there any more"
     try:
         for entry, pieces in tree.contents([entry for _, entry in waiting.values()]):
-            item, _ = waiting.pop(id(entry))
-            yield item, _copy(pieces, copy)
+            path, _ = waiting.pop(id(entry))
+            yield path, _copy(pieces, copy)
     except PackageError as error:
         reason = f"it cannot be read again: {error}"
-    yield from ((item, Unavailable(reason)) for item, _ in waiting.values())
+    yield from ((path, Unavailable(reason)) for path, _ in waiting.values())
 
 
 def _copy(pieces: Iterator[bytes], copy: BinaryIO) -> ByteSource | Unavailable:
