@@ -6,6 +6,7 @@ from binary_checks.places.conda_prefix import CondaPlace, LinkedPlace
 from binary_checks.places.existing import InstalledPlace, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings
 from binary_checks.places.image_place import ImagePlace
+from binary_checks.places.limits import Limits
 from binary_checks.places.prefixes import PrefixPlace, find_python
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.unpacked import UnpackedPlace
@@ -33,6 +34,7 @@ def choose_place(package: Package, settings: PlaceSettings) -> Place:
 
 __all__ = [
     "PLACES",
+    "Limits",
     "Place",
     "PlaceSettings",
     "Sandbox",

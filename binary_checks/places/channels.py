@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError, Unavailable
-from binary_checks.places.confinement import Limits
+from binary_checks.places.limits import Limits
 from binary_checks.places.pip_command import make_installer_environment
 from binary_checks.places.processes import name_crash, run_process
 from binary_checks.places.sandbox import Sandbox

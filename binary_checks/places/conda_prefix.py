@@ -16,7 +16,6 @@ from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
 from binary_checks.places.channels import ChannelAnswer, ask_channels
 from binary_checks.places.existing import InstalledPlace
 from binary_checks.places.host_place import HostPlace
-from binary_checks.places.interpreter import identify
 from binary_checks.places.left_behind import hash_file
 from binary_checks.places.prefixes import find_python
 from binary_checks.places.visible import find_visible, is_below
@@ -97,24 +96,15 @@ class CondaPlace(HostPlace):
     def _find_python(self) -> None:
         """Ask the Python of the prefix who it is: a stranger's, never outside of the sandbox."""
         python = find_python(self.prefix)
-        self.visible = (self.prefix,)
         if python is None:
             return
+        visible: tuple[Path, ...] = (self.prefix,)
         real = python.resolve()
         if not real.is_relative_to(self.prefix):  # a stub that stands for the user's interpreter
             own = find_visible(self.settings.python.resolve())
-            self.visible += own if is_below(real, own) else ()
+            visible += own if is_below(real, own) else ()
+        self.limits = replace(self.limits, visible=visible, asks_python=False)
         self._target = self._identify(python)
-
-    def _identify(self, python: Path) -> TargetPython:
-        return identify(
-            python, timeout=self.timeout, sandbox=self.sandbox, interpreter=self.visible
-        )
-
-    @property
-    def interpreter(self) -> tuple[Path, ...]:
-        """What is seen of it: all of the prefix."""
-        return self.visible
 
     @property
     def target(self) -> TargetPython:

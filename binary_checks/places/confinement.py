@@ -10,45 +10,28 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from binary_checks.places.limits import MEMORY, TEMPORARY, Limits
 from binary_checks.places.visible import SYSTEM, is_below
 
 _GPU_DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "dxg")
-_SHARED = Path("/dev/shm")  # noqa: S108 - POSIX's place for shared memory: OpenMP needs it
-_TEMPORARY = Path("/tmp")  # noqa: S108
-MEMORY = (_TEMPORARY, _SHARED)
-"""The folders that lie in memory, wherever the private one is."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """What a confined command sees, reaches and may take."""
-
-    program: str = "bwrap"
-    own_proc: bool = True  # whether it is given a /proc of its own; else the host's, read-only
-    visible: tuple[Path, ...] = ()  # folders, files and links that are to be read
-    writable: tuple[Path, ...] = ()  # folders that are shared with the host
-    services: tuple[Path, ...] = ()  # such in which others write, too: nothing there is counted
-    private: Path = field(default=_TEMPORARY)  # an empty folder, in memory
-    folders: tuple[Path, ...] = ()  # made in it
-    disk: int = 1 << 30  # bytes that each folder in memory may hold
-    network: bool = False
-    gpu: bool = False
-
-
-def confine(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
+def confine(
+    argv: Sequence[str], limits: Limits, *, program: str = "bwrap", own_proc: bool = True
+) -> tuple[str, ...]:
     """Return the command that runs ``argv`` confined; its environment and folder are the caller's.
 
+    ``own_proc`` says whether it has a /proc of its own; else it reads the host's.
     It ends as ``argv`` does, with 128 + N for the signal N, and kills everything with it.
     """
     shared = () if limits.network else ("--unshare-net",)
     # In a container Linux refuses a new /proc where the container's own hides something.
-    proc = ("--proc", "/proc") if limits.own_proc else ("--ro-bind", "/proc", "/proc")
+    proc = ("--proc", "/proc") if own_proc else ("--ro-bind", "/proc", "/proc")
     return (
-        *(limits.program, "--die-with-parent", "--cap-drop", "ALL"),
+        *(program, "--die-with-parent", "--cap-drop", "ALL"),
         *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", *shared),
         *(*proc, "--dev", "/dev"),
         *_mount_host(limits),
@@ -83,11 +66,11 @@ def _mount_devices(limits: Limits) -> Iterator[str]:
 
 
 def _mount_own(limits: Limits) -> Iterator[str]:
-    own = () if is_below(limits.private, (_TEMPORARY,)) else (limits.private,)
+    own = () if is_below(limits.private, (TEMPORARY,)) else (limits.private,)
     for folder in (*MEMORY, *own):
         yield from ("--size", str(limits.disk), "--tmpfs", str(folder))
     yield from ("--remount-ro", "/dev")
-    for folder in limits.folders:
+    for folder in (limits.private, limits.home, limits.empty):
         yield from ("--dir", str(folder))
     seen = list(SYSTEM)
     for path in sorted({*limits.visible}, key=lambda each: len(each.parts)):

@@ -15,13 +15,13 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from binary_checks.errors import GatherError
-from binary_checks.places.budgets import Budget, choose_memory
 from binary_checks.places.conversation import Conversation
+from binary_checks.places.limits import Limits, choose_memory
 from binary_checks.places.processes import Ended, run_process
 from binary_checks.withheld import user_environment
 
@@ -149,27 +149,19 @@ def read_image(text: str, reference: str, engine: str) -> PulledImage:
         raise GatherError(f"{engine}: what it says of {reference} is no answer") from None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bounds:
-    """What a container reaches and may take."""
-
-    mounts: Mounts = ()  # read there, and not written to
-    budget: Budget = field(default_factory=Budget)
-    network: bool = False
-    gpu: bool = False
-
-
 class Container:
     """A container in which commands run one after the other, until it is closed or we end."""
 
-    def __init__(self, engine: ContainerEngine, image: PulledImage, bounds: Bounds) -> None:
-        """Start it. Raises GatherError with what the engine says."""
+    def __init__(
+        self, engine: ContainerEngine, image: PulledImage, limits: Limits, mounts: Mounts = ()
+    ) -> None:
+        """Start it, with mounts that are not written to. Raises GatherError as the engine says."""
         self._engine, self._name = engine, f"binary_checks-{uuid.uuid4().hex}"
         # podman leaves a file where it was started when memory runs out.
         self._folder = tempfile.TemporaryDirectory(
             prefix="binary_checks-", ignore_cleanup_errors=True
         )
-        words = (*_list_options(engine, bounds), "--name", self._name, "--entrypoint", "sh")
+        words = (*_list_options(engine, limits, mounts), "--name", self._name, "--entrypoint", "sh")
         command = (engine.program, "run", *words, image.id, "-c", _WAIT)
         with tempfile.TemporaryFile() as said:
             try:
@@ -281,19 +273,18 @@ class Container:
         self._folder.cleanup()
 
 
-def _list_options(engine: ContainerEngine, bounds: Bounds) -> tuple[str, ...]:
+def _list_options(engine: ContainerEngine, limits: Limits, mounts: Mounts) -> tuple[str, ...]:
     """The options of a container that reads what it is given and reaches nothing else."""
-    budget = bounds.budget
-    network = () if bounds.network else ("--network", "none")
+    network = () if limits.network else ("--network", "none")
     gpu = ("--device", "nvidia.com/gpu=all") if engine.name == "podman" else ("--gpus", "all")
     # Labels of SELinux would hide the folders of this host, or be written to them.
     rights = ("--security-opt", "no-new-privileges", "--security-opt", "label=disable")
-    mounts = (f"type=bind,source={path},target={target},readonly" for path, target in bounds.mounts)
+    binds = (f"type=bind,source={path},target={target},readonly" for path, target in mounts)
     return (
         *("--interactive", "--rm", "--pull", "never", "--read-only", "--user", _USER),
-        *("--cap-drop", "ALL", *rights, *network, *(gpu if bounds.gpu else ())),
-        *("--memory", str(budget.memory or choose_memory()), "--pids-limit", str(budget.tasks)),
-        *("--tmpfs", f"{WORK}:rw,exec,nosuid,nodev,size={budget.disk},mode=1777"),
-        *("--shm-size", str(budget.disk)),
-        *(word for mount in mounts for word in ("--mount", mount)),
+        *("--cap-drop", "ALL", *rights, *network, *(gpu if limits.gpu else ())),
+        *("--memory", str(limits.memory or choose_memory()), "--pids-limit", str(limits.tasks)),
+        *("--tmpfs", f"{WORK}:rw,exec,nosuid,nodev,size={limits.disk},mode=1777"),
+        *("--shm-size", str(limits.disk)),
+        *(word for bind in binds for word in ("--mount", bind)),
     )

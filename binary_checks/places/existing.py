@@ -89,7 +89,8 @@ class InstalledPlace(HostPlace):
         )
         # Not every package lies where the interpreter would install one: Debian has two places.
         self._target = replace(target, paths={**target.paths, "platlib": str(site)})
-        self.visible = (site, *filter(_is_apart, find_sources(site)))
+        visible = (site, *filter(_is_apart, find_sources(site)))
+        self.limits = replace(self.limits, visible=visible)
 
 
 def find_sources(site: Path) -> Iterator[Path]:

@@ -27,7 +27,8 @@ from binary_checks.model.places import (
 )
 from binary_checks.places.interpreter import identify
 from binary_checks.places.left_behind import hash_file
-from binary_checks.places.running import HostFiles, run_probe
+from binary_checks.places.limits import Limits
+from binary_checks.places.running import run_probe
 from binary_checks.places.sandbox import Sandbox
 
 _DRIVER = "libcuda.so.1"
@@ -61,8 +62,6 @@ class HostPlace:
         self.settings, self.timeout, self.sandbox = settings, settings.timeout, settings.sandbox
         self.requires = requires  # what is to be there that the package has not itself
         self.beside: tuple[str, ...] = ()
-        self.visible: tuple[Path, ...] = ()  # what probes read outside of the interpreter's prefix
-        self.writable: tuple[Path, ...] = ()  # folders of this host that they write to
         self._target: TargetPython | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._outcome: list[InstallReport | BinaryChecksError | None] = []
@@ -86,9 +85,13 @@ class HostPlace:
         return self.target.site_packages
 
     @property
-    def interpreter(self) -> tuple[Path, ...] | None:
-        """What probes see of the interpreter, where it must not be asked; see `HostFiles`."""
-        return None
+    def limits(self) -> Limits:
+        """What probes see there and may take."""
+        return self.sandbox.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self.sandbox = replace(self.sandbox, limits=limits)
 
     @property
     def folder(self) -> Path:
@@ -146,26 +149,20 @@ class HostPlace:
         """Run a probe in a process of its own."""
         conditions = conditions or Conditions()
         where = {"site_packages": str(self.site_packages)} if self._target else {}
-        shared = self._share_bytecode() if conditions.bytecode else {}
+        limits = self.limits
+        if conditions.bytecode:  # compiled once for all: twenty imports of torch take a minute less
+            folder = self.folder / "bytecode"
+            folder.mkdir(exist_ok=True)
+            where["bytecode"] = str(folder)
+            limits = replace(limits, writable=(*limits.writable, folder))
         return run_probe(
             self.python,
             script,
-            {**request, **where, **shared},
+            {**request, **where},
             timeout=self.timeout if timeout is None else timeout,
-            sandbox=self.sandbox,
+            sandbox=replace(self.sandbox, limits=limits),
             conditions=self._put_decoys(conditions),
-            files=HostFiles(
-                visible=self.visible,
-                writable=(*self.writable, *map(Path, shared.values())),
-                interpreter=self.interpreter,
-            ),
         )
-
-    def _share_bytecode(self) -> dict[str, str]:
-        """Compile what is imported once for all: twenty imports of torch take a minute less."""
-        folder = self.folder / "bytecode"
-        folder.mkdir(exist_ok=True)
-        return {"bytecode": str(folder)}
 
     def _put_decoys(self, conditions: Conditions) -> Conditions:
         """Lead the loader to these files first, where it is led by a variable."""

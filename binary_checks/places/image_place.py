@@ -34,7 +34,6 @@ from binary_checks.places.confinement import find_devices
 from binary_checks.places.container_systems import SystemLoader, look_around
 from binary_checks.places.containers import (
     WORK,
-    Bounds,
     Container,
     ContainerEngine,
     PulledImage,
@@ -129,14 +128,9 @@ class ImagePlace(HostPlace):
 
     def _start(self, *, gpu: bool) -> Container:
         engine, image = self._image
-        bounds = Bounds(
-            mounts=tuple(self._list_mounts()),
-            budget=self.sandbox.budget,
-            network=self.sandbox.network,
-            gpu=gpu,
-        )
+        mounts = tuple(self._list_mounts())
         try:
-            return Container(engine, image, bounds)
+            return Container(engine, image, replace(self.limits, gpu=gpu), mounts)
         except GatherError as error:
             with_gpus = " with the GPUs of this host" if gpu else ""
             raise GatherError(f"{self.settings.name.label}{with_gpus}: {error}") from None
@@ -286,7 +280,7 @@ class ImagePlace(HostPlace):
         if self._base == self._found.get("fitting"):  # the mounted one
             conditions = _lead(conditions, self._mounted.variables)
         alone = () if conditions.site else ("-S",)
-        limits = limit(conditions, self.sandbox.budget, timeout)
+        limits = limit(conditions, self.limits, timeout)
         # It ends what the probe leaves behind.
         supervised = (python, "-I", "-S", f"{_SCRIPTS}/supervisor.py")
         ended = container.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import packaging
@@ -12,7 +13,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platfo
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Wheel
 from binary_checks.model.places import Conditions, TargetPython
-from binary_checks.places.running import HostFiles, run_probe
+from binary_checks.places.running import run_probe
 from binary_checks.places.sandbox import Sandbox
 
 # How macOS and Windows spell what Linux calls otherwise.
@@ -20,27 +21,23 @@ _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def identify(
-    python: Path,
-    *,
-    timeout: float,
-    sandbox: Sandbox | None = None,
-    interpreter: tuple[Path, ...] | None = None,
-    site: bool = True,
+    python: Path, *, timeout: float, sandbox: Sandbox | None = None, site: bool = True
 ) -> TargetPython:
-    """Ask an interpreter who it is; ``interpreter`` says what of it the sandbox shows.
+    """Ask an interpreter who it is.
 
     Without ``site`` nothing runs there but the interpreter itself: no ``.pth``, no sitecustomize.
     Raises GatherError when it does not answer: then it is no Python that probes can run in.
     """
     # The packaging installed here computes the tags there: its own libc and ABI decide.
     folder = Path(packaging.__file__).parent
+    sandbox = sandbox or Sandbox()
+    limits = replace(sandbox.limits, visible=(folder, *sandbox.limits.visible))
     result = run_probe(
         python,
         "identify",
         {"packaging": str(folder)},
         timeout=timeout,
-        sandbox=sandbox,
-        files=HostFiles(visible=(folder,), interpreter=interpreter),
+        sandbox=replace(sandbox, limits=limits),
         conditions=Conditions(site=site),
     )
     if result.outcome is not Ending.OK or not result.answer:

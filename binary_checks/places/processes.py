@@ -7,6 +7,7 @@ output is thrown away unless it is asked for.
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
 import signal
 import subprocess
@@ -20,9 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from binary_checks.places.budgets import Budget, Watcher
 from binary_checks.places.control_groups import open_group
 from binary_checks.places.conversation import Conversation, Heard
+from binary_checks.places.limits import Limits, Watcher
 from binary_checks.places.native_stacks import take_native_stack
 from binary_checks.places.process_tree import find_below, kill_below
 from binary_checks.windows_job import SUSPENDED, close_job, open_job
@@ -46,16 +47,20 @@ class Ended:
     limit: float = 0.0  # seconds that it might be at the stage at which it was killed; 0: none
 
 
+class Runner(enum.IntEnum):
+    """What was started to run a command, by how far above the command it is."""
+
+    ITSELF = 0
+    SUPERVISOR = 1  # ours; all orphans come to it where the system is Linux
+    SANDBOX = 2  # above the first process of the namespaces; all that is in them ends with it
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Watch:
-    """What is looked at while a command runs that something else was started for."""
+    """How a command runs that is ended at its limits."""
 
-    depth: int = 0  # how far below what was started the command itself runs
-    supervised: bool = False  # whether a supervisor of ours runs it, to which all orphans come
-    whole: bool = False  # whether all ends with what was started, as a process namespace does
-    budget: Budget = field(default_factory=Budget)
-    folders: tuple[Path, ...] = ()  # whose size counts
-    inside: tuple[Path, ...] = ()  # of the command's own mounts, whose files count
+    runner: Runner
+    limits: Limits
 
 
 class _Drain(threading.Thread):
@@ -98,13 +103,14 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     At the time limit, or at that of the conversation's stage, a POSIX process is sent SIGABRT
     first, at which faulthandler shows its stacks; with ``calls`` a debugger is asked for the native
     one before. ``abort`` sends the signal where the process itself runs out of reach. With
-    ``talk`` standard input and output are the conversation's; with ``watch`` all
-    of them together have a budget. Of what it writes ``kept`` bytes are.
-    Raises OSError when the command cannot be started.
+    ``talk`` standard input and output are the conversation's; ``watch`` says what all of them
+    together may take. Of what it writes ``kept`` bytes are. Raises OSError when the command cannot
+    be started.
     """
     cookie = uuid.uuid4().hex
     started = tuple(str(part) for part in command)
-    group = open_group(watch.budget.tasks) if watch else None
+    runner = watch.runner if watch else Runner.ITSELF
+    group = open_group(watch.limits.tasks) if watch else None
     try:
         process = subprocess.Popen(
             group.enter(started) if group else started,
@@ -128,25 +134,24 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     if talk is not None:
         assert process.stdin is not None
         talk.begin(process.stdin, process.stdout)
-    watcher = _open_watcher(process, watch) if watch else None
+    watcher = None
+    if watch:
+        end = partial(_kill_tree, process, runner)
+        confined = runner is Runner.SANDBOX
+        watcher = Watcher(process.pid, watch.limits, end, confined=confined)
     try:
         limit = _wait(process, timeout, talk)
-        depth = watch.depth if watch else 0
         stack: tuple[str, ...] = ()
         if limit is not None and abort is not None:
             abort()
             _wait_for_end(process)
         elif limit is not None:
-            stack = _abort(process, calls=calls, depth=depth)
+            stack = _abort(process, calls=calls, depth=runner)
         status = process.returncode if limit is None else None
     finally:
         if watcher:
             watcher.stop()
-        _kill_tree(
-            process,
-            whole=bool(watch and watch.whole),
-            supervised=bool(watch and watch.supervised),
-        )
+        _kill_tree(process, runner)
         _kill_session(process.pid)
         close_job(job)
         _kill_escaped(cookie)
@@ -165,17 +170,13 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     )
 
 
-def _open_watcher(process: subprocess.Popen[bytes], watch: Watch) -> Watcher:
-    end = partial(_kill_tree, process, whole=watch.whole, supervised=watch.supervised)
-    return Watcher(process.pid, watch.budget, watch.folders, watch.inside, end)
-
-
-def _kill_tree(process: subprocess.Popen[bytes], *, whole: bool, supervised: bool) -> None:
+def _kill_tree(process: subprocess.Popen[bytes], runner: Runner) -> None:
     """Kill a process that still runs, and what it started: of a bomb, nobody is met one by one."""
     if process.poll() is None:
-        if not whole:
+        if runner is not Runner.SANDBOX:
             kill_below(process.pid)
-        if supervised:  # who was forked meanwhile comes to the supervisor, and ends there
+        if runner is Runner.SUPERVISOR and sys.platform == "linux":
+            # Who was forked meanwhile comes to the supervisor, and ends there.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_GRACE)
         process.kill()

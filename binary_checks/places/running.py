@@ -6,16 +6,15 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from binary_checks.errors import GatherError
 from binary_checks.model import Ending
 from binary_checks.model.places import Conditions, ProbeAnswer
-from binary_checks.places.budgets import Budget, bound_forks
-from binary_checks.places.confinement import Limits
 from binary_checks.places.conversation import LOST, Conversation
+from binary_checks.places.limits import Limits, bound_forks
 from binary_checks.places.processes import Ended, name_crash, run_process
 from binary_checks.places.sandbox import Sandbox
 from binary_checks.places.visible import find_visible
@@ -26,16 +25,6 @@ _HEADINGS = ("Fatal Python error: ", "Windows fatal exception: ", "Timeout (")
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HostFiles:
-    """What of the host's files a probe has beside the interpreter's own and itself."""
-
-    visible: tuple[Path, ...] = ()  # what it reads
-    writable: tuple[Path, ...] = ()  # folders that it shares with other probes
-    interpreter: tuple[Path, ...] | None = None
-    """What the interpreter itself needs; None: it is asked, outside of the sandbox."""
-
-
 def run_probe(  # noqa: PLR0913 - what is run, and under what
     python: Path,
     script: str | Path,
@@ -44,17 +33,16 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
     timeout: float,
     sandbox: Sandbox | None = None,
     conditions: Conditions | None = None,
-    files: HostFiles | None = None,
 ) -> ProbeAnswer:
     """Run the script of a probe with the request, in a clean environment and an empty folder.
 
     One that is not ours, given by its path, has the path of our ``process.py`` as its argument.
+    It has the limits of the sandbox, also where none holds.
 
     However badly the process ends, that is an answer; GatherError says that it could not be
     started.
     """
     conditions, sandbox = conditions or Conditions(), sandbox or Sandbox()
-    files = files or HostFiles()
     if not os.access(python, os.X_OK):
         raise GatherError(f"{python}: cannot be run: there is no such program")
     probes = resources.files("binary_checks.probes")
@@ -62,30 +50,38 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
         tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as private,
         resources.as_file(probes) as folder,
     ):
-        home, cwd = (Path(private).resolve() / name for name in ("home", "empty"))
-        home.mkdir()
-        cwd.mkdir()
-        variables = {**make_environment(home), **conditions.variables}
+        given = (script.absolute(),) if isinstance(script, Path) else ()
+        words = (*given, folder / "process.py") if given else (folder / script / "script.py",)
         alone = () if conditions.site else ("-S",)
-        program, *more = _name_program(script, folder)
-        command = (str(python), *alone, *OPTIONS, *map(str, (program, *more)))
-        apart = (program,) if more else ()
-        files = replace(files, visible=(folder, *apart, *files.visible))
-        limits = _make_limits(python, sandbox, conditions, home.parent, files)
+        command = (str(python), *alone, *OPTIONS, *map(str, words))
+        asked = sandbox.holds and sandbox.limits.asks_python
+        led = conditions.variables.get("LD_LIBRARY_PATH", "").split(":")
+        limits = replace(
+            sandbox.limits,
+            visible=(
+                *(find_visible(python) if asked else ()),
+                *(folder, *given, *sandbox.limits.visible),
+                *map(Path, filter(None, led)),
+            ),
+            private=Path(private).resolve(),
+            gpu=conditions.gpu,
+            services=conditions.services,
+        )
+        limits.home.mkdir()
+        limits.empty.mkdir()
         # Without site nothing runs but the interpreter, which needs nobody that looks after it;
         # but devices are asked for where work on them is to run.
         confined = conditions.site or conditions.gpu
         argv, watch = sandbox.start(command, limits) if confined else (command, None)
+        own = limit(conditions, limits, timeout)
         try:
             ended = run_process(
                 argv,
-                cwd=cwd,
-                env=variables,
+                cwd=limits.empty,
+                env={**make_environment(limits.home), **conditions.variables},
                 timeout=timeout,
                 calls=conditions.calls,
-                talk=Conversation(
-                    {**request, **limit(conditions, sandbox.budget, timeout)}, conditions.stages
-                ),
+                talk=Conversation({**request, **own}, conditions.stages),
                 watch=watch,
             )
         except OSError as error:
@@ -93,47 +89,18 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
     return judge_end(replace(ended, status=sandbox.read_status(ended.status)), timeout)
 
 
-def _name_program(script: str | Path, probes: Path) -> tuple[Path, ...]:
-    if isinstance(script, str):
-        return (probes / script / "script.py",)
-    return script.absolute(), probes / "process.py"
-
-
-def limit(conditions: Conditions, budget: Budget, timeout: float) -> dict[str, object]:
+def limit(conditions: Conditions, limits: Limits, timeout: float) -> dict[str, object]:
     """Say what the probe is to take on itself."""
-    limits = {
+    bounds = {
         "CORE": 0,
-        "FSIZE": budget.shared or budget.disk,
+        "FSIZE": limits.shared or limits.disk,
         "DATA": conditions.memory,
-        **bound_forks(budget),
+        **bound_forks(limits),
     }
     return {
-        "limits": {name: most for name, most in limits.items() if most or name == "CORE"},
+        "limits": {name: most for name, most in bounds.items() if most or name == "CORE"},
         "stacks_after": max(timeout - 1, timeout / 2),
     }
-
-
-def _make_limits(
-    python: Path, sandbox: Sandbox, conditions: Conditions, private: Path, files: HostFiles
-) -> Limits:
-    """Say what a confined probe sees, with the folders that its environment leads the loader to."""
-    led = conditions.variables.get("LD_LIBRARY_PATH", "").split(":")
-    own = files.interpreter
-    if own is None:
-        own = find_visible(python) if sandbox.holds else ()
-    return Limits(
-        visible=(
-            *own,
-            *(*files.visible, *map(Path, filter(None, led))),
-        ),
-        writable=files.writable,
-        private=private,
-        folders=(private, private / "home", private / "empty"),
-        disk=sandbox.budget.disk,
-        network=sandbox.network,
-        gpu=conditions.gpu,
-        services=conditions.services,
-    )
 
 
 def make_environment(home: Path) -> dict[str, str]:

@@ -11,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.places.budgets import Budget
-from binary_checks.places.confinement import MEMORY, Limits, confine
-from binary_checks.places.processes import Watch
+from binary_checks.places.confinement import confine
+from binary_checks.places.limits import Limits
+from binary_checks.places.processes import Runner, Watch
 from binary_checks.places.visible import find_visible
 
 _PATIENCE = 60.0  # seconds in which a confined interpreter must have started
@@ -40,17 +40,17 @@ class Sandbox:
     own_proc: bool = True  # whether it has a /proc of its own; else it reads the host's
     reason: str = "it was not asked for"  # why there is none
     contained: bool = False  # whether packages run in containers alone, and need no sandbox
-    network: bool = False  # whether probes reach it
-    budget: Budget = field(default_factory=Budget)
+    limits: Limits = field(default_factory=Limits)  # of what runs in it, and without one
 
     def describe(self) -> str:
         """How the header of a report says it."""
+        network = " with the network" * self.limits.network
         if self.contained:
-            return f"in containers{' with the network' * self.network}"
+            return f"in containers{network}"
         if not self.holds:
             return f"not sandboxed: {self.reason}; a package may do what this user may"
         shared = "" if self.own_proc else ", which shows this host's processes"
-        return f"sandboxed by bubblewrap{' with the network' * self.network}{shared}"
+        return f"sandboxed by bubblewrap{network}{shared}"
 
     @property
     def holds(self) -> bool:
@@ -59,22 +59,15 @@ class Sandbox:
 
     def start(self, command: tuple[str, ...], limits: Limits) -> tuple[tuple[str, ...], Watch]:
         """Return what is to be started for the command, and how that is watched."""
+        runner = Runner.ITSELF
         if self.holds:
-            # Below what makes the namespaces and their first process; the host's files count.
-            watch = Watch(
-                depth=2,
-                whole=True,
-                budget=self.budget,
-                folders=limits.writable,
-                inside=(*(each for each in MEMORY if each not in limits.services), limits.private),
-            )
-            held = replace(limits, program=self.program, own_proc=self.own_proc)
-            return confine(command, held), watch
-        watch = Watch(budget=self.budget, folders=(limits.private, *limits.writable))
-        if os.name == "posix" and sys.executable:
-            supervised = (sys.executable, "-I", "-S", str(_SCRIPTS / "supervisor.py"), *command)
-            return supervised, replace(watch, depth=1, supervised=sys.platform == "linux")
-        return command, watch
+            command = confine(command, limits, program=self.program, own_proc=self.own_proc)
+            runner = Runner.SANDBOX
+        elif os.name == "posix" and sys.executable:
+            supervisor = str(_SCRIPTS / "supervisor.py")
+            command = (sys.executable, "-I", "-S", supervisor, *command)
+            runner = Runner.SUPERVISOR
+        return command, Watch(runner=runner, limits=limits)
 
     def read_status(self, status: int | None) -> int | None:
         """Read a status as subprocess gives it of the command: a sandbox's is a shell's."""
@@ -86,27 +79,25 @@ def choose_sandbox(mode: str, *, network: bool = False) -> Sandbox:
 
     Raises Unavailable when one is required and none holds.
     """
-    if mode == "off":
-        return Sandbox(reason="--binary-sandbox off", network=network)
-    found = _find_bubblewrap(network=network)
+    found = Sandbox(reason="--binary-sandbox off") if mode == "off" else _find_bubblewrap()
     if mode == "require" and not found.holds:
         raise Unavailable(f"no sandbox works here: {found.reason}")
-    return found
+    return replace(found, limits=Limits(network=network))
 
 
-def _find_bubblewrap(*, network: bool) -> Sandbox:
+def _find_bubblewrap() -> Sandbox:
     if sys.platform != "linux":
-        return Sandbox(reason="there is none for this system", network=network)
+        return Sandbox(reason="there is none for this system")
     program = shutil.which("bwrap")
     if program is None:
-        return Sandbox(reason="bwrap is not on PATH; install bubblewrap", network=network)
+        return Sandbox(reason="bwrap is not on PATH; install bubblewrap")
     lacks = []
     for own_proc in (True, False):
         lack = _try(program, own_proc=own_proc)
         if not lack:
-            return Sandbox(program=program, own_proc=own_proc, network=network)
+            return Sandbox(program=program, own_proc=own_proc)
         lacks.append(lack)
-    return Sandbox(reason=f"no bubblewrap: {lacks[0]}", network=network)
+    return Sandbox(reason=f"no bubblewrap: {lacks[0]}")
 
 
 @lru_cache
@@ -114,9 +105,10 @@ def _try(program: str, *, own_proc: bool) -> str:
     """Start a confined interpreter; return "" or in one line why it did not hold."""
     python = Path(sys.executable)
     try:
-        limits = Limits(program=program, own_proc=own_proc, visible=find_visible(python))
+        command = (str(python), "-I", "-S", "-c", _PROOF)
+        limits = Limits(visible=find_visible(python))
         done = subprocess.run(
-            confine((str(python), "-I", "-S", "-c", _PROOF), limits),
+            confine(command, limits, program=program, own_proc=own_proc),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -31,7 +31,7 @@ class UnpackedPlace(HostPlace):
 
     def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
         super().__init__(settings, requires)
-        self.sandbox = replace(self.sandbox, budget=replace(self.sandbox.budget, shared=_DISK))
+        self.limits = replace(self.limits, shared=_DISK)
         self._prefix: Path | None = None
 
     @property
@@ -45,7 +45,7 @@ class UnpackedPlace(HostPlace):
         """The folder that builds are made in: they write there, and here it is read."""
         folder = self.folder.resolve() / "build"
         folder.mkdir(exist_ok=True)
-        self.writable = (folder,)
+        self.limits = replace(self.limits, writable=(folder,))
         return folder
 
     def make_folder(self, name: str) -> Path:
@@ -58,7 +58,8 @@ class UnpackedPlace(HostPlace):
     def show(self, programs: tuple[Path, ...]) -> None:
         """Let probes run these programs of the host, with the files that they need themselves."""
         seen = (path for program in programs for path in find_files_of(program))
-        self.visible = tuple(dict.fromkeys((*self.visible, *seen)))
+        visible = tuple(dict.fromkeys((*self.limits.visible, *seen)))
+        self.limits = replace(self.limits, visible=visible)
 
     def _install(self, package: Package) -> InstallReport:
         """Unpack it in one folder, and move it to another before anybody looks at it."""
@@ -75,7 +76,7 @@ class UnpackedPlace(HostPlace):
         self._prefix = prefix = moved / package.top if package.top else moved
         if not prefix.is_dir():
             raise GatherError(f"{package.path.name}: {package.top} was not unpacked")
-        self.visible = (*self.visible, prefix)
+        self.limits = replace(self.limits, visible=(*self.limits.visible, prefix))
         return self._report("")
 
     def _report(self, error: str) -> InstallReport:

@@ -45,7 +45,7 @@ def choose_sandbox(
     try:
         mode = config.option.binary_sandbox
         if all(name.kind == "image" for name in names):
-            return places.Sandbox(network=profile.network, contained=True)
+            return places.Sandbox(limits=places.Limits(network=profile.network), contained=True)
         sandbox = places.choose_sandbox(mode, network=profile.network)
         if not sandbox.holds and _is_ours(config):
             withheld.start_anew()

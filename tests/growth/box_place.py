@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from binary_checks.model import InstallReport, Package
 from binary_checks.places.host_place import HostPlace
 from tests.growth.box_kind import Boxed
@@ -18,5 +20,5 @@ class BoxPlace(HostPlace):
         for name in package.texts:
             (self.folder / name).write_text(name)
         self._target = self._identify(self.settings.python)
-        self.visible = (self.folder,)
+        self.limits = replace(self.limits, visible=(self.folder,))
         return InstallReport(python=self._target.name)

@@ -12,9 +12,9 @@ import pytest
 
 from binary_checks.model import Ending
 from binary_checks.model.requests import Code, SnippetRequest
-from binary_checks.places import budgets
-from binary_checks.places.budgets import Budget, choose_memory, spell_bytes, takes_more_disk
+from binary_checks.places import limits
 from binary_checks.places.control_groups import open_group
+from binary_checks.places.limits import Limits, choose_memory, spell_bytes, takes_more_disk
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets
 from fixtures.build_wheel import build_wheel
@@ -22,7 +22,7 @@ from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offlin
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what is to be counted")
 
-SMALL = Budget(processes=40, memory=400 << 20, disk=32 << 20)
+SMALL = Limits(processes=40, memory=400 << 20, disk=32 << 20)
 # Each child takes a fifth of what all of them may, and less than any limit of one process.
 EATS = """
 import os, time
@@ -69,7 +69,7 @@ MODULES = {
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledPlace]:
-    sandbox = demand_sandbox(request.param, budget=SMALL)
+    sandbox = demand_sandbox(request.param, limits=SMALL)
     members = {f"{name}.py": text for name, text in MODULES.items()}
     folder = tmp_path_factory.mktemp("budgets")
     wheel = build_wheel(folder, name="budgets", tags=PURE, members=members)
@@ -158,9 +158,9 @@ def test_a_flood_on_stderr_without_end_is_one_that_does_not_end(environment: Fil
 
 
 def test_the_limit_of_memory_is_below_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "_read_free", lambda: iter((1000 << 20, 500 << 20)))
+    monkeypatch.setattr(limits, "_read_free", lambda: iter((1000 << 20, 500 << 20)))
     assert choose_memory() == 400 << 20
-    monkeypatch.setattr(budgets, "_read_free", lambda: iter(()))
+    monkeypatch.setattr(limits, "_read_free", lambda: iter(()))
     assert choose_memory() == 16 << 30
 
 
@@ -197,4 +197,4 @@ def test_the_files_of_the_host_are_not_counted_while_a_sandbox_is_still_made(
     tmp_path: Path,
 ) -> None:
     """This process sees the host's, as one in a sandbox does at its start."""
-    assert budgets.count_files(os.getpid(), tmp_path) == 0
+    assert limits.count_files(os.getpid(), tmp_path) == 0

@@ -22,8 +22,8 @@ from binary_checks.examination.judging import Verdict
 from binary_checks.model import Ending, LoadReport, Outcome
 from binary_checks.model.places import read_place
 from binary_checks.places import PlaceSettings, Sandbox, installers
-from binary_checks.places.budgets import Budget
 from binary_checks.places.image_place import ImagePlace
+from binary_checks.places.limits import Limits
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.clean_roots import demand_engine, demand_image
@@ -226,14 +226,14 @@ HOSTILE = {
 def test_a_container_confines_what_runs_in_it(tmp_path: Path) -> None:
     """Each module in its turn: what one left behind is not there for the next."""
     image = demand_image("bullseye-python")
-    budget = Budget(processes=50, memory=1 << 30, disk=1 << 24)
+    limits = Limits(processes=50, memory=1 << 30, disk=1 << 24)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         members = {
             f"{name}.py": code.replace("{port}", str(port)) for name, code in HOSTILE.items()
         }
         wheel = read_wheel(build_wheel(tmp_path, name="hostile", tags=PURE, members=members))
-        with open_place(image, budget=budget) as place:
+        with open_place(image, limits=limits) as place:
             place.demand(wheel)
             steps = {}
             for name in HOSTILE:

@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from binary_checks.places.confinement import Limits, confine
+from binary_checks.places.confinement import confine
+from binary_checks.places.limits import Limits
 from binary_checks.places.visible import find_visible
 from fixtures.environments import PYTHON, demand_sandbox
 
@@ -26,10 +27,15 @@ def run(request: pytest.FixtureRequest) -> Run:
     sandbox = demand_sandbox("auto")
     if request.param and not sandbox.own_proc:
         pytest.skip("no new /proc can be mounted here")
-    limits = Limits(program=sandbox.program, own_proc=request.param, visible=find_visible(PYTHON))
+    visible = find_visible(PYTHON)
 
-    def run(code: str, **changes: object) -> subprocess.CompletedProcess[str]:
-        command = confine((str(PYTHON), "-I", "-c", code), replace(limits, **changes))  # type: ignore[arg-type]
+    def run(code: str, **changes: Any) -> subprocess.CompletedProcess[str]:
+        command = confine(
+            (str(PYTHON), "-I", "-c", code),
+            Limits(visible=visible, **changes),
+            program=sandbox.program,
+            own_proc=request.param,
+        )
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     return run

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import GatherError
-from binary_checks.places.budgets import Budget
 from binary_checks.places.containers import (
-    Bounds,
     Container,
     ContainerEngine,
     PulledImage,
@@ -21,6 +19,7 @@ from binary_checks.places.containers import (
     find_image,
     read_image,
 )
+from binary_checks.places.limits import Limits
 from fixtures import fake_engine
 from fixtures.environments import demand_sandbox
 
@@ -105,9 +104,9 @@ def test_what_is_no_answer_about_an_image_is_the_engine_s_fault(text: str) -> No
 def test_a_container_reads_what_it_is_given_and_reaches_nothing_else(
     programs: Path, tmp_path: Path
 ) -> None:
-    budget = Budget(processes=10, memory=1 << 30, disk=1 << 20)
-    bounds = Bounds(mounts=((tmp_path, "/mnt/package"),), budget=budget)
-    Container(find_engine(), PulledImage(id="image"), bounds).close()
+    limits = Limits(processes=10, memory=1 << 30, disk=1 << 20)
+    mounts = ((tmp_path, "/mnt/package"),)
+    Container(find_engine(), PulledImage(id="image"), limits, mounts).close()
     (words,) = fake_engine.list_runs(programs)
     pairs = set(itertools.pairwise(words))
     assert {"--rm", "--read-only", "--interactive"} <= {*words}
@@ -134,7 +133,7 @@ def test_gpus_are_given_in_the_words_of_each_engine(
 ) -> None:
     """podman takes docker's words, too, and gives none for them."""
     engine = ContainerEngine(name=name, program=str(programs / "podman"))
-    Container(engine, PulledImage(id="image"), Bounds(gpu=True, network=True)).close()
+    Container(engine, PulledImage(id="image"), Limits(gpu=True, network=True)).close()
     (said,) = fake_engine.list_runs(programs)
     assert words in set(itertools.pairwise(said))
     assert "--network" not in said
@@ -146,14 +145,14 @@ def test_a_container_that_does_not_start_says_why(
     folder = fake_engine.install(tmp_path, refuses="run")
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     with pytest.raises(GatherError, match="podman starts no container: Error: it was refused"):
-        Container(find_engine(), PulledImage(id="image"), Bounds())
+        Container(find_engine(), PulledImage(id="image"), Limits())
 
 
 @pytest.mark.parametrize(
     ("code", "status"), [("exit 7", 7), ("exit 125", 125), ("kill -9 $$", -9), ("kill -6 $$", -6)]
 )
 def test_a_command_ends_as_it_does(programs: Path, code: str, status: int) -> None:
-    container = Container(find_engine(), PulledImage(id="image"), Bounds())
+    container = Container(find_engine(), PulledImage(id="image"), Limits())
     assert container.run(("sh", "-c", code), timeout=60).status == status
     assert container.runs
     container.close()
@@ -162,7 +161,7 @@ def test_a_command_ends_as_it_does(programs: Path, code: str, status: int) -> No
 
 def test_a_command_has_a_clean_environment(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOP_SECRET", "token")
-    container = Container(find_engine(), PulledImage(id="image"), Bounds())
+    container = Container(find_engine(), PulledImage(id="image"), Limits())
     ended = container.run(("sh", "-c", "pwd; ls; env"), timeout=60, variables={"LANG": "x"})
     container.close()
     lines = set(ended.stdout.splitlines())
@@ -171,7 +170,7 @@ def test_a_command_has_a_clean_environment(programs: Path, monkeypatch: pytest.M
 
 
 def test_what_the_engine_did_not_run_is_its_fault(programs: Path) -> None:
-    container = Container(find_engine(), PulledImage(id="image"), Bounds())
+    container = Container(find_engine(), PulledImage(id="image"), Limits())
     about = programs.parent / "state" / "about.json"
     about.write_text('{"images": [], "refuses": "exec"}', encoding="utf-8")
     with pytest.raises(GatherError, match="podman runs nothing in the container: Error: it was"):
@@ -180,7 +179,7 @@ def test_what_the_engine_did_not_run_is_its_fault(programs: Path) -> None:
 
 
 def test_a_command_that_hangs_ends_with_its_container(programs: Path) -> None:
-    container = Container(find_engine(), PulledImage(id="image"), Bounds())
+    container = Container(find_engine(), PulledImage(id="image"), Limits())
     begun = time.monotonic()
     assert container.run(("sleep", "600"), timeout=0.5).status is None
     assert not container.runs
@@ -188,7 +187,7 @@ def test_a_command_that_hangs_ends_with_its_container(programs: Path) -> None:
 
 
 def test_what_one_command_has_written_the_next_one_does_not_find(programs: Path) -> None:
-    container = Container(find_engine(), PulledImage(id="image"), Bounds())
+    container = Container(find_engine(), PulledImage(id="image"), Limits())
     write = "touch ../x ../.hidden ../home/y ../bytecode/kept z"
     assert container.run(("sh", "-c", write), timeout=60).status == 0
     beside = container.run(("sh", "-c", "ls -A .. ../home ."), timeout=60, alone=False)

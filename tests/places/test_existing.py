@@ -117,6 +117,6 @@ def test_a_sandbox_shows_no_folder_that_holds_a_home_or_hides_in_one(
     (site / "a.pth").write_text("\n".join(map(str, lines)))
     with open_existing(python) as environment:
         environment.install(package)
-        shown = environment.visible
+        shown = environment.limits.visible
     assert source in shown
     assert not {path.resolve() for path in map(Path, lines[:-2])} & {p.resolve() for p in shown}

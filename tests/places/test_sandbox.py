@@ -17,9 +17,10 @@ import pytest
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Step
 from binary_checks.places import confinement, sandbox
-from binary_checks.places.confinement import Limits, confine, find_devices
+from binary_checks.places.confinement import confine, find_devices
 from binary_checks.places.existing import find_sources
 from binary_checks.places.interpreter import identify
+from binary_checks.places.limits import Limits
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.visible import find_visible
 from binary_checks.probes.import_name.reader import import_each
@@ -119,7 +120,7 @@ def test_no_setting_of_the_system_is_root_s_to_change(environment: FilledPlace) 
 
 
 def test_the_network_is_there_for_a_profile_that_asks(tmp_path: Path) -> None:
-    chosen = demand_sandbox("auto", network=True)
+    chosen = demand_sandbox("auto", limits=Limits(network=True))
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = MODULES["connects"].format(port=server.getsockname()[1])
         wheel = build_wheel(tmp_path, name="net", tags=PURE, members={"net.py": code})
@@ -281,7 +282,7 @@ def test_none_is_tried_where_none_is_wanted(
 def test_a_sandbox_says_what_it_is() -> None:
     held = Sandbox(program="/usr/bin/bwrap")
     assert held.describe() == "sandboxed by bubblewrap"
-    network = replace(held, network=True)
+    network = replace(held, limits=Limits(network=True))
     assert network.describe() == "sandboxed by bubblewrap with the network"
     shared = replace(held, own_proc=False)
     assert shared.describe() == "sandboxed by bubblewrap, which shows this host's processes"

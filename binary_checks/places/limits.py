@@ -1,7 +1,8 @@
-"""Counts what a probe and all that descends from it take, and ends it at a limit.
+"""The limits of a place: what a probe sees and may take, and who ends it where it takes more.
 
 RLIMIT_NPROC does not bind root and no limit of Linux's counts memory over processes, so the parent
-looks, several times a second. On Windows the job does it (`windows_job.py`).
+counts, several times a second, what a probe and all that descends from it take. On Windows the job
+does it (`windows_job.py`).
 """
 
 from __future__ import annotations
@@ -24,16 +25,40 @@ _SHARE = 0.05  # of one processor's time, at most, that counting may take
 _LARGE = 16 << 30  # bytes: torch imports in 1 GiB, numba in 1; a leak has no end
 _RESIDENT = re.compile(r"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _PROPORTIONAL = re.compile(r"^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+) kB", re.MULTILINE)
+TEMPORARY = Path("/tmp")  # noqa: S108
+MEMORY = (TEMPORARY, Path("/dev/shm"))  # noqa: S108 - POSIX's shared memory: OpenMP needs it
+"""The folders that lie in memory where a probe is confined, beside its private one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Budget:
-    """What one probe may take together with every process that it starts."""
+class Limits:
+    """What one probe sees, reaches and may take, together with every process that it starts.
 
+    Paths and devices are those of a sandbox; without one it sees and reaches what its user does.
+    """
+
+    visible: tuple[Path, ...] = ()  # folders, files and links that it reads
+    asks_python: bool = True
+    """Whether the interpreter is asked, outside of the sandbox, which files it needs, too."""
+    writable: tuple[Path, ...] = ()  # folders of this host, which probes share
+    services: tuple[Path, ...] = ()  # such in which others write, too: nothing there is counted
+    private: Path = TEMPORARY  # an empty folder of its own, in memory where it is confined
+    network: bool = False
+    gpu: bool = False  # whether the devices of GPUs are there
     processes: int = 512
     memory: int = 0  # bytes, private or shared among them alone; 0: most of what is free
-    disk: int = 1 << 30  # bytes in its folders, each of which may lie in memory
+    disk: int = 1 << 30  # bytes in each folder that may lie in memory
     shared: int = 0  # bytes in those that lie on the host's disk; 0: as many
+
+    @property
+    def home(self) -> Path:
+        """Its home, in its own folder."""
+        return self.private / "home"
+
+    @property
+    def empty(self) -> Path:
+        """The folder that it starts in."""
+        return self.private / "empty"
 
     @property
     def tasks(self) -> int:
@@ -41,7 +66,7 @@ class Budget:
         return self.processes * 4
 
 
-def bound_forks(budget: Budget) -> dict[str, int]:
+def bound_forks(limits: Limits) -> dict[str, int]:
     """Bound the processes and threads of the user, those that run by now beside: not root's."""
     if sys.platform != "linux" or os.geteuid() == 0:
         return {}
@@ -50,24 +75,19 @@ def bound_forks(budget: Budget) -> dict[str, int]:
         with contextlib.suppress(OSError):
             if folder.name.isdecimal() and folder.stat().st_uid == os.geteuid():
                 running += sum(1 for _ in (folder / "task").iterdir())
-    return {"NPROC": running + budget.tasks}
+    return {"NPROC": running + limits.tasks}
 
 
 class Watcher:
     """Looks at a process and all below it until it is told to stop, and ends them at a limit."""
 
     def __init__(
-        self,
-        pid: int,
-        budget: Budget,
-        folders: tuple[Path, ...],
-        inside: tuple[Path, ...],
-        end: Callable[[], None],
+        self, pid: int, limits: Limits, end: Callable[[], None], *, confined: bool
     ) -> None:
+        """Begin to look; ``confined`` says whether it has mounts of its own."""
         self.exceeded = ""  # what there was too much of, as the end of a sentence
-        self._pid, self._budget, self._end = pid, budget, end
-        self._folders, self._inside = folders, inside
-        self._memory = budget.memory or choose_memory()
+        self._pid, self._limits, self._end, self._confined = pid, limits, end, confined
+        self._memory = limits.memory or choose_memory()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -89,19 +109,23 @@ class Watcher:
 
     def _find_excess(self) -> str:
         pids = list_descendants(self._pid)
-        if len(pids) > self._budget.processes:
-            return f"it runs more than {self._budget.processes} processes at once"
+        if len(pids) > self._limits.processes:
+            return f"it runs more than {self._limits.processes} processes at once"
         if takes_more_memory(pids, self._memory):
             return f"its processes take more than {spell_bytes(self._memory)} of memory"
         if self._takes_more_disk(pids):
-            return f"it writes more than {spell_bytes(self._budget.shared or self._budget.disk)}"
+            return f"it writes more than {spell_bytes(self._limits.shared or self._limits.disk)}"
         return ""
 
     def _takes_more_disk(self, pids: tuple[int, ...]) -> bool:
         """Count files, too: in memory each takes some, and a size bounds their bytes alone."""
-        most = self._budget.disk
-        return takes_more_disk(self._folders, self._budget.shared or most) or any(
-            count_files(pid, path) * ENTRY > most for pid in pids[:1] for path in self._inside
+        limits = self._limits
+        most = limits.shared or limits.disk
+        if not self._confined:
+            return takes_more_disk((limits.private, *limits.writable), most)
+        own = (*(each for each in MEMORY if each not in limits.services), limits.private)
+        return takes_more_disk(limits.writable, most) or any(
+            count_files(pid, path) * ENTRY > limits.disk for pid in pids[:1] for path in own
         )
 
 
