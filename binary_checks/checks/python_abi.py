@@ -297,9 +297,15 @@ def numpy_version_mismatch(package: Package, target: TargetSystem) -> Iterator[F
         if canonicalize_name(each.name) == "numpy"
     ]
     second = _may_have_second(package, target)
+    faults = {
+        build: _find_numpy_fault(build, required, second=second)
+        for build in dict.fromkeys(build for _, build in built)
+    }
     for path, build in dict.fromkeys(built):
         if required:
-            yield from _judge(path, build, required, second=second)
+            level = Level.ERROR if parse_extension_name(path) else Level.WARNING
+            if sentence := faults[build]:
+                yield Problem(path=path, sentence=sentence, level=level)
         elif build.api == 1:
             sentence = "is built with NumPy 1.x, which the package does not require"
             yield Note(path=path, sentence=sentence)
@@ -314,20 +320,18 @@ def _may_have_second(package: Package, target: TargetSystem) -> bool:
     return not pythons or not all(map(is_python_2, pythons))
 
 
-def _judge(
-    path: str, build: NumpyBuild, required: Sequence[SpecifierSet], *, second: bool
-) -> Iterator[Problem]:
+def _find_numpy_fault(build: NumpyBuild, required: Sequence[SpecifierSet], *, second: bool) -> str:
+    """Why a module that is built so does not fit what is required; "" where it does."""
     spelled = ",".join(sorted({str(each) for each in required if str(each)}))
     asked = f"the package requires numpy{spelled[:_LONGEST]}"
-    level = Level.ERROR if parse_extension_name(path) else Level.WARNING
     if build.api == 1 and second and _allow(required, _SECOND):
         sentence = f"is built with NumPy 1.x, which NumPy 2 refuses, and {asked}"
-        yield Problem(path=path, sentence=f"{sentence}: installers choose NumPy 2", level=level)
-    elif build.api == 2 and build.oldest:
+        return f"{sentence}: installers choose NumPy 2"
+    if build.api == 2 and build.oldest:
         major, minor = map(int, build.oldest.split("."))
         if not _allow(required, [each for each in _FIRST + _SECOND if each >= (major, minor)]):
-            sentence = f"is built for NumPy {build.oldest} or newer, and {asked}, which is older"
-            yield Problem(path=path, sentence=sentence, level=level)
+            return f"is built for NumPy {build.oldest} or newer, and {asked}, which is older"
+    return ""
 
 
 def _allow(required: Iterable[SpecifierSet], versions: Iterable[tuple[int, int]]) -> bool:

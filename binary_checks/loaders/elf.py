@@ -296,6 +296,7 @@ class SystemSymbols:
         self._data = target.library_data
         self._names: dict[frozenset[str], frozenset[str]] = {}
         self._in_version: dict[tuple[str, str], frozenset[str] | None] = {}
+        self._by_version: dict[str, Mapping[str, set[str]]] = {}
 
     def names(self, sonames: frozenset[str]) -> frozenset[str]:
         """All that these libraries export together, as far as there is export data."""
@@ -315,11 +316,20 @@ class SystemSymbols:
         if key not in self._in_version:
             data, names = self._data.get(soname), None
             if data and version in data.versions and version != _PRIVATE:
-                wanted = {version, ""}
-                known = data.symbols.items()
-                names = frozenset(name for name, nodes in known if not wanted.isdisjoint(nodes))
+                grouped = self._group(soname)
+                names = _NONE.union(grouped.get(version, ()), grouped.get("", ()))
             self._in_version[key] = names
         return self._in_version[key]
+
+    def _group(self, soname: str) -> Mapping[str, set[str]]:
+        """The names that a library exports, by version."""
+        if soname not in self._by_version:
+            grouped: dict[str, set[str]] = {}
+            for name, nodes in self._data[soname].symbols.items():
+                for node in nodes:
+                    grouped.setdefault(node, set()).add(name)
+            self._by_version[soname] = grouped
+        return self._by_version[soname]
 
 
 class Scope:
