@@ -120,9 +120,8 @@ class Facts:
             return cast("_Fact", self.settings.profile.requests.get(kind) or kind())
         if kind in self._given:
             return cast("_Fact", self._given[kind])
-        if self.settings.is_static and (
-            kind is Place or issubclass(kind, (Installed, ProbeReport))
-        ):
+        of_place = kind is Place or issubclass(kind, (Installed, ProbeReport))
+        if self.settings.is_static and of_place and kind not in self.settings.gatherers:
             raise Unavailable(_NOT_INSTALLED)  # without loading the modules that run packages
         gatherer = find_gatherer(kind, self.settings.gatherers)
         if gatherer is None:
