@@ -7,6 +7,7 @@ import subprocess
 import sys
 from inspect import Parameter
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pytest
@@ -95,7 +96,7 @@ GATHERED = (
 def test_a_check_says_what_it_runs_on_and_every_option_has_a_default(check: Check[Any]) -> None:
     assert check.subjects
     for kind in (kind for kinds in check.facts for kind in kinds):
-        assert issubclass(kind, (*GATHERED, Request))
+        assert issubclass(kind, (*GATHERED, Request, NoneType))
     assert [] == [
         name for name, option in check.options.items() if option.default is Parameter.empty
     ]

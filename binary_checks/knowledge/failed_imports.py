@@ -1,19 +1,32 @@
-"""What a package lacks when an import fails: a part of its own, or a requirement.
+"""Whose fault it is that an import fails, or that an entry point cannot be loaded.
 
-The exception names a module or a file; the package's own members tell whose it is.
+The exception names a module or a file; the package's own members tell whose it is. An entry point
+may also need an extra, a display, or the program that looks for it.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from packaging.utils import canonicalize_name
 
 from binary_checks.knowledge.python_libraries import ModuleFiles
-from binary_checks.model import Package, Step, Wheel
-from binary_checks.model.packages import Distribution
+from binary_checks.model import (
+    Distribution,
+    Ending,
+    Finding,
+    Level,
+    NotInspected,
+    Package,
+    Problem,
+    Step,
+    Wheel,
+)
+from binary_checks.model.entry_points import EntryPoint, LoadedEntryPoint, LoadedEntryPoints
 from binary_checks.model.requires_dist import find_names_in_extras, read_requirement
+from binary_checks.wording.sentences import describe_end, name_first
 
 _LONGEST = 200  # characters of a name in a sentence
 _DEEPEST = 100  # folders, within which modules lie
@@ -65,3 +78,119 @@ def _list_names(package: Distribution) -> frozenset[str]:
     """The projects that it requires, on any system and by any extra."""
     found = filter(None, map(read_requirement, package.requires_dist))
     return frozenset(canonicalize_name(each.name) for each in found)
+
+
+# What the loading of entry points says.
+
+_HOST_OF = {"pytest11": "pytest"}
+"""Groups whose entry points are loaded with any use of the program that looks for them."""
+_FAULTS = frozenset(
+    {"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "UnboundLocalError"}
+    | {"SyntaxError", "IndentationError", "TabError", "TypeError"}
+)
+"""Exceptions that no other host or setting spares users."""
+_OF_SYNTAX = frozenset({"SyntaxError", "IndentationError", "TabError"})
+_DISPLAY = re.compile(r"\bdisplay\b|\bX11\b|\bxcb\b|wayland|TclError|\bGLFW", re.IGNORECASE)
+_ELSEWHERE = {
+    **dict.fromkeys(
+        (Ending.HUNG, Ending.STOPPED, Ending.EXITED), "whether it then works is not known"
+    ),
+    Ending.LOADER_ERROR: "the checks of extension modules and of imports judge that",
+}
+"""Endings that this is not to judge."""
+
+
+def is_always_loaded(point: EntryPoint) -> bool:
+    """Whether users run it, or load it with any use of the program that looks for it."""
+    return point.is_script or point.group in _HOST_OF
+
+
+def judge_loaded(loaded: LoadedEntryPoints, package: Distribution, path: str) -> Iterator[Finding]:
+    """Judge what came of loading them: what fails alike in one module is said once."""
+    said: dict[tuple[str, str, bool], list[LoadedEntryPoint]] = {}
+    for each in loaded.points:
+        if not each.callable and each.point.is_script:
+            sentence = f"{each.point.say()}: it cannot be called, so that the command fails"
+            yield Problem(path=path, sentence=sentence)
+        elif each.step.outcome is not Ending.OK:
+            alike = (each.step.name, describe_end(each.step), each.point.is_script)
+            said.setdefault(alike, []).append(each)
+    failure = _Failure(package, path, loaded.requirements_installed)
+    for group in said.values():
+        yield failure.judge(group)
+    if loaded.untried:
+        names = name_first([point.name for point in loaded.untried])
+        yield NotInspected(path=path, sentence=f"{names} not loaded: {loaded.limit}")
+
+
+class _Failure:
+    """Says whose fault it is that an entry point cannot be loaded."""
+
+    def __init__(self, package: Distribution, path: str, requirements_installed: bool) -> None:
+        self._package, self._path = package, path
+        self._installed = requirements_installed
+        self._extras = find_names_in_extras(package.requires_dist)
+        self._own = package.derive(ModuleFiles).roots
+
+    def judge(self, group: Sequence[LoadedEntryPoint]) -> Finding:
+        """Judge entry points of one module that fail in the same way."""
+        first = group[0]
+        more = f" (and {len(group) - 1} more of the module)" if group[1:] else ""
+        sentence = f"{first.point.say()}{more} {describe_end(first.step)}"
+        part = find_own_part(first.step, self._package)
+        if doubt := "" if part else self._find_doubt(first):
+            return NotInspected(path=self._path, sentence=f"{sentence}: {doubt}")
+        why = part or (
+            find_lacking_requirement(first.step, self._package) if self._installed else ""
+        )
+        return Problem(
+            path=self._path,
+            sentence=f"{sentence}: {why}" if why else sentence,
+            level=self._rate(first, why),
+            cause=why or (first.step.detail if first.step.outcome is Ending.RAISED else ""),
+            consequence=not first.imported,
+        )
+
+    def _find_doubt(self, each: LoadedEntryPoint) -> str:
+        """Why a healthy package may fail so; "" where none does."""
+        point, step = each.point, each.step
+        if step.outcome in _ELSEWHERE:
+            return _ELSEWHERE[step.outcome]
+        shown = point.group == "gui_scripts" and each.exception not in _FAULTS
+        if shown or _DISPLAY.search(f"{step.detail}\n{step.stderr}"):
+            return "it may need a display"
+        if step.missing_module:
+            return self._find_provider(point, step.missing_module)
+        certain = point.is_script or each.imported or each.exception in _OF_SYNTAX
+        if certain or (point.group in _HOST_OF and each.exception in _FAULTS):
+            return ""
+        return f"what looks for {point.group} may have prepared it"
+
+    def _find_provider(self, point: EntryPoint, module: str) -> str:
+        """Who may have a module that is not found; "" for nobody."""
+        top = module.partition(".")[0]
+        if top in sys.stdlib_module_names:
+            return f"this Python has no {top}"
+        if canonicalize_name(top) in self._extras or point.extras:
+            return f"only an extra requires {top}"
+        if point.is_script or top in self._own:
+            return ""
+        host = _HOST_OF.get(point.group, "")
+        if host in {canonicalize_name(each) for each in self._list_required()}:
+            return ""
+        return f"{host or 'what looks for ' + point.group} may bring {module[:_LONGEST]}"
+
+    def _list_required(self) -> Iterator[str]:
+        for text in self._package.requires_dist:
+            requirement = read_requirement(text)
+            if requirement is not None and canonicalize_name(requirement.name) not in self._extras:
+                yield requirement.name
+
+    def _rate(self, each: LoadedEntryPoint, why: str) -> Level:
+        if not is_always_loaded(each.point):
+            return Level.WARNING
+        if each.step.outcome is Ending.CRASHED:
+            return Level.ERROR
+        if why.startswith("Requires-Dist") and self._extras:
+            return Level.WARNING  # an extra may bring it under another name, as PyYAML does yaml
+        return Level.ERROR if why or each.exception in _FAULTS else Level.WARNING

@@ -18,6 +18,7 @@ from binary_checks.knowledge.library_names import (
 from binary_checks.knowledge.python_libraries import find_python_symbols
 from binary_checks.model import (
     Edge,
+    Ending,
     ExtensionReport,
     Finding,
     Format,
@@ -245,7 +246,9 @@ def judge_refusal(
     extension module, in the prefix.
     """
     cause = of_refusal(step.detail, linkage, package)
-    problem = Problem(path=path, sentence=sentence, cause=cause, consequence=bool(cause))
+    # What an import raises, the entry points of its modules raise, too.
+    raised = step.detail if step.outcome is Ending.RAISED else ""
+    problem = Problem(path=path, sentence=sentence, cause=cause or raised, consequence=bool(cause))
     if not isinstance(linkage, Linkage):
         return problem
     name = read_refusal(step.detail)

@@ -1,4 +1,4 @@
-"""What a distribution's entry points name."""
+"""What a distribution's entry points name, and what came of loading them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from binary_checks.model.packages import Distribution
+from binary_checks.model.probes import ProbeReport, Step
 
 _REFERENCE = re.compile(
     r"\s*(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*"
@@ -60,3 +61,29 @@ def read_entry_points(package: Distribution) -> Iterator[EntryPoint | BadReferen
             )
         elif group in _SCRIPTS:
             yield BadReference(name=name, value=value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedEntryPoint:
+    """What came of loading one entry point."""
+
+    point: EntryPoint
+    step: Step  # name is the module's
+    exception: str = ""  # the class of what was raised: "AttributeError"
+    imported: bool = False  # the module was imported, whatever came of its attribute
+    callable: bool = True  # of a command: whether what it names can be called
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedEntryPoints(ProbeReport):
+    """All entry points that are object references, loaded where the package is installed.
+
+    The module of commands is imported in a process of its own, as when a user starts one; those of
+    other groups in one process, as by the program that looks for them, and again in one of their
+    own where that fails.
+    """
+
+    points: tuple[LoadedEntryPoint, ...] = ()
+    requirements_installed: bool = False  # an installer put there what the package requires
+    untried: tuple[EntryPoint, ...] = ()  # those for which there was no time left
+    limit: str = ""  # which limit that was, the end of a sentence

@@ -18,6 +18,7 @@ PROBES = (
     ".import_name.reader",
     ".load_extensions.reader",
     ".compile_modules.reader",
+    ".load_entry_points.reader",
     ".trace_loader.reader",
     ".run_snippet.reader",
     ".ask_module.reader",

@@ -30,7 +30,9 @@ def judge(tmp_path: Path) -> Judge:
         wheel = {"tags": ("py3-none-any",), "root_is_purelib": True, **wheel}
         path = build_wheel(tmp_path, members=members, **wheel)
         with examine(path) as examination:
-            return list(check(examination.get(Distribution), examination.get(PythonModules)))
+            facts = (examination.get(Distribution), examination.get(PythonModules))
+            installed = (None,) if check is missing_entry_point else ()
+            return list(check(*facts, *installed))
 
     return judge_wheel
 

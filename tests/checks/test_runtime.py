@@ -58,8 +58,9 @@ def requiring(*requirements: str) -> Any:
 )
 def test_import_fails_fires_however_it_fails(outcome: Ending, detail: str, sentence: str) -> None:
     report = imported(outcome=outcome, detail=detail)
+    cause = detail if outcome is Ending.RAISED else ""  # which entry points raise, too
     assert list(import_fails(report, wheel(), NO_OBJECTS)) == [
-        Problem(sentence=f"import demo {sentence}")
+        Problem(sentence=f"import demo {sentence}", cause=cause)
     ]
 
 
@@ -79,7 +80,7 @@ def test_import_fails_names_the_library_that_the_loader_did_not_find() -> None:
 def test_import_fails_fires_for_a_requirement_that_nobody_declared() -> None:
     report = imported(outcome=Ending.RAISED, detail="x", missing_module="absent")
     assert list(import_fails(report, requiring("other"), NO_OBJECTS)) == [
-        Problem(sentence="import demo raises x")
+        Problem(sentence="import demo raises x", cause="x")
     ]
 
 
@@ -96,7 +97,7 @@ def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
     assert problem.sentence.endswith(f"{lack}, unless an extra has it")
     there_before = ImportReport(python=PYTHON, steps=(step,))
     assert list(import_fails(there_before, plain, NO_OBJECTS)) == [
-        Problem(sentence="import demo raises x")
+        Problem(sentence="import demo raises x", cause="x")
     ]
 
 
@@ -118,7 +119,7 @@ def test_import_fails_names_what_the_wheel_lacks(missing: dict[str, str], lack: 
     report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
     found = list(import_fails(report, wheel(members=tuple(map(member, paths))), NO_OBJECTS))
     ending = f": {lack}" if lack else ""
-    assert found == [Problem(sentence=f"import demo raises x{ending}", cause=lack)]
+    assert found == [Problem(sentence=f"import demo raises x{ending}", cause=lack or "x")]
 
 
 def test_import_fails_does_not_look_at_what_needs_an_extra() -> None:

@@ -29,7 +29,7 @@ def compiled(tmp_path: Path) -> Compile:
     ) -> tuple[UnpackedPlace, CompiledModules]:
         wheel = {"tags": ("py3-none-any",), "root_is_purelib": True, **wheel}
         path = build_wheel(tmp_path, members=members, **wheel)
-        place = UnpackedPlace(read_wheel(path), tmp_path / "site-packages")
+        place = UnpackedPlace(read_wheel(path), tmp_path / "environment")
         return place, compile_modules(place, place.wheel)
 
     return compile_wheel
@@ -159,8 +159,8 @@ def test_what_the_compiler_cannot_take_is_not_inspected_and_the_rest_is(judge: J
 def test_compilation_goes_on_behind_a_file_that_takes_too_long(tmp_path: Path) -> None:
     members = {"demo/a.py": BROKEN, "demo/b.py": "", "demo/c.py": BROKEN}
     path = build_wheel(tmp_path, members=members, tags=PURE, root_is_purelib=True)
-    place = UnpackedPlace(read_wheel(path), tmp_path / "site-packages")
-    slow = tmp_path / "site-packages" / "demo" / "b.py"
+    place = UnpackedPlace(read_wheel(path), tmp_path / "environment")
+    slow = place.site_packages / "demo" / "b.py"
     slow.unlink()
     os.mkfifo(slow)  # whoever opens it waits for a writer
     report = compile_modules(within(place, 2), place.wheel)

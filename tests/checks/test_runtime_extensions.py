@@ -75,7 +75,7 @@ def test_extension_fails_to_load_fires_on_every_refusal() -> None:
 def test_extension_fails_to_load_fires_on_an_exception_that_matters(named: str) -> None:
     path = "demo/core/_a.abi3.so"
     report = loaded(Step(name=path, outcome=Ending.RAISED, detail="ImportError: no"))
-    expected = [Problem(path=path, sentence="raises ImportError: no")]
+    expected = [Problem(path=path, sentence="raises ImportError: no", cause="ImportError: no")]
     assert judge(report, extensions=(path,)) == expected
     assert judge(report, must_import=(named,)) == expected
 

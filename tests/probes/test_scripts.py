@@ -88,6 +88,17 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
         ("import_name", {"name": "no.such"}, {"state": "raised", "missing_module": "no"}),
         ("load_extensions", {"extensions": [], "broken_parents": []}, {"finished": True}),
         (
+            "load_entry_points",
+            {
+                "command": "tool",
+                "modules": [
+                    {"module": "json", "points": [{"attribute": "loads", "script": True}]},
+                    {"module": "no.such", "points": [{"attribute": "", "script": False}]},
+                ],
+            },
+            {"state": "finished"},
+        ),
+        (
             "compile_modules",
             {"step": "compile", "files": ["absent.py"], "lowest": [3, 7]},
             {"more": 0},

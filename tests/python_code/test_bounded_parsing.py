@@ -163,7 +163,7 @@ def test_what_was_left_alone_is_not_inspected(tmp_path: Path) -> None:
     )
     with examine(path) as examination:
         package = examination.get(Distribution)
-        (found,) = missing_entry_point(package, examination.get(PythonModules))
+        (found,) = missing_entry_point(package, examination.get(PythonModules), None)
     assert isinstance(found, NotInspected)
     assert "more than 650000 words and signs" in found.sentence
 
@@ -174,7 +174,7 @@ def test_star_imports_share_one_budget(tmp_path: Path) -> None:
     assert isinstance(made, Path)
     with examine(made) as examination:
         package, modules = examination.get(Distribution), examination.get(PythonModules)
-        findings = list(missing_entry_point(package, modules))
+        findings = list(missing_entry_point(package, modules, None))
     assert sum(len(each.bound) for each in modules.names) < 10_000_000
     assert len(findings) == 200
     assert any(isinstance(each, NotInspected) for each in findings)

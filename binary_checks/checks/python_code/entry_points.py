@@ -2,76 +2,60 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.failed_imports import is_always_loaded, judge_loaded
 from binary_checks.knowledge.python_libraries import ModuleFiles
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
+from binary_checks.model.entry_points import EntryPoint, LoadedEntryPoints, read_entry_points
 from binary_checks.model.python_modules import PythonModules
 
-_REFERENCE = re.compile(
-    r"\s*(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*"
-    r"(?::\s*(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*)?(?:\[[^\]]*\]\s*)?"
-)
-_SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
-_ALWAYS_LOADED = _SCRIPTS | {"pytest11"}
-"""Groups whose entry points users run, or load with any use of the program that looks for them."""
 _DEEPEST = 100  # folders, within which modules lie
 _LONGEST = 120  # characters of a value in a sentence
 
 
-class _Point(NamedTuple):
-    group: str
-    name: str
-    module: str
-    attribute: str
-
-    def say(self) -> str:
-        target = f"{self.module}:{self.attribute}" if self.attribute else self.module
-        what = "the command" if self.group in _SCRIPTS else f"the entry point {self.group!r}"
-        return f"{what} {self.name} = {target}"
-
-
 @check
-def missing_entry_point(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
-    """An entry point names a module or an attribute that is not there.
+def missing_entry_point(
+    package: Distribution, modules: PythonModules, loaded: LoadedEntryPoints | None
+) -> Iterator[Finding]:
+    """An entry point cannot be loaded: its module or attribute is not there, or raises.
 
-    The source is read, and nothing of it is run: a name counts as there wherever the module's top
-    level binds it, in a branch, a loop or a star import too. What another distribution may
-    contribute, what an extension module binds and what a module makes up (``__getattr__``,
-    ``globals()``) is not inspected.
+    Where the package is installed, each is loaded: the module of a command in a process of its own.
+    What needs an extra, a display or the program that looks for plugins is not inspected.
+
+    Without an installation the source is read, and nothing of it is run: a name counts as there
+    wherever the module's top level binds it, in a branch, a loop or a star import too. What another
+    distribution may contribute, what an extension module binds and what a module makes up
+    (``__getattr__``, ``globals()``) is not inspected.
 
     Why: the command that users run ends with an ImportError or AttributeError; a plugin takes the
     program down that loads it.
-    Fix: correct the entry point, or include the module.
+    Fix: correct the entry point, or include the module; what is not found of others is a missing
+    entry in ``Requires-Dist``.
     Level: an error for commands, and for pytest's plugins, which break every run; a warning for
-    other groups, whose readers may skip what they cannot load.
+    other groups, whose readers may skip what they cannot load, and for exceptions that another host
+    or setting may spare users (an OSError, a KeyError).
     """
     if not package.entry_points:
         raise NotApplicable("no entry points")
-    content = _Content(package, modules)
     path = f"{package.dist_info}/entry_points.txt"
-    for group, name, value in package.entry_points:
-        match = _REFERENCE.fullmatch(value)
-        if match is None or (group in _SCRIPTS and not match["attribute"]):
-            if group in _SCRIPTS:
-                sentence = f"the command {name} = {value[:_LONGEST]} names no function: pip refuses"
-                yield Problem(path=path, sentence=f"{sentence} to install the package")
-            continue  # other groups may have values of their own form
-        point = _Point(group, name, match["module"], match["attribute"] or "")
-        lack = content.find_lack(point)
-        if lack is not None and lack.unread:
-            yield NotInspected(path=path, sentence=f"{point.say()}: {lack.unread}")
-        elif lack is not None and lack.doubt:
-            sentence = f"{point.say()}: {lack.what}, unless {lack.doubt}"
-            yield NotInspected(path=path, sentence=sentence)
-        elif lack is not None:
-            level = Level.ERROR if group in _ALWAYS_LOADED else Level.WARNING
-            yield Problem(path=path, sentence=f"{point.say()}: {lack.what}", level=level)
+    points = list[EntryPoint]()
+    for each in read_entry_points(package):
+        if isinstance(each, EntryPoint):
+            points.append(each)
+        else:
+            sentence = f"the command {each.name} = {each.value[:_LONGEST]} names no function"
+            yield Problem(path=path, sentence=f"{sentence}: pip refuses to install the package")
+    if loaded is None:
+        content = _Content(package, modules)
+        for point in points:
+            yield from content.judge(point, path)
+    else:
+        yield from judge_loaded(loaded, package, path)
 
 
 class _Lack(NamedTuple):
@@ -90,13 +74,25 @@ class _Content:
         self._requires = bool(package.requires_dist)
         self._unparsed = {each.path: each.reason for each in modules.unparsed}
 
-    def find_lack(self, point: _Point) -> _Lack | None:
+    def judge(self, point: EntryPoint, path: str) -> Iterator[Finding]:
+        """Judge an entry point by what the source says."""
+        lack = self._find_lack(point)
+        if lack is not None and lack.unread:
+            yield NotInspected(path=path, sentence=f"{point.say()}: {lack.unread}")
+        elif lack is not None and lack.doubt:
+            sentence = f"{point.say()}: {lack.what}, unless {lack.doubt}"
+            yield NotInspected(path=path, sentence=sentence)
+        elif lack is not None:
+            level = Level.ERROR if is_always_loaded(point) else Level.WARNING
+            yield Problem(path=path, sentence=f"{point.say()}: {lack.what}", level=level)
+
+    def _find_lack(self, point: EntryPoint) -> _Lack | None:
         """What of an entry point is not there; None where all is."""
         module, attribute = point.module, point.attribute.partition(".")[0]
         if module.partition(".")[0] in sys.stdlib_module_names:
             return None
         outer, _, last = module.rpartition(".")
-        if not attribute and not self._files.has(module) and point.group not in _ALWAYS_LOADED:
+        if not attribute and not self._files.has(module) and not is_always_loaded(point):
             module, attribute = outer, last  # fsspec.specs names a class so (huggingface_hub)
         if not module or not self._files.has(module):
             return _Lack(f"there is no module {point.module}", self._find_bringer(point.module))

@@ -1,0 +1,1 @@
+"""Whether entry points can be loaded."""

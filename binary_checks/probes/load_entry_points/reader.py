@@ -1,0 +1,132 @@
+"""Loads the entry points of an installed package, and tells each that cannot be loaded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from binary_checks.declaring import gathers
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Distribution, Ending, Step
+from binary_checks.model.entry_points import (
+    EntryPoint,
+    LoadedEntryPoint,
+    LoadedEntryPoints,
+    read_entry_points,
+)
+from binary_checks.model.places import Conditions, Place, ProbeAnswer
+from binary_checks.probes.import_name.reader import describe_end, last_lines
+from binary_checks.probes.shared_time import SharedTime
+
+_STATES = {
+    "loaded": Ending.OK,
+    "raised": Ending.RAISED,
+    "loader error": Ending.LOADER_ERROR,
+    "exited": Ending.EXITED,
+}
+_Points = tuple[EntryPoint, ...]
+
+
+@gathers(LoadedEntryPoints)
+def load_entry_points(place: Place, package: Distribution) -> LoadedEntryPoints:
+    """Load all entry points of a package. Raises Unavailable when it could not be installed."""
+    points = [each for each in read_entry_points(package) if isinstance(each, EntryPoint)]
+    if not points:
+        raise NotApplicable("no entry points")
+    report = place.install(package)
+    place.demand(package)
+    return replace(load_each(place, points), requirements_installed=report is not None)
+
+
+def load_each(
+    place: Place, points: Iterable[EntryPoint], now: Callable[[], float] = time.monotonic
+) -> LoadedEntryPoints:
+    """Load these entry points, as long as there is time for all of them.
+
+    Those that are no commands are loaded together first: a client of a cloud has a thousand.
+    """
+    groups: dict[tuple[bool, str], list[EntryPoint]] = {}
+    for point in points:
+        groups.setdefault((point.is_script, point.module), []).append(point)
+    plugins = [tuple(group) for (is_script, _), group in groups.items() if not is_script]
+    loaded = {each.point: each for each in _load_together(place, plugins)}
+    left, untried = SharedTime(place.timeout, now), list[EntryPoint]()
+    limit = ""
+    for group in groups.values():
+        if all(point in loaded for point in group):
+            continue
+        limit = limit or left.spent
+        if limit:
+            untried += group
+        else:
+            loaded.update((each.point, each) for each in _load_alone(place, tuple(group)))
+    return LoadedEntryPoints(
+        python=place.target.name,
+        points=tuple(loaded.values()),
+        untried=tuple(untried),
+        limit=limit,
+    )
+
+
+def _load_together(place: Place, groups: Sequence[_Points]) -> list[LoadedEntryPoint]:
+    """Load the modules in one process; return the entry points that were loaded."""
+    if len(groups) < 2:
+        return []
+    answer = _run(place, groups).answer.get("modules")
+    rows = answer if isinstance(answer, list) and len(answer) == len(groups) else []
+    read = [
+        _read(point, row, place)
+        for group, each in zip(groups, rows, strict=False)
+        for point, row in zip(group, each, strict=False)
+    ]
+    return [each for each in read if each.step.outcome is Ending.OK]
+
+
+def _load_alone(place: Place, group: _Points) -> list[LoadedEntryPoint]:
+    """Load the entry points of one module in a process of its own."""
+    result = _run(place, [group])
+    answer = result.answer.get("modules")
+    rows = answer[0] if isinstance(answer, list) and len(answer) == 1 else None
+    if isinstance(rows, list) and len(rows) == len(group):
+        return [_read(point, row, place, result) for point, row in zip(group, rows, strict=True)]
+    step = Step(
+        name=group[0].module,
+        outcome=Ending.EXITED if result.outcome is Ending.OK else result.outcome,
+        detail=describe_end(result, place) or "exit status 0",
+        stderr=last_lines(place.scrub(result.stderr)),
+    )
+    return [LoadedEntryPoint(point=point, step=step) for point in group]
+
+
+def _run(place: Place, groups: Sequence[_Points]) -> ProbeAnswer:
+    modules = [
+        {
+            "module": group[0].module,
+            "points": [{"attribute": p.attribute, "script": p.is_script} for p in group],
+        }
+        for group in groups
+    ]
+    asked = {"command": groups[0][0].name, "modules": modules}
+    return place.run("load_entry_points", asked, conditions=Conditions(bytecode=True))
+
+
+def _read(
+    point: EntryPoint, row: Mapping[str, Any], place: Place, result: ProbeAnswer | None = None
+) -> LoadedEntryPoint:
+    step = Step(
+        name=point.module,
+        outcome=_STATES.get(str(row.get("state")), Ending.EXITED),
+        detail=place.scrub(str(row.get("detail", ""))),
+        stderr=last_lines(place.scrub(result.stderr)) if result else "",
+        missing_module=str(row.get("missing_module", "")),
+        missing_file=str(row.get("missing_file", "")),
+    )
+    return LoadedEntryPoint(
+        point=point,
+        step=step,
+        exception=str(row.get("exception", "")),
+        imported=row.get("imported") is True,
+        callable=row.get("callable") is not False,
+    )

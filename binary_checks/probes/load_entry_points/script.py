@@ -1,0 +1,91 @@
+"""Loads the objects that entry points name, and says of each how that ended."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+    """Load the entry points of each module, one module after the other."""
+    record({"state": "loading"})
+    if "bytecode" in asked:
+        sys.pycache_prefix = asked["bytecode"]
+        sys.dont_write_bytecode = False
+    sys.argv = [asked["command"]]
+    below = asked["site_packages"]
+    rows = [load_module(each, below, process["describe_failure"]) for each in asked["modules"]]
+    record.finish({"state": "finished", "modules": rows})
+
+
+def load_module(asked: dict[str, Any], below: str, describe: Any) -> list[dict[str, Any]]:
+    """Load the entry points of one module, in their order."""
+    name = asked["module"]
+    try:
+        module = importlib.import_module(name)
+    except BaseException as error:
+        failure = describe(error, below)
+        if failure.get("missing_module") == name:
+            return [load_by_path(name, failure, each) for each in asked["points"]]
+        return [failure] * len(asked["points"])
+    return [look_up(module, each, below, describe) for each in asked["points"]]
+
+
+def load_by_path(name: str, failure: dict[str, Any], point: dict[str, Any]) -> dict[str, Any]:
+    """Take the last part of a module that is not there for an attribute, as some groups do."""
+    outer, _, last = name.rpartition(".")
+    if point["attribute"] or point["script"] or not outer:
+        return failure
+    try:
+        getattr(importlib.import_module(outer), last)
+    except BaseException:
+        return failure
+    return {"state": "loaded", "imported": True}
+
+
+def look_up(module: ModuleType, point: dict[str, Any], below: str, describe: Any) -> dict[str, Any]:
+    """Get the attribute; a command takes it by ``from MODULE import NAME``, then calls it.
+
+    What another group names may be a module that somebody imports before (pandas).
+    """
+    found: Any = module
+    try:
+        for part in filter(None, point["attribute"].split(".")):
+            imported = found is module or not point["script"]
+            if imported and isinstance(found, type(sys)) and not hasattr(found, part):
+                import_inner(found, part)
+            found = getattr(found, part)
+    except BaseException as error:
+        return dict(describe(error, below), imported=True)
+    return {"state": "loaded", "imported": True, "callable": callable(found)}
+
+
+def import_inner(module: ModuleType, name: str) -> None:
+    """Import a module of a package, as ``from`` does for a name that the package lacks."""
+    inner = module.__name__ + "." + name
+    try:
+        importlib.import_module(inner)
+    except ModuleNotFoundError as error:
+        if error.name != inner:
+            raise
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    recorder = functions["open_recorder"]()
+    load_all(recorder.request, functions, recorder)

@@ -1,0 +1,209 @@
+"""The entry points of an installed package are loaded, and its own faults told from all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.python_code.entry_points import missing_entry_point
+from binary_checks.model import Ending, Level, NotInspected, Problem, Step
+from binary_checks.model.entry_points import EntryPoint, LoadedEntryPoint, LoadedEntryPoints
+from binary_checks.model.python_modules import PythonModules
+from binary_checks.probes.load_entry_points.reader import load_each, load_entry_points
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, UnpackedPlace, read_wheel, within
+from fixtures.values import member, wheel
+
+Load = Callable[..., tuple[UnpackedPlace, LoadedEntryPoints]]
+Judge = Callable[..., list[Any]]
+PATH = "demo-1.0.dist-info/entry_points.txt"
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Iterator[Load]:
+    made: list[UnpackedPlace] = []
+
+    def load_wheel(
+        points: str, members: Mapping[str, Any]
+    ) -> tuple[UnpackedPlace, LoadedEntryPoints]:
+        members = {"demo/__init__.py": "", **members}
+        path = build_wheel(
+            tmp_path, members=members, tags=PURE, root_is_purelib=True, entry_points=points
+        )
+        place = UnpackedPlace(read_wheel(path), tmp_path / "environment")
+        made.append(place)
+        return place, load_entry_points(place, place.wheel)
+
+    yield load_wheel
+    for place in made:
+        place.close()
+
+
+@pytest.fixture
+def judge(load: Load) -> Judge:
+    def judge_wheel(points: str, members: Mapping[str, Any]) -> list[Any]:
+        place, loaded = load(points, members)
+        return list(missing_entry_point(place.wheel, PythonModules(), loaded))
+
+    return judge_wheel
+
+
+def commands(*values: str) -> str:
+    rows = (f"c{number} = {value}\n" for number, value in enumerate(values))
+    return "[console_scripts]\n" + "".join(rows)
+
+
+def test_what_can_be_loaded_passes(judge: Judge) -> None:
+    points = commands("demo.cli:main", "demo.cli:Tool.run", "demo.cli:late", "json.decoder:scanner")
+    members = {
+        "demo/cli.py": "main = print\nclass Tool:\n    run = print\n"
+        "def __getattr__(name):\n    if name == 'late': return print\n    raise AttributeError\n"
+    }
+    members["demo/sub/inner.py"] = ""  # which only plugins may leave to others to import
+    plugins = "[demo.plugins]\na = demo.cli\nb = demo.cli:main [extra]\nc = demo.cli.Tool\n"
+    plugins += "d = demo:sub.inner\n"
+    (not_called,) = judge(points + plugins, members)
+    assert "c3 = json.decoder:scanner: it cannot be called" in not_called.sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "members", "said"),
+    [
+        ("demo.cli:main", {}, "No module named 'demo.cli': demo.cli is not in the wheel"),
+        ("demo.cli:main", {"demo/cli.py": ""}, "module 'demo.cli' has no attribute 'main'"),
+        ("demo.cli:main", {"demo/cli.py": "import demo.inner\n"}, "demo.inner is not in the wheel"),
+        ("demo.cli:main", {"demo/cli.py": "main = prin\n"}, "name 'prin' is not defined"),
+        ("demo.cli:main", {"demo/cli.py": "def (:\n"}, "SyntaxError: "),
+        (
+            "demo.cli:main",
+            {"demo/cli.py": "from pathlib import Path\nPath(__file__, '../a').resolve().open()\n"},
+            "demo/a is not in the wheel",
+        ),
+        ("demo.cli:main", {"demo/cli.py": "import os; os.abort()\n"}, "crashes: SIGABRT"),
+    ],
+)
+def test_a_command_that_cannot_be_loaded(
+    judge: Judge, value: str, members: dict[str, str], said: str
+) -> None:
+    points = commands(value, value) + f"[demo.plugins]\nplug = {value}\n"
+    command, plugin = judge(points, members)
+    assert isinstance(command, Problem)
+    assert (command.path, command.level) == (PATH, Level.ERROR)
+    assert command.sentence.startswith(f"the command c0 = {value} (and 1 more of the module) ")
+    assert said in command.sentence
+    assert said in plugin.sentence
+    assert isinstance(plugin, NotInspected) or plugin.level is Level.WARNING
+
+
+@pytest.mark.parametrize(
+    ("code", "doubt"),
+    [
+        ("import sys; sys.exit('install more')", "whether it then works is not known"),
+        ("import os; os._exit(3)", "whether it then works is not known"),
+        ("raise RuntimeError('cannot connect to display')", "it may need a display"),
+        ("raise ModuleNotFoundError('tkinter', name='tkinter')", "this Python has no tkinter"),
+    ],
+)
+def test_a_command_that_may_be_healthy_is_not_inspected(
+    judge: Judge, code: str, doubt: str
+) -> None:
+    (found,) = judge(commands("demo.cli:main"), {"demo/cli.py": code})
+    assert isinstance(found, NotInspected)
+    assert found.sentence.endswith(doubt)
+
+
+def test_what_another_host_may_spare_users_is_a_warning(judge: Judge) -> None:
+    code = "import os; os.environ['DEMO_HOME']\n"
+    (found,) = judge(commands("demo.cli:main"), {"demo/cli.py": code})
+    assert "KeyError: 'DEMO_HOME' (demo/cli.py:1)" in found.sentence
+    assert found.level is Level.WARNING
+
+
+def test_each_command_has_a_process_of_its_own(judge: Judge) -> None:
+    members = {
+        "demo/a.py": "import demo.helper\nmain = print\n",
+        "demo/b.py": "import demo\nmain = demo.helper.run\n",  # which a.py has imported
+        "demo/helper.py": "run = print\n",
+    }
+    (found,) = judge(commands("demo.a:main", "demo.b:main"), members)
+    assert "module 'demo' has no attribute 'helper'" in found.sentence
+
+
+def test_plugins_share_a_process_and_the_failing_one_is_loaded_again_alone(
+    load: Load, tmp_path: Path
+) -> None:
+    tally = tmp_path / "tally"
+    code = f"open({str(tally)!r}, 'a').write(__name__ + ' ')\n"
+    names = ("a", "b", "c")
+    members = {f"demo/{name}.py": f"{code}run = 1\n" for name in names}
+    members["demo/b.py"] = f"{code}import demo.absent\n"
+    points = "[demo.plugins]\n" + "".join(f"{name} = demo.{name}:run\n" for name in names)
+    _, loaded = load(points, members)
+    ends = {each.point.name: each.step.outcome for each in loaded.points}
+    assert ends == {"a": Ending.OK, "b": Ending.RAISED, "c": Ending.OK}
+    assert tally.read_text() == "demo.a demo.b demo.c demo.b "
+
+
+def test_a_command_that_hangs_is_not_inspected(load: Load) -> None:
+    place, _ = load(commands("demo:main"), {"demo/slow.py": "import time; time.sleep(60)\n"})
+    point = EntryPoint(group="console_scripts", name="slow", module="demo.slow", attribute="main")
+    loaded = load_each(within(place, 1), [point])
+    (found,) = missing_entry_point(place.wheel, PythonModules(), loaded)
+    assert isinstance(found, NotInspected)
+    assert "hangs: 1 s" in found.sentence
+
+
+def test_thousands_of_commands_have_a_time_for_all(load: Load) -> None:
+    place, _ = load(commands("demo:main"), {"demo/a.py": "main = print\n"})
+    points = [
+        EntryPoint(group="console_scripts", name=f"c{n}", module=f"demo.m{n}", attribute="main")
+        for n in range(5000)
+    ]
+    clock = iter(range(0, 10_000_000, 200))
+    loaded = load_each(place, points, now=lambda: next(clock))
+    assert len(loaded.untried) > 4900
+    *_, left = missing_entry_point(place.wheel, PythonModules(), loaded)
+    assert isinstance(left, NotInspected)
+    assert left.sentence.endswith("those before it took 600 s, the most for one package")
+
+
+def raised(group: str, missing: str, **fields: str) -> LoadedEntryPoints:
+    point = EntryPoint(group=group, name="x", module="demo.x", attribute="f", **fields)
+    step = Step(name="demo.x", outcome=Ending.RAISED, detail="no", missing_module=missing)
+    each = LoadedEntryPoint(point=point, step=step, exception="ModuleNotFoundError")
+    return LoadedEntryPoints(python="", points=(each,), requirements_installed=True)
+
+
+@pytest.mark.parametrize(
+    ("group", "requires", "extras", "found"),
+    [
+        ("console_scripts", (), "", (Level.ERROR, "no: Requires-Dist lacks yaml")),
+        (
+            "console_scripts",
+            ("pyyaml; extra == 'all'",),
+            "",
+            (Level.WARNING, "no: Requires-Dist lacks yaml, unless an extra has it"),
+        ),
+        ("console_scripts", ("yaml; extra == 'all'",), "", (None, "only an extra requires yaml")),
+        ("console_scripts", (), "all", (None, "only an extra requires yaml")),
+        ("other.group", (), "", (None, "what looks for other.group may bring yaml")),
+        ("pytest11", (), "", (None, "pytest may bring yaml")),
+        ("pytest11", ("pytest>=7",), "", (Level.ERROR, "no: Requires-Dist lacks yaml")),
+    ],
+)
+def test_a_module_of_others_that_is_not_found(
+    group: str, requires: tuple[str, ...], extras: str, found: tuple[Level | None, str]
+) -> None:
+    package = wheel(
+        metadata=tuple(("Requires-Dist", each) for each in requires),
+        members=(member("demo/__init__.py"), member("demo/x.py")),
+        entry_points=((group, "x", "demo.x:f"),),
+    )
+    loaded = raised(group, "yaml", extras=extras)
+    (finding,) = missing_entry_point(package, PythonModules(), loaded)
+    level, ending = found
+    assert finding.sentence.endswith(ending)
+    assert getattr(finding, "level", None) is level
