@@ -23,6 +23,7 @@ from binary_checks.model import (
     ObjectFile,
     ProbeReport,
 )
+from binary_checks.model.places import Installed, Place
 from binary_checks.model.protocols import Want
 from binary_checks.model.run_results import Change
 
@@ -206,9 +207,9 @@ class Check(_Declared, Generic[_P]):
 
     @property
     def runs_package(self) -> bool:
-        """Whether it needs the package installed and run; ``Report | None`` it can do without."""
+        """Whether it needs the package installed; ``Installed | None`` it can do without."""
         needed = (kind for kinds in self.facts if types.NoneType not in kinds for kind in kinds)
-        return any(issubclass(kind, ProbeReport) for kind in needed)
+        return any(kind is Place or issubclass(kind, (ProbeReport, Installed)) for kind in needed)
 
     @cached_property
     def documentation(self) -> Documentation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from inspect import Parameter
 from pathlib import Path
 from types import NoneType
@@ -12,29 +13,17 @@ from typing import Any
 
 import pytest
 
-from binary_checks.declaring import FAMILIES, Check, find_checks
+from binary_checks.declaring import FAMILIES, Check, find_checks, find_gatherers
+from binary_checks.examination.facts import ON_DEMAND, find_gatherer
+from binary_checks.gather.member_contents import MemberContents
+from binary_checks.gather.own_code import OwnCode
 from binary_checks.model import (
-    CodeNames,
-    Linkage,
     ObjectFile,
-    Package,
-    ProbeReport,
-    SecondOpinion,
-    TargetSystem,
 )
-from binary_checks.model.binary_configuration import (
-    BinaryConfiguration,
-    LinkedLibraries,
-    StatedToolkits,
-)
-from binary_checks.model.device import DeviceDetails, DeviceToolkits
-from binary_checks.model.linkage import FamiliesBeside
-from binary_checks.model.packages import GivenPackages
-from binary_checks.model.probes import PtxTexts
-from binary_checks.model.published import RenderedDescription, Survey
-from binary_checks.model.python_modules import ImportOpenings, PythonModules
+from binary_checks.model.places import Place
+from binary_checks.model.protocols import Reading
 from binary_checks.model.requests import Request
-from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
+from binary_checks.probes import load_readers
 from binary_checks.reports.explanation import explain
 
 CHECKS = find_checks()
@@ -67,36 +56,17 @@ def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
     assert check.family in FAMILIES
 
 
-GATHERED = (
-    CodeNames,
-    ImportOpenings,
-    Package,
-    ObjectFile,
-    Linkage,
-    TargetSystem,
-    ProbeReport,
-    SecondOpinion,
-    PythonModules,
-    RenderedDescription,
-    RequiredWheels,
-    GivenVersions,
-    FamiliesBeside,
-    GivenPackages,
-    Survey,
-    BinaryConfiguration,
-    LinkedLibraries,
-    StatedToolkits,
-    PtxTexts,
-    DeviceDetails,
-    DeviceToolkits,
-)
+CONTENTS = (MemberContents, OwnCode, Reading, Place)
+"""What gatherers alone ask: a check is pure."""
 
 
 @each_check
 def test_a_check_says_what_it_runs_on_and_every_option_has_a_default(check: Check[Any]) -> None:
     assert check.subjects
-    for kind in (kind for kinds in check.facts for kind in kinds):
-        assert issubclass(kind, (*GATHERED, Request, NoneType))
+    for kind in (kind for kinds in check.facts for kind in kinds if kind is not NoneType):
+        known = issubclass(kind, (ObjectFile, Request)) or find_gatherer(kind, {})
+        assert known, f"{kind}: nothing gathers it"
+        assert kind not in CONTENTS, f"{kind}: a gatherer turns contents into a fact"
     assert [] == [
         name for name, option in check.options.items() if option.default is Parameter.empty
     ]
@@ -123,3 +93,9 @@ def test_every_check_fires_in_one_test_and_is_quiet_in_another(tmp_path: Path) -
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_a_family_has_checks(family: str) -> None:
     assert [check.id for check in CHECKS if check.family == family]
+
+
+def test_what_is_gathered_on_demand_wants_nothing_beforehand() -> None:
+    modules = [import_module(f"binary_checks.gather.{name}") for name in ON_DEMAND]
+    late = find_gatherers((*modules, *load_readers()))
+    assert {kind.__name__ for kind, each in late.items() if each.wants} == set()

@@ -110,7 +110,14 @@ def test_the_check_of_ones_own_that_is_shown_works() -> None:
 
 def test_every_path_that_the_architecture_names_is_there() -> None:
     text = (ROOT / "docs/architecture.md").read_text("utf-8")
-    named = set(re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|toml))?|[a-z_]+\.py)`", text))
-    roots = (ROOT / "binary_checks", ROOT)
+    spelled = r"`((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|toml))?|[a-z_]+\.py)(?::(\w+))?`"
+    named = set(re.findall(spelled, text))
     assert len(named) > 40
-    assert {path for path in named if not any((root / path).exists() for root in roots)} == set()
+    assert {(path, name) for path, name in named if not is_there(path, name)} == set()
+
+
+def is_there(path: str, name: str) -> bool:
+    """Whether the file or folder is there and, where one is named, the function or class in it."""
+    found = [root / path for root in (ROOT / "binary_checks", ROOT) if (root / path).exists()]
+    defined = rf"^(?:def|class) {name}\b"
+    return any(not name or re.search(defined, each.read_text("utf-8"), re.M) for each in found)

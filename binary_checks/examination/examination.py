@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from binary_checks import objects
 from binary_checks.declaring import Check
-from binary_checks.errors import BinaryChecksError, PackageError
+from binary_checks.errors import BinaryChecksError, GatherError, PackageError
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.judging import (
     Case,
@@ -18,6 +18,7 @@ from binary_checks.examination.judging import (
     judge_case,
     prepare,
     surveys,
+    unreachable,
     unreadable,
 )
 from binary_checks.lines import one_line
@@ -154,6 +155,9 @@ def judge(
         chosen = examination.applicable_checks(checks)
     except PackageError as error:
         yield unreadable(examination.file_name, error)
+        return
+    except GatherError as error:
+        yield unreachable(examination.file_name, error)
         return
     for check in chosen:
         verdict = examination.judge(examination.prepare(check))

@@ -38,28 +38,22 @@ _Fact = TypeVar("_Fact")
 _Gatherers = Mapping[type, Gatherer[..., Any]]
 
 _NOT_INSTALLED = "nothing is installed in a static run"
-_GATHERING = (
-    (  # what most runs ask for
-        "gather.reading",
-        "gather.linkage",
-        "gather.own_code",
-        "gather.companions",
-        "gather.stated_toolkits",
-        "gather.description_rendering",
-        "gather.module_reading",
-        "gather.device_reading",
-        "knowledge.configurations",
-        "knowledge.linked_libraries",
-    ),
-    (  # what few do: modules that run packages are not loaded to read them
-        "gather.installing",
-        "gather.ptx_sampling",
-        "gather.release_reading",
-        "gather.remote_reading",
-        "gather.rereading",
-    ),
+BEFORE_READING = (
+    "reading",
+    "linkage",
+    "own_code",
+    "companions",
+    "configuration",
+    "stated_toolkits",
+    "description_rendering",
+    "module_reading",
+    "device_reading",
 )
-"""The modules whose functions ``@gathers`` declares, by how many runs ask for their facts."""
+"""The modules of ``gather`` that are imported in every run: the pass over a package keeps what the
+functions with ``@gathers`` in them want of its members."""
+ON_DEMAND = ("installing", "ptx_sampling", "release_reading", "remote_reading", "rereading")
+"""Those that are imported when one of their facts is asked for; they can want nothing beforehand.
+A static run does not load what runs packages."""
 
 
 class Facts:
@@ -301,7 +295,7 @@ def _spell(kind: type) -> str:
 
 def _list_wants(own: _Gatherers) -> Iterator[Want]:
     """All that facts of most runs want of the members of a package, each once."""
-    every = {**_import_gatherers(_GATHERING[0]), **own}
+    every = {**_import_gatherers(BEFORE_READING), **own}
     yield from dict.fromkeys(want for each in every.values() for want in each.wants)
 
 
@@ -317,14 +311,14 @@ def find_gatherer(kind: type, own: _Gatherers) -> Gatherer[..., Any] | None:
 def _list_gatherers(own: _Gatherers) -> Iterator[_Gatherers]:
     """A project's own and ours; modules are imported where those before gather no such fact."""
     yield own
-    for names in _GATHERING:
-        yield _import_gatherers(names)
+    yield _import_gatherers(BEFORE_READING)
+    yield _import_gatherers(ON_DEMAND)
     yield find_gatherers(probes.load_readers())
 
 
 @cache
 def _import_gatherers(names: tuple[str, ...]) -> _Gatherers:
-    return find_gatherers(import_module(f"binary_checks.{name}") for name in names)
+    return find_gatherers(import_module(f"binary_checks.gather.{name}") for name in names)
 
 
 def first_of(kinds: tuple[type, ...], facts: Facts) -> Any:

@@ -15,7 +15,7 @@ from binary_checks.sources.installed import find_installation
 
 
 @gathers(Place)
-def choose_place(package: Package, settings: PlaceSettings, source: Source) -> Place:
+def find_place(package: Package, settings: PlaceSettings, source: Source) -> Place:
     """Choose where the package runs; nothing is made or installed yet.
 
     What it requires comes from the channel that it is from itself, where the user named no other.

@@ -18,7 +18,6 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
-from binary_checks.declaring import gathers
 from binary_checks.errors import ProfileError
 from binary_checks.knowledge.library_names import (
     cuda_of_library,
@@ -483,7 +482,6 @@ _FEW = 10  # as many times more symbols of one kind than of the other leave the 
 _NEW, _OLD = "St7__cxx1112basic_string", ("_ZNSs", "_ZNKSs")
 
 
-@gathers(BinaryConfiguration)
 def configure(package: Package, stated: StatedConfiguration) -> BinaryConfiguration:
     """The configuration, with every claim that was made of it."""
     claims: dict[str, list[ConfigurationClaim]] = {name: [] for name in ASPECTS}

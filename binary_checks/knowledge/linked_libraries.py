@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from binary_checks.declaring import gathers
 from binary_checks.knowledge.library_names import is_grafted_name, strip_graft
 from binary_checks.model import Kind, Layout, Linkage, ObjectFile, Package
 from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking, Whence
@@ -318,7 +317,6 @@ class _Found(NamedTuple):
     whence: Whence | None = None
 
 
-@gathers(LinkedLibraries)
 def find_linked(package: Package, linkage: Linkage | None) -> LinkedLibraries:
     """Every library that objects of the package have in them, or need.
 
