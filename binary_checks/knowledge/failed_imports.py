@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -46,15 +47,34 @@ def find_own_part(step: Step, package: Package) -> str:
     if path := step.missing_file:
         folders = _list_parents(path.replace("/", "."))
         own = any(files.has(each) and not files.shares(each) for each in folders)
-        shipped = any(package.layout.inside(each.path) == path for each in package.members)
-        return f"{path[:_LONGEST]} is not in {noun}" if own and not shipped else ""
+        lacks = path not in package.derive(_find_installed)
+        return f"{path[:_LONGEST]} is not in {noun}" if own and lacks else ""
     return ""
+
+
+def _find_installed(package: Package) -> frozenset[str | None]:
+    """The package's files in site-packages, by their paths there."""
+    return frozenset(package.layout.inside(member.path) for member in package.members)
 
 
 def _list_parents(name: str) -> Iterator[str]:
     """The packages around a module, the innermost first."""
     parts = name.split(".")[:_DEEPEST]
     return (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+
+
+class _Requirements(NamedTuple):
+    """The projects that a distribution requires, by their normalised names."""
+
+    always: frozenset[str]  # on some system at least
+    in_extras: frozenset[str]  # by an extra alone
+
+
+def _read_requirements(package: Distribution) -> _Requirements:
+    found = filter(None, map(read_requirement, package.requires_dist))
+    in_extras = find_names_in_extras(package.requires_dist)
+    every = frozenset(canonicalize_name(each.name) for each in found)
+    return _Requirements(always=every - in_extras, in_extras=in_extras)
 
 
 def find_lacking_requirement(step: Step, package: Package) -> str:
@@ -68,16 +88,11 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
         return ""
     if not isinstance(package, Distribution) or top in package.derive(ModuleFiles).roots:
         return ""
-    if canonicalize_name(top) in _list_names(package):
+    required = package.derive(_read_requirements)
+    if canonicalize_name(top) in required.always | required.in_extras:
         return ""
-    doubt = ", unless an extra has it" if find_names_in_extras(package.requires_dist) else ""
+    doubt = ", unless an extra has it" if required.in_extras else ""
     return f"Requires-Dist lacks {top[:_LONGEST]}{doubt}"
-
-
-def _list_names(package: Distribution) -> frozenset[str]:
-    """The projects that it requires, on any system and by any extra."""
-    found = filter(None, map(read_requirement, package.requires_dist))
-    return frozenset(canonicalize_name(each.name) for each in found)
 
 
 # What the loading of entry points says.
@@ -129,7 +144,7 @@ class _Failure:
     def __init__(self, package: Distribution, path: str, requirements_installed: bool) -> None:
         self._package, self._path = package, path
         self._installed = requirements_installed
-        self._extras = find_names_in_extras(package.requires_dist)
+        self._required = package.derive(_read_requirements)
         self._own = package.derive(ModuleFiles).roots
 
     def judge(self, group: Sequence[LoadedEntryPoint]) -> Finding:
@@ -171,26 +186,20 @@ class _Failure:
         top = module.partition(".")[0]
         if top in sys.stdlib_module_names:
             return f"this Python has no {top}"
-        if canonicalize_name(top) in self._extras or point.extras:
+        if canonicalize_name(top) in self._required.in_extras or point.extras:
             return f"only an extra requires {top}"
         if point.is_script or top in self._own:
             return ""
         host = _HOST_OF.get(point.group, "")
-        if host in {canonicalize_name(each) for each in self._list_required()}:
+        if host in self._required.always:
             return ""
         return f"{host or 'what looks for ' + point.group} may bring {module[:_LONGEST]}"
-
-    def _list_required(self) -> Iterator[str]:
-        for text in self._package.requires_dist:
-            requirement = read_requirement(text)
-            if requirement is not None and canonicalize_name(requirement.name) not in self._extras:
-                yield requirement.name
 
     def _rate(self, each: LoadedEntryPoint, why: str) -> Level:
         if not is_always_loaded(each.point):
             return Level.WARNING
         if each.step.outcome is Ending.CRASHED:
             return Level.ERROR
-        if why.startswith("Requires-Dist") and self._extras:
+        if why.startswith("Requires-Dist") and self._required.in_extras:
             return Level.WARNING  # an extra may bring it under another name, as PyYAML does yaml
         return Level.ERROR if why or each.exception in _FAULTS else Level.WARNING

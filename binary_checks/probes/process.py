@@ -214,7 +214,7 @@ def describe_exception(error: BaseException, below: str) -> str:
 def describe_failure(error: BaseException, below: str) -> dict[str, Any]:
     """Tell how an import failed: it exited, the loader refused an extension module, or it raised.
 
-    Whatever began it is told, too: packages often wrap an exception in one of their own.
+    What is absent is named, too: packages often wrap an exception in one of their own.
     """
     if isinstance(error, SystemExit):
         return {"state": "exited", "detail": "SystemExit(%r)" % (error.code,)}
@@ -243,17 +243,20 @@ def find_loader_error(error: BaseException) -> BaseException | None:
 
 
 def find_missing_module(error: BaseException) -> str:
-    """Name the module whose absence began it, "" when it was something else."""
+    """Name the module whose absence ended it, "" when it was something else.
+
+    Of alternatives that are all absent that is the one that was tried last.
+    """
     absent = [each for each in follow_causes(error) if isinstance(each, ModuleNotFoundError)]
-    return (absent[-1].name or "") if absent and isinstance(error, ImportError) else ""
+    return (absent[0].name or "") if absent and isinstance(error, ImportError) else ""
 
 
 def find_missing_file(error: BaseException, below: str) -> str:
-    """Name the file below that folder whose absence began it, "" when it was something else."""
+    """Name the file below that folder whose absence ended it, "" when it was something else."""
     if not isinstance(error, (OSError, ImportError)):
         return ""
     absent = [each for each in follow_causes(error) if isinstance(each, FileNotFoundError)]
-    path = str(absent[-1].filename or "") if absent else ""
+    path = str(absent[0].filename or "") if absent else ""
     if not path.startswith(below + os.sep):
         return ""
     return os.path.normpath(path)[len(below) + 1 :].replace(os.sep, "/")

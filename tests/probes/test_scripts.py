@@ -173,7 +173,7 @@ def test_only_a_free_threaded_interpreter_has_a_gil_to_bring_back(
     assert process.reenabled_gil() is expected
 
 
-def test_the_absence_that_began_it_is_found_below_what_a_package_makes_of_it(
+def test_the_absence_that_ended_it_is_found_below_what_a_package_makes_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     process = load(monkeypatch, "process")
@@ -183,9 +183,10 @@ def test_the_absence_that_began_it_is_found_below_what_a_package_makes_of_it(
     assert process.find_missing_file(wrapped, "/e/site") == "demo/a.json"
     assert process.find_missing_file(wrapped, "/e/sit") == ""
     assert process.find_missing_file(KeyError("a"), "/e/site") == ""
-    no_module = ModuleNotFoundError("No module named 'demo.a'", name="demo.a")
-    no_module.__context__ = ModuleNotFoundError("No module named 'yaml'", name="yaml")
-    assert process.find_missing_module(no_module) == "yaml"
+    no_module = ModuleNotFoundError("No module named 'tomli'", name="tomli")
+    no_module.__context__ = ModuleNotFoundError("No module named 'tomllib'", name="tomllib")
+    wrapped.__cause__ = no_module
+    assert process.find_missing_module(wrapped) == "tomli"
 
 
 def test_where_nobody_can_say_what_is_mapped_the_answer_is_none(
