@@ -12,7 +12,6 @@ from binary_checks.gather.member_contents import MemberContents
 from binary_checks.model import Member, Package
 from binary_checks.model.protocols import Tree
 from binary_checks.sources.file import FileSource
-from binary_checks.trees import keeping
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 
@@ -58,7 +57,7 @@ def test_other_members_are_read_again_all_in_one_look(tmp_path: Path, opened: li
 def test_what_finds_no_room_is_read_again(
     tmp_path: Path, opened: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "_MOST", len(CODE["demo/__init__.py"]))
+    monkeypatch.setattr("binary_checks.trees.kept._MOST", len(CODE["demo/__init__.py"]))
     path = build_wheel(tmp_path, members={**CODE, "demo/lib.so": build_elf()})
     with examine(path) as facts:
         members = find(facts.get(Package), *CODE)
