@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,22 +26,28 @@ _SECTIONS = ("global", "install", ":env:")
 def read_pip_settings(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The settings that pip itself reports, by name ("index-url"); without pip, its variables."""
     environ = user_environment() if environ is None else environ
-    if has_pip():
-        answer = subprocess.run(
-            (*PIP, "config", "list"),
-            env=make_installer_environment(environ=environ),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        if answer.returncode == 0:
-            return parse_pip_settings(answer.stdout)
+    variables = make_installer_environment(environ=environ)
+    if has_pip() and (said := _ask_pip(tuple(sorted(variables.items())), Path.cwd())) is not None:
+        return parse_pip_settings(said)
     return {
         name[4:].lower().replace("_", "-"): value
         for name, value in environ.items()
         if name.startswith("PIP_") and value
     }
+
+
+@functools.lru_cache(maxsize=1)  # pip takes longer to start than a small wheel to be installed
+def _ask_pip(variables: tuple[tuple[str, str], ...], _: Path) -> str | None:
+    """Return what pip says under these variables in this folder; None where it says nothing."""
+    answer = subprocess.run(
+        (*PIP, "config", "list"),
+        env=dict(variables),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return answer.stdout if answer.returncode == 0 else None
 
 
 def parse_pip_settings(text: str) -> dict[str, str]:
