@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -29,7 +30,8 @@ from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.device import DeviceDetails
-from binary_checks.profile.reading import Profile, demand_thorough, find_profile, load_profile
+from binary_checks.model.requests import DeviceCodeRequest
+from binary_checks.profile.reading import Profile, find_profile, load_profile
 from binary_checks.sources import demand_named, expand, is_published
 from binary_checks.sources.misnamed import demand_package
 from binary_checks.wording.sentences import describe_origin
@@ -45,7 +47,9 @@ def run(arguments: Sequence[str]) -> int:
         options = _inspect_options().parse_args(arguments)
         named = options.profile
         profile = find_profile(Path.cwd()) if named is None else load_profile(named)
-        profile = demand_thorough(profile) if options.device_details else profile
+        if options.device_details:
+            everything = DeviceCodeRequest(thorough=True)
+            profile = replace(profile, requests={**profile.requests, DeviceCodeRequest: everything})
         for name in options.beside:
             if not Path(name).is_dir():
                 demand_package(name)

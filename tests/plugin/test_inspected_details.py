@@ -23,9 +23,12 @@ def inspect(folder: Path, *words: str) -> str:
     fatbin = read_fatbin_sample("toolkit_13.5.fatbin") + read_fatbin_sample("toolkit_11.8.fatbin")
     fatbin += container(compressed_entry(b"\x28\xb5\x2f\xfd cut", 100, ZSTD))
     members = {"demo/libdemo.so": build_elf(sections={".nv_fatbin": fatbin})}
-    wheel = build_wheel(folder, members=dict(members))
+    return inspect_wheel(build_wheel(folder, members=dict(members)), *words)
+
+
+def inspect_wheel(wheel: Path, *words: str) -> str:
     command = [sys.executable, "-m", "binary_checks", "inspect", *words, str(wheel)]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    run = subprocess.run(command, cwd=wheel.parent, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
     return run.stdout
 
@@ -50,6 +53,15 @@ def test_the_document_has_them_in_a_table_of_its_own_and_is_read_back(tmp_path: 
     assert (details["entries"], details["inspected"]) == (7, 7)
     (tmp_path / "facts.json").write_text(text)
     assert restore(tmp_path / "facts.json").package.name == "demo"
+
+
+def test_all_code_is_decompressed_for_it_not_a_sample(tmp_path: Path) -> None:
+    """20 containers with two cubins and a text of PTX each: a sample has 16 of a kind."""
+    fatbin = read_fatbin_sample("toolkit_13.5.fatbin") * 20
+    members = {"demo/libdemo.so": build_elf(sections={".nv_fatbin": fatbin})}
+    text = inspect_wheel(build_wheel(tmp_path, members=dict(members)), "--json", "--device-details")
+    (details,) = json.loads(text)["device_details"]
+    assert (details["entries"], details["inspected"]) == (60, 60)
 
 
 def test_without_the_option_nothing_of_it_is_there(tmp_path: Path) -> None:
