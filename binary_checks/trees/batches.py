@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
 
 from binary_checks.model.protocols import Progress, TreeEntry, Visited
 
@@ -13,7 +12,6 @@ _THREADS = 4  # more would only wait for the interpreter's lock
 _PATIENCE = 0.1  # seconds between two reports of progress
 
 Batch = list[int]
-_Result = TypeVar("_Result")
 
 
 def visit_all(
@@ -26,19 +24,24 @@ def visit_all(
     batches = list(make_batches(entries))
     total = sum(entry.size for entry in entries)
     done = [0] * len(batches)  # bytes; each batch counts in its own place
+    visited: dict[int, Visited] = {}
 
-    def work(number: int) -> list[tuple[int, Visited]]:
-        found = []
+    def visit_batch(number: int) -> None:
         for index in batches[number]:
-            found.append((index, visit(index)))
+            visited[index] = visit(index)
             done[number] += entries[index].size
-        return found
 
     def report() -> None:
         if progress is not None:
             progress(sum(done), total)
 
-    visited = dict(pair for batch in run_batches(batches, work, report) for pair in batch)
+    threads = min(_THREADS, count_cores(), len(batches))
+    if threads > 1:
+        _run_threaded(visit_batch, len(batches), threads, report)
+    else:
+        for number in range(len(batches)):
+            visit_batch(number)
+            report()
     return [visited[index] for index in range(len(entries))]
 
 
@@ -56,18 +59,6 @@ def make_batches(entries: Sequence[TreeEntry]) -> Iterator[Batch]:
         yield batch
 
 
-def run_batches(
-    batches: list[Batch], work: Callable[[int], _Result], report: Callable[[], None]
-) -> Iterator[_Result]:
-    """What the work makes of each batch, by its number, in order.
-
-    In between ``report`` is called, in the calling thread.
-    """
-    threads = min(_THREADS, count_cores(), len(batches))
-    run = _run_threaded if threads > 1 else _run_here
-    return run(work, len(batches), threads, report)
-
-
 def count_cores() -> int:
     """How many this process may use, where the system says so."""
     if hasattr(os, "sched_getaffinity"):
@@ -75,17 +66,10 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _run_here(
-    work: Callable[[int], _Result], count: int, _: int, report: Callable[[], None]
-) -> Iterator[_Result]:
-    for number in range(count):
-        yield work(number)
-        report()
-
-
 def _run_threaded(
-    work: Callable[[int], _Result], count: int, threads: int, report: Callable[[], None]
-) -> Iterator[_Result]:
+    work: Callable[[int], None], count: int, threads: int, report: Callable[[], None]
+) -> None:
+    """Call the work with each number below the count, and report in between."""
     from concurrent.futures import ThreadPoolExecutor, wait  # small packages have one batch
 
     with ThreadPoolExecutor(threads, "binary-checks") as pool:
@@ -93,7 +77,7 @@ def _run_threaded(
             for future in [pool.submit(work, number) for number in range(count)]:
                 while not wait((future,), _PATIENCE).done:
                     report()
-                yield future.result()
+                future.result()
                 report()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
