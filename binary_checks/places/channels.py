@@ -75,8 +75,10 @@ def ask_channels(
         seen = (*find_visible(python), modules, _SCRIPT, *_find_local(task), *visible)
         limits = Limits(visible=seen, writable=(root,), network=True)
         command = sandbox.start(command, limits)[0]
+    overrides = {k: v for k, v in user_environment().items() if k.startswith(_OVERRIDES)}
+    environment = {**make_installer_environment(root), **overrides}
     try:
-        ended = run_process(command, cwd=root, env=_make_environment(root), timeout=timeout)
+        ended = run_process(command, cwd=root, env=environment, timeout=timeout)
     except OSError as error:
         raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
     if ended.status is None:
@@ -127,8 +129,3 @@ def _find_local(task: Mapping[str, Any]) -> Iterator[Path]:
         path = environ.get(name[1:], "") if name.startswith("$") else str(Path(name).expanduser())
         if path and Path(path).exists():
             yield Path(path)
-
-
-def _make_environment(root: Path) -> dict[str, str]:
-    overrides = {k: v for k, v in user_environment().items() if k.startswith(_OVERRIDES)}
-    return {**make_installer_environment(root), **overrides}

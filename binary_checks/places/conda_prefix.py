@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -181,7 +181,8 @@ def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, boo
     Those in which a placeholder was replaced are others in every prefix. Of two packages' files of
     one path py-rattler puts one aside: ours may be the one that is left.
     """
-    beside = {path.relative_to(prefix).as_posix() for path in _list_clobbered(prefix)}
+    clobbered = (path for path in prefix.glob("__clobbers__/*/**/*") if not path.is_dir())
+    beside = {path.relative_to(prefix).as_posix() for path in clobbered}
     aside = {name.split("/", 2)[2]: prefix / name for name in beside}
     rewritten = {row.path for row in package.rows if row.placeholder}
     for member in package.members:
@@ -206,26 +207,15 @@ def _list_libraries(prefix: Path, package: CondaPackage) -> Iterator[tuple[str, 
                 yield name, stated["name"]
 
 
-def _list_clobbered(prefix: Path) -> Iterator[Path]:
-    """The files that lost their place to another package's."""
-    yield from (path for path in prefix.glob("__clobbers__/*/**/*") if not path.is_dir())
-
-
 def place_in(package: CondaPackage, name: str, prefix: Path) -> str:
     """Where a file of the package is linked to: of one for every Python, where this one's lies."""
     folder, _, rest = name.partition("/")
     if not package.noarch_python or folder not in {"site-packages", "python-scripts"}:
         return name
     if folder == "python-scripts":
-        return f"{_find_folder(prefix, ('bin', 'Scripts'))}/{rest}"
-    sites = (path.relative_to(prefix).as_posix() for path in _list_sites(prefix))
-    return f"{next(iter(sites), folder)}/{rest}"
-
-
-def _find_folder(prefix: Path, names: Iterable[str]) -> str:
-    return next((name for name in names if (prefix / name).is_dir()), "")
-
-
-def _list_sites(prefix: Path) -> Iterator[Path]:
-    yield from sorted(prefix.glob("lib/python3.*/site-packages"))
-    yield from sorted(prefix.glob("Lib/site-packages"))
+        scripts = (name for name in ("bin", "Scripts") if (prefix / name).is_dir())
+        return f"{next(scripts, '')}/{rest}"
+    for pattern in ("lib/python3.*/site-packages", "Lib/site-packages"):
+        for site in sorted(prefix.glob(pattern)):
+            return f"{site.relative_to(prefix).as_posix()}/{rest}"
+    return name

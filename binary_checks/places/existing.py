@@ -59,17 +59,13 @@ def list_folders(
         last = result.stderr.strip().rpartition("\n")[2]
         reason = last or " ".join((result.outcome.value, result.detail))
         raise GatherError(f"{python}: not a Python that runs here: {reason}")
+    found = folders if isinstance(folders, list) else []
     return Folders(
-        search=tuple(_paths(folders)),
+        search=tuple(Path(each) for each in found if isinstance(each, str) and each),
         prefix=Path(prefix),
         versions=versions if isinstance(versions, dict) else {},
         unread=tuple(map(str, unread)) if isinstance(unread, list) else (),
     )
-
-
-def _paths(folders: object) -> Iterable[Path]:
-    found = folders if isinstance(folders, list) else []
-    return (Path(each) for each in found if isinstance(each, str) and each)
 
 
 class InstalledPlace(HostPlace):

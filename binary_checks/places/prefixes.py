@@ -6,7 +6,7 @@ virtual environment of venv, virtualenv or uv, or a conda prefix.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +50,10 @@ class PrefixPlace(InstalledPlace):
         except GatherError as error:
             raise GatherError(f"{self._label}: {error}") from error
         if isinstance(package, Wheel):
-            self._demand_fit(package, target)
+            try:
+                require_fit(package, target)
+            except Unavailable as error:
+                raise NothingNamed(f"{self._label}: {error}") from error
             self._wheel_site = site = self._find_wheel(package, target)
         else:
             site = self._find_conda(package, target)
@@ -62,12 +65,6 @@ class PrefixPlace(InstalledPlace):
         if self._wheel_site is None:
             return None
         return InstalledFolders(site_packages=self._wheel_site, prefix=Path(self.target.prefix))
-
-    def _demand_fit(self, wheel: Wheel, target: TargetPython) -> None:
-        try:
-            require_fit(wheel, target)
-        except Unavailable as error:
-            raise NothingNamed(f"{self._label}: {error}") from error
 
     @property
     def _label(self) -> str:
@@ -110,15 +107,11 @@ def demand_same(wheel: Wheel, target: TargetPython, site: Path, label: str) -> N
     """Raise NothingNamed where files of the wheel lie there with other contents, or are gone."""
     paths = {**target.paths, "platlib": str(site), "purelib": str(site)}
     differences = compare(wheel, replace(target, paths=paths))
-    names = tuple(_list_other(differences.altered, differences.missing))
+    names = [f"{path} differs" for path in differences.altered]
+    names += [f"{path} is missing" for path in differences.missing]
     if names:
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
         raise NothingNamed(
             f"{label}: the {wheel.name} {wheel.version} installed there is not this wheel's: "
             f"{names[0]}{more}"
         )
-
-
-def _list_other(altered: Iterable[str], missing: Iterable[str]) -> Iterator[str]:
-    yield from (f"{path} differs" for path in altered)
-    yield from (f"{path} is missing" for path in missing)

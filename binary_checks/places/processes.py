@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -225,18 +225,14 @@ def _kill_session(leader: int) -> None:
 
 def _kill_escaped(cookie: str) -> None:
     """Kill what left the group by a session of its own: Linux shows the cookie it inherited."""
-    if sys.platform == "linux":
-        for pid in _find_carriers(f"{COOKIE}={cookie}".encode()):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def _find_carriers(variable: bytes) -> Iterator[int]:
+    if sys.platform != "linux":
+        return
+    variable = f"{COOKIE}={cookie}".encode()
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with contextlib.suppress(OSError):
                 if variable in (folder / "environ").read_bytes().split(b"\0"):
-                    yield int(folder.name)
+                    os.kill(int(folder.name), signal.SIGKILL)
 
 
 _WINDOWS_STATUS = {
