@@ -317,7 +317,9 @@ def test_work_is_done_on_the_devices_that_are_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = build_wheel(tmp_path, name="fake", tags=PURE, members={"fake.py": ""})
-    driver = make_driver(tmp_path, "return 0;", "return device == 0 ? 46 : 0;")
+    # As long as both are visible, the first one is busy.
+    both = "strchr(getenv(\"CUDA_VISIBLE_DEVICES\"), ',')"
+    driver = make_driver(tmp_path, context=f"return {both} && device == 0 ? 46 : 0;")
     monkeypatch.setenv("LD_LIBRARY_PATH", driver["LD_LIBRARY_PATH"])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-busy,MIG-free")
     told = Code("import os\nraise ValueError(os.environ['CUDA_VISIBLE_DEVICES'])")
