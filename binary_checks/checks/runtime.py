@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from packaging.utils import canonicalize_name
@@ -31,6 +31,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.python_modules import BrokenSource, CompiledModules
 from binary_checks.model.requires_dist import find_names_in_extras
+from binary_checks.wording.problem_lines import of_broken_source
 from binary_checks.wording.sentences import (
     describe_end,
     find_gil_modules,
@@ -112,8 +113,8 @@ def invalid_syntax(compiled: CompiledModules, package: Distribution) -> Iterator
     """A Python file does not compile.
 
     The interpreter that the package is installed for compiles each, and runs none. Templates whose
-    names are no modules', and tests, are left out. A file that only a branch imports, and that may
-    be kept for a later Python, is not inspected.
+    file names are not module names, and tests, are left out. A file that only a branch imports, and
+    that may be kept for a later Python, is not inspected.
 
     Why: ``import`` ends with a SyntaxError, and pip prints one when it installs the package.
     Fix: correct the file, or leave it out of the package; look for templates, code for Python 2,
@@ -123,22 +124,47 @@ def invalid_syntax(compiled: CompiledModules, package: Distribution) -> Iterator
     """
     host = compiled.version[1]
     expects_later = any(minor > host for minor in find_promised(package))
-    doubtful = []
+    doubtful, unreached = [], []
     for each in compiled.broken:
         if each.newer_than is not None:
             continue
         if expects_later and _may_be_for_later(each):
             doubtful.append(each.path)
-        else:
-            yield _report_broken(each, f"does not compile: {each.reason}", Level.WARNING)
+            continue
+        cause = of_broken_source(package.layout.inside(each.path) or each.path)
+        what = f"does not compile: {each.reason}"
+        yield _report_broken(each, what, Level.WARNING, cause=cause)
+        if not each.reached_from:
+            unreached.append(each.path)
     if doubtful:
-        others = f", and {len(doubtful) - 1} more files do not," if doubtful[1:] else ""
-        sentence = f"does not compile{others} on Python 3.{host}, and may on another"
-        yield NotInspected(path=doubtful[0], sentence=f"{sentence} that the package promises")
+        yield _count(
+            doubtful,
+            f"does not compile on Python 3.{host}; it may on a later Python",
+            f"files do not compile on Python 3.{host}; they may on a later Python",
+            "that the package supports",
+        )
+    yield from _find_unfollowed(unreached, compiled)
     for lacking in compiled.uncompiled:
         yield NotInspected(path=lacking.path, sentence=lacking.reason)
     if compiled.more_broken:
         yield NotInspected(sentence=f"{compiled.more_broken} more files do not compile")
+
+
+def _count(paths: Sequence[str], one: str, many: str, end: str) -> NotInspected:
+    """Say it of one file, or of how many there are and the first of them."""
+    said = f"{len(paths)} {many}" if paths[1:] else one
+    return NotInspected(path=paths[0], sentence=f"{said} {end}")
+
+
+def _find_unfollowed(paths: Sequence[str], compiled: CompiledModules) -> Iterator[NotInspected]:
+    """What may be imported always, where not all imports were followed."""
+    if paths and compiled.unfollowed:
+        yield _count(
+            paths,
+            "whether importing the package always imports it is not known:",
+            "files: whether importing the package always imports them is not known:",
+            compiled.unfollowed,
+        )
 
 
 def _may_be_for_later(broken: BrokenSource) -> bool:
@@ -147,11 +173,13 @@ def _may_be_for_later(broken: BrokenSource) -> bool:
     return bool(newer) and not broken.reached_from
 
 
-def _report_broken(broken: BrokenSource, what: str, otherwise: Level) -> Problem:
+def _report_broken(
+    broken: BrokenSource, what: str, otherwise: Level, *, cause: str = ""
+) -> Problem:
     line = f"line {broken.line} " if broken.line else ""
     fails = f": `import {broken.reached_from}` fails" if broken.reached_from else ""
     level = Level.ERROR if broken.reached_from else otherwise
-    return Problem(path=broken.path, sentence=f"{line}{what}{fails}", level=level)
+    return Problem(path=broken.path, sentence=f"{line}{what}{fails}", level=level, cause=cause)
 
 
 @check
@@ -159,18 +187,22 @@ def syntax_newer_than_promised(compiled: CompiledModules) -> Iterator[Finding]:
     """A file that is always imported has syntax that the oldest promised Python does not know.
 
     The oldest is that of Requires-Python and the tags together. Found are ``match``, ``except*``,
-    ``with (a, b):``, ``:=``, parameters before ``/`` and the like, as far as ``ast.parse`` knows
-    since when they are. What only a branch imports may be kept from old Pythons.
+    ``with (a, b):``, ``:=``, ``def f[T]``, parameters before ``/`` and the like, as far as
+    ``ast.parse`` knows since when they are. What only a branch imports may be kept from old
+    Pythons.
 
     Why: installers choose the package for that Python, and the import ends with a SyntaxError.
     Fix: raise Requires-Python, or write it for the oldest Python; test on that one.
     Level: nobody can import the package on that Python.
     """
-    for each in compiled.broken:
+    newer = [each for each in compiled.broken if each.newer_than is not None]
+    for each in newer:
         if each.newer_than is not None and each.reached_from:
             python = f"Python {each.newer_than[0]}.{each.newer_than[1]}"
             what = f"does not compile on {python}, which the package promises: {each.reason}"
             yield _report_broken(each, what, Level.OFF)
+    unreached = [each.path for each in newer if not each.reached_from]
+    yield from _find_unfollowed(unreached, compiled)
 
 
 @check

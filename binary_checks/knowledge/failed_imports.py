@@ -27,6 +27,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.entry_points import EntryPoint, LoadedEntryPoint, LoadedEntryPoints
 from binary_checks.model.requires_dist import find_names_in_extras, read_requirement
+from binary_checks.wording.problem_lines import of_broken_source
 from binary_checks.wording.sentences import describe_end, name_first
 
 _LONGEST = 200  # characters of a name in a sentence
@@ -50,6 +51,12 @@ def find_own_part(step: Step, package: Package) -> str:
         lacks = path not in package.derive(_find_installed)
         return f"{path[:_LONGEST]} is not in {noun}" if own and lacks else ""
     return ""
+
+
+def name_broken_source(step: Step, package: Package) -> str:
+    """The cause where a file of the package does not compile, else ""."""
+    own = step.broken_file in package.derive(_find_installed)
+    return of_broken_source(step.broken_file) if own else ""
 
 
 def _find_installed(package: Package) -> frozenset[str | None]:
@@ -158,12 +165,14 @@ class _Failure:
         why = part or (
             find_lacking_requirement(first.step, self._package) if self._installed else ""
         )
+        broken = name_broken_source(first.step, self._package)
+        raised = first.step.detail if first.step.outcome is Ending.RAISED else ""
         return Problem(
             path=self._path,
             sentence=f"{sentence}: {why}" if why else sentence,
             level=self._rate(first, why),
-            cause=why or (first.step.detail if first.step.outcome is Ending.RAISED else ""),
-            consequence=not first.imported,
+            cause=why or broken or raised,
+            consequence=bool(broken) or not first.imported,
         )
 
     def _find_doubt(self, each: LoadedEntryPoint) -> str:

@@ -10,6 +10,7 @@ from functools import partial
 
 from binary_checks import systems
 from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
+from binary_checks.knowledge.failed_imports import name_broken_source
 from binary_checks.knowledge.library_names import (
     is_grafted_name,
     is_redistributable,
@@ -245,7 +246,7 @@ def judge_refusal(
     the package can do without finds its library here says nothing of users. ``path`` is that of an
     extension module, in the prefix.
     """
-    cause = of_refusal(step.detail, linkage, package)
+    cause = of_refusal(step.detail, linkage, package) or name_broken_source(step, package)
     # What an import raises, the entry points of its modules raise, too.
     raised = step.detail if step.outcome is Ending.RAISED else ""
     problem = Problem(path=path, sentence=sentence, cause=cause or raised, consequence=bool(cause))

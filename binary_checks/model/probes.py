@@ -42,6 +42,7 @@ class Step:
     version: str = ""  # the module's __version__, when it is a str
     missing_module: str = ""  # the module that a ModuleNotFoundError names
     missing_file: str = ""  # the file below site-packages that a FileNotFoundError names
+    broken_file: str = ""  # the file below site-packages that a SyntaxError names
     directory_changed: str = ""  # the working directory after it, when it is another
     gil_enabled: bool | None = None  # whether the GIL is back; None where it is never away
     extensions: tuple[str, ...] = ()  # files of the extension modules imported afterwards

@@ -214,6 +214,7 @@ class CompiledModules(ProbeReport):
     broken: tuple[BrokenSource, ...] = ()
     more_broken: int = 0  # files beside these that do not compile
     uncompiled: tuple[UnparsedSource, ...] = ()
+    unfollowed: str = ""  # why a module may import more of the broken ones; "" where none does
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -196,11 +196,6 @@ def _mapped_on_windows() -> set[str]:
 
 def describe_exception(error: BaseException, below: str) -> str:
     """Say in one line what was raised, and at which line of a file that lies below that folder."""
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # its __str__ may raise in turn
-        text = ""
-    line = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
     place, step = "", error.__traceback__
     while step is not None:
         file_name = step.tb_frame.f_code.co_filename
@@ -208,6 +203,15 @@ def describe_exception(error: BaseException, below: str) -> str:
             file_name = file_name[len(below) + 1 :].replace(os.sep, "/")
             place = " (%s:%d)" % (file_name, step.tb_lineno)
         step = step.tb_next
+    told: object = error
+    if isinstance(error, SyntaxError) and find_broken_file(error, below):
+        # It names the last part of that file's path alone.
+        told, place = error.msg, " (%s:%s)" % (find_broken_file(error, below), error.lineno or 0)
+    try:
+        text = " ".join(str(told).split())
+    except Exception:  # its __str__ may raise in turn
+        text = ""
+    line = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
     return line[:2000] + place
 
 
@@ -225,6 +229,7 @@ def describe_failure(error: BaseException, below: str) -> dict[str, Any]:
         "exception": type(error).__name__,
         "missing_module": find_missing_module(error),
         "missing_file": find_missing_file(error, below),
+        "broken_file": find_broken_file(error, below),
     }
 
 
@@ -256,8 +261,17 @@ def find_missing_file(error: BaseException, below: str) -> str:
     if not isinstance(error, (OSError, ImportError)):
         return ""
     absent = [each for each in follow_causes(error) if isinstance(each, FileNotFoundError)]
-    path = str(absent[0].filename or "") if absent else ""
-    if not path.startswith(below + os.sep):
+    return name_below(absent[0].filename, below) if absent else ""
+
+
+def find_broken_file(error: BaseException, below: str) -> str:
+    """Name the file below that folder that does not compile, "" when it was something else."""
+    return name_below(error.filename, below) if isinstance(error, SyntaxError) else ""
+
+
+def name_below(path: object, below: str) -> str:
+    """Name a file relative to a folder, "" for one that lies elsewhere."""
+    if not isinstance(path, str) or not path.startswith(below + os.sep):
         return ""
     return os.path.normpath(path)[len(below) + 1 :].replace(os.sep, "/")
 

@@ -33,6 +33,11 @@ def of_bundled(path: str) -> str:
     return f"bundled {path}"
 
 
+def of_broken_source(path: str) -> str:
+    """A Python file that does not compile, by its path in site-packages."""
+    return f"syntax {path}"
+
+
 def of_lost_folder(folder: str) -> str:
     """A folder of libraries that the package has lost as a whole."""
     return f"lost folder {folder}"

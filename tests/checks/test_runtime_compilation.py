@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.runtime import invalid_syntax, syntax_newer_than_promised
+from binary_checks.checks.runtime import import_fails, invalid_syntax, syntax_newer_than_promised
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Level, NotInspected, Problem
 from binary_checks.model.python_modules import CompiledModules
 from binary_checks.probes.compile_modules.reader import compile_modules
+from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, UnpackedPlace, read_wheel, within
 
+DEEP = "-" * 99_999 + "1\n"  # which no compiler takes, or which crashes it
 BROKEN = "def f(:\n    pass\n"
 Compile = Callable[..., tuple[UnpackedPlace, CompiledModules]]
 Judge = Callable[..., list[Any]]
@@ -143,6 +145,11 @@ def test_a_file_that_may_be_kept_for_later_pythons_is_not_inspected(judge: Judge
     }
     (finding,) = judge(gated)
     assert isinstance(finding, NotInspected)
+    assert finding.sentence.startswith("does not compile on Python 3.")
+    assert finding.sentence.endswith("; it may on a later Python that the package supports")
+    (both,) = judge({**gated, "demo/_more.py": later})
+    assert both.sentence.startswith("2 files do not compile on Python 3.")
+    assert both.sentence.endswith("; they may on a later Python that the package supports")
     always = {"demo/__init__.py": "from . import _types\n", "demo/_types.py": later}
     ((path, _, level),) = told(judge(always))
     assert (path, level) == ("demo/_types.py", Level.ERROR)
@@ -212,6 +219,51 @@ def test_syntax_that_only_a_branch_imports_may_be_newer(judge_older: Judge) -> N
     }
     found = judge_older(members, metadata=requiring(">=3.7"))
     assert found == []
+
+
+def test_large_files_without_imports_hide_nothing(judge_older: Judge) -> None:
+    members = {
+        "demo/__init__.py": "from . import core, data\n",
+        "demo/data.py": "# a table\n" + f"x = '{'z' * 999}'\n" * 5000,
+        "demo/core.py": "from . import new\n",
+        "demo/new.py": "if (a := 1): pass\n",
+    }
+    ((path, _, level),) = told(judge_older(members, metadata=requiring(">=3.7")))
+    assert (path, level) == ("demo/new.py", Level.ERROR)
+
+
+@pytest.mark.parametrize(
+    "unfollowed", ["import demo.a\n" + f"x = '{'z' * 999}'\n" * 5000, "import demo.a\n" + DEEP]
+)
+def test_imports_that_are_not_followed_to_the_end_are_no_pass(
+    compiled: Compile, unfollowed: str
+) -> None:
+    members = {
+        "demo/__init__.py": "from . import long\n",
+        "demo/long.py": unfollowed,
+        "demo/a.py": "if (a := 1): pass\n",
+        "demo/b.py": BROKEN,
+    }
+    place, report = compiled(members, metadata=requiring(">=3.7"))
+    (newer,) = syntax_newer_than_promised(report)
+    assert isinstance(newer, NotInspected)
+    assert "whether importing the package always imports it is not known: " in newer.sentence
+    found = list(invalid_syntax(report, place.wheel))
+    assert isinstance(found[0], Problem)
+    assert (shorten(found[1].path), found[1].sentence) == ("demo/b.py", newer.sentence)
+
+
+def test_an_import_that_fails_for_a_syntax_error_has_its_cause(compiled: Compile) -> None:
+    members = {"demo/__init__.py": "import demo.inner\n", "demo/inner.py": "x = 1\n" + BROKEN}
+    place, report = compiled(members)
+    (source,) = invalid_syntax(report, place.wheel)
+    (step,) = import_each(place, ["demo"]).steps
+    assert step.detail.endswith(" (demo/inner.py:2)")
+    (failed,) = import_fails(import_each(place, ["demo"]), place.wheel, place.wheel)
+    assert isinstance(source, Problem)
+    assert isinstance(failed, Problem)
+    assert source.cause == failed.cause == "syntax demo/inner.py"
+    assert (source.consequence, failed.consequence) == (False, True)
 
 
 def test_no_oldest_python_is_promised_by_py3_alone(judge_older: Judge) -> None:

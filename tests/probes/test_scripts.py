@@ -80,6 +80,43 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
     assert target.extension_suffixes
 
 
+NEW_GRAMMAR = (
+    ((3, 10), "match f(x=1):\n    case 1: pass  # one\n"),
+    ((3, 12), "def f[T](x: T): pass\n"),
+    ((3, 12), "if x:\n    type X = int\n"),
+    ((3, 12), "class A[\n    T,\n]: pass\n"),
+    ((3, 13), "def f[T: list[int], U = int](): pass\n"),
+    ((3, 13), "type X[T = int] = list[T]\n"),
+    ((3, 14), "x = rt'{a}'\n"),
+    ((3, 14), "try: pass\nexcept A, b.B: pass\n"),
+    ((3, 14), "try: pass\nexcept* A, B: pass\n"),
+)
+
+
+@pytest.mark.parametrize(("since", "code"), NEW_GRAMMAR)
+def test_each_new_grammar_has_a_hint(
+    monkeypatch: pytest.MonkeyPatch, since: tuple[int, int], code: str
+) -> None:
+    hints = dict(load(monkeypatch, "compile_modules").HINTS)
+    assert hints[since].search(code.encode())
+
+
+@pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
+def test_new_grammar_is_told_by_every_interpreter_that_knows_it(
+    tmp_path: Path, python: Path
+) -> None:
+    major, minor = identify(python, timeout=60).version.split(".")[:2]
+    for since, code in NEW_GRAMMAR:
+        if since > (int(major), int(minor)):
+            continue
+        (tmp_path / "a.py").write_text(code)
+        request = {"site_packages": str(tmp_path), "step": "compile", "files": ["a.py"]}
+        for lowest, count in ((since[1] - 1, 1), (since[1], 0)):
+            asked = {**request, "lowest": [3, lowest]}
+            answer = run_probe(python, "compile_modules", asked, timeout=60).answer
+            assert len(answer["broken"]) == count, (code, lowest)
+
+
 @pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
 @pytest.mark.parametrize(
     ("script", "asked", "expected"),
@@ -106,7 +143,7 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
         (
             "compile_modules",
             {"step": "follow", "modules": {}, "wanted": [], "roots": ["demo"]},
-            {"reached": {}},
+            {"reached": {}, "complete": True},
         ),
         (
             "ask_module",

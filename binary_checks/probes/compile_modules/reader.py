@@ -46,9 +46,9 @@ def compile_each(place: Place, package: Distribution, paths: Sequence[str]) -> C
     lowest = _find_lowest(package)
     found = _Compilation(place, package, lowest)
     found.compile(paths)
-    broken = found.broken
+    broken, unfollowed = found.broken, ""
     if broken:
-        reached = _follow(place, package, broken)
+        reached, unfollowed = _follow(place, package, broken)
         broken = [replace(each, reached_from=reached.get(each.path, "")) for each in broken]
     version = place.target.version.split(".")
     return CompiledModules(
@@ -57,6 +57,7 @@ def compile_each(place: Place, package: Distribution, paths: Sequence[str]) -> C
         broken=tuple(broken),
         more_broken=found.more,
         uncompiled=tuple(found.uncompiled),
+        unfollowed=unfollowed,
     )
 
 
@@ -81,7 +82,8 @@ class _Compilation:
                 raise GatherError(f"the compilation probe ended without an answer: {last}")
             if culprit and not self._read(self._run(paths[:culprit]), paths):
                 self._leave(paths[:culprit], "its compilation ends differently each time")
-            self._leave(paths[culprit : culprit + 1], _describe_death(result, self._place))
+            died = f"compiling it {_describe_death(result, self._place)}"
+            self._leave(paths[culprit : culprit + 1], died)
             paths = paths[culprit + 1 :]
         self._leave(paths, "not compiled, because too many others crashed or hung")
 
@@ -119,13 +121,16 @@ class _Compilation:
 
 def _describe_death(result: ProbeAnswer, place: Place) -> str:
     words = {Ending.HUNG: "takes longer than", Ending.CRASHED: "crashes the interpreter:"}
-    return f"compiling it {words.get(result.outcome, 'ends:')} {describe_end(result, place)}"
+    return f"{words.get(result.outcome, 'ends:')} {describe_end(result, place)}"
 
 
 def _follow(
     place: Place, package: Distribution, broken: Sequence[BrokenSource]
-) -> Mapping[str, str]:
-    """The files that are always imported with a module that users import, and that module."""
+) -> tuple[Mapping[str, str], str]:
+    """The files that are always imported with a module that users import, and that module.
+
+    Beside them, why there may be more; "" where there are not.
+    """
     files = package.derive(ModuleFiles)
     modules = {name: package.layout.inside(path) for name, path in files.sources.items()}
     wanted = {package.layout.inside(each.path): each.path for each in broken}
@@ -135,10 +140,13 @@ def _follow(
         "wanted": list(wanted),
         "roots": [*sorted(files.roots), *sorted(_list_referred(package))],
     }
-    reached = place.run("compile_modules", asked, conditions=_ALONE).answer.get("reached")
+    result = place.run("compile_modules", asked, conditions=_ALONE)
+    reached = result.answer.get("reached")
     if not isinstance(reached, dict):
-        return {}
-    return {wanted[path]: str(root) for path, root in reached.items() if path in wanted}
+        return {}, f"following the imports {_describe_death(result, place)}"
+    known = {wanted[path]: str(root) for path, root in reached.items() if path in wanted}
+    complete = result.answer.get("complete") is True
+    return known, "" if complete else "some files with imports are too large, or cannot be parsed"
 
 
 def _list_referred(package: Distribution) -> Iterator[str]:

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 300  # characters of a message, and of a line that does not compile
 LONGEST_NAME = 250  # characters of a module's full name that is followed
 MOST_BROKEN = 1000  # files that are told one by one
-MOST_FOLLOWED = 4 << 20  # bytes of the files whose imports are followed
+MOST_FOLLOWED = 4 << 20  # bytes of the files whose imports are followed, of those with any
 OLDEST = (3, 7)  # of which ast.parse knows the grammar well enough
 HINTS = (
     ((3, 8), re.compile(rb":=|=\s*\}|/\s*[,):]")),
     ((3, 9), re.compile(rb"\bwith\s*\(")),
-    ((3, 10), re.compile(rb"^[ \t]*match\b[^=\n]*:", re.MULTILINE)),
+    ((3, 10), re.compile(rb"^[ \t\f]*case\b", re.MULTILINE)),
     ((3, 11), re.compile(rb"\bexcept\s*\*")),
+    ((3, 12), re.compile(rb"\b(?:def|class)\s+\w+\s*\[|^[ \t\f]*type[ \t]+\w", re.MULTILINE)),
+    ((3, 13), re.compile(rb"\b(?:def|class|type)\s+\w+\s*\[")),
+    ((3, 14), re.compile(rb"(?<![\w'\"])[rR]?[tT][rR]?['\"]|\bexcept\b[ \t*]*[^\s*(:].*,")),
 )
 """What stands in every source that needs that Python; of each ast.parse tells. It knows nothing of
-``a[*b]`` (3.11), of decorators that are any expression (3.9) and of ``return *a, b`` (3.8)."""
+``a[*b]`` (3.11), of decorators that are any expression (3.9), of ``return *a, b`` (3.8) and of
+quotes within an f-string's braces (3.12). What stands in others too costs them a parse only."""
 CATCHING = ("ImportError", "ModuleNotFoundError", "SyntaxError", "Exception", "BaseException")
 
 
@@ -62,8 +66,7 @@ def compile_all(asked: dict[str, Any], record: Any) -> None:
 def judge(path: str, lowest: Any) -> dict[str, Any]:
     """Compile one file for this interpreter, then for an older one; empty where nothing fails."""
     try:
-        with open(path, "rb") as file:
-            content = file.read()
+        content = read(path)
         refusal = compile_one(content, path)
         if not refusal and lowest:
             refusal = compile_older(content, path, lowest)
@@ -109,12 +112,15 @@ def describe(error: SyntaxError) -> dict[str, Any]:
 
 
 def follow(asked: dict[str, Any], record: Any) -> None:
-    """Find the files that importing these modules always imports, each with the first of them."""
+    """Find the files that importing these modules always imports, each with the first of them.
+
+    It is ``complete`` where the imports of each file on the way could be followed.
+    """
     warnings.simplefilter("ignore")
     files, below, left = asked["modules"], asked["site_packages"], MOST_FOLLOWED
     wanted, seen = set(asked["wanted"]), set()
     reached: dict[str, str] = {}
-    record({"reached": reached})
+    complete = True
     for root in asked["roots"]:
         waiting = deque([root])
         while waiting:
@@ -124,21 +130,25 @@ def follow(asked: dict[str, Any], record: Any) -> None:
                 seen.add(module)
                 if files[module] in wanted:
                     reached[files[module]] = root
-                if left > 0:
-                    path = os.path.join(below, files[module].replace("/", os.sep))
+                path = os.path.join(below, files[module].replace("/", os.sep))
+                try:
                     content = read(path)
+                    if b"import" not in content:
+                        continue
+                    if len(content) > left:
+                        complete = False
+                        continue
                     left -= len(content)
                     waiting.extend(list_imports(content, module, path))
-    record.finish({"reached": reached})
+                except (OSError, RecursionError, MemoryError):
+                    complete = False
+    record.finish({"reached": reached, "complete": complete})
 
 
 def read(path: str) -> bytes:
-    """Read a file; nothing of one that cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(MOST_FOLLOWED)
-    except OSError:
-        return b""
+    """Read a file."""
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def list_around(name: str) -> list[str]:
@@ -155,8 +165,8 @@ def list_imports(content: bytes, module: str, path: str) -> Iterator[str]:
     """
     try:
         tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+    except (SyntaxError, ValueError):
+        return  # importing it fails
     is_package = os.path.basename(path) == "__init__.py"
     for node in list_always_run(tree.body):
         if isinstance(node, ast.Import):

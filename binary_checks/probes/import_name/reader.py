@@ -77,6 +77,7 @@ def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
         version=_text(answer, "version"),
         missing_module=_text(answer, "missing_module"),
         missing_file=_text(answer, "missing_file"),
+        broken_file=_text(answer, "broken_file"),
         directory_changed=place.scrub(_text(answer, "directory_changed")),
         gil_enabled=gil if isinstance(gil, bool) else None,
         extensions=show_all(place, answer.get("extensions")) or (),

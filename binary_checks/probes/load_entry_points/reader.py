@@ -122,6 +122,7 @@ def _read(
         stderr=last_lines(place.scrub(result.stderr)) if result else "",
         missing_module=str(row.get("missing_module", "")),
         missing_file=str(row.get("missing_file", "")),
+        broken_file=str(row.get("broken_file", "")),
     )
     return LoadedEntryPoint(
         point=point,
