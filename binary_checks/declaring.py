@@ -211,6 +211,12 @@ class Check(_Declared, Generic[_P]):
         needed = (kind for kinds in self.facts if types.NoneType not in kinds for kind in kinds)
         return any(kind is Place or issubclass(kind, (ProbeReport, Installed)) for kind in needed)
 
+    @property
+    def differs_by_place(self) -> bool:
+        """Whether its verdict may be another one in another place, where it can run the package."""
+        kinds = (kind for kinds in self.facts for kind in kinds)
+        return self.runs_package or any(issubclass(kind, ProbeReport) for kind in kinds)
+
     @cached_property
     def documentation(self) -> Documentation:
         """The docstring's title, details and sections; a missing part is ""."""

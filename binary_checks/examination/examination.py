@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from binary_checks import objects
 from binary_checks.declaring import Check
-from binary_checks.errors import BinaryChecksError, GatherError, PackageError
+from binary_checks.errors import GatherError, PackageError
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.judging import (
     Case,
@@ -30,6 +31,31 @@ from binary_checks.model.run_results import UNREADABLE
 _Fact = TypeVar("_Fact")
 
 
+class ReadingAhead:
+    """How many packages of a run are read when their checks are collected.
+
+    Their facts are in memory until they are judged, so it is few of them; always the first one,
+    for the facts of one package are in memory at any time.
+    """
+
+    def __init__(self, packages: int = 32) -> None:
+        self._packages = packages
+        self._file_bytes = 128 << 20
+        self._kept_bytes = 32 << 20
+        self._first = packages > 0
+
+    def admits(self, path: Path) -> bool:
+        """Whether the package may be read now; where it may, it is counted."""
+        self._packages -= 1
+        self._file_bytes -= path.stat().st_size if path.is_file() else 0
+        first, self._first = self._first, False
+        return first or (self._packages >= 0 and min(self._file_bytes, self._kept_bytes) >= 0)
+
+    def charge(self, reading: Reading) -> None:
+        """Count what was kept of a package."""
+        self._kept_bytes -= reading.kept.size
+
+
 class Examination:
     """All that a run knows of one package; its facts are gathered when they are asked for."""
 
@@ -39,15 +65,14 @@ class Examination:
         *,
         spelled: str,
         asked: frozenset[str] = frozenset(),
-        reads_ahead: bool = True,
+        ahead: ReadingAhead | None = None,
     ) -> None:
-        """``reads_ahead`` is whether the package is read to tell which checks apply to it.
+        """``ahead`` says whether the package is read to tell which checks apply to it.
 
-        Else it is looked at for that, and read once more when it is judged: the facts of many
-        packages are not to be kept at a time.
+        Else it is looked at for that, and read when it is judged. None: it is the only one.
         """
         self.facts = facts
-        self.reads_ahead = reads_ahead
+        self._ahead = ahead or ReadingAhead()
         self.spelled = spelled  # the name of its node, in the characters of the file's name
         self.node = one_line(spelled)  # the same in characters that may be shown, for reports
         self.asked = asked  # the checks that the user named; none is all
@@ -101,9 +126,11 @@ class Examination:
 
     def _look(self) -> Preview:
         """Which kind the package is, and the formats of its objects."""
-        if self.reads_ahead and self.source.remote() is None:
-            with suppress(BinaryChecksError):  # which the first check reports that needs it
-                return self.facts.get(Reading).preview
+        if self.source.remote() is None and self._ahead.admits(self.source.path):
+            with suppress(Exception):  # which the first check reports that needs the package
+                reading = self.facts.get(Reading)
+                self._ahead.charge(reading)
+                return reading.preview
         return self.source.preview(objects)
 
     def _may_judge(self, check: Check[Any]) -> bool:

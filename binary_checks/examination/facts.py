@@ -21,9 +21,10 @@ from binary_checks.errors import (
 )
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
+from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.loading import explain_unjudged
 from binary_checks.model import InstallReport, Linkage, Package, ProbeReport
-from binary_checks.model.binary_configuration import StatedConfiguration
+from binary_checks.model.binary_configuration import LinkedLibraries, StatedConfiguration
 from binary_checks.model.places import Installed, Place
 from binary_checks.model.protocols import ObjectReader, Progress, Source, Want, Wants
 from binary_checks.model.published import PublishedFile
@@ -84,7 +85,7 @@ class Facts:
             Source: source,
             Companions: companions,
             ExpectedSet: settings.expected,
-            ObjectReader: objects.Raised(settings.profile.limit_factor, samples=True),
+            ObjectReader: objects.Raised(settings.profile.limit_factor),
             Progress: progress,
             Wants: Wants(_list_wants(settings.gatherers)),
         }
@@ -195,6 +196,18 @@ class Facts:
     def has_gathered(self, kind: type) -> bool:
         """Whether somebody asked for that fact, and there is one."""
         return isinstance(self._remembered.get(kind), kind)
+
+    @property
+    def knows_linkage(self) -> bool:
+        """Whether a report may ask for the linkage: to know it, nothing has to be installed."""
+        return self.settings.is_static or self.has_gathered(Linkage)
+
+    @property
+    def linked_libraries(self) -> LinkedLibraries:
+        """How the package is linked, for a report. Raises as `get` does."""
+        if self.knows_linkage:
+            return self.get(LinkedLibraries)
+        return find_linked(self.get(Package), None)
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -325,11 +338,14 @@ def first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
     """The first of the classes that there is a fact of here; raises as `Facts.get` does.
 
     ``Linkage | Package`` is the package where its loader is not simulated, or loads nothing of it;
-    ``Installed | None`` is None where nothing is installed.
+    ``Installed | None`` is None where nothing is installed, or installing broke.
     """
     for kind in kinds[:-1]:
         try:
             return facts.get(kind)
         except (NotApplicable, Unavailable):
             continue
+        except GatherError:  # the checks that cannot do without it report that
+            if kinds[-1] is not NoneType:
+                raise
     return None if kinds[-1] is NoneType else facts.get(kinds[-1])

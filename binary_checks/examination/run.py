@@ -15,7 +15,7 @@ from binary_checks import sources
 from binary_checks.declaring import Check
 from binary_checks.errors import ProfileError
 from binary_checks.examination.declarations import Gatherers, find_declared, load_own_checks
-from binary_checks.examination.examination import Examination
+from binary_checks.examination.examination import Examination, ReadingAhead
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
@@ -64,12 +64,11 @@ class Run:
         Raises ProfileError where the release was asked for and there is nothing to compare.
         """
         asked, folder = asked or {}, folder or Path.cwd()
-        few = set(_choose_few(each.path for each in packages))
+        ahead = ReadingAhead() if reads_ahead else ReadingAhead(0)
 
         def examine_source(source: Source, spelled: str, checks: frozenset[str]) -> Examination:
             facts = Facts(source, settings, companions, watch(source.label))
-            ahead = reads_ahead and source.path in few
-            return Examination(facts, spelled=spelled, asked=checks, reads_ahead=ahead)
+            return Examination(facts, spelled=spelled, asked=checks, ahead=ahead)
 
         names = node_ids([each.path for each in packages], folder)
         found = [
@@ -93,23 +92,6 @@ class Run:
         for examination in self.examinations:
             examination.facts.close()
         self.companions.close()
-
-
-_FEW = 32  # packages
-_SMALL = 128 << 20  # bytes of their files together
-
-
-def _choose_few(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the first packages, whose facts are kept from their collection until they are judged.
-
-    Always the first one: the facts of one package are in memory at any time.
-    """
-    total = 0
-    for number, path in enumerate(paths):
-        total += path.stat().st_size if path.is_file() else 0
-        if number and (number >= _FEW or total > _SMALL):
-            return
-        yield path
 
 
 def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from binary_checks import places
 from binary_checks.declaring import gathers
-from binary_checks.errors import GatherError, NotApplicable, Unavailable
+from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import InstallReport, Package
 from binary_checks.model.places import Installed, Place
 from binary_checks.model.protocols import Source
@@ -42,12 +42,11 @@ def install(place: Place, package: Package) -> InstallReport:
 def find_installed(place: Place, package: Package) -> Installed:
     """Install the package, and find its files on this host.
 
-    Raises Unavailable where either fails: the checks that run the package report why.
+    Raises Unavailable where it was refused, or lies where this host cannot read it.
     """
-    try:
-        place.demand(package)
-    except GatherError as error:
-        raise Unavailable(str(error)) from None
+    if not package.claims.requirements:
+        raise Unavailable("it requires nothing that could be installed beside it")
+    place.demand(package)
     folders = place.installed
     if folders is not None:
         found = find_installation(package.name, (folders.site_packages,), folders.prefix)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 
 from binary_checks.errors import BrokenDataError, Unavailable
 from binary_checks.model import Member, Package
@@ -15,13 +14,22 @@ class MemberContents:
     """The contents of a package's members.
 
     Those that a fact wanted beforehand were kept while the package was read. For any other the
-    package is opened once more, as for all where it was not read itself but stated.
+    package is opened once more, as for all where it was not read itself but stated; it stays open
+    until these contents are closed.
     """
 
     def __init__(self, package: Package, kept: Keeper, open_tree: Callable[[], Tree]) -> None:
         self._package = package
         self._kept = kept
         self._open_tree = open_tree
+        self._tree: Tree | None = None  # once it was opened again
+
+    def __enter__(self) -> MemberContents:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._tree is not None:
+            self._tree.close()
 
     def read(self, member: Member) -> bytes:
         """The content of one member. Raises Unavailable where it cannot be read, PackageError."""
@@ -46,8 +54,9 @@ class MemberContents:
             else:
                 left.append(member)
         if left:
-            with closing(self._open_tree()) as tree:
-                yield from self._read_again(tree, left)
+            if self._tree is None:
+                self._tree = self._open_tree()
+            yield from self._read_again(self._tree, left)
 
     def _read_again(
         self, tree: Tree, members: Sequence[Member]

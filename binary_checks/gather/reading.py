@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from binary_checks import systems
+from binary_checks import objects, systems
 from binary_checks.declaring import gathers
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.model import Package, TargetSystem
-from binary_checks.model.protocols import ObjectReader, Progress, Reading, Source, Wants
+from binary_checks.model.protocols import Progress, Reading, Source, Wants
 from binary_checks.profile.reading import Profile
 
 
 @gathers(Reading)
 def read_source(
-    source: Source, reader: ObjectReader, progress: Progress | None, wants: Wants
+    source: Source, profile: Profile, progress: Progress | None, wants: Wants
 ) -> Reading:
     """Read the package, once for all facts. Raises PackageError."""
+    reader = objects.Raised(profile.limit_factor, samples=True)
     return source.read(reader, progress, wants)
 
 

@@ -137,7 +137,7 @@ class InstalledFolders:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installed:
-    """The package as this run has installed it, with what it requires beside it."""
+    """The package as this run has installed it, where it has others installed beside it."""
 
     source: Source
 

@@ -144,6 +144,10 @@ class Keeper(Protocol):
     def wants(self, entry: TreeEntry) -> bool:
         """Whether the content of that member is kept."""
 
+    @property
+    def size(self) -> int:
+        """The bytes that are kept."""
+
     def keep(self, entry: TreeEntry, content: bytes) -> None:
         """Keep it; called from several threads."""
 

@@ -20,6 +20,7 @@ from binary_checks.documents.facts_writer import write_facts
 from binary_checks.errors import BinaryChecksError
 from binary_checks.examination.facts import Facts
 from binary_checks.model import Linkage, Package
+from binary_checks.model.binary_configuration import LinkedLibraries
 
 _INPUT = "binary_checks_kept_facts"  # the key under which a worker of xdist's is given the folder
 
@@ -51,10 +52,13 @@ class KeptFacts:
         path = self._place(node)
         try:
             package = facts.get(Package)
-            derived: dict[str, object] = {name: facts.get(kind) for name, kind in DERIVED.items()}
+            derived: dict[str, object] = {
+                name: facts.linked_libraries if kind is LinkedLibraries else facts.get(kind)
+                for name, kind in DERIVED.items()
+            }
             linkage = None
             with contextlib.suppress(BinaryChecksError):
-                linkage = facts.get(Linkage)
+                linkage = facts.get(Linkage) if facts.knows_linkage else None
             with path.open("w", encoding="utf-8", newline="\n") as file:
                 symbols = self._symbols
                 file.writelines(write_facts(package, sha256, linkage, derived, symbols=symbols))

@@ -53,8 +53,8 @@ class PackageFile(pytest.File):
     def _spread(self, check: Check[Any]) -> Iterator[CheckItem]:
         """One item, or where it runs the package in several places one for each."""
         asked = self.examination.asked
-        places = tuple(self.examination.facts.in_places) if check.runs_package else ()
-        for label in places or ("",):
+        places = self.examination.facts.in_places if check.differs_by_place else ()
+        for label in tuple(places) or ("",):
             name = f"{check.id}[{label}]" if label else check.id
             if not asked or not asked.isdisjoint({check.id, name}):
                 yield CheckItem.from_parent(self, name=name, check=check, place=label)
@@ -155,8 +155,6 @@ class PackageItem(pytest.Item):
             return Entry(**{**self.verdict.result(), **own})
         if error is None:
             return None
-        if isinstance(error, GatherError):
-            return Entry(**own, place=self.place, outcome=Outcome.ERROR, reason=str(error))
         reason = one_line(f"{type(error).__name__}: {error}")
         return Entry(**own, place=self.place, outcome=Outcome.BROKEN, reason=reason)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -157,8 +158,8 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
         package = facts.get(Package)  # which was read: it has counts
         news |= {"name": package.name, "version": package.version, "size": package.size}
         news |= {"objects": found, "expected_objects": expected}
-        if item.state.destinations:
-            news |= _configure(facts)
+    if found is not None and item.state.destinations:
+        news |= _configure(facts, known)
     if known.provenance is None or not known.provenance.sha256_taken:
         news |= {"provenance": _name_provenance(item)}
     identity = replace(known, **news)
@@ -177,14 +178,16 @@ def _name_provenance(item: PackageItem) -> Provenance | None:
     return replace(provenance, metadata="ranges") if ranged else provenance
 
 
-def _configure(facts: Facts) -> dict[str, Any]:
-    try:
-        return {
-            "configuration": facts.get(BinaryConfiguration),
-            "linked_libraries": facts.get(LinkedLibraries),
-        }
-    except BinaryChecksError:  # facts that were written without symbols do not tell it
-        return {}
+def _configure(facts: Facts, known: PackageIdentity) -> dict[str, Any]:
+    """Which build the package is, and how it is linked; for a report alone nothing is installed."""
+    news: dict[str, Any] = {}
+    with suppress(BinaryChecksError):  # facts that were written without symbols do not tell it
+        if known.configuration is None:
+            news["configuration"] = facts.get(BinaryConfiguration)
+        known_now = facts.knows_linkage and not facts.has_gathered(LinkedLibraries)
+        if known_now or known.linked_libraries is None:
+            news["linked_libraries"] = facts.linked_libraries
+    return news
 
 
 def _hash(item: PackageItem) -> dict[str, str]:

@@ -6,6 +6,7 @@ import tempfile
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import IO
 
@@ -31,6 +32,7 @@ class Kept:
         if self._file is None and self.size + len(piece) > _IN_MEMORY:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the rest
             self._file.writelines(self._pieces)
+            self._file.flush()  # a full disk is met here, not when it is read
             self._pieces.clear()
         if self._file is None:
             self._pieces.append(piece)
@@ -112,7 +114,7 @@ class KeptContents:
         self._left = _MOST
         self._chosen: dict[str, TreeEntry] = {}
         self._places: dict[str, tuple[int, int]] = {}
-        self._size = 0
+        self._full = False  # whether the disk had no more room
         self._kept = Kept()
         self._lock = Lock()
 
@@ -140,12 +142,24 @@ class KeptContents:
             self._choose(entry)
         return self._chosen.get(entry.stored) is entry
 
+    @property
+    def size(self) -> int:
+        """The bytes that are kept."""
+        return self._kept.size
+
     def keep(self, entry: TreeEntry, content: bytes) -> None:
-        """Keep the content of a member."""
+        """Keep the content of a member, as long as the disk has room for it."""
         with self._lock:
-            self._places[entry.stored] = self._size, len(content)
-            self._kept.append(content)
-            self._size += len(content)
+            if self._full:
+                return
+            place = self._kept.size
+            try:
+                self._kept.append(content)
+            except OSError:  # what is not kept is read again: no verdict depends on it
+                self._full = True
+                self.close()
+            else:
+                self._places[entry.stored] = place, len(content)
 
     def find(self, stored: str) -> bytes | None:
         """The content of the member that is stored by that name, None where it is not kept."""
@@ -155,4 +169,5 @@ class KeptContents:
     def close(self) -> None:
         """Let go of all contents."""
         self._places.clear()
-        self._kept.close()
+        with suppress(OSError):  # of a full disk
+            self._kept.close()

@@ -134,9 +134,9 @@ def test_an_environment_without_the_package_leaves_it_not_judged(
 
 def test_a_place_of_the_api_is_spelled_as_the_option_is(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, members={"demo.py": ""}, tags=PURE)
-    with examine(wheel, place=f"existing:{sys.executable}") as examination:
-        settings = examination.facts.settings
-    assert (settings.place.label, settings.python) == (
+    with examine(wheel, run=True, place=f"existing:{sys.executable}") as examination:
+        (place,) = examination.facts.settings.places
+    assert (place.name.label, place.python) == (
         f"existing:{sys.executable}",
         Path(sys.executable),
     )

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from binary_checks.documents.result_writer import describe_results, write_results
-from binary_checks.model import Run as EndedRun
+from binary_checks.model import RunResult
 from fixtures.build_conda import build_conda
 from fixtures.build_cpp_archive import build_cpp_archive
 from fixtures.build_elf import build_elf
@@ -330,7 +330,7 @@ def test_a_profile_turns_an_error_into_a_warning_for_some_paths(
 def test_a_report_that_cannot_be_made_again_is_one_line(
     pytester: pytest.Pytester, arguments: tuple[str, ...], status: int, line: str
 ) -> None:
-    document = "".join(write_results(EndedRun(exit_code=0, profile=PROFILE)))
+    document = "".join(write_results(RunResult(exit_code=0, profile=PROFILE)))
     (pytester.path / "out.json").write_text(document)
     ended = pytester.run(sys.executable, "-m", "binary_checks", "report", *arguments)
     assert ended.ret == status

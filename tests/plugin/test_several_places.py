@@ -115,6 +115,12 @@ def test_what_does_not_run_is_judged_once(run: Any) -> None:
     assert "[image:" not in "".join(line for line in result.outlines if "::" in line)
 
 
+def test_what_running_answers_better_than_reading_is_judged_in_each_place(run: Any) -> None:
+    result = run(NAME, *PLACES, "--collect-only", "-q", "-k", "missing-entry-point")
+    for place in ("bullseye", "trixie"):
+        result.stdout.fnmatch_lines([f"*::missing-entry-point[[]image:{place}[]]"])
+
+
 def test_one_place_alone_has_items_as_ever(run: Any) -> None:
     run(f"{NAME}::import-fails", *PLACES[:2]).assert_outcomes(failed=1)
     result = run(NAME, *PLACES[:2], "-m", "runtime")

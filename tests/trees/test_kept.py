@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from binary_checks.model.protocols import Want
 from binary_checks.trees import kept
-from binary_checks.trees.kept import Fragments, Kept
+from binary_checks.trees.kept import Fragments, Kept, KeptContents
 
 
 @given(pieces=st.lists(st.binary(min_size=1, max_size=9), min_size=1), data=st.data())
@@ -42,3 +45,21 @@ def test_a_fragment_that_continues_the_last_one_is_joined_to_it() -> None:
         assert found.find(23, 4) == b"stse"
         assert found.find(12, 10) is None
         assert found.find(40, 5) == b"later"
+
+
+def test_where_the_disk_is_full_nothing_more_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not kept is read again: no verdict depends on it."""
+
+    def refuse(self: Kept, piece: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    entry: Any = SimpleNamespace(name="a.py", stored="a.py", size=1)
+    kept = KeptContents([Want(chooses=lambda _: True, longest=10)])
+    kept.expect([entry])
+    kept.keep(entry, b"a")
+    assert kept.find("a.py") == b"a"
+    monkeypatch.setattr(Kept, "append", refuse)
+    kept.keep(entry, b"b")
+    assert kept.find("a.py") is None
+    kept.keep(entry, b"c")
+    assert kept.find("a.py") is None

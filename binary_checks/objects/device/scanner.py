@@ -93,6 +93,7 @@ _PAGE = 4096  # bytes to which bundles are aligned, in the file as in memory
 _OVERLAP = len(_MAGIC) - 1
 _PATIENCE = NEAR + FAR  # what a reader looks at as well before it goes further
 _MOST_OF_A_HEAD = 256  # bytes, between two jumps
+_MOST_SAMPLED = 256 << 20  # bytes of all entries of one object that are kept for its sample
 _MOST_KEPT = 1 << 18  # heads, as many as are read
 
 
@@ -111,6 +112,7 @@ class DeviceScanner:
         self._ask = Ask(0, 0)  # what the walk waits for
         self._left = _MOST_KEPT
         self._counter = SampleCounter()
+        self._sample_left = _MOST_SAMPLED
         self._sampled = 0, 0  # where the bytes lie that are kept of an entry, from the next one on
 
     def see(self, piece: bytes) -> Iterator[tuple[int, bytes]]:
@@ -180,13 +182,19 @@ class DeviceScanner:
                 return page
         return place
 
+    def _sample(self, entry: Stored) -> None:
+        """Have the bytes of an entry kept; one too large for that is read from the file again."""
+        if entry.size <= self._sample_left:
+            self._sample_left -= entry.size
+            self._sampled = entry.start, entry.start + entry.size
+
     def _go_on(self, walk: Walk, answer: bytes | None) -> None:
         """Send a walk what it asked for, up to the next thing that it asks for, or its end."""
         try:
             step = next(walk) if answer is None else walk.send(answer)
             while not isinstance(step, Ask):
                 if isinstance(step, Stored) and self._counter.takes(step):
-                    self._sampled = step.start, step.start + step.size
+                    self._sample(step)
                 step = walk.send(b"")
             self._ask = step
         except StopIteration as end:
