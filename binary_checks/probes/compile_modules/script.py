@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import sys
 import warnings
 from collections import deque
 
@@ -22,10 +23,11 @@ HINTS = (
     ((3, 8), re.compile(rb":=|=\s*\}|/\s*[,):]")),
     ((3, 9), re.compile(rb"\bwith\s*\(")),
     ((3, 10), re.compile(rb"^[ \t\f]*case\b", re.MULTILINE)),
-    ((3, 11), re.compile(rb"\bexcept\s*\*")),
-    ((3, 12), re.compile(rb"\b(?:def|class)\s+\w+\s*\[|^[ \t\f]*type[ \t]+\w", re.MULTILINE)),
+    ((3, 11), re.compile(rb"except\s*\*")),
+    ((3, 12), re.compile(rb"\b(?:def|class|type)\s+\w+\s*[\[=]")),
     ((3, 13), re.compile(rb"\b(?:def|class|type)\s+\w+\s*\[")),
-    ((3, 14), re.compile(rb"(?<![\w'\"])[rR]?[tT][rR]?['\"]|\bexcept\b[ \t*]*[^\s*(:].*,")),
+    ((3, 14), re.compile(rb"except\b[ \t*]*[^\s*(:].*,")),
+    ((3, 14), re.compile(rb"[tT](?=[rR]?['\"])(?:(?<![\w'\"].)|(?<=[rR].))")),
 )
 """What stands in every source that needs that Python; of each ast.parse tells. It knows nothing of
 ``a[*b]`` (3.11), of decorators that are any expression (3.9), of ``return *a, b`` (3.8) and of
@@ -90,7 +92,8 @@ def compile_one(content: bytes, path: str) -> dict[str, Any]:
 
 def compile_older(content: bytes, path: str, lowest: Any) -> dict[str, Any]:
     """Find what the grammar of an older Python lacks in a file that compiles on this one."""
-    if not any(lowest < since and hint.search(content) for since, hint in HINTS):
+    here = sys.version_info[:2]  # whose compiler has taken it: it holds nothing newer
+    if not any(lowest < since <= here and hint.search(content) for since, hint in HINTS):
         return {}
     try:
         ast.parse(content, path, feature_version=lowest)
