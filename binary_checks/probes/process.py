@@ -236,23 +236,37 @@ def describe_failure(error: BaseException, below: str) -> dict[str, Any]:
 def find_loader_error(error: BaseException) -> BaseException | None:
     """Find the ImportError by which the dynamic loader refused an extension module, else None.
 
-    The import system gives it the path of the file.
+    The import system gives it the path of the file, as it does to one of a name that is not there.
     """
     from importlib.machinery import EXTENSION_SUFFIXES
 
     for each in follow_causes(error):
+        if lacks_name(each):
+            continue
         path = str(each.path or "") if isinstance(each, ImportError) else ""
         if path.endswith(tuple(EXTENSION_SUFFIXES)):
             return each
     return None
 
 
+def lacks_name(error: BaseException) -> bool:
+    """Say whether a module was loaded, and ``from`` did not find a name in it."""
+    if getattr(error, "name_from", None) is not None:  # since Python 3.12
+        return True
+    return isinstance(error, ImportError) and str(error.msg).startswith("cannot import name")
+
+
 def find_missing_module(error: BaseException) -> str:
     """Name the module whose absence ended it, "" when it was something else.
 
-    Of alternatives that are all absent that is the one that was tried last.
+    Of alternatives that are all absent that is the one that was tried last. What importlib.metadata
+    raises names a distribution.
     """
-    absent = [each for each in follow_causes(error) if isinstance(each, ModuleNotFoundError)]
+    absent = [
+        each
+        for each in follow_blame(error)
+        if isinstance(each, ModuleNotFoundError) and type(each).__name__ != "PackageNotFoundError"
+    ]
     return (absent[0].name or "") if absent and isinstance(error, ImportError) else ""
 
 
@@ -260,7 +274,7 @@ def find_missing_file(error: BaseException, below: str) -> str:
     """Name the file below that folder whose absence ended it, "" when it was something else."""
     if not isinstance(error, (OSError, ImportError)):
         return ""
-    absent = [each for each in follow_causes(error) if isinstance(each, FileNotFoundError)]
+    absent = [each for each in follow_blame(error) if isinstance(each, FileNotFoundError)]
     return name_below(absent[0].filename, below) if absent else ""
 
 
@@ -274,6 +288,23 @@ def name_below(path: object, below: str) -> str:
     if not isinstance(path, str) or not path.startswith(below + os.sep):
         return ""
     return os.path.normpath(path)[len(below) + 1 :].replace(os.sep, "/")
+
+
+def follow_blame(error: BaseException | None) -> list[BaseException]:
+    """List the exception and those that it stands for, the first one last.
+
+    What code handled before it did something else, which then failed, is not to blame. Only a
+    wrapper stands for what it was raised in the handling of: an ImportError without a module.
+    """
+    chain: list[BaseException] = []
+    while error is not None and not any(error is each for each in chain):
+        chain.append(error)
+        wraps = isinstance(error, ImportError) and error.name is None
+        final = isinstance(error, ImportError) and not wraps
+        if final or (isinstance(error, OSError) and not isinstance(error, FileNotFoundError)):
+            break
+        error = error.__cause__ or (error.__context__ if wraps else None)
+    return chain
 
 
 def follow_causes(error: BaseException | None) -> list[BaseException]:

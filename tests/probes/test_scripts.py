@@ -191,6 +191,8 @@ def test_the_loaders_refusal_is_found_below_what_a_package_makes_of_it(
     except RuntimeError as outer:
         assert process.find_loader_error(outer) is refused
     assert process.find_loader_error(ImportError("no", path="/e/a.py")) is None
+    no_name = ImportError("cannot import name 'x' from 'a'", name="a", path=path)
+    assert process.find_loader_error(no_name) is None
 
 
 @pytest.mark.parametrize(
@@ -224,6 +226,21 @@ def test_the_absence_that_ended_it_is_found_below_what_a_package_makes_of_it(
     no_module.__context__ = ModuleNotFoundError("No module named 'tomllib'", name="tomllib")
     wrapped.__cause__ = no_module
     assert process.find_missing_module(wrapped) == "tomli"
+
+
+def test_an_absence_that_the_code_had_got_over_is_not_to_blame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = load(monkeypatch, "process")
+    later: list[OSError | ImportError] = [
+        OSError("no network"),
+        ImportError("cannot import name 'x' from 'demo'", name="demo"),
+    ]
+    for each in later:
+        each.__context__ = FileNotFoundError(2, "No such file", "/e/site/demo/cache.json")
+        assert process.find_missing_file(each, "/e/site") == ""
+        each.__context__ = ModuleNotFoundError("No module named 'demo.fast'", name="demo.fast")
+        assert process.find_missing_module(each) == ""
 
 
 def test_where_nobody_can_say_what_is_mapped_the_answer_is_none(
