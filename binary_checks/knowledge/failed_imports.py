@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
 from binary_checks.knowledge.python_libraries import ModuleFiles
+from binary_checks.knowledge.standard_library import explain_absence, find_removed, varies
 from binary_checks.model import (
     Distribution,
     Ending,
@@ -25,8 +27,13 @@ from binary_checks.model import (
     Step,
     Wheel,
 )
-from binary_checks.model.entry_points import EntryPoint, LoadedEntryPoint, LoadedEntryPoints
-from binary_checks.model.requires_dist import find_names_in_extras, read_requirement
+from binary_checks.model.entry_points import (
+    HOST_OF,
+    EntryPoint,
+    LoadedEntryPoint,
+    LoadedEntryPoints,
+)
+from binary_checks.model.requires_dist import applies, find_names_in_extras, read_requirement
 from binary_checks.wording.problem_lines import of_broken_source
 from binary_checks.wording.sentences import describe_end, name_first
 
@@ -70,22 +77,43 @@ def _list_parents(name: str) -> Iterator[str]:
     return (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
 
 
+_FOR_DEVELOPERS = frozenset({"dev", "doc", "docs", "lint", "test", "testing", "tests"})
+"""Extras that no user of a package needs."""
+_EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']{1,200})["']""")
+_SYSTEM = re.compile(r"\b(?:sys_platform|platform_system|platform_machine|os_name)\b")
+
+
 class _Requirements(NamedTuple):
-    """The projects that a distribution requires, by their normalised names."""
+    """The projects that a distribution requires, by their normalised names, and its extras."""
 
     always: frozenset[str]  # on some system at least
     in_extras: frozenset[str]  # by an extra alone
+    extras: frozenset[str]  # normalised
+    may_bring: bool  # an extra that users need requires something
+    elsewhere: bool  # another system requires something that this one does not
 
 
 def _read_requirements(package: Distribution) -> _Requirements:
-    found = filter(None, map(read_requirement, package.requires_dist))
+    found = list(filter(None, map(read_requirement, package.requires_dist)))
     in_extras = find_names_in_extras(package.requires_dist)
-    every = frozenset(canonicalize_name(each.name) for each in found)
-    return _Requirements(always=every - in_extras, in_extras=in_extras)
+    marked = (name for each in found for name in _EXTRA.findall(str(each.marker or "")))
+    requiring = frozenset(map(canonicalize_name, marked))
+    declared = (value for key, value in package.metadata if key.lower() == "provides-extra")
+    here = {name: str(value) for name, value in default_environment().items()} | {"extra": ""}
+    for_systems = [
+        each for each in found if _SYSTEM.search(str(each.marker or "")) and not applies(each, here)
+    ]
+    return _Requirements(
+        always=frozenset(canonicalize_name(each.name) for each in found) - in_extras,
+        in_extras=in_extras,
+        extras=requiring | frozenset(map(canonicalize_name, declared)),
+        may_bring=bool(requiring - _FOR_DEVELOPERS),
+        elsewhere=any(canonicalize_name(each.name) not in in_extras for each in for_systems),
+    )
 
 
 def find_lacking_requirement(step: Step, package: Package) -> str:
-    """Say that Requires-Dist lacks the module of others that was not found; "" for none.
+    """Say that no requirement provides the module of others that was not found; "" for none.
 
     It holds where all that the package requires was installed: then what is not found is in none
     of that, whatever it is called. What an extra requires was not.
@@ -98,79 +126,120 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
     required = package.derive(_read_requirements)
     if canonicalize_name(top) in required.always | required.in_extras:
         return ""
-    doubt = ", unless an extra has it" if required.in_extras else ""
-    return f"Requires-Dist lacks {top[:_LONGEST]}{doubt}"
+    doubt = " (an extra may)" if required.may_bring else ""
+    return f"no requirement provides the module {top[:_LONGEST]}{doubt}"
 
 
 # What the loading of entry points says.
 
-_HOST_OF = {"pytest11": "pytest"}
-"""Groups whose entry points are loaded with any use of the program that looks for them."""
 _FAULTS = frozenset(
     {"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "UnboundLocalError"}
-    | {"SyntaxError", "IndentationError", "TabError", "TypeError"}
+    | {"SyntaxError", "IndentationError", "TabError", "TypeError", "PackageNotFoundError"}
 )
 """Exceptions that no other host or setting spares users."""
 _OF_SYNTAX = frozenset({"SyntaxError", "IndentationError", "TabError"})
-_DISPLAY = re.compile(r"\bdisplay\b|\bX11\b|\bxcb\b|wayland|TclError|\bGLFW", re.IGNORECASE)
+_DISPLAY = re.compile(
+    r"no display name|TclError|(?:cannot|can't|could not|unable to) (?:connect to|open) "
+    r"(?:the )?(?:X\b|display)|\bX11\b|\bxcb\b|wayland|\bGLFW",
+    re.IGNORECASE,
+)
+_LIBRARY_OF_DISPLAY = re.compile(r"\b(?:libX11|libxcb|libGL|Xlib)")
+_OF_MODULE = re.compile(
+    r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'"
+    r"|cannot import name '(?P<from_name>\w+)' from '(?P<from_module>[\w.]+)'"
+)
 _ELSEWHERE = {
     **dict.fromkeys(
-        (Ending.HUNG, Ending.STOPPED, Ending.EXITED), "whether it then works is not known"
+        (Ending.HUNG, Ending.STOPPED, Ending.EXITED), "so it is not known whether the command works"
     ),
-    Ending.LOADER_ERROR: "the checks of extension modules and of imports judge that",
+    Ending.LOADER_ERROR: "see extension-fails-to-load and import-fails",
 }
 """Endings that this is not to judge."""
 
 
-def is_always_loaded(point: EntryPoint) -> bool:
-    """Whether users run it, or load it with any use of the program that looks for it."""
-    return point.is_script or point.group in _HOST_OF
+def names_file(point: EntryPoint, package: Package) -> bool:
+    """Whether it names a file in a package: ``demo:napari.yaml`` is ``demo/napari.yaml``."""
+    path = f"{point.module.replace('.', '/')}/{point.attribute}"
+    return not point.is_script and path in package.derive(_find_installed)
 
 
-def judge_loaded(loaded: LoadedEntryPoints, package: Distribution, path: str) -> Iterator[Finding]:
-    """Judge what came of loading them: what fails alike in one module is said once."""
-    said: dict[tuple[str, str, bool], list[LoadedEntryPoint]] = {}
+def judge_loaded(
+    loaded: LoadedEntryPoints,
+    package: Distribution,
+    path: str,
+    read_source: Callable[[EntryPoint], Problem | None],
+) -> Iterator[Finding]:
+    """Judge what came of loading them: what fails alike in one module is said once.
+
+    The source may show a graver problem, or one where the loading has no answer.
+    """
+    said: dict[tuple[str, str, str, bool], list[LoadedEntryPoint]] = {}
     for each in loaded.points:
-        if not each.callable and each.point.is_script:
-            sentence = f"{each.point.say()}: it cannot be called, so that the command fails"
+        point = each.point
+        if not each.callable and point.is_script:
+            sentence = f"{point.say()}: is not callable, so the command fails"
             yield Problem(path=path, sentence=sentence)
-        elif each.step.outcome is not Ending.OK:
-            alike = (each.step.name, describe_end(each.step), each.point.is_script)
+        elif each.step.outcome is not Ending.OK and not names_file(point, package):
+            alike = (each.step.name, describe_end(each.step), point.group, bool(point.extras))
             said.setdefault(alike, []).append(each)
-    failure = _Failure(package, path, loaded.requirements_installed)
+    failure = _Failure(package, path, loaded)
     for group in said.values():
-        yield failure.judge(group)
-    if loaded.untried:
-        names = name_first([point.name for point in loaded.untried])
-        yield NotInspected(path=path, sentence=f"{names} not loaded: {loaded.limit}")
+        rated = failure.judge(group)
+        sources = {each.point: read_source(each.point) for each in group}
+        graver = {p: f for p, f in sources.items() if f is not None and _outweighs(f, rated)}
+        if _is_absent(group[0]):
+            graver = {}
+        yield from graver.values()
+        if left := [each for each in group if each.point not in graver]:
+            yield failure.judge(left)
+    untried = {point: read_source(point) for point in loaded.untried}
+    yield from filter(None, untried.values())
+    if names := [point.name for point, problem in untried.items() if problem is None]:
+        yield NotInspected(path=path, sentence=f"{name_first(names)} not loaded: {loaded.limit}")
+
+
+def _outweighs(found: Problem, rated: Finding) -> bool:
+    if isinstance(rated, Problem):
+        return found.level is Level.ERROR and rated.level is not Level.ERROR
+    return True
+
+
+def _is_absent(each: LoadedEntryPoint) -> bool:
+    """Whether what it names is not there at all, which the source cannot know better."""
+    tops = [name.partition(".")[0] for name in (each.step.missing_module, each.point.module)]
+    return tops[0] == tops[1]
 
 
 class _Failure:
     """Says whose fault it is that an entry point cannot be loaded."""
 
-    def __init__(self, package: Distribution, path: str, requirements_installed: bool) -> None:
-        self._package, self._path = package, path
-        self._installed = requirements_installed
+    def __init__(self, package: Distribution, path: str, loaded: LoadedEntryPoints) -> None:
+        self._package, self._path, self._loaded = package, path, loaded
         self._required = package.derive(_read_requirements)
         self._own = package.derive(ModuleFiles).roots
+        self._for_any = "any" in package.platforms
 
     def judge(self, group: Sequence[LoadedEntryPoint]) -> Finding:
         """Judge entry points of one module that fail in the same way."""
-        first = group[0]
-        more = f" (and {len(group) - 1} more of the module)" if group[1:] else ""
+        first, others = group[0], len(group) - 1
+        noun = "entry point" if others == 1 else "entry points"
+        more = f" (and {others} more {noun} of that module)" if others else ""
         sentence = f"{first.point.say()}{more} {describe_end(first.step)}"
-        part = find_own_part(first.step, self._package)
-        if doubt := "" if part else self._find_doubt(first):
-            return NotInspected(path=self._path, sentence=f"{sentence}: {doubt}")
-        why = part or (
-            find_lacking_requirement(first.step, self._package) if self._installed else ""
+        why = find_own_part(first.step, self._package) or find_removed(
+            first.step.missing_module, self._loaded.version
         )
+        if doubt := "" if why else self._find_doubt(first):
+            return NotInspected(path=self._path, sentence=f"{sentence}: {doubt}")
+        lacks = ""
+        if not why and self._loaded.requirements_installed:
+            lacks = find_lacking_requirement(first.step, self._package)
+        why = why or lacks
         broken = name_broken_source(first.step, self._package)
         raised = first.step.detail if first.step.outcome is Ending.RAISED else ""
         return Problem(
             path=self._path,
             sentence=f"{sentence}: {why}" if why else sentence,
-            level=self._rate(first, why),
+            level=self._rate(first, why, bool(lacks)),
             cause=why or broken or raised,
             consequence=bool(broken) or not first.imported,
         )
@@ -180,35 +249,72 @@ class _Failure:
         point, step = each.point, each.step
         if step.outcome in _ELSEWHERE:
             return _ELSEWHERE[step.outcome]
-        shown = point.group == "gui_scripts" and each.exception not in _FAULTS
-        if shown or _DISPLAY.search(f"{step.detail}\n{step.stderr}"):
+        if self._needs_display(each):
             return "it may need a display"
         if step.missing_module:
             return self._find_provider(point, step.missing_module)
+        if lacking := self._find_foreign_name(each):
+            return f"another system may have {lacking}"
         certain = point.is_script or each.imported or each.exception in _OF_SYNTAX
-        if certain or (point.group in _HOST_OF and each.exception in _FAULTS):
+        if certain or (point.group in HOST_OF and each.exception in _FAULTS):
             return ""
-        return f"what looks for {point.group} may have prepared it"
+        return f"the program that loads entry points of {point.group} may have to run first"
+
+    def _needs_display(self, each: LoadedEntryPoint) -> bool:
+        if each.exception == "ImportError":
+            named = _OF_MODULE.search(each.step.detail)
+            return not named and bool(_LIBRARY_OF_DISPLAY.search(each.step.detail))
+        if each.exception in _FAULTS:
+            return False
+        shown = each.point.group == "gui_scripts" and each.step.outcome is Ending.RAISED
+        return shown or bool(_DISPLAY.search(each.step.detail))
+
+    def _find_foreign_name(self, each: LoadedEntryPoint) -> str:
+        """The name in the standard library that another system may have; "" for none."""
+        match = _OF_MODULE.search(each.step.detail)
+        if match is None or each.imported or not self._for_any:
+            return ""
+        module = match["module"] or match["from_module"]
+        return f"{module}.{match['name'] or match['from_name']}" if varies(module) else ""
 
     def _find_provider(self, point: EntryPoint, module: str) -> str:
         """Who may have a module that is not found; "" for nobody."""
         top = module.partition(".")[0]
         if top in sys.stdlib_module_names:
-            return f"this Python has no {top}"
-        if canonicalize_name(top) in self._required.in_extras or point.extras:
+            return explain_absence(module)
+        if canonicalize_name(top) in self._required.in_extras:
             return f"only an extra requires {top}"
-        if point.is_script or top in self._own:
+        wanted = frozenset(canonicalize_name(each.strip()) for each in point.extras.split(","))
+        if wanted & self._required.extras:
+            return f"only an extra requires {top}"
+        if top in self._own:
             return ""
-        host = _HOST_OF.get(point.group, "")
+        return self._find_absent_requirement() or self._find_host(point, top)
+
+    def _find_absent_requirement(self) -> str:
+        if self._loaded.lacking:
+            names = name_first(self._loaded.lacking)
+            return f"the environment lacks {names}, which the package requires"
+        if self._for_any and self._required.elsewhere:
+            return "a requirement for another system may provide it"
+        return ""
+
+    def _find_host(self, point: EntryPoint, top: str) -> str:
+        if point.is_script:
+            return ""
+        host = HOST_OF.get(point.group, "")
         if host in self._required.always:
             return ""
-        return f"{host or 'what looks for ' + point.group} may bring {module[:_LONGEST]}"
+        if host:
+            return f"{host} is not required, so it was not installed"
+        return f"the program that loads entry points of {point.group} may provide the module {top}"
 
-    def _rate(self, each: LoadedEntryPoint, why: str) -> Level:
-        if not is_always_loaded(each.point):
+    def _rate(self, each: LoadedEntryPoint, why: str, lacks: bool) -> Level:
+        if not each.point.is_always_loaded:
             return Level.WARNING
         if each.step.outcome is Ending.CRASHED:
             return Level.ERROR
-        if why.startswith("Requires-Dist") and self._required.in_extras:
+        absent = lacks or each.exception == "PackageNotFoundError"
+        if absent and self._required.may_bring:
             return Level.WARNING  # an extra may bring it under another name, as PyYAML does yaml
         return Level.ERROR if why or each.exception in _FAULTS else Level.WARNING

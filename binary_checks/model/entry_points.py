@@ -15,6 +15,8 @@ _REFERENCE = re.compile(
 )
 """An object reference (entry points specification, "Data model")."""
 _SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
+HOST_OF = {"pytest11": "pytest"}
+"""Groups whose entry points are loaded with any use of the program that looks for them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +33,11 @@ class EntryPoint:
     def is_script(self) -> bool:
         """Whether installers make a command of it."""
         return self.group in _SCRIPTS
+
+    @property
+    def is_always_loaded(self) -> bool:
+        """Whether users run it, or load it with any use of the program that looks for it."""
+        return self.is_script or self.group in HOST_OF
 
     def say(self) -> str:
         """Name it as the beginning of a sentence."""
@@ -78,12 +85,14 @@ class LoadedEntryPoint:
 class LoadedEntryPoints(ProbeReport):
     """All entry points that are object references, loaded where the package is installed.
 
-    The module of commands is imported in a process of its own, as when a user starts one; those of
-    other groups in one process, as by the program that looks for them, and again in one of their
-    own where that fails.
+    The module of commands is imported in a process of its own, as when a user starts one, and so
+    is that of a group that is always loaded; those of another group in one process, as by the
+    program that looks for them, and again in one of their own where that fails.
     """
 
     points: tuple[LoadedEntryPoint, ...] = ()
+    version: tuple[int, int] = (0, 0)  # of the Python that loaded them
     requirements_installed: bool = False  # an installer put there what the package requires
+    lacking: tuple[str, ...] = ()  # where none did: required distributions that are not there
     untried: tuple[EntryPoint, ...] = ()  # those for which there was no time left
     limit: str = ""  # which limit that was, the end of a sentence

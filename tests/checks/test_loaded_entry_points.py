@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from binary_checks.checks.python_code.entry_points import missing_entry_point
 from binary_checks.model import Ending, Level, NotInspected, Problem, Step
 from binary_checks.model.entry_points import EntryPoint, LoadedEntryPoint, LoadedEntryPoints
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model.python_modules import ModuleNames, PythonModules
 from binary_checks.probes.load_entry_points.reader import load_each, load_entry_points
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, UnpackedPlace, read_wheel, within
@@ -66,7 +67,7 @@ def test_what_can_be_loaded_passes(judge: Judge) -> None:
     plugins = "[demo.plugins]\na = demo.cli\nb = demo.cli:main [extra]\nc = demo.cli.Tool\n"
     plugins += "d = demo:sub.inner\n"
     (not_called,) = judge(points + plugins, members)
-    assert "c3 = json.decoder:scanner: it cannot be called" in not_called.sentence
+    assert "c3 = json.decoder:scanner: is not callable" in not_called.sentence
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,9 @@ def test_a_command_that_cannot_be_loaded(
     command, plugin = judge(points, members)
     assert isinstance(command, Problem)
     assert (command.path, command.level) == (PATH, Level.ERROR)
-    assert command.sentence.startswith(f"the command c0 = {value} (and 1 more of the module) ")
+    assert command.sentence.startswith(
+        f"the command c0 = {value} (and 1 more entry point of that module) "
+    )
     assert said in command.sentence
     assert said in plugin.sentence
     assert isinstance(plugin, NotInspected) or plugin.level is Level.WARNING
@@ -101,10 +104,13 @@ def test_a_command_that_cannot_be_loaded(
 @pytest.mark.parametrize(
     ("code", "doubt"),
     [
-        ("import sys; sys.exit('install more')", "whether it then works is not known"),
-        ("import os; os._exit(3)", "whether it then works is not known"),
+        ("import sys; sys.exit('install more')", "so it is not known whether the command works"),
+        ("import os; os._exit(3)", "so it is not known whether the command works"),
         ("raise RuntimeError('cannot connect to display')", "it may need a display"),
-        ("raise ModuleNotFoundError('tkinter', name='tkinter')", "this Python has no tkinter"),
+        (
+            "raise ModuleNotFoundError('tkinter', name='tkinter')",
+            "this Python was built without tkinter",
+        ),
     ],
 )
 def test_a_command_that_may_be_healthy_is_not_inspected(
@@ -113,6 +119,96 @@ def test_a_command_that_may_be_healthy_is_not_inspected(
     (found,) = judge(commands("demo.cli:main"), {"demo/cli.py": code})
     assert isinstance(found, NotInspected)
     assert found.sentence.endswith(doubt)
+
+
+@pytest.mark.parametrize(
+    "code", ["import sys; sys.exit('x')", "import os; os._exit(0)", "assert False"]
+)
+def test_what_loading_cannot_answer_the_source_may(load: Load, code: str) -> None:
+    place, loaded = load(commands("demo.cli:maim", "demo.cli:main"), {"demo/cli.py": code})
+    path = next(each.path for each in place.wheel.members if each.path.endswith("cli.py"))
+    names = ModuleNames(path=path, bound=frozenset({"main"}))
+    typo, other = missing_entry_point(place.wheel, PythonModules(names=(names,)), loaded)
+    assert typo.sentence == "the command c0 = demo.cli:maim: demo.cli binds no maim"
+    assert typo.level is Level.ERROR
+    assert other.sentence.startswith("the command c1 = demo.cli:main ")
+    assert isinstance(other, NotInspected) or other.level is Level.WARNING
+
+
+def test_groups_are_judged_apart(judge: Judge) -> None:
+    points = "[demo.plugins]\na = demo.cli:x\n[pytest11]\nb = demo.cli:x\n"
+    mild, grave = judge(points, {"demo/cli.py": ""})
+    assert (mild.level, grave.level) == (Level.WARNING, Level.ERROR)
+    points = "[gui_scripts]\na = demo.cli:x\n[console_scripts]\nb = demo.cli:x\n"
+    excused, found = judge(points, {"demo/cli.py": "raise OSError\n"})
+    assert isinstance(excused, NotInspected)
+    assert found.level is Level.WARNING
+
+
+def test_a_plugin_that_is_always_loaded_has_a_process_of_its_own(judge: Judge) -> None:
+    points = "[demo.plugins]\na = demo.a:x\n[pytest11]\np = demo.p\n"
+    members = {"demo/a.py": "import xml.dom.minidom\nx = 1\n"}
+    (found,) = judge(points, {**members, "demo/p.py": "import xml\nxml.dom.minidom\n"})
+    assert "'xml' has no attribute 'dom'" in found.sentence
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from demo.util import display",
+        "import sys; sys.stderr.write('no display'); import demo.nothing",
+        "from _json import nothing",  # an extension module
+        "import xml.nothing",
+        "from importlib.metadata import version; version('demo-of-nobody')",
+    ],
+)
+def test_faults_that_look_like_another_hosts(judge: Judge, code: str) -> None:
+    (found,) = judge(commands("demo.cli:main"), {"demo/cli.py": code, "demo/util.py": ""})
+    assert isinstance(found, Problem)
+    assert found.level is Level.ERROR
+    assert "no requirement" not in found.sentence
+
+
+@pytest.mark.parametrize("code", ["import os; os.startfile", "from ctypes import windll"])
+def test_a_wheel_for_any_system_may_be_for_another(judge: Judge, code: str) -> None:
+    (found,) = judge(commands("demo.cli:main"), {"demo/cli.py": code})
+    assert isinstance(found, NotInspected)
+    assert "another system may have" in found.sentence
+
+
+def test_a_removed_module_is_named() -> None:
+    package = wheel(
+        members=(member("demo/__init__.py"), member("demo/x.py")),
+        entry_points=(("console_scripts", "x", "demo.x:f"),),
+    )
+    loaded = replace(raised("console_scripts", "cgi"), version=(3, 13))
+    (found,) = missing_entry_point(package, PythonModules(), loaded)
+    assert (found.level, found.cause) == (Level.ERROR, "Python 3.13 has no cgi")
+
+
+def test_where_a_requirement_lacks_nothing_is_said_of_the_package() -> None:
+    package = wheel(
+        members=(member("demo/__init__.py"), member("demo/x.py")),
+        entry_points=(("console_scripts", "x", "demo.x:f"),),
+    )
+    there = replace(
+        raised("console_scripts", "packaging"),
+        requirements_installed=False,
+        lacking=("packaging",),
+    )
+    (found,) = missing_entry_point(package, PythonModules(), there)
+    assert isinstance(found, NotInspected)
+    assert found.sentence.endswith("the environment lacks packaging, which the package requires")
+
+
+def test_the_environment_is_asked_for_what_is_required(load: Load) -> None:
+    place, _ = load(commands("demo:main"), {})
+    point = EntryPoint(group="console_scripts", name="c", module="demo", attribute="main")
+    assert load_each(place, [point], ["demo", "demo-of-nobody"]).lacking == ("demo-of-nobody",)
+
+
+def test_an_entry_point_may_name_a_file(judge: Judge) -> None:
+    assert judge("[demo.manifest]\na = demo:a.yaml\n", {"demo/a.yaml": "a: 1\n"}) == []
 
 
 def test_what_another_host_may_spare_users_is_a_warning(judge: Judge) -> None:
@@ -159,7 +255,7 @@ def test_a_command_that_hangs_is_not_inspected(load: Load) -> None:
 def test_thousands_of_commands_have_a_time_for_all(load: Load) -> None:
     place, _ = load(commands("demo:main"), {"demo/a.py": "main = print\n"})
     points = [
-        EntryPoint(group="console_scripts", name=f"c{n}", module=f"demo.m{n}", attribute="main")
+        EntryPoint(group="console_scripts", name=f"c{n}", module=f"json.m{n}", attribute="main")
         for n in range(5000)
     ]
     clock = iter(range(0, 10_000_000, 200))
@@ -180,24 +276,42 @@ def raised(group: str, missing: str, **fields: str) -> LoadedEntryPoints:
 @pytest.mark.parametrize(
     ("group", "requires", "extras", "found"),
     [
-        ("console_scripts", (), "", (Level.ERROR, "no: Requires-Dist lacks yaml")),
+        ("console_scripts", (), "", (Level.ERROR, "no: no requirement provides the module yaml")),
         (
             "console_scripts",
             ("pyyaml; extra == 'all'",),
             "",
-            (Level.WARNING, "no: Requires-Dist lacks yaml, unless an extra has it"),
+            (Level.WARNING, "no: no requirement provides the module yaml (an extra may)"),
         ),
         ("console_scripts", ("yaml; extra == 'all'",), "", (None, "only an extra requires yaml")),
-        ("console_scripts", (), "all", (None, "only an extra requires yaml")),
-        ("other.group", (), "", (None, "what looks for other.group may bring yaml")),
-        ("pytest11", (), "", (None, "pytest may bring yaml")),
-        ("pytest11", ("pytest>=7",), "", (Level.ERROR, "no: Requires-Dist lacks yaml")),
+        ("console_scripts", ("a; extra == 'all'",), "all", (None, "only an extra requires yaml")),
+        (
+            "console_scripts",
+            ("pytest; extra == 'dev'",),
+            "all",
+            (Level.ERROR, "no: no requirement provides the module yaml"),
+        ),
+        (
+            "console_scripts",
+            ("pyyaml; sys_platform == 'plan9'",),
+            "",
+            (None, "a requirement for another system may provide it"),
+        ),
+        ("other.group", (), "", (None, "other.group may provide the module yaml")),
+        ("pytest11", (), "", (None, "pytest is not required, so it was not installed")),
+        (
+            "pytest11",
+            ("pytest>=7",),
+            "",
+            (Level.ERROR, "no: no requirement provides the module yaml"),
+        ),
     ],
 )
 def test_a_module_of_others_that_is_not_found(
     group: str, requires: tuple[str, ...], extras: str, found: tuple[Level | None, str]
 ) -> None:
     package = wheel(
+        "demo-1.0-py3-none-any.whl",
         metadata=tuple(("Requires-Dist", each) for each in requires),
         members=(member("demo/__init__.py"), member("demo/x.py")),
         entry_points=((group, "x", "demo.x:f"),),

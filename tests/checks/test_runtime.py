@@ -88,13 +88,13 @@ def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
     step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module="yaml")
     report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
     plain, doubtful = wheel(), requiring("pyyaml; extra == 'all'")
-    lack = "Requires-Dist lacks yaml"
+    lack = "no requirement provides the module yaml"
     assert list(import_fails(report, plain, NO_OBJECTS)) == [
         Problem(sentence=f"import demo raises x: {lack}", cause=lack)
     ]
     (problem,) = import_fails(report, doubtful, NO_OBJECTS)
     assert isinstance(problem, Problem)
-    assert problem.sentence.endswith(f"{lack}, unless an extra has it")
+    assert problem.sentence.endswith(f"{lack} (an extra may)")
     there_before = ImportReport(python=PYTHON, steps=(step,))
     assert list(import_fails(there_before, plain, NO_OBJECTS)) == [
         Problem(sentence="import demo raises x", cause="x")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.failed_imports import is_always_loaded, judge_loaded
+from binary_checks.knowledge.failed_imports import judge_loaded, names_file
 from binary_checks.knowledge.python_libraries import ModuleFiles
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
 from binary_checks.model.entry_points import EntryPoint, LoadedEntryPoints, read_entry_points
@@ -25,11 +25,12 @@ def missing_entry_point(
     """An entry point cannot be loaded: its module or attribute is not there, or raises.
 
     Where the package is installed, each is loaded: the module of a command in a process of its own.
-    What needs an extra, a display or the program that looks for plugins is not inspected.
+    An entry point that needs an extra, a display or its host program is not inspected. Where the
+    loading has no answer, as of a module that exits, the source is read.
 
     Without an installation the source is read, and nothing of it is run: a name counts as there
     wherever the module's top level binds it, in a branch, a loop or a star import too. What another
-    distribution may contribute, what an extension module binds and what a module makes up
+    distribution provides, what an extension module binds and what a module creates at run time
     (``__getattr__``, ``globals()``) is not inspected.
 
     Why: the command that users run ends with an ImportError or AttributeError; a plugin takes the
@@ -50,12 +51,11 @@ def missing_entry_point(
         else:
             sentence = f"the command {each.name} = {each.value[:_LONGEST]} names no function"
             yield Problem(path=path, sentence=f"{sentence}: pip refuses to install the package")
+    content = _Content(package, modules, path)
     if loaded is None:
-        content = _Content(package, modules)
-        for point in points:
-            yield from content.judge(point, path)
+        yield from filter(None, map(content.judge, points))
     else:
-        yield from judge_loaded(loaded, package, path)
+        yield from judge_loaded(loaded, package, path, content.find_problem)
 
 
 class _Lack(NamedTuple):
@@ -67,32 +67,38 @@ class _Lack(NamedTuple):
 class _Content:
     """The modules of a package, asked for what entry points name."""
 
-    def __init__(self, package: Distribution, modules: PythonModules) -> None:
+    def __init__(self, package: Distribution, modules: PythonModules, path: str) -> None:
+        self._package, self._path = package, path
         self._files = package.derive(ModuleFiles)
         self._names = {each.path: each for each in modules.names}
         self._leads_elsewhere = any(each.path.endswith(".pth") for each in package.members)
         self._requires = bool(package.requires_dist)
         self._unparsed = {each.path: each.reason for each in modules.unparsed}
 
-    def judge(self, point: EntryPoint, path: str) -> Iterator[Finding]:
-        """Judge an entry point by what the source says."""
+    def find_problem(self, point: EntryPoint) -> Problem | None:
+        """Find what is wrong with an entry point for certain."""
+        found = self.judge(point)
+        return found if isinstance(found, Problem) else None
+
+    def judge(self, point: EntryPoint) -> Problem | NotInspected | None:
+        """Judge an entry point by what the source says; None where all is there."""
         lack = self._find_lack(point)
-        if lack is not None and lack.unread:
-            yield NotInspected(path=path, sentence=f"{point.say()}: {lack.unread}")
-        elif lack is not None and lack.doubt:
-            sentence = f"{point.say()}: {lack.what}, unless {lack.doubt}"
-            yield NotInspected(path=path, sentence=sentence)
-        elif lack is not None:
-            level = Level.ERROR if is_always_loaded(point) else Level.WARNING
-            yield Problem(path=path, sentence=f"{point.say()}: {lack.what}", level=level)
+        if lack is None:
+            return None
+        if lack.unread or lack.doubt:
+            what = lack.unread or f"{lack.what}, unless {lack.doubt}"
+            return NotInspected(path=self._path, sentence=f"{point.say()}: {what}")
+        level = Level.ERROR if point.is_always_loaded else Level.WARNING
+        sentence = f"{point.say()}: {lack.what}"
+        return Problem(path=self._path, sentence=sentence, level=level)
 
     def _find_lack(self, point: EntryPoint) -> _Lack | None:
         """What of an entry point is not there; None where all is."""
         module, attribute = point.module, point.attribute.partition(".")[0]
-        if module.partition(".")[0] in sys.stdlib_module_names:
+        if module.partition(".")[0] in sys.stdlib_module_names or names_file(point, self._package):
             return None
         outer, _, last = module.rpartition(".")
-        if not attribute and not self._files.has(module) and not is_always_loaded(point):
+        if not attribute and not self._files.has(module) and not point.is_always_loaded:
             module, attribute = outer, last  # fsspec.specs names a class so (huggingface_hub)
         if not module or not self._files.has(module):
             return _Lack(f"there is no module {point.module}", self._find_bringer(point.module))

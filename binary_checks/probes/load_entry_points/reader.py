@@ -17,6 +17,8 @@ from binary_checks.model.entry_points import (
     read_entry_points,
 )
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
+from binary_checks.model.requires_dist import applies, read_requirement
+from binary_checks.model.system import read_numbers
 from binary_checks.probes.import_name.reader import describe_end, last_lines
 from binary_checks.probes.shared_time import SharedTime
 
@@ -37,22 +39,38 @@ def load_entry_points(place: Place, package: Distribution) -> LoadedEntryPoints:
         raise NotApplicable("no entry points")
     report = place.install(package)
     place.demand(package)
-    return replace(load_each(place, points), requirements_installed=report is not None)
+    if report is not None:
+        return replace(load_each(place, points), requirements_installed=True)
+    found = map(read_requirement, package.requires_dist)
+    here = place.target.markers
+    return load_each(place, points, [each.name for each in found if each and applies(each, here)])
 
 
 def load_each(
-    place: Place, points: Iterable[EntryPoint], now: Callable[[], float] = time.monotonic
+    place: Place,
+    points: Iterable[EntryPoint],
+    required: Sequence[str] = (),
+    now: Callable[[], float] = time.monotonic,
 ) -> LoadedEntryPoints:
     """Load these entry points, as long as there is time for all of them.
 
-    Those that are no commands are loaded together first: a client of a cloud has a thousand.
+    Those of a group that is not always loaded are loaded together first: a client of a cloud has
+    a thousand.
     """
-    groups: dict[tuple[bool, str], list[EntryPoint]] = {}
+    groups: dict[tuple[str, str], list[EntryPoint]] = {}
+    together: dict[str, list[tuple[str, str]]] = {}
     for point in points:
-        groups.setdefault((point.is_script, point.module), []).append(point)
-    plugins = [tuple(group) for (is_script, _), group in groups.items() if not is_script]
-    loaded = {each.point: each for each in _load_together(place, plugins)}
+        key = ("" if point.is_script else point.group, point.module)
+        if key not in groups and not point.is_always_loaded:
+            together.setdefault(point.group, []).append(key)
+        groups.setdefault(key, []).append(point)
     left, untried = SharedTime(place.timeout, now), list[EntryPoint]()
+    loader = _Loader(place, required)
+    loaded = dict[EntryPoint, LoadedEntryPoint]()
+    for keys in together.values():
+        if len(keys) > 1 and not left.spent:
+            found = loader.load_together([tuple(groups[key]) for key in keys])
+            loaded.update((each.point, each) for each in found)
     limit = ""
     for group in groups.values():
         if all(point in loaded for point in group):
@@ -61,55 +79,78 @@ def load_each(
         if limit:
             untried += group
         else:
-            loaded.update((each.point, each) for each in _load_alone(place, tuple(group)))
+            loaded.update((each.point, each) for each in loader.load_alone(tuple(group)))
     return LoadedEntryPoints(
         python=place.target.name,
+        version=_read_version(place.target.version),
         points=tuple(loaded.values()),
+        lacking=loader.lacking,
         untried=tuple(untried),
         limit=limit,
     )
 
 
-def _load_together(place: Place, groups: Sequence[_Points]) -> list[LoadedEntryPoint]:
-    """Load the modules in one process; return the entry points that were loaded."""
-    if len(groups) < 2:
-        return []
-    answer = _run(place, groups).answer.get("modules")
-    rows = answer if isinstance(answer, list) and len(answer) == len(groups) else []
-    read = [
-        _read(point, row, place)
-        for group, each in zip(groups, rows, strict=False)
-        for point, row in zip(group, each, strict=False)
-    ]
-    return [each for each in read if each.step.outcome is Ending.OK]
+def _read_version(text: str) -> tuple[int, int]:
+    numbers = (*read_numbers(text), 0, 0)
+    return numbers[0], numbers[1]
 
 
-def _load_alone(place: Place, group: _Points) -> list[LoadedEntryPoint]:
-    """Load the entry points of one module in a process of its own."""
-    result = _run(place, [group])
-    answer = result.answer.get("modules")
-    rows = answer[0] if isinstance(answer, list) and len(answer) == 1 else None
-    if isinstance(rows, list) and len(rows) == len(group):
-        return [_read(point, row, place, result) for point, row in zip(group, rows, strict=True)]
-    step = Step(
-        name=group[0].module,
-        outcome=Ending.EXITED if result.outcome is Ending.OK else result.outcome,
-        detail=describe_end(result, place) or "exit status 0",
-        stderr=last_lines(place.scrub(result.stderr)),
-    )
-    return [LoadedEntryPoint(point=point, step=step) for point in group]
+class _Loader:
+    """Has processes in a place load entry points."""
 
+    def __init__(self, place: Place, required: Sequence[str]) -> None:
+        self._place = place
+        self._required = required
+        self.lacking: tuple[str, ...] = ()  # of what is required
 
-def _run(place: Place, groups: Sequence[_Points]) -> ProbeAnswer:
-    modules = [
-        {
-            "module": group[0].module,
-            "points": [{"attribute": p.attribute, "script": p.is_script} for p in group],
+    def load_together(self, groups: Sequence[_Points]) -> list[LoadedEntryPoint]:
+        """Load the modules in one process; return the entry points that were loaded."""
+        answer = self._run(groups).answer.get("modules")
+        rows = answer if isinstance(answer, list) and len(answer) == len(groups) else []
+        read = [
+            _read(point, row, self._place)
+            for group, each in zip(groups, rows, strict=False)
+            for point, row in zip(group, each, strict=False)
+        ]
+        return [each for each in read if each.step.outcome is Ending.OK]
+
+    def load_alone(self, group: _Points) -> list[LoadedEntryPoint]:
+        """Load the entry points of one module in a process of its own."""
+        place = self._place
+        result = self._run([group])
+        answer = result.answer.get("modules")
+        rows = answer[0] if isinstance(answer, list) and len(answer) == 1 else None
+        if isinstance(rows, list) and len(rows) == len(group):
+            return [
+                _read(point, row, place, result) for point, row in zip(group, rows, strict=True)
+            ]
+        step = Step(
+            name=group[0].module,
+            outcome=Ending.EXITED if result.outcome is Ending.OK else result.outcome,
+            detail=describe_end(result, place) or "exit status 0",
+            stderr=last_lines(place.scrub(result.stderr)),
+        )
+        return [LoadedEntryPoint(point=point, step=step) for point in group]
+
+    def _run(self, groups: Sequence[_Points]) -> ProbeAnswer:
+        modules = [
+            {
+                "module": group[0].module,
+                "points": [{"attribute": p.attribute, "script": p.is_script} for p in group],
+            }
+            for group in groups
+        ]
+        asked = {
+            "command": groups[0][0].name,
+            "modules": modules,
+            "required": list(self._required),
         }
-        for group in groups
-    ]
-    asked = {"command": groups[0][0].name, "modules": modules}
-    return place.run("load_entry_points", asked, conditions=Conditions(bytecode=True))
+        conditions = Conditions(bytecode=True)
+        result = self._place.run("load_entry_points", asked, conditions=conditions)
+        lacking = result.answer.get("lacking")
+        if isinstance(lacking, list):
+            self.lacking = tuple(map(str, lacking))
+        return result
 
 
 def _read(

@@ -30,7 +30,23 @@ def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> Non
     sys.argv = [asked["command"]]
     below = asked["site_packages"]
     rows = [load_module(each, below, process["describe_failure"]) for each in asked["modules"]]
-    record.finish({"state": "finished", "modules": rows})
+    lacking = find_lacking(asked.get("required", []))
+    record.finish({"state": "finished", "modules": rows, "lacking": lacking})
+
+
+def find_lacking(required: list[str]) -> list[str]:
+    """List the distributions that are not installed."""
+    if not required:
+        return []
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    lacking = []
+    for name in required:
+        try:
+            distribution(name)
+        except PackageNotFoundError:
+            lacking.append(name)
+    return lacking
 
 
 def load_module(asked: dict[str, Any], below: str, describe: Any) -> list[dict[str, Any]]:

@@ -1,0 +1,88 @@
+"""Modules of Python's standard library that a Python may lack, and why."""
+
+from __future__ import annotations
+
+_REMOVED = {
+    **dict.fromkeys(("asynchat", "asyncore", "distutils", "imp", "smtpd"), (3, 12)),
+    **dict.fromkeys(("aifc", "audioop", "cgi", "cgitb", "chunk", "crypt", "imghdr"), (3, 13)),
+    **dict.fromkeys(("lib2to3", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev"), (3, 13)),
+    **dict.fromkeys(("pipes", "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib"), (3, 13)),
+    "binhex": (3, 11),
+}
+"""The Python that no longer has a module ("What's New in Python 3.11", "3.12", "3.13": Removed)."""
+_OF_SYSTEMS = frozenset(
+    [
+        "_winapi",
+        "curses",
+        "fcntl",
+        "grp",
+        "msvcrt",
+        "nt",
+        "posix",
+        "pty",
+        "pwd",
+        "readline",
+        "resource",
+        "syslog",
+        "termios",
+        "tty",
+        "winreg",
+        "winsound",
+    ]
+)
+"""Modules that only Windows has, or that it lacks (their pages: Availability)."""
+_OF_BUILDS = frozenset(
+    [
+        "bz2",
+        "compression",
+        "ctypes",
+        "dbm",
+        "ensurepip",
+        "gdbm",
+        "hashlib",
+        "idlelib",
+        "lzma",
+        "sqlite3",
+        "ssl",
+        "test",
+        "tkinter",
+        "turtle",
+        "turtledemo",
+        "uuid",
+        "venv",
+        "xml",
+        "zlib",
+        "zoneinfo",
+    ]
+)
+"""Modules that a build without a library lacks, or that a system has in a package of their own."""
+_VARY = frozenset(
+    ["ctypes", "errno", "locale", "mmap", "os", "select", "signal", "socket", "subprocess", "sys"]
+)
+"""Modules that have other names on another system."""
+
+
+def explain_absence(name: str) -> str:
+    """Why a Python may lack a module of the standard library; "" where it should not."""
+    top = name.partition(".")[0]
+    plain = top.lstrip("_").partition("_")[0]  # _curses_panel
+    if top not in (name, "test"):
+        return ""
+    if top in _OF_SYSTEMS or plain in _OF_SYSTEMS:
+        return f"another system may have {top}"
+    if top in _OF_BUILDS or plain in _OF_BUILDS:
+        return f"this Python was built without {top}"
+    return ""
+
+
+def find_removed(name: str, version: tuple[int, int]) -> str:
+    """Say that this Python no longer has a module; "" where it has, or never had."""
+    top = name.partition(".")[0]
+    if top in _REMOVED and version >= _REMOVED[top]:
+        return f"Python {version[0]}.{version[1]} has no {top}"
+    return ""
+
+
+def varies(module: str) -> bool:
+    """Whether another system may have names in a module that this one lacks."""
+    return module in _VARY
