@@ -218,7 +218,7 @@ def import_fails(
     Why: users hit it in their first line.
 
     Fix: where it says "not in the wheel", include the module or the data in the package; where it
-    says "no requirement provides", add the project that has the module (of a conda recipe, to its
+    says "no Requires-Dist provides", add the project that has the module (of a conda recipe, to its
     ``run`` requirements). For all else see the exception; a crash is most often a library that was
     built for another system.
 

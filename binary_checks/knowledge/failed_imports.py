@@ -113,7 +113,7 @@ def _read_requirements(package: Distribution) -> _Requirements:
 
 
 def find_lacking_requirement(step: Step, package: Package) -> str:
-    """Say that no requirement provides the module of others that was not found; "" for none.
+    """Say that no Requires-Dist provides the module of others that was not found; "" for none.
 
     It holds where all that the package requires was installed: then what is not found is in none
     of that, whatever it is called. What an extra requires was not.
@@ -127,7 +127,7 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
     if canonicalize_name(top) in required.always | required.in_extras:
         return ""
     doubt = " (an extra may)" if required.may_bring else ""
-    return f"no requirement provides the module {top[:_LONGEST]}{doubt}"
+    return f"no Requires-Dist provides the module {top[:_LONGEST]}{doubt}"
 
 
 # What the loading of entry points says.
@@ -177,7 +177,7 @@ def judge_loaded(
     for each in loaded.points:
         point = each.point
         if not each.callable and point.is_script:
-            sentence = f"{point.say()}: is not callable, so the command fails"
+            sentence = f"{point.say()}: it is not callable, so the command fails"
             yield Problem(path=path, sentence=sentence)
         elif each.step.outcome is not Ending.OK and not names_file(point, package):
             alike = (each.step.name, describe_end(each.step), point.group, bool(point.extras))

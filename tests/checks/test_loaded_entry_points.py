@@ -276,12 +276,12 @@ def raised(group: str, missing: str, **fields: str) -> LoadedEntryPoints:
 @pytest.mark.parametrize(
     ("group", "requires", "extras", "found"),
     [
-        ("console_scripts", (), "", (Level.ERROR, "no: no requirement provides the module yaml")),
+        ("console_scripts", (), "", (Level.ERROR, "no: no Requires-Dist provides the module yaml")),
         (
             "console_scripts",
             ("pyyaml; extra == 'all'",),
             "",
-            (Level.WARNING, "no: no requirement provides the module yaml (an extra may)"),
+            (Level.WARNING, "no: no Requires-Dist provides the module yaml (an extra may)"),
         ),
         ("console_scripts", ("yaml; extra == 'all'",), "", (None, "only an extra requires yaml")),
         ("console_scripts", ("a; extra == 'all'",), "all", (None, "only an extra requires yaml")),
@@ -289,7 +289,7 @@ def raised(group: str, missing: str, **fields: str) -> LoadedEntryPoints:
             "console_scripts",
             ("pytest; extra == 'dev'",),
             "all",
-            (Level.ERROR, "no: no requirement provides the module yaml"),
+            (Level.ERROR, "no: no Requires-Dist provides the module yaml"),
         ),
         (
             "console_scripts",
@@ -303,7 +303,7 @@ def raised(group: str, missing: str, **fields: str) -> LoadedEntryPoints:
             "pytest11",
             ("pytest>=7",),
             "",
-            (Level.ERROR, "no: no requirement provides the module yaml"),
+            (Level.ERROR, "no: no Requires-Dist provides the module yaml"),
         ),
     ],
 )

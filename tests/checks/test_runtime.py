@@ -88,7 +88,7 @@ def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
     step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module="yaml")
     report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
     plain, doubtful = wheel(), requiring("pyyaml; extra == 'all'")
-    lack = "no requirement provides the module yaml"
+    lack = "no Requires-Dist provides the module yaml"
     assert list(import_fails(report, plain, NO_OBJECTS)) == [
         Problem(sentence=f"import demo raises x: {lack}", cause=lack)
     ]
