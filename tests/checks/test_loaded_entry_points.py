@@ -67,7 +67,7 @@ def test_what_can_be_loaded_passes(judge: Judge) -> None:
     plugins = "[demo.plugins]\na = demo.cli\nb = demo.cli:main [extra]\nc = demo.cli.Tool\n"
     plugins += "d = demo:sub.inner\n"
     (not_called,) = judge(points + plugins, members)
-    assert "c3 = json.decoder:scanner: is not callable" in not_called.sentence
+    assert "c3 = json.decoder:scanner: it is not callable" in not_called.sentence
 
 
 @pytest.mark.parametrize(
