@@ -16,8 +16,9 @@ from binary_checks.model import (
     RunResult,
 )
 from binary_checks.plugin.scribe import Noted
-from binary_checks.reports.family_table import gap, summarise
+from binary_checks.reports.family_table import summarise
 from binary_checks.reports.ledger import Ledger
+from binary_checks.wording.problem_lines import summarise_gap
 from fixtures.runs import PROFILE
 
 NODE = "dist/demo-1.0.whl"
@@ -180,9 +181,9 @@ def test_the_summary_ends_with_the_notes_and_counts_none_of_them() -> None:
 
 def test_a_gap_names_its_first_place_and_counts_the_rest() -> None:
     first, second = NotInspected(path="a", sentence="x"), NotInspected(sentence="y")
-    assert gap(()) == ""
-    assert gap((second,)) == "y"
-    assert gap((first, second)) == "a: x (and 1 more)"
+    assert summarise_gap(()) == ""
+    assert summarise_gap((second,)) == "y"
+    assert summarise_gap((first, second)) == "a: x (and 1 more)"
 
 
 def test_a_reason_names_its_package_where_there_are_several() -> None:
