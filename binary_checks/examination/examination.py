@@ -126,6 +126,8 @@ class Examination:
 
     def _look(self) -> Preview:
         """Which kind the package is, and the formats of its objects."""
+        if self.facts.has_gathered(Reading):
+            return self.facts.get(Reading).preview
         if self.source.remote() is None and self._ahead.admits(self.source.path):
             with suppress(Exception):  # which the first check reports that needs the package
                 reading = self.facts.get(Reading)
