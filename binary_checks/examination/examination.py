@@ -16,6 +16,7 @@ from binary_checks.examination.judging import (
     Case,
     Verdict,
     applicable_formats,
+    fail_unreadable,
     judge_case,
     prepare,
     surveys,
@@ -23,7 +24,7 @@ from binary_checks.examination.judging import (
     unreadable,
 )
 from binary_checks.lines import one_line
-from binary_checks.model import Outcome, Package
+from binary_checks.model import Package
 from binary_checks.model.protocols import Preview, Reading, Source
 from binary_checks.model.published import Release
 from binary_checks.model.run_results import UNREADABLE
@@ -155,8 +156,7 @@ class Examination:
         verdict = judge_case(case, self.facts.settings)
         if isinstance(verdict.error, PackageError) and not self._reported_unreadable:
             self._reported_unreadable = True
-            problems = unreadable(self.file_name, verdict.error).problems
-            verdict = replace(verdict, outcome=Outcome.FAILED, reason=UNREADABLE, problems=problems)
+            verdict = fail_unreadable(verdict, verdict.error)
         return replace(verdict, system=self._facts_in(case.place).system)
 
     def _facts_in(self, place: str) -> Facts:

@@ -229,6 +229,12 @@ def unreadable(package_file_name: str, error: PackageError) -> Verdict:
     )
 
 
+def fail_unreadable(verdict: Verdict, error: PackageError) -> Verdict:
+    """Return the verdict of a check as the failure of the package, which cannot be read."""
+    problems = unreadable(verdict.package, error).problems
+    return replace(verdict, outcome=Outcome.FAILED, reason=UNREADABLE, problems=problems)
+
+
 def unreachable(package_file_name: str, error: GatherError) -> Verdict:
     """Return the verdict on a package that the network, an index or the disk did not yield."""
     return Verdict(
