@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from binary_checks.crosscheck.asking import Libraries, LibraryAnswer
 from binary_checks.crosscheck.fact_tables import Library
+from binary_checks.crosscheck.library_process import Libraries, LibraryAnswer
 from binary_checks.crosscheck.tables import libraries_of, our_facts
 from binary_checks.errors import Unavailable
 from binary_checks.lines import one_line

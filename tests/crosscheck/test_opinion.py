@@ -12,8 +12,8 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.crosscheck import tables
-from binary_checks.crosscheck.asking import Libraries, LibraryAnswer
 from binary_checks.crosscheck.fact_tables import Library
+from binary_checks.crosscheck.library_process import Libraries, LibraryAnswer
 from binary_checks.crosscheck.opinion import seek_opinion
 from binary_checks.crosscheck.tables import TABLES
 from binary_checks.errors import GatherError, Unavailable

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.crosscheck.asking import Libraries, LibraryAnswer
 from binary_checks.crosscheck.fact_tables import Library
+from binary_checks.crosscheck.library_process import Libraries, LibraryAnswer
 from binary_checks.crosscheck.tables import TABLES, libraries_of
 from binary_checks.model import Format
 from fixtures.samples import FOLDER
