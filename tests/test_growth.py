@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks import differences, objects, packages, places, probes, reports, sources, trees
 from binary_checks.command import main
-from binary_checks.objects.recognition import Readable
+from binary_checks.objects import Readable
 from tests.growth import (
     box_difference,
     box_kind,

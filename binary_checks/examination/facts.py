@@ -85,7 +85,7 @@ class Facts:
             Source: source,
             Companions: companions,
             ExpectedSet: settings.expected,
-            ObjectReader: objects.Raised(settings.profile.limit_factor),
+            ObjectReader: objects.LimitedReader(settings.profile.limit_factor),
             Progress: progress,
             Wants: Wants(_list_wants(settings.gatherers)),
         }

@@ -61,7 +61,7 @@ class Companions:
         self._required: dict[Path, tuple[Package, ...] | NoWheelError] = {}
         self._linked: dict[Path, tuple[Package, ...] | Unavailable | GatherError] = {}
         self.limit_factor = limit_factor  # of how much is read, and followed, of each package
-        self._reader = objects.Raised(limit_factor)
+        self._reader = objects.LimitedReader(limit_factor)
 
     def others(self, than: Path) -> tuple[Package, ...]:
         """Every companion except the package at that path. Raises GatherError."""

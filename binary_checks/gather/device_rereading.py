@@ -20,8 +20,8 @@ from binary_checks.knowledge.device_containers import Carrier
 from binary_checks.model import Package
 from binary_checks.model.device import ObjectDetails, UnreadDeviceCode
 from binary_checks.model.protocols import ByteSource, Tree, TreeEntry
+from binary_checks.objects.byte_source import DeviceAllowance
 from binary_checks.objects.device.details import read_details
-from binary_checks.objects.limits import DeviceAllowance
 
 
 def reread(

@@ -21,10 +21,9 @@ from binary_checks.model.device import UnreadDeviceCode
 from binary_checks.model.probes import PtxText, PtxTexts
 from binary_checks.model.protocols import ByteSource, Source, Tree
 from binary_checks.model.requests import PtxRequest
+from binary_checks.objects.byte_source import DeviceAllowance
 from binary_checks.objects.device.details import read_ptx
-from binary_checks.objects.device.entries import DeviceEntry
-from binary_checks.objects.device_listing import list_entries
-from binary_checks.objects.limits import DeviceAllowance
+from binary_checks.objects.device.entries import DeviceEntry, list_entries
 from binary_checks.trees.kept import Kept
 
 

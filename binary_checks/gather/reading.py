@@ -15,7 +15,7 @@ def read_source(
     source: Source, profile: Profile, progress: Progress | None, wants: Wants
 ) -> Reading:
     """Read the package, once for all facts. Raises PackageError."""
-    reader = objects.Raised(profile.limit_factor, samples=True)
+    reader = objects.LimitedReader(profile.limit_factor, samples=True)
     return source.read(reader, progress, wants)
 
 

@@ -18,7 +18,7 @@ from binary_checks.errors import (
 from binary_checks.model.packages import Package, Wheel
 from binary_checks.model.protocols import ObjectReader, Remote, Source
 from binary_checks.model.published import Publication, PublishedFile, PublishedWheel
-from binary_checks.objects.outline import read_outline
+from binary_checks.objects.first_bytes import read_first_bytes
 from binary_checks.packages import outline_of
 from binary_checks.packages.wheel import parse_file_name
 from binary_checks.packages.wheel_texts import read_headers
@@ -100,7 +100,7 @@ def _read(remote: Remote, reader: ObjectReader, *, again: bool = False) -> Publi
         file = remote.open()
         files.callback(file.close)
         ranged = RangedBytes(remote.file_name, file)
-        package: Package = outline_of(open_part(ranged, files, read_outline), reader)
+        package: Package = outline_of(open_part(ranged, files, read_first_bytes), reader)
         transfer = ranged.transfer
     return _FACTS.get(type(package), PublishedFile)(
         package=package,

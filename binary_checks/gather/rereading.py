@@ -9,7 +9,7 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from binary_checks.crosscheck.asking import Libraries
+from binary_checks.crosscheck.library_process import Libraries
 from binary_checks.crosscheck.opinion import Copied, group_by_path, seek_opinion
 from binary_checks.declaring import gathers
 from binary_checks.errors import BrokenDataError, GatherError, PackageError, Unavailable

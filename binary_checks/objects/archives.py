@@ -27,6 +27,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.mangling import names_old_abi
 from binary_checks.model.protocols import Observations, Plan
+from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device.sections import (
     RELOCATABLE,
     SECTIONS,
@@ -38,7 +39,6 @@ from binary_checks.objects.device.sections import (
 )
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf.header import find_extents, read_sections
-from binary_checks.objects.limits import LimitedSource
 from binary_checks.objects.macho import header as macho_header
 
 # The sections of a COFF object (``.obj``), which has no signature of its own.
@@ -240,7 +240,7 @@ def read(
     contents = _Contents()
     thin = source.read(0, min(8, source.size)) == THIN_MAGIC
     for number, member in enumerate(_find_members(_Window(source), thin=thin)):
-        if number >= (most := source.raised(_MOST_MEMBERS)):
+        if number >= (most := source.limit(_MOST_MEMBERS)):
             raise TooLarge(f"no more than {most} members of a static archive are read")
         if member.is_index:
             contents.read_index(member)
@@ -332,7 +332,7 @@ class _Contents:
         if self._indexed:
             return
         self._indexed = True
-        if member.size > member.raised(_LONGEST_INDEX):
+        if member.size > member.limit(_LONGEST_INDEX):
             self._unread = f"its index has {member.size} bytes, which are not read"
         else:
             self._strings = find_strings(member.read(0, member.size))

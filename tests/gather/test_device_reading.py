@@ -21,7 +21,7 @@ from binary_checks.model.device import (
     UnreadDeviceCode,
 )
 from binary_checks.model.requests import DeviceCodeRequest
-from binary_checks.objects import limits
+from binary_checks.objects import byte_source
 from binary_checks.objects.device import details, entries
 from binary_checks.profile.reading import Profile, demand_thorough
 from fixtures.build_elf import build_elf
@@ -162,7 +162,7 @@ def test_where_no_library_is_installed_the_extra_is_named(
 def test_more_than_is_read_is_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
 ) -> None:
-    holder = details if hasattr(details, limit) else limits
+    holder = details if hasattr(details, limit) else byte_source
     monkeypatch.setattr(holder, limit, most)
     found = read_library(tmp_path, NEW)
     assert (reason, True, False) in {
@@ -175,7 +175,7 @@ def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wheel of 20 kB has thousands, each of which unpacks to 256 MB and then to one byte more."""
-    monkeypatch.setattr(limits, "_MOST_UNPACKED", 2500)
+    monkeypatch.setattr(byte_source, "_MOST_UNPACKED", 2500)
     bomb = compressed_entry(zstandard.compress(bytes(1001)), 1000, ZSTD)
     found = read_library(tmp_path, container(*[bomb] * 5))
     assert [(each.count, each.broken, each.too_large) for each in found.unread] == [
@@ -187,7 +187,7 @@ def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
 def test_tables_count_before_the_cubin_turns_out_to_be_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "_MOST_READ", 2500)
+    monkeypatch.setattr(byte_source, "_MOST_READ", 2500)
     text = b"\n" * 1000  # has neither directive
     found = read_library(tmp_path, container(*[entry(PTX, 90, text)] * 5))
     assert [(each.count, each.broken, each.too_large) for each in found.unread] == [

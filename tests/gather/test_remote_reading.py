@@ -15,7 +15,7 @@ from binary_checks.gather.remote_reading import read_publication, read_published
 from binary_checks.model import Kind, MalformedObject, ObjectFile, UnreadObject, Wheel
 from binary_checks.model.packages import CppArchive
 from binary_checks.model.published import PublishedWheel
-from binary_checks.objects.outline import read_outline
+from binary_checks.objects.first_bytes import read_first_bytes
 from binary_checks.web.client import Client
 from fixtures.build_conda import build_conda
 from fixtures.build_cpp_archive import build_cpp_archive
@@ -193,7 +193,7 @@ def test_of_an_archive_of_libraries_all_is_listed_and_little_read(tmp_path: Path
 def test_the_first_bytes_tell_or_the_reason_why_they_do_not(
     content: bytes, kind: str, architecture: str
 ) -> None:
-    found = read_outline("demo/x.so", content[:1024], len(content))
+    found = read_first_bytes("demo/x.so", content[:1024], len(content))
     assert {str(each.format) for each in found} == {kind}
     told = [
         each.architecture

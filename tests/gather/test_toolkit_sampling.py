@@ -9,7 +9,7 @@ import pytest
 from binary_checks import examine
 from binary_checks.errors import NotInstalled
 from binary_checks.model.device import DeviceToolkits, ToolkitSample
-from binary_checks.objects import limits
+from binary_checks.objects import byte_source
 from binary_checks.objects.device import entries
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import ZSTD, compressed_entry, container
@@ -74,7 +74,7 @@ def test_no_more_of_a_package_is_decompressed_than_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many objects it has, each with entries that turn out to be broken at their end."""
-    monkeypatch.setattr(limits, "_MOST_UNPACKED", 2500)
+    monkeypatch.setattr(byte_source, "_MOST_UNPACKED", 2500)
     bomb = container(compressed_entry(zstandard.compress(bytes(1001)), 1000, ZSTD))
     library = build_elf(sections={".nv_fatbin": bomb})
     members = {f"demo/lib{number}.so": library for number in range(4)}

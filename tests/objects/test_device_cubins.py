@@ -10,8 +10,7 @@ import pytest
 from binary_checks.errors import BinaryChecksError, MalformedError, TooLarge, Unavailable
 from binary_checks.model import DeviceKind
 from binary_checks.objects.device.details import read_cubin, read_ptx
-from binary_checks.objects.device.entries import DeviceEntry
-from binary_checks.objects.device_listing import list_entries
+from binary_checks.objects.device.entries import DeviceEntry, list_entries
 from fixtures.samples import expected_device_details, read_fatbin_sample
 from tests.objects.byte_sources import Bytes
 

@@ -11,8 +11,7 @@ import pytest
 from binary_checks.errors import BinaryChecksError, BrokenDataError, NotInstalled, TooLarge
 from binary_checks.model import DeviceKind
 from binary_checks.objects.device import entries
-from binary_checks.objects.device.entries import DeviceEntry
-from binary_checks.objects.device_listing import list_entries
+from binary_checks.objects.device.entries import DeviceEntry, list_entries
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import (
     CUBIN,

@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from binary_checks.model import DeviceFile, ElfFile, Format, Kind
+from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device import sections
 from binary_checks.objects.device.containers import Container, Rest, Stored
 from binary_checks.objects.device.sections import follow_all
-from binary_checks.objects.limits import LimitedSource
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, FAMILY, LTO, PTX, VARIANT, ZSTD, container, entry
 from fixtures.samples import (

@@ -45,7 +45,7 @@ def stream(content: bytes, device: bytes, piece: int) -> tuple[object, ...]:
         return facts(file.read("lib.so"))
 
 
-class Planned(objects.Raised):
+class Planned(objects.LimitedReader):
     """The reader, which keeps other ranges."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
@@ -120,7 +120,9 @@ FILES = {
 def test_streaming_by_is_as_good_as_reading_anywhere(name: str, piece: int) -> None:
     content, device = FILES[name]
     assert device in content
-    whole = facts(objects.Raised(1, samples=True).read_objects("lib.so", MemorySource(content)))
+    whole = facts(
+        objects.LimitedReader(1, samples=True).read_objects("lib.so", MemorySource(content))
+    )
     assert whole[0]
     assert stream(content, device, piece) == whole
 

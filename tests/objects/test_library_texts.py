@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.knowledge.linked_libraries import find_compilers, find_proof, find_version
-from binary_checks.objects import opened_names
+from binary_checks.objects import strings
 from binary_checks.objects.elf.reader import TELLING
-from binary_checks.objects.opened_names import ELF_NAMES, NameScanner, find_texts
+from binary_checks.objects.strings import ELF_NAMES, NameScanner, find_texts
 from tests.objects.byte_sources import Bytes
 
 ZLIB = b"deflate 1.3.1 Copyright 1995-2024 Jean-loup Gailly and Mark Adler"
@@ -104,7 +104,7 @@ def test_what_is_too_near_the_end_of_a_short_window_is_left_to_the_next() -> Non
 
 
 def test_a_text_across_two_blocks_is_found_once() -> None:
-    for offset in range(opened_names._BLOCK - 70, opened_names._BLOCK + 2, 7):
+    for offset in range(strings._BLOCK - 70, strings._BLOCK + 2, 7):
         assert search(b"\x01" * offset + ZLIB + b"\0" * 100) == (ZLIB.decode(),)
 
 
@@ -126,7 +126,7 @@ def test_strings_behind_code_are_found_and_amid_code_is_not_searched() -> None:
 def test_a_file_of_nothing_but_such_texts_stays_within_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(opened_names, "_MOST_TEXTS", 3)
+    monkeypatch.setattr(strings, "_MOST_TEXTS", 3)
     many = b"".join(b"\0libpng version 1.6.%d" % number for number in range(50))
     assert len(search(many + b"\0")) == 3
     assert all(len(text) <= 64 + 128 for text in search(b"x" * 999 + ZLIB + b"y" * 999))

@@ -10,14 +10,13 @@ import pytest
 from binary_checks.errors import Unavailable
 from binary_checks.model import DeviceContainers, MachOFile, PeFile, StaticArchive, UnreadObject
 from binary_checks.objects import archives, plan, read_objects
+from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device import containers
 from binary_checks.objects.device import reader as device_reader
 from binary_checks.objects.elf import dynamic as elf_dynamic
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf import reader as elf_reader
 from binary_checks.objects.elf import symbols as elf_symbols
-from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.macho import exports as macho_exports
 from binary_checks.objects.macho import header as macho_header
 from binary_checks.objects.macho import signature as macho_signature
 from binary_checks.objects.macho import symbols as macho_symbols
@@ -189,7 +188,7 @@ _HEADER = macho_symbols.MachHeader(64, "<", 0, 0, 6, 1, 24, 0)
 
 
 def test_what_a_trie_has_too_much_of_is_told_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(macho_exports, "_MOST_OF_NAMES", 1)
+    monkeypatch.setattr(macho_symbols, "_MOST_OF_NAMES", 1)
     content = read_macho_sample("signed_arm64.dylib")
     (found,) = read_objects("demo/a", Bytes(content))
     assert isinstance(found, MachOFile)  # what is signed is read once somebody asks

@@ -6,14 +6,15 @@ import pytest
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import NO_SYMBOLS, Symbol, Symbols
-from binary_checks.objects.macho.exports import (
+from binary_checks.objects.macho.symbols import (
     Export,
     MachOExports,
+    MachOImports,
     find_in_trie,
+    group_binds,
     read_export,
     walk_trie,
 )
-from binary_checks.objects.macho.symbols import MachOImports, group_binds
 
 LIBRARIES = {1: "/usr/lib/libSystem.B.dylib", -2: "", -3: ""}
 _NODE = 16  # bytes of each in the trie below

@@ -11,7 +11,7 @@ from binary_checks import objects
 from binary_checks.model import MachOFile, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations
 from binary_checks.objects.macho.signature import PageScanner
-from binary_checks.objects.opened_names import NameScanner
+from binary_checks.objects.strings import NameScanner
 from binary_checks.trees.retention import StreamedObject
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes
@@ -54,7 +54,7 @@ def test_a_file_that_is_not_planned_for_is_read_again_and_its_scanners_see_it_on
         repeated.append(1)
         yield content
 
-    class Greedy(objects.Raised):
+    class Greedy(objects.LimitedReader):
         """A reader that asks for bytes it did not plan for."""
 
         def read_objects(

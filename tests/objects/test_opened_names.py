@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.model import OpenedNames
-from binary_checks.objects import opened_names
+from binary_checks.objects import strings
+from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device.scanner import DeviceScanner
-from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.opened_names import (
+from binary_checks.objects.strings import (
     ELF_NAMES,
     PE_NAMES,
     NameScanner,
@@ -142,7 +142,7 @@ def names_by_expression(content: bytes) -> Iterator[str]:
 def test_blocks_cut_no_name(pieces: list[bytes], block: int) -> None:
     content = b"".join(pieces)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opened_names, "_BLOCK", block)
+        patch.setattr(strings, "_BLOCK", block)
         assert search(content).names == tuple(sorted(set(names_by_expression(content))))
 
 

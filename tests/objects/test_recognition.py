@@ -9,7 +9,7 @@ import pytest
 from binary_checks import objects
 from binary_checks.model import ElfFile, Format, Kind, MalformedObject
 from binary_checks.model.protocols import ObjectReader
-from binary_checks.objects.ranges import complement
+from binary_checks.objects.byte_source import complement
 from fixtures.build_elf import build_elf
 from tests.objects.byte_sources import Bytes
 

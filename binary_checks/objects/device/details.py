@@ -20,11 +20,11 @@ from binary_checks.knowledge.device_containers import EM_CUDA, Carrier, has_nvid
 from binary_checks.model import DeviceKind, DeviceTarget
 from binary_checks.model.device import CubinGroup, ObjectDetails, PtxGroup, UnreadDeviceCode
 from binary_checks.model.protocols import ByteSource, ReadObject
+from binary_checks.objects.byte_source import DeviceAllowance, LimitedSource
 from binary_checks.objects.device.containers import Rest
-from binary_checks.objects.device.entries import DeviceEntry
+from binary_checks.objects.device.entries import DeviceEntry, list_entries
 from binary_checks.objects.device.reader import read_cubin_target
 from binary_checks.objects.device.scanner import Sample
-from binary_checks.objects.device_listing import list_entries
 from binary_checks.objects.elf.header import (
     SHT_NOBITS,
     SHT_NOTE,
@@ -33,7 +33,6 @@ from binary_checks.objects.elf.header import (
     Section,
     read_header,
 )
-from binary_checks.objects.limits import DeviceAllowance, LimitedSource
 from binary_checks.trees.retention import MemorySource
 
 # What a cubin says of itself: its architecture, and which toolkit made it.
@@ -91,7 +90,7 @@ def read_cubin(
     """
     source = LimitedSource(MemorySource(content), factor)
     header = _read_head(content, source)
-    table = _Table(content, header, count, source.raised(_MOST_OF_CUBIN))
+    table = _Table(content, header, count, source.limit(_MOST_OF_CUBIN))
     target = read_cubin_target(source, header, tuple(table.notes()))
     return Cubin(target.architecture, _read_toolkit(header, table))
 

@@ -11,12 +11,18 @@ from typing import Any, Final, TypeAlias
 from binary_checks.errors import (
     BinaryChecksError,
     BrokenDataError,
+    MalformedError,
     NotInstalled,
     TooLarge,
     Unavailable,
 )
+from binary_checks.knowledge.device_containers import EM_CUDA
 from binary_checks.model import DeviceFault, DeviceKind
+from binary_checks.model.protocols import ByteSource
+from binary_checks.objects import archives
+from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device.containers import (
+    FATBIN_MAGIC,
     LZ4,
     OLD_LZ,
     SCRAMBLED,
@@ -26,8 +32,9 @@ from binary_checks.objects.device.containers import (
     Rest,
     Stored,
 )
-from binary_checks.objects.device.sections import Extent, follow_all
-from binary_checks.objects.limits import LimitedSource
+from binary_checks.objects.device.sections import SECTIONS, SHORT_SECTIONS, Extent, follow_all
+from binary_checks.objects.elf import header as elf_header
+from binary_checks.objects.pe import header as pe_header
 from binary_checks.trees.kept import Kept
 
 # Decompressing one entry, never to more than its head claims.
@@ -211,7 +218,7 @@ class _Block:
 
     def unpack(self) -> bytes:
         stored = self.stored
-        if stored.size > (limit := self._source.raised(LARGEST)):
+        if stored.size > (limit := self._source.limit(LARGEST)):
             raise TooLarge(f"an entry of {stored.size} bytes; at most {limit} are read")
         return unpack(self.read(), stored.flags, stored.unpacked_size, self._source.factor)
 
@@ -247,3 +254,44 @@ def find_entries(
                 yield DeviceEntry(block, part, member)
         elif not isinstance(step, Container):
             yield step
+
+
+# Lists all code for NVIDIA's GPUs in a file of any format, to be unpacked piece by piece.
+
+
+def list_entries(
+    content: ByteSource, factor: int = 1
+) -> Iterator[DeviceEntry | Rest | DeviceFault]:
+    """Every entry of every container, and a loose cubin as one; what is wrong is among them.
+
+    ``factor`` times as much of the file is read as usual.
+
+    Nothing is yielded for a file that has no such code, and for one that cannot be read: that is
+    said of it as an object.
+    """
+    source = LimitedSource(content, factor)
+    try:
+        head = source.read(0, min(64, source.size))
+        if head.startswith(elf_header.MAGIC):
+            yield from _list_elf(source)
+        elif head.startswith(b"MZ"):
+            header = pe_header.read_header(source, pe_header.find_signature(source))
+            sections = pe_header.read_sections(source, header)
+            yield from find_entries(source, pe_header.find_extents(sections, SHORT_SECTIONS))
+        elif head.startswith(archives.MAGIC):
+            for member, extents in archives.find_device_code(source):
+                yield from find_entries(source, extents, member)
+        elif head.startswith(FATBIN_MAGIC):
+            yield from find_entries(source, [(0, source.size)])
+    except (MalformedError, Unavailable):
+        return
+
+
+def _list_elf(source: LimitedSource) -> Iterator[DeviceEntry | Rest | DeviceFault]:
+    header = elf_header.read_header(source)
+    if header.machine == EM_CUDA:
+        yield whole_file(source)
+        return
+    sections = elf_header.read_sections(source, header)
+    extents: tuple[Extent, ...] = elf_header.find_extents(sections, SECTIONS)
+    yield from find_entries(source, extents)

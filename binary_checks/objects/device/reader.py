@@ -21,6 +21,7 @@ from binary_checks.model import (
     Kind,
 )
 from binary_checks.model.protocols import Observations, Plan
+from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device.containers import (
     BUNDLE_MAGIC,
     COMPRESSED_BUNDLE_MAGIC,
@@ -30,7 +31,6 @@ from binary_checks.objects.device.containers import (
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import DeviceFacts, read_device_code
 from binary_checks.objects.elf.header import ElfHeader, Section
-from binary_checks.objects.limits import LimitedSource
 
 _ARCHITECTURES = {
     FATBIN_MAGIC + b"\1\0": "cuda",  # with its version: four bytes alone may be anything

@@ -19,6 +19,7 @@ from binary_checks.model import (
     DeviceLinking,
     DeviceTarget,
 )
+from binary_checks.objects.byte_source import LimitedSource, find_within, merge
 from binary_checks.objects.device.containers import (
     BUNDLE_MAGIC,
     COMPRESSED_BUNDLE_MAGIC,
@@ -37,8 +38,6 @@ from binary_checks.objects.device.containers import (
     walk_compressed,
     walk_fatbin,
 )
-from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.ranges import find_within, merge
 
 # The table of device code that a library registers when it is loaded (``.nvFatBinSegment``).
 #
@@ -101,7 +100,7 @@ def read_wrappers(
     versions: dict[int, int] = {}
     faults: list[DeviceFault] = []
     read = 0
-    most, most_bytes = source.raised(_MOST), source.raised(_MOST_BYTES)
+    most, most_bytes = source.limit(_MOST), source.limit(_MOST_BYTES)
     extents = merge(extents)
     if sum(end - start for start, end in extents) > most_bytes:
         reason = f"no more than {most_bytes} bytes of wrappers of device code are read of a file"
@@ -470,7 +469,7 @@ def follow_all(
 
     Bytes that several parts have are gone through once.
     """
-    left = most = source.raised(_MOST_ASKED)
+    left = most = source.limit(_MOST_ASKED)
     seen = 0
     for start, end in sorted(extents):
         walk = walk_device_code(max(start, seen), end)

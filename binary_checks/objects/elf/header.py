@@ -7,8 +7,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.ranges import merge
+from binary_checks.objects.byte_source import LimitedSource, merge
 
 # The ELF header: class, byte order, machine, and where the two tables of headers lie.
 #
@@ -398,7 +397,7 @@ class MappedImage:
         if not length:
             return b""
         offset = self.demand(address, length, what)
-        if 0 < (most := self.source.raised(most)) < length:
+        if 0 < (most := self.source.limit(most)) < length:
             raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
         return self.source.read(offset, length)
 

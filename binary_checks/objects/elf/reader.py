@@ -16,6 +16,7 @@ from binary_checks.knowledge.linked_libraries import names_compiler
 from binary_checks.model import ElfFile, Kind, OpenedNames, SymbolTable, UnreadObject
 from binary_checks.model.objects import make_dependency
 from binary_checks.model.protocols import Observations, Plan
+from binary_checks.objects.byte_source import Head, LimitedSource, complement
 from binary_checks.objects.device.reader import read_cubin
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import (
@@ -87,15 +88,13 @@ from binary_checks.objects.elf.header import (
 )
 from binary_checks.objects.elf.refusals import Parsed, find_refusals, verify_contents, verify_extent
 from binary_checks.objects.elf.symbols import read_columns, read_symbols
-from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.opened_names import (
+from binary_checks.objects.strings import (
     ELF_NAMES,
     IsCode,
     NameScanner,
     find_opened,
     find_texts,
 )
-from binary_checks.objects.ranges import Head, complement
 
 # The notes: its build id, the x86 ISA level, guards of control flow.
 

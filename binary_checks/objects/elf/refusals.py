@@ -9,6 +9,7 @@ from itertools import compress, islice, pairwise
 from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
+from binary_checks.objects.byte_source import merge
 from binary_checks.objects.elf.dynamic import (
     DF_1_NOOPEN,
     DT_FINI_ARRAY,
@@ -66,7 +67,6 @@ from binary_checks.objects.elf.header import (
     architecture_of,
 )
 from binary_checks.objects.elf.symbols import ENTRY_SIZE, HIDDEN, SymbolColumns, find_zeros, join
-from binary_checks.objects.ranges import merge
 
 # What a loader maps of an ELF file: by address, which pages may be read, written and run.
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from binary_checks.errors import MalformedError
 from binary_checks.model import Dependency
 from binary_checks.model.objects import make_dependency
-from binary_checks.objects.limits import LimitedSource
+from binary_checks.objects.byte_source import LimitedSource
 
 # The Mach-O header, and before it the fat header that says where the slices lie.
 #

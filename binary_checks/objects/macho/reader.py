@@ -21,7 +21,7 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.model.protocols import NOTHING_SEEN, Observations, Plan
-from binary_checks.objects.limits import LimitedSource
+from binary_checks.objects.byte_source import Head, LimitedSource, merge
 from binary_checks.objects.macho.header import (
     FAT,
     LC_CODE_SIGNATURE,
@@ -60,8 +60,7 @@ from binary_checks.objects.macho.signature import (
     guess_page_size,
 )
 from binary_checks.objects.macho.symbols import read_symbols
-from binary_checks.objects.opened_names import MACHO_NAMES, NameScanner, find_opened, find_texts
-from binary_checks.objects.ranges import Head, merge
+from binary_checks.objects.strings import MACHO_NAMES, NameScanner, find_opened, find_texts
 
 # Where a Mach-O file has its strings, and the names of libraries among them.
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import SymbolTable
-from binary_checks.objects.macho.exports import MachOExports
 from binary_checks.objects.macho.header import (
     CPU_64_BITS,
     LC_ATOM_INFO,
@@ -46,6 +45,7 @@ from binary_checks.objects.macho.header import (
     MachHeader,
     Segment,
 )
+from binary_checks.objects.macho.symbols import MachOExports
 
 # Why dyld does not map a Mach-O file: what header, load commands and segments have to agree on.
 #

@@ -7,8 +7,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.ranges import merge
+from binary_checks.objects.byte_source import LimitedSource, merge
 
 # The headers: machine, versions, flags and directories.
 #
@@ -334,7 +333,7 @@ class MappedImage:
             )
         if length > available + _PAGE:  # zeros that nobody wrote: no table is made of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
-        if 0 < (most := self.source.raised(most)) < length:
+        if 0 < (most := self.source.limit(most)) < length:
             raise TooLarge(f"{what}: of {length} bytes at most {most} are read")
         content = self.source.read(offset, min(length, available)) if available else b""
         return content.ljust(length, b"\0")

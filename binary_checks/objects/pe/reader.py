@@ -13,6 +13,7 @@ from dataclasses import replace
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Kind, OpenedNames, PeFile, SymbolTable
 from binary_checks.model.protocols import Observations, Plan, Scanner
+from binary_checks.objects.byte_source import Head, LimitedSource, complement
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import (
     MOST_PLACES,
@@ -23,8 +24,6 @@ from binary_checks.objects.device.sections import (
     read_device_code,
     read_wrappers,
 )
-from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.opened_names import PE_NAMES, NameScanner, find_opened, find_texts
 from binary_checks.objects.pe.header import (
     CLR,
     DEBUG,
@@ -57,7 +56,7 @@ from binary_checks.objects.pe.header import (
 from binary_checks.objects.pe.refusals import Parsed, find_refusals, verify_extent
 from binary_checks.objects.pe.signature import signature_matches
 from binary_checks.objects.pe.symbols import read_exports, read_imports
-from binary_checks.objects.ranges import Head, complement
+from binary_checks.objects.strings import PE_NAMES, NameScanner, find_opened, find_texts
 
 # Where a PE image has its strings, and the names of libraries among them.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from struct import Struct
 
-from binary_checks.objects.limits import LimitedSource
+from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.pe.header import SECURITY, PeHeader
 
 _CERTIFICATE = Struct("<IHH")

@@ -68,7 +68,7 @@ class NameStretches:
                 raise _too_long(f"{what} at address {last:#x}", _GAP)
             raise MalformedError(f"{what} at address {last:#x} has no end in its section")
         self._size += last - first
-        if self._size > (most := image.source.raised(_MOST_OF_NAMES)):
+        if self._size > (most := image.source.limit(_MOST_OF_NAMES)):
             reason = f"take {self._size} bytes; at most {most} are read"
             raise TooLarge(f"{what} and others like it {reason}")
         piece = image.read(first, last - first, what) + tail[: tail.index(b"\0") + 1]
@@ -348,7 +348,7 @@ def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
     start, _ = image.header.directories[directory]
     if not start:
         return
-    most = image.source.raised(_MOST_LIBRARIES)
+    most = image.source.limit(_MOST_LIBRARIES)
     yield from range(start, start + most * layout.size, layout.size)
     raise TooLarge(f"it needs more than {most} libraries, no more are read")
 
@@ -372,7 +372,7 @@ class _LookupTables:
             first = self._find(address, library)
             end = _find_zero(self._rows, first)
             thunks.extend(self._take(self._rows[first:end], library))
-            if len(thunks) > (most := self._image.source.raised(_MOST_SYMBOLS)):
+            if len(thunks) > (most := self._image.source.limit(_MOST_SYMBOLS)):
                 raise TooLarge(f"it imports more than {most} symbols, no more are read")
             address = 0 if end < len(self._rows) else self._go_on(library)
 

@@ -20,10 +20,8 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.model.protocols import ReadObject
-from binary_checks.objects import recognise
-from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.ranges import Head
-from binary_checks.objects.recognition import expect, refuse
+from binary_checks.objects import expect, recognise, refuse
+from binary_checks.objects.byte_source import Head, LimitedSource
 
 _CLR = 14  # the number of the directory that .NET code has
 
@@ -39,7 +37,7 @@ class _Beginning(Head):
             raise Unavailable("its headers are not all among its first bytes") from None
 
 
-def read_outline(path: str, head: bytes, size: int) -> tuple[ReadObject, ...]:
+def read_first_bytes(path: str, head: bytes, size: int) -> tuple[ReadObject, ...]:
     """What a file of that size is that begins so; a fat one has an object for each slice."""
     found = recognise(head)
     read = {Format.ELF: _read_elf, Format.PE: _read_pe, Format.MACHO: _read_macho}.get(

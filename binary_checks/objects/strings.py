@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from binary_checks.knowledge.linked_libraries import ANCHORS, is_telling
-from binary_checks.model import OpenedNames
-from binary_checks.model.protocols import ByteSource
+from binary_checks.model import Kind, NumpyBuild, ObjectFile, OpenedNames
+from binary_checks.model.protocols import ByteSource, Observations, ReadObject
+from binary_checks.objects.byte_source import LimitedSource, intersect, merge
 from binary_checks.objects.device.scanner import DeviceScanner
-from binary_checks.objects.limits import LimitedSource
-from binary_checks.objects.ranges import intersect, merge
 
 # How the names of shared libraries are written, and whether one stands at a place of some data.
 #
@@ -393,3 +393,78 @@ def find_texts(
 
 def _measure(extents: Iterable[Extent]) -> int:
     return sum(end - start for start, end in extents)
+
+
+# Finds in an object file for which C API of NumPy it was compiled, by a message in it.
+#
+# ``import_array()`` of NumPy's headers is compiled into every extension module that calls it, with
+# the sentence that it ends with where the versions do not fit: up to 1.26 "module compiled against
+# API version 0x%x", from 2.0 on "module was compiled against NumPy C-API version 0x%x (NumPy
+# 1.25)", which names the oldest NumPy that such a module runs with.
+
+_COMPILED_AGAINST = b"compiled against "
+_NUMPY_1 = re.compile(rb"module compiled against API version 0x%x")
+_NUMPY_2 = re.compile(
+    rb"module was compiled against NumPy C-API version 0x%x \(NumPy (\d{1,3}\.\d{1,3})"
+)
+_SENTENCE = 128  # bytes around the hint that one sentence takes
+_LARGEST_SEARCHED = (
+    256 << 20
+)  # bytes of an object that is searched: no extension module has as many
+
+
+class NumpyScanner:
+    """Looks for the sentences while a file streams by."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self.first = False
+        self.second: set[bytes] = set()
+
+    def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
+        """Take the next piece of the file, of which nothing is worth keeping."""
+        self._look(self._tail + piece[:_SENTENCE])
+        self._look(piece)
+        self._tail = (self._tail + piece[-_SENTENCE:])[-_SENTENCE:]
+        return ()
+
+    def _look(self, text: bytes) -> None:
+        if _COMPILED_AGAINST in text:
+            self.first = self.first or _NUMPY_1.search(text) is not None
+            self.second.update(_NUMPY_2.findall(text))
+
+    def conclude(self) -> NumpyBuild | None:
+        """For which API the file was compiled; of several the later."""
+        if self.second:
+            oldest = max(self.second, key=lambda text: tuple(map(int, text.split(b"."))))
+            return NumpyBuild(api=2, oldest=oldest.decode())
+        return NumpyBuild(api=1) if self.first else None
+
+
+def is_searched(size: int, factor: int) -> bool:
+    """Whether a file of that size is searched at all."""
+    return size <= _LARGEST_SEARCHED * factor
+
+
+def add_build(
+    found: tuple[ReadObject, ...], source: LimitedSource, observations: Observations
+) -> tuple[ReadObject, ...]:
+    """The objects of a file, each with the API that the file was compiled for."""
+    scanner = observations.of(NumpyScanner)
+    if scanner is None:
+        scanner = NumpyScanner()
+        for offset in range(
+            0, source.size if is_searched(source.size, source.factor) else 0, _BLOCK
+        ):
+            scanner.see(source.read(offset, min(_BLOCK, source.size - offset)))
+    build = scanner.conclude()
+    if build is None:
+        return found
+    return tuple(
+        replace(each, numpy=build) if isinstance(each, ObjectFile) else each for each in found
+    )
+
+
+def is_loadable(item: object) -> bool:
+    """Whether an object is one that Python may load."""
+    return isinstance(item, ObjectFile) and item.kind is Kind.SHARED
