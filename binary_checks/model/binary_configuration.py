@@ -1,4 +1,4 @@
-"""How a package is built: its configuration, the libraries linked in, the toolkits it states."""
+"""How a package is built: its configuration, the libraries it links, the toolkits it states."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from binary_checks.model.packages import Deriving
 
 
 class ClaimSource(str, Enum):
-    """Who says something of a package, the most trustworthy first."""
+    """The source of a claim about a package, the most trustworthy first."""
 
-    BYTES = "bytes"  # its objects, or what kind of package it is by its content
-    NAME = "name"  # the file's name, tags, version and build string included
+    BYTES = "bytes"  # its object files, or the kind of package by its contents
+    NAME = "name"  # the file name, including tags, version and build string
     GIVEN = "given"  # the user, with --binary-configuration
     VARIABLE = "variable"  # an environment variable of the CI system
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfigurationClaim:
-    """One value that one source states."""
+    """One value stated by one source."""
 
-    value: str  # as this module's `BinaryConfiguration` spells it
+    value: str  # spelled as in `BinaryConfiguration`
     source: ClaimSource
     evidence: str  # "DESIRED_CUDA=cu126", "torch/lib/x.so needs libcudart.so.12"
-    by_absence: bool = False  # nothing was found that says otherwise: the weakest of all
-    outright: bool = False  # whether the user gives it for this very package
+    by_absence: bool = False  # a default, as nothing states otherwise: the weakest claim of all
+    outright: bool = False  # the user states it for this very package
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Aspect:
-    """One field of a configuration: the value chosen, and every claim that was made of it.
+    """One field of a configuration: the chosen value and every claim about it.
 
-    The value is that of the most trustworthy source (`ClaimSource`, claims by absence last), made
-    as precise as any other source that agrees with it; several are joined by ", ".
+    The value comes from the most trustworthy source (`ClaimSource`, claims by absence last) and is
+    made as precise as any other source that agrees with it; several values are joined by ", ".
     """
 
-    value: str = ""  # "" where nothing says it
+    value: str = ""  # "" if not known
     claims: tuple[ConfigurationClaim, ...] = ()
 
 
@@ -50,7 +50,7 @@ class BinaryConfiguration:
 
     kind: Aspect = _UNKNOWN  # "wheel", "conda", "libtorch", "installed", ...
     python: Aspect = _UNKNOWN
-    """ "3.11", "3.13t", "2.7mu", "3.9+" for it and later ones, "pypy 3.10"."""
+    """ "3.11", "3.13t", "2.7mu", "3.9+" for that version and later ones, "pypy 3.10"."""
     accelerator: Aspect = _UNKNOWN  # "cpu", "cuda 12.6", "cuda 12", "rocm 6.2", "xpu"
     system: Aspect = _UNKNOWN  # "linux", "macos", "windows"
     architecture: Aspect = _UNKNOWN  # "x86_64", "aarch64", ... for every system
@@ -61,25 +61,25 @@ class BinaryConfiguration:
     date: Aspect = _UNKNOWN  # of a nightly: "2026-01-01"
 
     def aspects(self) -> Iterator[tuple[str, Aspect]]:
-        """Every field by its name, in the order of declaration."""
+        """Yield each field's name and value, in the order of declaration."""
         return ((each.name, getattr(self, each.name)) for each in fields(self))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedClaim:
-    """What somebody outside of a package states of it."""
+    """A claim about a package from outside of it."""
 
     aspect: str  # the name of a field of `BinaryConfiguration`
     claim: ConfigurationClaim
-    files: str = ""  # a glob on the names of the files that it is about; "" for all of a run
+    files: str = ""  # a glob on file names of packages; "" for all packages of the run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedConfiguration(Deriving):
-    """What the user and the CI system state of the packages of a run."""
+    """Claims of the user and the CI system about the packages of a run."""
 
     claims: tuple[StatedClaim, ...] = ()
-    file_names: tuple[str, ...] = ()  # of all packages of the run, in its order
+    file_names: tuple[str, ...] = ()  # of all packages of the run, in the order given
 
 
 ASPECTS = tuple(each.name for each in fields(BinaryConfiguration))
@@ -88,10 +88,10 @@ ASPECTS = tuple(each.name for each in fields(BinaryConfiguration))
 def find_disputes(
     name: str, claims: Iterable[ConfigurationClaim]
 ) -> Iterator[tuple[ConfigurationClaim, ConfigurationClaim]]:
-    """Pairs of claims whose sources disagree: none of what one says fits any of the other's.
+    """Yield pairs of claims whose sources disagree: no value of one source fits any of the other's.
 
-    The bytes of a package for several architectures claim each; so does a name with several tags.
-    Variables are sources of their own, each.
+    A package for several architectures makes a claim for each, as does a name with several tags.
+    Each environment variable is a source of its own.
     """
     groups: dict[tuple[ClaimSource, str], list[ConfigurationClaim]] = {}
     for claim in claims:
@@ -105,20 +105,20 @@ def find_disputes(
 
 
 def agree(name: str, one: str, other: str) -> bool:
-    """Whether two values of that aspect may be of the same package: "cuda 12" and "cuda 12.6"."""
+    """Return whether both values may describe the same package: "cuda 12" and "cuda 12.6"."""
     if one == other:
         return True
     if name == "python":
         return _fits(one, other) or _fits(other, one)
     if name in ("accelerator", "libtorch_variant"):
         return _extends(one, other) or _extends(other, one)
-    if name == "channel":  # a release is tried out under its own version
+    if name == "channel":  # a release candidate is tested under the release's version
         return {one, other} == {"stable", "test"}
     return name == "kind" and not {one, other} <= {"wheel", "conda", "libtorch"}
 
 
 def _fits(one: str, lowest: str) -> bool:
-    """Whether the first is one of "3.9+", or the more precise spelling of "2.7"."""
+    """Return whether the first is covered by "3.9+", or is a more precise spelling of "2.7"."""
     if one.removesuffix("m").removesuffix("mu") == lowest and one.startswith("2."):
         return True
     if not lowest.endswith("+") or " " in one:
@@ -137,93 +137,93 @@ def _extends(one: str, other: str) -> bool:
     return one.startswith((f"{other} ", f"{other}.", f"{other}-"))
 
 
-# How a package is linked with the libraries that it is built from: inside, beside, or unknown.
+# How a package gets the libraries that it is built with: linked in, bundled, or unknown.
 
 
 class Linking(str, Enum):
-    """How a library comes into a process."""
+    """How a library gets into a process."""
 
     STATIC = "static"  # its code is part of the object
-    DYNAMIC = "dynamic"  # the loader finds it, for the object needs it
-    UNKNOWN = "unknown"  # something speaks of it, and does not tell
+    DYNAMIC = "dynamic"  # the loader finds it because the object needs it
+    UNKNOWN = "unknown"  # a trace of it was found that does not tell how
 
 
 class Whence(str, Enum):
-    """Where the file of a dynamic library comes from."""
+    """The origin of the file of a dynamic library."""
 
-    BUNDLED = "bundled"  # the package has it
+    BUNDLED = "bundled"  # in the package
     SYSTEM = "system"
     PYTHON = "python"
-    REQUIRED = "required"  # another package that it requires
+    REQUIRED = "required"  # in a package that this one requires
     MISSING = "missing"
     UNKNOWN = "unknown"  # the loader was not simulated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkedLibrary:
-    """One library, in one way, of those objects of a package that have it so.
+    """One library, and the objects of a package that link it in the same way.
 
-    A library that is not listed is not proven to be absent: nothing in the objects speaks of it.
+    The absence of a library from the list proves nothing: no object shows a trace of it.
     """
 
     name: str  # "OpenSSL"
-    role: str  # "TLS": OpenSSL and BoringSSL stand in for each other
+    role: str  # "TLS": OpenSSL and BoringSSL can replace each other
     linking: Linking
-    version: str = ""  # as a text of the library tells it
-    file: str = ""  # that is needed, "libssl.so.3"; "" of one that is static
-    whence: Whence | None = None  # None of one that is static
-    objects: int = 1  # that have it so
-    evidence: str = ""  # which of them comes first, and what says so of it
+    version: str = ""  # from a string in the library
+    file: str = ""  # the needed file, "libssl.so.3"; "" if static
+    whence: Whence | None = None  # None if static
+    objects: int = 1  # number of objects that link it in this way
+    evidence: str = ""  # the first of these objects, and what shows it there
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkedLibraries:
-    """All that is known of them."""
+    """All libraries that a package is known to link."""
 
     libraries: tuple[LinkedLibrary, ...] = ()  # by role, name and linking
-    compilers: tuple[str, ...] = ()  # that left their names: "GCC 14.2.1", "rustc 1.97.1"
+    compilers: tuple[str, ...] = ()  # whose names are in the objects: "GCC 14.2.1", "rustc 1.97.1"
 
 
-# Which CUDA or ROCm a package is built for, as each of its sources states it.
+# Which CUDA or ROCm a package is built for, as each source states it.
 
 
 class Platform(str, Enum):
-    """Whose GPUs, as messages spell it."""
+    """The vendor's platform for GPUs, as messages spell it."""
 
     CUDA = "CUDA"
     ROCM = "ROCm"
 
 
 class ToolkitSource(str, Enum):
-    """What states a version, the most visible to users first."""
+    """The source of a stated version, the most visible to users first."""
 
     LABEL = "label"  # the local version label, the variant of an archive
     NAME = "name"  # the project's name
     FILE = "file"  # a generated file of the package
     ANSWER = "answer"  # an expression, evaluated in the installed package
     REQUIREMENT = "requirement"
-    LIBRARY = "library"  # one that an object needs
+    LIBRARY = "library"  # a library that an object needs
     DEVICE_CODE = "device code"
-    LOADED = "loaded"  # a runtime, as it says itself when it is loaded or installed
+    LOADED = "loaded"  # a runtime that reports its version when loaded or installed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolkitClaim:
-    """One version that one source states."""
+    """One version stated by one source."""
 
     platform: Platform
-    version: str  # "12.6", "12"; "" states that the build is not for that platform
+    version: str  # "12.6", "12"; "" if the build is not for that platform
     source: ToolkitSource
-    evidence: str  # "the version label +cu126": what says so, as the subject of a sentence
-    path: str = ""  # of the file that says so, where it is one of the package's
+    evidence: str  # the subject of a sentence: "the version label +cu126"
+    path: str = ""  # of the package's file that states it, if any
     detail: str = ""
-    """Of a needed library its name, and how many more objects need it; of a file its text."""
+    """For a needed library, its name and how many more objects need it; for a file, the text."""
 
-    is_label: bool = False  # of a file: it states the version with its label
+    is_label: bool = False  # whether a file states it as the label of a version
 
     @property
     def statement(self) -> str:
-        """The version with its platform, "CUDA 12.6"; "no CUDA"."""
+        """The platform with the version, "CUDA 12.6", or "no CUDA"."""
         return (
             f"{self.platform.value} {self.version}" if self.version else f"no {self.platform.value}"
         )
@@ -231,7 +231,7 @@ class ToolkitClaim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadStatement:
-    """A file that may state a version, and that could not be read."""
+    """A file that may state a version but could not be read."""
 
     path: str
     reason: str
@@ -239,7 +239,7 @@ class UnreadStatement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedToolkits:
-    """What label, name, requirements and generated files of a package state; no code runs."""
+    """What label, name, requirements and generated files of a package state; no code is run."""
 
     claims: tuple[ToolkitClaim, ...] = ()
     unread: tuple[UnreadStatement, ...] = ()

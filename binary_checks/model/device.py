@@ -7,32 +7,33 @@ from enum import Enum
 
 
 class DeviceKind(str, Enum):
-    """What a piece of device code is."""
+    """The kind of a piece of device code."""
 
     SASS = "sass"  # machine code of one NVIDIA architecture, a cubin
-    PTX = "ptx"  # text that the driver compiles for architectures from its own on
-    LTO = "lto"  # for the device linker alone: no driver runs it
+    PTX = "ptx"  # text that the driver compiles for its own and later architectures
+    LTO = "lto"  # only for the device linker: no driver runs it
     AMDGPU = "amdgpu"  # machine code of one AMD architecture
-    UNKNOWN = "unknown"  # newer than this version
+    UNKNOWN = "unknown"  # not known to this version of binary_checks
 
 
 class DeviceLinking(str, Enum):
-    """Whether a driver takes code as it lies there, or relocatable code has to be linked first."""
+    """Whether a driver loads code as it is, or relocatable code must be linked first."""
 
-    WHOLE = "whole"  # was compiled as a whole: the driver takes it
-    LINKED = "linked"  # was linked of relocatable code: the driver takes it
-    RELINKABLE = "relinkable"  # relocatable code that the driver links where nothing linked fits
+    WHOLE = "whole"  # compiled as a whole: the driver loads it
+    LINKED = "linked"  # linked from relocatable code: the driver loads it
+    RELINKABLE = "relinkable"  # relocatable code that the driver links if no linked code fits
     UNUSABLE = "unusable"  # relocatable code that no driver can use
-    UNLINKED = "unlinked"  # relocatable code of an archive or object file: awaits the device linker
+    # relocatable code in an archive or object file: to be linked by the device linker
+    UNLINKED = "unlinked"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class DeviceTarget:
-    """For what a container has code.
+    """What a container has code for.
 
-    The architecture is ``sm_90`` for PTX too; its suffix ``a`` or ``f`` is there where it is proven
-    and ``?`` stands for it where the file does not tell (``sm_100?``). AMD's is ``gfx90a`` with its
-    features behind colons; "" is not known, as of what is compressed as a whole.
+    The architecture is ``sm_90`` for PTX, too. Its suffix ``a`` or ``f`` is given if proven, and
+    ``?`` if the file does not tell (``sm_100?``). AMD's are ``gfx90a`` with features after colons.
+    The architecture is "" if unknown, as in containers that are compressed as a whole.
     """
 
     kind: DeviceKind
@@ -41,13 +42,13 @@ class DeviceTarget:
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class DeviceCode:
-    """All code of one object for one target, of one kind of linking."""
+    """All code of one object for one target and one kind of linking."""
 
     kind: DeviceKind
-    architecture: str  # as a DeviceTarget has it
+    architecture: str  # as in `DeviceTarget`
     count: int  # entries of that target
-    bytes: int  # that they take in the file, with their heads, compressed or not
-    compressed: int  # how many of the entries are
+    bytes: int  # size in the file, including headers, compressed or not
+    compressed: int  # number of compressed entries
     linking: DeviceLinking = DeviceLinking.WHOLE
 
 
@@ -55,48 +56,49 @@ class DeviceCode:
 class DeviceContainers:
     """The containers of one object that have code for the same targets.
 
-    A compiler makes a container for each source file, so that one of them may lack what all others
-    have.
+    A compiler makes one container for each source file, so that a single container may lack a
+    target that all others have.
     """
 
     targets: tuple[DeviceTarget, ...] = ()  # sorted, each once
-    count: int = 0  # of such containers; 0 where what follows the offset was not read
+    count: int = 0  # number of such containers; 0 if what follows the offset was not read
     first: int = 0  # the index of the first among all containers of the object, in file order
     offset: int = 0  # of the first, bytes from the start of the file
-    member: str = ""  # of a static archive, which has the first
-    reason: str = ""  # why the targets are not known, or not all
-    too_large: bool = False  # that is so because there is more of something than is read
-    linking: DeviceLinking = DeviceLinking.WHOLE  # of relocatable code: whether any target is used
-    relinkable: tuple[DeviceTarget, ...] = ()  # of linked ones: what its relocatable code serves
+    member: str = ""  # the member of a static archive that contains the first
+    reason: str = ""  # why the targets are unknown or incomplete
+    too_large: bool = False  # unknown because a limit was exceeded
+    linking: DeviceLinking = DeviceLinking.WHOLE  # for relocatable code, whether any target is used
+    # for linked containers, the targets that their relocatable code serves
+    relinkable: tuple[DeviceTarget, ...] = ()
 
     @property
     def usable(self) -> tuple[DeviceTarget, ...]:
-        """The targets for which a driver, or a device linker, takes something of it."""
+        """The targets for which a driver, or a device linker, uses code of the container."""
         if self.linking in (DeviceLinking.RELINKABLE, DeviceLinking.UNUSABLE):
-            return ()  # what it is good for stands at the linked one
+            return ()  # the linked container lists what it is good for
         return tuple(sorted({*self.targets, *self.relinkable}))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceFault:
-    """A place at which device code contradicts itself: what follows may be missing above."""
+    """A place where device code contradicts itself; code after it may not be listed."""
 
     offset: int  # bytes from the start of the file
     reason: str
 
 
-# What lies inside a package's device code once it is decompressed: all of it, or a sample.
+# What a package's device code contains once decompressed: all of it, or a sample.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CubinGroup:
-    """The cubins of one object for one target that one toolkit made."""
+    """The cubins of one object for one target, made by one toolkit."""
 
     target: DeviceTarget  # with the suffix that the cubin's own note states
-    toolkit: str = ""  # "13.2", that assembled or linked it; "" where it states none
+    toolkit: str = ""  # "13.2", which assembled or linked it; "" if not stated
     count: int = 1
-    first: int = 0  # bytes from the start of the file: the entry of the first of them
-    member: str = ""  # of a static archive, which has the first
+    first: int = 0  # bytes from the start of the file to the entry of the first of them
+    member: str = ""  # the member of a static archive that contains the first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +106,8 @@ class PtxGroup:
     """The PTX of one object for one target in one version of the language."""
 
     target: DeviceTarget
-    version: str  # "8.8", of its directive; the oldest driver that compiles it follows from that
+    # "8.8", from its .version directive; determines the oldest driver that compiles it
+    version: str
     count: int = 1
     first: int = 0
     member: str = ""
@@ -112,23 +115,24 @@ class PtxGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadDeviceCode:
-    """Device code that could not be decompressed, or not be read then."""
+    """Device code that could not be decompressed, or not be parsed afterwards."""
 
-    offset: int  # bytes from the start of the file, of the first such entry
+    offset: int  # bytes from the start of the file to the first such entry
     count: int  # of entries
     reason: str
-    broken: bool = False  # its own fault: cut, bombed, or no such code
-    too_large: bool = False  # there is more than is read
-    lacking: str = ""  # the extra of binary_checks that would decompress it: "device"
+    # the fault of the code: truncated, a decompression bomb, or not device code
+    broken: bool = False
+    too_large: bool = False  # a limit was exceeded
+    lacking: str = ""  # the extra of binary_checks that is needed to decompress it: "device"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectDetails:
-    """The inside of one object's device code."""
+    """The decompressed device code of one object."""
 
     path: str
-    entries: int = 0  # cubins and texts of PTX that it has, as its containers list them
-    inspected: int = 0  # how many of these were decompressed, or could not be
+    entries: int = 0  # number of cubins and PTX texts listed by its containers
+    inspected: int = 0  # number of entries that were decompressed, or could not be
     cubins: tuple[CubinGroup, ...] = ()  # sorted
     ptx: tuple[PtxGroup, ...] = ()
     unread: tuple[UnreadDeviceCode, ...] = ()
@@ -136,29 +140,30 @@ class ObjectDetails:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceDetails:
-    """The inside of a sample of each object's device code; of all of it in a thorough run."""
+    """Samples of the decompressed device code of each object, or all of it in a thorough run."""
 
     objects: tuple[ObjectDetails, ...] = ()  # in the order of the package's objects
 
 
-# Which toolkits made the device code of a package, by a look at a few pieces of each object.
+# The toolkits that made the device code of a package, from a few pieces of each object.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolkitSample:
-    """A few of the cubins and texts of PTX of one object, spread over all of it."""
+    """A few of the cubins and PTX texts of one object, spread over all of it."""
 
     path: str
     toolkits: tuple[tuple[str, int], ...] = ()
-    """By toolkit ("13.2"; "" where a cubin states none) how many cubins, the most first."""
-    ptx: tuple[tuple[str, int], ...] = ()  # the same by version of PTX, "9.2"
-    seen: int = 0  # how many of both were looked at
-    total: int = 0  # how many of both there are
-    unread: str = ""  # why some of those chosen could not be read
+    """(toolkit, number of cubins), the most frequent first; the toolkit is "13.2", or "" if not
+    stated."""
+    ptx: tuple[tuple[str, int], ...] = ()  # (PTX version, number of texts), as "9.2"
+    seen: int = 0  # number of cubins and texts examined
+    total: int = 0  # number of cubins and texts in the object
+    unread: str = ""  # why some of the chosen could not be read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceToolkits:
-    """One sample for each object with code for NVIDIA's GPUs."""
+    """One sample for each object with code for NVIDIA GPUs."""
 
     samples: tuple[ToolkitSample, ...] = ()  # in the order of the package's objects

@@ -1,4 +1,4 @@
-"""What a distribution's entry points name, and what came of loading them."""
+"""The entry points of a distribution, and the results of loading them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REFERENCE = re.compile(
 """An object reference (entry points specification, "Data model")."""
 _SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
 HOST_OF = {"pytest11": "pytest"}
-"""Groups whose entry points are loaded with any use of the program that looks for them."""
+"""Groups whose entry points are loaded by any use of the given program."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,21 +26,21 @@ class EntryPoint:
     group: str
     name: str
     module: str
-    attribute: str = ""  # dotted; "" where the module itself is meant
-    extras: str = ""  # what stands in brackets after it
+    attribute: str = ""  # dotted; "" for the module itself
+    extras: str = ""  # the text in brackets after it
 
     @property
     def is_script(self) -> bool:
-        """Whether installers make a command of it."""
+        """Whether installers create a command for it."""
         return self.group in _SCRIPTS
 
     @property
     def is_always_loaded(self) -> bool:
-        """Whether users run it, or load it with any use of the program that looks for it."""
+        """Whether users run it, or load it with any use of the program of its group."""
         return self.is_script or self.group in HOST_OF
 
     def say(self) -> str:
-        """Name it as the beginning of a sentence."""
+        """Return how the beginning of a sentence names it."""
         target = f"{self.module}:{self.attribute}" if self.attribute else self.module
         what = "the command" if self.is_script else f"the entry point {self.group!r}"
         return f"{what} {self.name} = {target}"
@@ -48,14 +48,17 @@ class EntryPoint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BadReference:
-    """A command whose value names no function: installers refuse the package."""
+    """A command whose value does not name a function: installers refuse the package."""
 
     name: str
     value: str
 
 
 def read_entry_points(package: Distribution) -> Iterator[EntryPoint | BadReference]:
-    """Read all whose values are object references; other groups may have a form of their own."""
+    """Yield entry points that are object references, and commands that are not.
+
+    Other groups may have a syntax of their own and are skipped.
+    """
     for group, name, value in package.entry_points:
         match = _REFERENCE.fullmatch(value)
         if match is not None and (match["attribute"] or group not in _SCRIPTS):
@@ -72,27 +75,29 @@ def read_entry_points(package: Distribution) -> Iterator[EntryPoint | BadReferen
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedEntryPoint:
-    """What came of loading one entry point."""
+    """The result of loading one entry point."""
 
     point: EntryPoint
-    step: Step  # name is the module's
-    exception: str = ""  # the class of what was raised: "AttributeError"
-    imported: bool = False  # the module was imported, whatever came of its attribute
-    callable: bool = True  # of a command: whether what it names can be called
+    step: Step  # named after the module
+    exception: str = ""  # class of the exception: "AttributeError"
+    imported: bool = False  # the module was imported, whatever happened to its attribute
+    callable: bool = True  # for a command: whether its object is callable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedEntryPoints(ProbeReport):
     """All entry points that are object references, loaded where the package is installed.
 
-    The module of commands is imported in a process of its own, as when a user starts one, and so
-    is that of a group that is always loaded; those of another group in one process, as by the
-    program that looks for them, and again in one of their own where that fails.
+    Each command's module is imported in a process of its own, as when a user runs the command; so
+    is each entry point of a group that is always loaded. Entry points of any other group are loaded
+    in one process, as by the program that uses the group, and again in one of their own if that
+    fails.
     """
 
     points: tuple[LoadedEntryPoint, ...] = ()
     version: tuple[int, int] = (0, 0)  # of the Python that loaded them
-    requirements_installed: bool = False  # an installer put there what the package requires
-    lacking: tuple[str, ...] = ()  # where none did: required distributions that are not there
-    untried: tuple[EntryPoint, ...] = ()  # those for which there was no time left
-    limit: str = ""  # which limit that was, the end of a sentence
+    # whether an installer installed the package's requirements
+    requirements_installed: bool = False
+    lacking: tuple[str, ...] = ()  # if not: required distributions that are missing
+    untried: tuple[EntryPoint, ...] = ()  # no time was left for these
+    limit: str = ""  # the time limit, as the end of a sentence

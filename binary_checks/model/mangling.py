@@ -1,8 +1,8 @@
-"""Finds the standard library's abbreviations in names mangled by the Itanium C++ ABI.
+"""Find abbreviations of the standard library in names mangled by the Itanium C++ ABI.
 
-``Ss`` is the old std::string where it stands by itself, but two letters of a name in
-``9getSslKey``: whoever looks has to step over identifiers, ``<length><letters>``, and must not take
-other numbers for lengths. This is a walk over the grammar's tokens, no demangler.
+``Ss`` is the old std::string if it stands alone, but two letters of a name in ``9getSslKey``: the
+search must skip identifiers, ``<length><letters>``, and not take other numbers for lengths. This
+walks the tokens of the grammar; it is no demangler.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _OWN_NAME = re.compile(r"C[1-3]E|D[0-2]E")
 _MICROSOFTS = re.compile(r"\?(?P<own>\?[01])?(?P<names>[A-Za-z_]\w*(?:@[A-Za-z_]\w*)*)@@")
 _NESTED = re.compile(r"N[rVK]*[RO]?(\d{1,3})", re.ASCII)
 _OPENING = re.compile("[NIJXFZ]|Ul|D[Tt]|L_Z")
-"""What an ``E`` closes; a literal's ``L`` is one too, but only among arguments."""
+"""Tokens that an ``E`` closes; the ``L`` of a literal is one, too, but only among arguments."""
 _ARGUMENTS = frozenset({"I", "J", "X"})
 
 
 def names_old_abi(mangled: str) -> bool:
-    """Whether a type of libstdc++'s old ABI is in the name: std::string or std::list.
+    """Return whether the name contains a type of libstdc++'s old ABI: std::string or std::list.
 
-    False for what cannot be taken apart.
+    Return False for names that cannot be parsed.
     """
     start = _SPECIAL.match(mangled)
     position, end = (start.end() if start else len(mangled)), len(mangled)
-    open_: list[str] = []  # what is not closed yet; "value" is a literal whose type was passed
+    open_: list[str] = []  # unclosed tokens; "value" is a literal whose type was passed
     while position < end and mangled[position] != ".":  # ".part.0": a compiler's clone
         if mangled.startswith(("Ss", "Sb", "St4list"), position):
             return True
@@ -47,16 +47,17 @@ def names_old_abi(mangled: str) -> bool:
 
 
 def namespace_of(mangled: str) -> str:
-    """The outermost C++ namespace or class of a nested name, ``tbb``; "" where there is none."""
+    """Return the outermost C++ namespace or class of a nested name, ``tbb``, or ""."""
     start = _SPECIAL.match(mangled)
     found = _NESTED.match(mangled, start.end()) if start else None
     return mangled[found.end() : found.end() + int(found[1])] if found else ""
 
 
 def readable_name(mangled: str) -> str:
-    """The qualified name, ``c10::impl::f``, of what is mangled plainly; else the name as it is.
+    """Return the qualified name, ``c10::impl::f``, of a simple mangled name; else the name itself.
 
-    By the Itanium C++ ABI or by Microsoft's; what follows a template's arguments is left out.
+    Names may be mangled by the Itanium C++ ABI or by Microsoft's; whatever follows template
+    arguments is left out.
     """
     if mangled.startswith("?"):
         return _read_microsofts(mangled)
@@ -84,7 +85,10 @@ def _read_microsofts(mangled: str) -> str:
 
 
 def _step(mangled: str, position: int, open_: list[str]) -> int:
-    """Pass one token; open_ follows. An identifier that is too long leads beyond the end."""
+    """Return the position after one token, and update open_.
+
+    The result is beyond the end for an identifier that is too long.
+    """
     letter, top = mangled[position], open_[-1] if open_ else ""
     if letter == "E":
         return _close(mangled, position, open_)
@@ -117,20 +121,20 @@ def _close(mangled: str, position: int, open_: list[str]) -> int:
 
 
 def _pass_type(open_: list[str]) -> None:
-    """After the type of a literal comes its value."""
+    """Note that the value of a literal follows its type."""
     if open_ and open_[-1] == "L":
         open_[-1] = "value"
 
 
 _QUALIFIERS = re.compile(r"_ZN[VKRO]*")
 _PART = re.compile(r"(?P<length>[1-9]\d{0,4})|(?P<made>[CD])[0-5]|(?P<operator>[a-z][a-zA-Z])")
-_TAG = "B5cxx11"  # of what returns the new std::string
+_TAG = "B5cxx11"  # marks functions that return the new std::string
 
 
 def function_of(mangled: str) -> str:
-    """The function's name alone, without its parameters and without the tag of an ABI.
+    """Return the mangled function name without parameters and without ABI tag.
 
-    "" for what is no function, or whose own name has a template or an abbreviation.
+    Return "" for anything but a function, or if its name contains a template or an abbreviation.
     """
     nested = _QUALIFIERS.match(mangled)
     position = nested.end() if nested else 2
@@ -153,7 +157,7 @@ def function_of(mangled: str) -> str:
 
 
 def is_other_abi(one: str, other: str) -> bool:
-    """Whether two names are one function, compiled for the two std::string of libstdc++."""
+    """Return whether both names are one function compiled for the two std::string of libstdc++."""
     new, new_too = "cxx11" in one, "cxx11" in other
     if new == new_too or function_of(one) != function_of(other) or not function_of(one):
         return False

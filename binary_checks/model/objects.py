@@ -1,4 +1,4 @@
-"""What an object file says of itself: one class a format, no verdicts and no I/O."""
+"""Object files as their headers describe them: one class for each format; no verdicts, no I/O."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ class Symbol:
     """One dynamic symbol, imported or exported."""
 
     name: str
-    library: str = (
-        ""  # whom an import is asked of: vn_file (ELF), two-level ordinal (Mach-O), DLL (PE)
-    )
-    version: str = ""  # ELF symbol version node such as "GLIBC_2.17"; "" is unversioned
+    # the library an import is bound to: vn_file (ELF), two-level ordinal (Mach-O), DLL (PE)
+    library: str = ""
+    version: str = ""  # ELF symbol version node such as "GLIBC_2.17"; "" if unversioned
     weak: bool = False
     hidden: bool = False  # an exported non-default version (name@VERSION, not name@@VERSION)
-    ordinal: int | None = None  # PE: an export's number; of an import, when it asks by number
-    forwarder: str = ""  # PE: an export that stands for another library's, "NTDLL.RtlAllocateHeap"
+    ordinal: int | None = None  # PE: the number of an export, or of an import by number
+    forwarder: str = ""  # PE: an export that forwards to another library, "NTDLL.RtlAllocateHeap"
 
 
 class SymbolTable(Collection[Symbol]):
-    """The symbols of one object, kept compact: a Symbol is made only when somebody asks for it."""
+    """The symbols of one object, stored compactly: a Symbol is created only on demand."""
 
     __slots__ = ()
 
@@ -47,17 +46,17 @@ class SymbolTable(Collection[Symbol]):
         """Every name once, without versions."""
 
     def each_name(self) -> Iterator[str]:
-        """Every name, some perhaps more than once; quicker than all of them together."""
+        """Yield every name, possibly repeated; faster than `names`."""
         return iter(self.names)
 
     def may_mention(self, piece: str) -> bool:
-        """Whether a name may have that in it: False only where it is quick to say so."""
+        """Return False if no name contains the text, as far as that is known quickly; else True."""
         del piece
         return True
 
     @property
     def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """The names under each (library, version); the library of an export is ""."""
+        """The names of each (library, version); the library of an export is ""."""
         grouped: dict[tuple[str, str], set[str]] = {}
         for symbol in self:
             grouped.setdefault((symbol.library, symbol.version), set()).add(symbol.name)
@@ -65,7 +64,7 @@ class SymbolTable(Collection[Symbol]):
 
     @property
     def strong(self) -> Mapping[str, frozenset[str]]:
-        """By the library that they are asked of, the imported names that may not be missing."""
+        """The imported names that may not be missing, grouped by the library they are bound to."""
         grouped: dict[str, set[str]] = {}
         for symbol in self:
             if not symbol.weak:
@@ -74,22 +73,22 @@ class SymbolTable(Collection[Symbol]):
 
     @abstractmethod
     def find(self, name: str) -> tuple[Symbol, ...]:
-        """The symbols of that name, one a version; empty when there is none."""
+        """Return the symbols of that name, one for each version; empty if there is none."""
 
     @property
     def forwarders(self) -> Mapping[str, str]:
-        """By name, whose function an export stands for, where it does (PE)."""
+        """Map the names of forwarded exports to the function that they forward to (PE)."""
         return {symbol.name: symbol.forwarder for symbol in self if symbol.forwarder}
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names that it has."""
+        """Return those of the given names that the table contains."""
         return self.names.intersection(names)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other, of whatever kind, has the same symbols."""
+        """Whether the other table, of any class, has the same symbols."""
         return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
 
     def __hash__(self) -> int:
@@ -97,7 +96,7 @@ class SymbolTable(Collection[Symbol]):
 
 
 class Symbols(SymbolTable):
-    """A symbol table over ready-made symbols, in the order given."""
+    """A symbol table of given symbols, in the order given."""
 
     def __init__(self, symbols: Iterable[Symbol] = ()) -> None:
         self._symbols = tuple(symbols)
@@ -115,7 +114,7 @@ class Symbols(SymbolTable):
         return {name: tuple(symbols) for name, symbols in found.items()}
 
     def find(self, name: str) -> tuple[Symbol, ...]:
-        """The symbols of that name, one a version."""
+        """Return the symbols of that name, one for each version."""
         return self._by_name.get(name, ())
 
     def __iter__(self) -> Iterator[Symbol]:
@@ -129,7 +128,7 @@ class Symbols(SymbolTable):
 
 
 class UnknownSymbols(SymbolTable):
-    """The table of an object whose symbols nobody kept: whoever asks could not look."""
+    """The table of an object whose symbols were not kept: every access raises Unavailable."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -142,7 +141,7 @@ class UnknownSymbols(SymbolTable):
 
     @property
     def names(self) -> frozenset[str]:
-        """Raises Unavailable, as all that asks for a symbol does."""
+        """Raises Unavailable."""
         self._refuse()
 
     def find(self, name: str) -> tuple[Symbol, ...]:  # noqa: ARG002 - the others' signature
@@ -160,14 +159,14 @@ NO_SYMBOLS = Symbols()
 
 
 class Format(str):
-    """A container format of native code, by its name; a reader's module may name another one."""
+    """The name of a container format of native code; a reader's module may define another one."""
 
     __slots__ = ()
     ELF: ClassVar[Format]
     MACHO: ClassVar[Format]
     PE: ClassVar[Format]
     ARCHIVE: ClassVar[Format]
-    DEVICE: ClassVar[Format]  # without a host's object around it
+    DEVICE: ClassVar[Format]  # not inside an object of a host
 
 
 Format.ELF, Format.MACHO, Format.PE = Format("ELF"), Format("Mach-O"), Format("PE")
@@ -178,7 +177,7 @@ _LIBRARY = re.compile(r"\.(?:(pyd|dll)|(dylib)|so(?:\.\d+)*)\Z", re.IGNORECASE)
 
 
 def format_of_name(path: str) -> Format | None:
-    """The format that a loader expects of a file of that name, which is a library's; else None."""
+    """Return the format that a library of that file name should have; None for other files."""
     match = _LIBRARY.search(path)
     if match is None:
         return None
@@ -186,16 +185,16 @@ def format_of_name(path: str) -> Format | None:
 
 
 class Kind(str, Enum):
-    """What an object file is for."""
+    """How an object file is used."""
 
     SHARED = "shared library"  # ET_DYN without PT_INTERP, MH_DYLIB, MH_BUNDLE, IMAGE_FILE_DLL
     EXECUTABLE = (
         "executable"  # ET_EXEC, ET_DYN with PT_INTERP, MH_EXECUTE, PE without IMAGE_FILE_DLL
     )
     RELOCATABLE = "relocatable"  # ET_REL, MH_OBJECT, COFF: input for a linker, never loaded
-    DEVICE = "device code"  # EM_CUDA, EM_AMDGPU, EM_BPF and others that no CPU of the tag runs
+    DEVICE = "device code"  # EM_CUDA, EM_AMDGPU, EM_BPF and other machines that are no CPU
     DEBUG = "debug information"  # a .debug companion or dSYM: headers kept, contents gone
-    OTHER = "another kind"  # a core dump, a kernel's extension: no loader of libraries takes it
+    OTHER = "another kind"  # a core dump, a kernel extension: never loaded as a library
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,21 +203,20 @@ class Dependency:
 
     name: str
     weak: bool = False  # may be missing (LC_LOAD_WEAK_DYLIB)
-    delayed: bool = (
-        False  # looked for at first use, not at load (PE delay import, LC_LAZY_LOAD_DYLIB)
-    )
+    # resolved at first use, not at load (PE delay import, LC_LAZY_LOAD_DYLIB)
+    delayed: bool = False
     reexported: bool = False  # its symbols count as the object's own (LC_REEXPORT_DYLIB)
-    upward: bool = False  # of a cycle: initialised later (LC_LOAD_UPWARD_DYLIB)
+    upward: bool = False  # part of a cycle: initialised later (LC_LOAD_UPWARD_DYLIB)
 
 
-_LONGEST = 255  # bytes of a name that is kept, as systems allow; others are made to be long
+_LONGEST = 255  # bytes; longer names exceed the limit of file systems and are not cached
 _share: Final = lru_cache(maxsize=4096)(Dependency)
 
 
 def make_dependency(*, name: str, **how: bool) -> Dependency:
-    """A `Dependency` of these fields, made once: a package's objects need the same few.
+    """Return a shared `Dependency`: the objects of a package need the same few libraries.
 
-    In a package of 800 libraries that each need all others there are 640,000.
+    A package of 800 libraries that all need each other has 640,000 dependencies.
     """
     return _share(name=name, **how) if len(name) <= _LONGEST else Dependency(name=name, **how)
 
@@ -227,20 +225,20 @@ def make_dependency(*, name: str, **how: bool) -> Dependency:
 class OpenedNames:
     """File names of shared libraries among the strings of an object's read-only data.
 
-    Whether it opens one, and when, the data do not tell: a name may serve for a comparison too.
+    The data do not show whether the object opens them: a name may serve for a comparison, too.
     """
 
-    names: tuple[str, ...] = ()  # sorted, without its own and those that it needs
-    unread: str = ""  # why not all of the data were searched; "" where they were
-    too_large: bool = False  # that is so because there is more of something than is read
+    names: tuple[str, ...] = ()  # sorted, without its own name and the libraries it needs
+    unread: str = ""  # why not all of the data were searched; "" if they were
+    too_large: bool = False  # unread because a limit was exceeded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NumpyBuild:
-    """For which C API of NumPy an object was compiled, as what its headers compile in says."""
+    """The C API of NumPy that an object was compiled for, from constants of NumPy's headers."""
 
-    api: int  # 1: that of NumPy 1.x, which NumPy 2 refuses; 2: that of NumPy 2, which 1.x has too
-    oldest: str = ""  # the oldest NumPy that it runs with, "1.25"; "" where it does not say
+    api: int  # 1: that of NumPy 1.x, which NumPy 2 refuses; 2: that of NumPy 2, which 1.x has, too
+    oldest: str = ""  # the oldest NumPy that it runs with, "1.25"; "" if not stated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,26 +247,24 @@ class ObjectFile:
 
     format: ClassVar[Format]  # the container format, one for each class
 
-    path: str  # where it lies once installed, relative to the prefix, with "/"
+    path: str  # path once installed, relative to the prefix, with "/"
     kind: Kind = Kind.SHARED
-    architecture: str = (
-        "x86_64"  # one spelling for all formats: x86_64, aarch64, i686, armv7l, ppc64le, ...
-    )
-    name: str = ""  # DT_SONAME, LC_ID_DYLIB or the export directory's name; "" when it has none
+    # one spelling for all formats: x86_64, aarch64, i686, armv7l, ppc64le, ...
+    architecture: str = "x86_64"
+    name: str = ""  # DT_SONAME, LC_ID_DYLIB or the export directory's name; "" if it has none
     needed: tuple[Dependency, ...] = ()
     imports: SymbolTable = NO_SYMBOLS
     exports: SymbolTable = NO_SYMBOLS
     size: int = 0  # bytes
-    opened: OpenedNames | None = (
-        None  # of one that imports dlopen or LoadLibrary*; None: it has no such function
-    )
+    opened: OpenedNames | None = None  # None: it imports neither dlopen nor LoadLibrary*
     refusals: tuple[str, ...] = ()
-    """Why the loader of its own system refuses it, or crashes, before any of its code runs: each
-    goes on from the path, "has SectionAlignment 0x3, which is no power of 2"."""
+    """Why the loader of its own system refuses it, or crashes, before any of its code runs. Each
+    continues a sentence that begins with the path: "has SectionAlignment 0x3, which is no power of
+    2"."""
     texts: tuple[str, ...] = ()
-    """Texts in it that libraries and compilers are known by: "OPENSSLDIR: …", "GCC: (GNU) 14.2.1";
-    sorted. Of those in what is only read, as far as its headers tell where that lies."""
-    numpy: NumpyBuild | None = None  # None: it calls no ``import_array()`` of NumPy's headers
+    """Strings by which libraries and compilers are recognised: "OPENSSLDIR: …", "GCC: (GNU)
+    14.2.1"; sorted. Only read-only data are searched, as far as the headers show where they are."""
+    numpy: NumpyBuild | None = None  # None: it does not call ``import_array()`` of NumPy's headers
 
     @property
     def file_name(self) -> str:
@@ -283,11 +279,11 @@ class ObjectFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NeededVersion:
-    """One Vernaux: a version node that must be defined by a needed library, used or not."""
+    """One Vernaux entry: a version node that a needed library must define, used or not."""
 
     library: str  # vn_file
     version: str
-    weak: bool = False  # VER_FLG_WEAK: the loader does not insist
+    weak: bool = False  # VER_FLG_WEAK: the loader does not require it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,20 +293,20 @@ class ElfFile(ObjectFile):
     format: ClassVar[Format] = Format.ELF
 
     rpath: tuple[str, ...] = ()  # DT_RPATH split at ":"; () is absent, ("",) is present and empty
-    runpath: tuple[str, ...] = ()  # DT_RUNPATH, likewise
+    runpath: tuple[str, ...] = ()  # DT_RUNPATH split alike
     symbol_versions: tuple[NeededVersion, ...] = ()  # DT_VERNEED
     defined_versions: tuple[str, ...] = ()  # DT_VERDEF without the base node
     interpreter: str = ""  # PT_INTERP
-    opens: bool = True  # with dlopen: it is neither ET_EXEC nor marked with DF_1_PIE
-    executable_stack: bool = (
-        False  # PT_GNU_STACK with PF_X, or no header where the default is executable
-    )
-    stack_header: bool = True  # PT_GNU_STACK is there
-    relro: bool = True  # PT_GNU_RELRO is there
+    opens: bool = True  # dlopen accepts it: it is neither ET_EXEC nor marked with DF_1_PIE
+    # PT_GNU_STACK with PF_X, or no such header if the architecture's default is executable
+    executable_stack: bool = False
+    stack_header: bool = True  # has a PT_GNU_STACK header
+    relro: bool = True  # has a PT_GNU_RELRO header
     bind_now: bool = False  # DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW
     text_relocations: bool = False  # DT_TEXTREL or DF_TEXTREL
     code_relocations: int | None = None
-    """Relocations in segments that are not writable, where it announces some; None: not counted."""
+    """Number of relocations in segments that are not writable, counted if text relocations are
+    announced; None: not counted."""
     writable_executable: bool = False  # a PT_LOAD with PF_W and PF_X
     static_tls: bool = False  # DF_STATIC_TLS
     tls_size: int = 0  # p_memsz of PT_TLS rounded up to its alignment, bytes
@@ -318,15 +314,14 @@ class ElfFile(ObjectFile):
     no_default_libraries: bool = False  # DF_1_NODEFLIB
     build_id: str = ""  # NT_GNU_BUILD_ID, hexadecimal
     alignment: int = 0x1000  # the smallest p_align of its PT_LOAD segments, bytes; 0 without any
-    isa_level: str = (
-        ""  # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" when baseline or not declared
-    )
+    # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" for baseline or undeclared
+    isa_level: str = ""
     guards: tuple[str, ...] = ()
-    """Of control flow that all its code supports: IBT, SHSTK (GNU_PROPERTY_X86_FEATURE_1_AND), BTI,
-    PAC, GCS (GNU_PROPERTY_AARCH64_FEATURE_1_AND)."""
+    """Control-flow protections that all its code supports: IBT, SHSTK
+    (GNU_PROPERTY_X86_FEATURE_1_AND), BTI, PAC, GCS (GNU_PROPERTY_AARCH64_FEATURE_1_AND)."""
     fixed_address: bool = False  # ET_EXEC: a program that is not position-independent
     debug_information: bool = False  # a .debug_info or .zdebug_info section with contents
-    debug_bytes: int = 0  # in the file, of all sections named .debug_* or .zdebug_*
+    debug_bytes: int = 0  # size in the file of all sections named .debug_* or .zdebug_*
     device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
     device_faults: tuple[DeviceFault, ...] = ()
@@ -335,32 +330,32 @@ class ElfFile(ObjectFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachOFile(ObjectFile):
-    """One slice of a Mach-O object; names of its symbols are without the leading underscore.
+    """One slice of a Mach-O object; symbol names have no leading underscore.
 
-    The library of an import is the install name that its two-level ordinal stands for; "" is
-    looked up everywhere, "@executable" in the program itself. That of an export is the one that
-    it is re-exported from.
+    The library of an import is the install name that its two-level ordinal refers to; "" if it is
+    looked up everywhere, "@executable" for the program itself. The library of an export is the one
+    that it is re-exported from.
     """
 
     format: ClassVar[Format] = Format.MACHO
 
-    bundle: bool = False  # MH_BUNDLE: loaded by dlopen alone, and no library to link with
+    bundle: bool = False  # MH_BUNDLE: loaded by dlopen only, cannot be linked with
     current_version: str = ""  # of LC_ID_DYLIB
-    compatibility_version: str = ""  # likewise
+    compatibility_version: str = ""  # of LC_ID_DYLIB
     rpaths: tuple[str, ...] = ()  # LC_RPATH in order
-    platforms: tuple[str, ...] = ()  # "macos", "ios", ...; () is not said: macOS
+    platforms: tuple[str, ...] = ()  # "macos", "ios", ...; () is not stated: macOS
     minimum_os: str = ""  # LC_BUILD_VERSION minos or LC_VERSION_MIN_MACOSX, "11.0"
     sdk: str = ""
     uuid: str = ""  # as dwarfdump prints it
-    signed: bool = False  # LC_CODE_SIGNATURE is there
-    signature_faults: tuple[str, ...] = ()  # such as pages with another hash
+    signed: bool = False  # has LC_CODE_SIGNATURE
+    signature_faults: tuple[str, ...] = ()  # such as pages whose hash differs
     two_level_namespace: bool = True  # MH_TWOLEVEL
     chained_fixups: bool = False  # every import is looked up at load: nothing is bound lazily
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeFile(ObjectFile):
-    """A PE image; a symbol without a name is called by its ordinal: ``#5``."""
+    """A PE image; a symbol without a name is named by its ordinal: ``#5``."""
 
     format: ClassVar[Format] = Format.PE
 
@@ -368,16 +363,17 @@ class PeFile(ObjectFile):
     dll_characteristics: int = 0  # IMAGE_OPTIONAL_HEADER.DllCharacteristics
     subsystem: int = 0  # IMAGE_SUBSYSTEM_*: 2 windowed, 3 console
     subsystem_version: str = ""  # the oldest Windows that it asks for, "6.0"
-    linker_version: str = ""  # "14.44": Microsoft's linkers count as the toolset does
-    managed: bool = False  # .NET code alone, whatever the architecture says; not C++/CLI
+    linker_version: str = ""  # "14.44": Microsoft's linkers have the version of the toolset
+    managed: bool = False  # .NET code only, whatever the architecture says; not C++/CLI
     writable_executable: tuple[str, ...] = ()  # sections with IMAGE_SCN_MEM_WRITE and _EXECUTE
-    dependent_load_flags: int = 0  # LOAD_LIBRARY_SEARCH_* that its load configuration asks for
-    pdb: str = ""  # where the linker put the debug information, as the CodeView record has it
-    debug_information: bool = False  # a .debug_info section with contents, as MinGW leaves it
-    debug_bytes: int = 0  # in the file, of all sections named .debug_* or .zdebug_*
-    overlay: int = 0  # bytes behind all that the headers speak of, as launchers carry a zip there
-    signed: bool = False  # an Authenticode signature is there
-    signature_matches: bool | None = None  # its digest is the file's; None where not computed
+    dependent_load_flags: int = 0  # LOAD_LIBRARY_SEARCH_* flags of its load configuration
+    pdb: str = ""  # path of the debug information in the CodeView record
+    debug_information: bool = False  # a .debug_info section with contents, as MinGW leaves them
+    debug_bytes: int = 0  # size in the file of all sections named .debug_* or .zdebug_*
+    overlay: int = 0  # bytes after everything the headers describe; launchers carry a zip there
+    signed: bool = False  # has an Authenticode signature
+    # whether its digest is that of the file; None if not computed
+    signature_matches: bool | None = None
     device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
     device_faults: tuple[DeviceFault, ...] = ()
@@ -386,21 +382,21 @@ class PeFile(ObjectFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchiveMembers:
-    """The members of a static archive that are alike."""
+    """A group of like members of a static archive."""
 
-    format: str  # "ELF", "Mach-O", "COFF", "LLVM bitcode", "import"; "" for what is no code
-    architecture: str = ""  # "" where its first bytes do not say
+    format: str  # "ELF", "Mach-O", "COFF", "LLVM bitcode", "import"; "" for anything but code
+    architecture: str = ""  # "" if its first bytes do not show it
     count: int = 1
-    first: str = ""  # the name of the first of them
+    first: str = ""  # name of the group's first member
     note: str = ""  # "GCC's own code for LTO alone", ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CxxStrings:
-    """Which std::string the functions that an archive defines have in their names."""
+    """Which std::string the names of an archive's functions contain."""
 
     new: int = 0  # names with std::__cxx11
-    old: int = 0  # names with the one before, as far as they were looked at
+    old: int = 0  # names with the std::string of the old ABI, as far as examined
     new_example: str = ""
     old_example: str = ""
 
@@ -409,8 +405,8 @@ class CxxStrings:
 class StaticArchive(ObjectFile):
     """A static archive (``.a``, ``.lib``).
 
-    Nothing loads it: one without device code is an object only of what users link with, an
-    archive of C++ libraries.
+    No loader takes it: without device code it matters only for an archive of C++ libraries, whose
+    users link with it.
     """
 
     format: ClassVar[Format] = Format.ARCHIVE
@@ -420,21 +416,21 @@ class StaticArchive(ObjectFile):
     device_faults: tuple[DeviceFault, ...] = ()
     device_sample: ObjectDetails | None = None  # None: no sample was taken
     members: tuple[ArchiveMembers, ...] = ()
-    indexed: bool = True  # whether it has an index of symbols, without which GNU ld takes none
-    strings: CxxStrings = field(default_factory=CxxStrings)  # by the names in that index
+    indexed: bool = True  # has a symbol index, without which GNU ld does not link it
+    strings: CxxStrings = field(default_factory=CxxStrings)  # by the names in the symbol index
     thin: tuple[str, ...] = ()
-    """Of a thin archive the files that it names in place of having them, as they stand."""
+    """File names, as written, that a thin archive refers to instead of containing them."""
     unread: str = ""  # why not all of it was read
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is no device code in it."""
+        """Whether it contains no device code."""
         return not (self.device_code or self.device_containers or self.device_faults)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceFile(ObjectFile):
-    """A file of nothing but device code in containers: ``.fatbin``, a bundle of code objects."""
+    """A file of device code in containers only: ``.fatbin``, a bundle of code objects."""
 
     format: ClassVar[Format] = Format.DEVICE
 
@@ -445,69 +441,70 @@ class DeviceFile(ObjectFile):
 
 
 def object_kinds() -> Mapping[str, type[ObjectFile]]:
-    """The classes of object files by the names of their formats.
+    """Map the names of formats to the classes of object files.
 
-    A reader's module may have one of its own, which is known once it is loaded. (Of a dataclass
-    with slots there are two for a while; the later one is meant.)
+    A reader's module may define another class, which is included once that module is loaded. (A
+    dataclass with slots exists twice for a while; the later class is used.)
     """
     return {kind.format: kind for kind in ObjectFile.__subclasses__()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MalformedObject:
-    """A file that begins like an object file and contradicts itself further on."""
+    """A file that begins like an object file and contradicts itself later."""
 
     path: str
     format: Format
     offset: int  # bytes from the start of the object file
     reason: str
     instead: str = ""
-    """What a file is that is no object at all but named as one: "130 bytes, a git-lfs pointer"."""
+    """What the file is instead, if only its name is that of an object: "130 bytes, a git-lfs
+    pointer"."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadObject:
-    """An object file that this version does not read, through no fault of it: never a pass.
+    """An object file that this version does not read, through no fault of the file: never a pass.
 
-    It is of another kind, or has more of something than is read.
+    It is of an unsupported kind, or exceeds a limit.
     """
 
     path: str
     format: Format
     reason: str
-    too_large: bool = False  # it has more of something than is read
+    too_large: bool = False  # a limit was exceeded
 
 
-# What other libraries read in the objects of a package, beside our own readers.
+# How other libraries read the objects of a package.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disagreement:
-    """One fact of one object that a library reads otherwise than we do."""
+    """One fact of one object that another library reads differently."""
 
-    path: str  # of the object, and its architecture where the file has several
+    path: str  # of the object, with its architecture if the file has several
     library: str  # "LIEF 1.0.0"
     fact: str  # "needed"
-    ours: str  # both as a sentence can hold them
+    ours: str  # ours and theirs are shortened for messages
     theirs: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoOpinion:
-    """One object, or all of them, of which a library says nothing, and why."""
+    """One object, or all of a format, that another library does not read, and why."""
 
-    path: str = ""  # "" is every object of its format
+    path: str = ""  # "" for every object of the format
     library: str
     reason: str
-    fact: str = ""  # the only one that it does not know; "" is all
+    fact: str = ""  # the only fact that it does not know; "" for all facts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecondOpinion:
-    """The facts of a package's objects as other libraries read them, held against ours."""
+    """The facts of a package's objects as other libraries read them, compared with ours."""
 
-    libraries: tuple[str, ...] = ()  # those that answered, with their versions
-    objects: int = 0  # of which at least one library said something
-    compared: int = 0  # facts, counted once for each library
+    libraries: tuple[str, ...] = ()  # libraries that answered, with their versions
+    objects: int = 0  # number of objects that at least one library read
+    compared: int = 0  # number of compared facts, counted once for each library
     disagreements: tuple[Disagreement, ...] = ()
     missing: tuple[NoOpinion, ...] = ()

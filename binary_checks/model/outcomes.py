@@ -1,7 +1,7 @@
-"""The words for how a check, a package, a run and a cell of a night ended, and how they follow.
+"""The outcomes of checks, packages, runs and cells of a night, and how they follow from each other.
 
-The table in docs/results.md says the same. Everything that shows, counts or stores one of these
-words takes it from here.
+docs/results.md has the same table. Everything that shows, counts or stores one of these words takes
+it from here.
 """
 
 from __future__ import annotations
@@ -13,104 +13,105 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from binary_checks.exit_codes import FIT, INTERRUPTED, OUR_BUG, PROBLEMS, TRY_AGAIN
 
-if TYPE_CHECKING:  # it has outcomes itself
+if TYPE_CHECKING:  # it imports this module
     from binary_checks.model.run_results import PackageIdentity
 
 
-# What a check says: a problem, that it could not look, or what is only worth knowing.
+# What a check reports: a problem, a gap, or a note.
 
 
 class Level(str, Enum):
-    """How much a problem matters, the gravest first."""
+    """The severity of a problem, the gravest first."""
 
-    ERROR = "error"  # it fails the check
-    WARNING = "warning"  # it is reported, and fails nothing
-    OFF = "off"  # it is not reported
+    ERROR = "error"  # fails the check
+    WARNING = "warning"  # reported, fails nothing
+    OFF = "off"  # not reported
 
     def milder(self, other: Level) -> Level:
-        """That of the two which matters less."""
+        """Return the less severe of the two."""
         return self if self is other else max(self, other, key=list(Level).index)
 
 
 NOT_SEEN = "not inspected: "
-"""The cause of a problem begins so where a required check could not look."""
+"""Begins the cause of a problem that reports a gap in a required check."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Problem:
     """One thing that is wrong with one file of a package (or with the package: path "").
 
-    Its level may be milder than that of its check; a graver one counts for nothing. Problems of
-    one package with the same cause are one fault to its users: reports show them as one line,
-    and lead with one that is no consequence.
+    Its level may be less severe than that of its check; a more severe one has no effect. Problems
+    of one package with the same cause are one fault to its users: reports show them as one line,
+    and lead with a problem that is not a consequence.
     """
 
     path: str = ""
     sentence: str
     level: Level = Level.ERROR
-    cause: str = ""  # what went wrong, in the same words in every check, as "library libx.so.1"
-    consequence: bool = False  # whether another check's problem of that cause says it better
-    # What mends it in a shell, {path} and {package} filled in by reports; it is no other problem.
+    cause: str = ""  # what went wrong, in the same words in every check: "library libx.so.1"
+    consequence: bool = False  # whether another check explains a problem of that cause better
+    # A shell command that mends it; reports fill in {path} and {package}. It does not distinguish
+    # problems.
     command: str = field(default="", compare=False)
 
     @property
     def is_gap(self) -> bool:
-        """Whether it says only that a required check could not look."""
+        """Whether it only reports a gap in a required check."""
         return self.cause.startswith(NOT_SEEN)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class NotInspected:
-    """One place where a check could not look, and why: never a pass.
+    """One place that a check could not inspect, and why: never a pass.
 
-    What is ``too_large`` for us to look at is a problem. A required family fails for any other
-    place, but for one where this host is to blame.
+    ``too_large``, a limit of ours, is a problem. Other gaps fail a family that the user requires,
+    unless the host is to blame.
     """
 
     path: str = ""
     sentence: str
     too_large: bool = False
-    by_host: bool = False  # whether the host's own evidence says that it is the host's fault
+    by_host: bool = False  # whether evidence of the host shows that it is to blame
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Note:
-    """One thing that is worth knowing and right as it is: never a problem, never a gap."""
+    """One thing that is worth knowing and in order: never a problem, never a gap."""
 
     path: str = ""
     sentence: str
 
 
 Finding = str | Problem | NotInspected | Note
-"""What a check may yield; a plain sentence is a problem of the object being judged."""
+"""What a check may yield; a plain string is a problem of the object being judged."""
 
 
 class Outcome(str, Enum):
-    """How one check ended on one package; and in `conclude`'s words, how the package did."""
+    """How one check ended on one package, or how the package did: see `conclude`."""
 
     FAILED = "failed"  # it has problems
-    BROKEN = "broken"  # the check itself broke: a bug of whoever wrote it
-    ERROR = "error"  # we, the network or the machine broke: try again
-    NOT_JUDGED = "not judged"  # a package, never a check: see `conclude`
-    ACCEPTED = "accepted"  # all its problems are known ones
-    WARNED = "warned"  # it has problems of the level warning alone
+    BROKEN = "broken"  # the check itself failed: a bug of its author
+    ERROR = "error"  # we, the network or the host failed: try again
+    NOT_JUDGED = "not judged"  # for a package, never for a check: see `conclude`
+    ACCEPTED = "accepted"  # all its problems are known
+    WARNED = "warned"  # its problems are all warnings
     PASSED = "passed"
     NOT_INSPECTED = "not inspected"
     NOT_APPLICABLE = "not applicable"
 
 
 BROKE: Final = frozenset({Outcome.BROKEN, Outcome.ERROR})
-"""Something else than the package is to blame."""
+"""Something other than the package is to blame."""
 GOOD_OUTCOMES: Final = frozenset({Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED})
-"""After which a package may ship."""
+"""The package may ship."""
 JUDGED: Final = GOOD_OUTCOMES | {Outcome.FAILED}
-"""Of a check that came to a judgement."""
+"""The check reached a verdict."""
 GAPS: Final = BROKE | {Outcome.NOT_INSPECTED}
-"""With which nobody knows whether the check would have failed."""
+"""It is unknown whether the check would have failed."""
 
 
 class Fitness(str, Enum):
-    """What a run says of a package, in the order of its closing line."""
+    """A run's verdict on a package, in the order of its closing line."""
 
     FIT = "fit"
     UNFIT = "unfit"
@@ -118,30 +119,33 @@ class Fitness(str, Enum):
 
 
 class CellState(str, Enum):
-    """Of one attempt, and of the cell, whose last attempt decides but where it is flaky."""
+    """The state of an attempt or a cell.
+
+    That of a cell is its last attempt's unless it is flaky.
+    """
 
     PASSED = "passed"
-    KNOWN = "known"  # problems, and all of them accepted
+    KNOWN = "known"  # has problems, all accepted
     FAILED = "failed"
     FLAKY = "flaky"  # failed, then passed on the same bytes; counts as neither
-    NOT_JUDGED = "not judged"  # too little is known of it, and another attempt knows no more
-    INFRA = "infra"  # the network, the disk or the host broke: tried again
+    NOT_JUDGED = "not judged"  # too little is known, and another attempt would not change that
+    INFRA = "infra"  # the network, the disk or the host failed: to be tried again
     LOST = "lost"  # no result: out of memory, killed, disk full
     BLOCKED = "blocked"  # a GPU stage without a passing CPU stage of the same bytes
-    STALE = "stale"  # what is published is older than the source allows
+    STALE = "stale"  # the published package is older than the source allows
     MISSING = "missing"  # nothing is published
 
 
 LABELS = UNTESTED, FAILING, PASSING = "untested", "failing", "passed"
-"""What is shown of a file in a channel without a gate."""
+"""Labels of files in a channel without a gate."""
 
 
 class Words(NamedTuple):
-    """What follows from the verdict on a package."""
+    """The words that follow from the verdict on a package."""
 
-    fitness: Fitness  # in what people read
+    fitness: Fitness  # shown to people
     word: str  # in policies, and on pages of artifacts
-    label: str  # of its file in a channel without a gate
+    label: str  # label of its file in a channel without a gate
 
 
 VERDICTS: Final[Mapping[Outcome, Words]] = {
@@ -153,11 +157,11 @@ VERDICTS: Final[Mapping[Outcome, Words]] = {
     Outcome.WARNED: Words(Fitness.FIT, "warned", PASSING),
     Outcome.PASSED: Words(Fitness.FIT, "passed", PASSING),
 }
-"""By the verdict on a package, the gravest first."""
+"""Words for each verdict on a package, the gravest first."""
 
 
 def sum_up(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return the gravest of some checks' outcomes; where nothing was inspected, that is no pass."""
+    """Return the gravest of the outcomes of checks; NOT_INSPECTED if nothing was inspected."""
     found = {*outcomes}
     if found <= {Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED}:
         return Outcome.NOT_INSPECTED
@@ -167,8 +171,8 @@ def sum_up(outcomes: Iterable[Outcome]) -> Outcome:
 def conclude(package: PackageIdentity, outcomes: Iterable[Outcome], stopped: str = "") -> Outcome:
     """Return the verdict on a package, the same for every document, exit code and night.
 
-    Without a problem it is `NOT_JUDGED` where no check inspected anything, where none of its native
-    code could be judged, where it was not run as asked, and where its checks were ``stopped``.
+    Without a problem it is `NOT_JUDGED` if no check inspected anything, if none of the native code
+    could be judged, if the package was not run as asked, or if its checks were ``stopped``.
     """
     found = sum_up(outcomes)
     if found is Outcome.FAILED or package.lacks_objects:
@@ -180,11 +184,11 @@ def conclude(package: PackageIdentity, outcomes: Iterable[Outcome], stopped: str
 def choose_exit_code(
     outcomes: Collection[Outcome], *, unfit: bool, in_doubt: bool, broke: bool
 ) -> int:
-    """Return the exit code of a run that came to its end, from the outcomes of all its checks.
+    """Return the exit code of a completed run from the outcomes of all its checks.
 
-    ``unfit``: it must not pass for another reason than a problem. ``in_doubt``: none of the
-    problems counts, for a list that may accept them could not be had. ``broke``: the network, the
-    disk, the host or a report failed.
+    ``unfit``: it must fail for another reason than a problem. ``in_doubt``: no problem counts, as a
+    list that may accept them was not available. ``broke``: the network, the disk, the host or a
+    report failed.
     """
     if unfit or (Outcome.FAILED in outcomes and not in_doubt):
         return PROBLEMS
@@ -194,10 +198,10 @@ def choose_exit_code(
 
 
 def choose_cell_state(exit_code: int, verdict: Outcome, *, accepts: bool) -> CellState:
-    """Return the state of an attempt whose process ended with that code, and left that verdict.
+    """Return the state of an attempt whose process ended with that exit code and verdict.
 
-    ``accepts``: some problems are known ones. An exit code of 0 beside a verdict that is no pass
-    is a contradiction, and the attempt is lost.
+    ``accepts``: some problems are known. Exit code 0 with a verdict that is no pass is a
+    contradiction, and the attempt is lost.
     """
     if exit_code == TRY_AGAIN:
         return CellState.INFRA

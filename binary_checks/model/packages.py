@@ -1,4 +1,4 @@
-"""What a package says of itself: names, members, metadata and the object files found in it."""
+"""What a package states about itself: name, members, metadata, and the object files found in it."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ ANY_SYSTEM = "any"
 class SystemClaim:
     """One family of systems that a package claims to run on.
 
-    From a wheel's platform tag, from conda's subdir with ``__glibc`` or ``__osx``, or from the
-    file name of a libtorch archive.
+    It comes from a wheel's platform tag, from conda's subdir with ``__glibc`` or ``__osx``, or from
+    the file name of a libtorch archive.
     """
 
     name: str  # as the package spells it: "manylinux_2_28_x86_64", "linux-64 with __glibc >=2.17"
     system: str = ""
-    """``linux``, ``macos``, ``windows``, or another's own name (``ios``); ``any`` where the package
-    claims every system; "" where it is not known what is claimed."""
-    libc: str = ""  # of Linux: "glibc" or "musl"; "" where it does not say which
+    """``linux``, ``macos``, ``windows``, or another system's own name (``ios``); ``any`` if the
+    package claims every system; "" if its claim is not known."""
+    libc: str = ""  # on Linux, "glibc" or "musl"; "" if not stated
     minimum: tuple[int, int] | None = None
-    """The oldest version of that libc or, elsewhere, of the system; None: nothing is promised."""
+    """The oldest version of that libc or, on other systems, of the system; None: nothing is
+    promised."""
     architectures: tuple[str, ...] = ()  # as platform tags of Linux spell them; () if unknown
     libraries: tuple[str, ...] | None = None
-    """Of the system's libraries those that it counts on: other packages bring the rest. None: all
-    that such a system is known to have."""
+    """The system libraries that the package relies on, if other packages provide the rest. None:
+    all that such a system is known to have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +49,8 @@ class PythonClaim:
     name: str  # as the package spells it: "cp311-cp311", "py3-none", "python 3.11"
     implementation: str = ""  # "cpython", "pypy", "graalpy"; "" for every one
     version: tuple[int, int] | None = None
-    """The version, or with an ABI that is not bound to one the oldest; None: every one."""
+    """The only version, or the oldest if the ABI serves later versions, too; None: every
+    version."""
     abi: str = ""  # "cp311", "cp313t", "abi3", "abi3t"; "" for none
     free_threaded: bool = False
 
@@ -57,7 +59,7 @@ PYTHON_3 = (3, 0)
 
 
 def is_python_2(claim: PythonClaim) -> bool:
-    """Whether a claim is of Python 2 alone: ``cp27-cp27mu``, ``py2-none``."""
+    """Return whether a claim is for Python 2 alone: ``cp27-cp27mu``, ``py2-none``."""
     if claim.version is not None:
         return claim.version < PYTHON_3
     return claim.name.partition("-")[0] == "py2"
@@ -65,22 +67,22 @@ def is_python_2(claim: PythonClaim) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claims:
-    """What a package says of the systems it is for: each entry is a promise of its own."""
+    """The systems and Pythons that a package claims to run on; each entry is a separate promise."""
 
     systems: tuple[SystemClaim, ...] = ()  # each once, in the order of their names
-    pythons: tuple[PythonClaim, ...] = ()  # none: it is bound to no Python
+    pythons: tuple[PythonClaim, ...] = ()  # empty if it is bound to no Python
     requirements: tuple[str, ...] = ()
-    """The other packages that it needs, as PEP 508 spells it; from a kind that has another
-    spelling what PEP 508 can say of it, at least the name."""
+    """The other packages that it needs, as PEP 508 requirements. Specifications of other kinds of
+    packages are translated as far as PEP 508 allows, at least their name."""
     provided: tuple[str, ...] = ()
-    """Libraries that those packages are known to bring: sonames, install names, DLL names."""
+    """Libraries that those packages are known to contain: sonames, install names, DLL names."""
     partial: bool = False
-    """Whether it is a part of what users get, as a single file or a folder of a build is: whatever
-    is not in it may come with the rest."""
-    variant: str = ""  # "cpu", "cu126": what it is built for, where one version has several builds
+    """Whether users get more than this, as with a single file or a folder of a build: a missing
+    file may be in another part."""
+    variant: str = ""  # "cpu", "cu126": the build variant, if one version has several builds
 
 
-# Where the parts of an installed package lie, relative to the prefix they are installed in.
+# Where the parts of an installed package are, relative to the installation prefix.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,21 +96,21 @@ class Layout:
     """
 
     site_packages: str = ""  # "lib/python3.11/site-packages"; on Windows "Lib/site-packages"
-    scripts: str = "bin"  # where console scripts land; "Scripts" on Windows
-    python: str = "bin"  # where the interpreter's program lies; "" on Windows
-    libraries: str = "lib"  # shared libraries of the prefix; "Library/bin" of conda on Windows
+    scripts: str = "bin"  # directory of console scripts; "Scripts" on Windows
+    python: str = "bin"  # directory of the interpreter; "" on Windows
+    libraries: str = "lib"  # shared libraries of the prefix; "Library/bin" for conda on Windows
     headers: str = "include"
     data: str = ""
     climbs: bool = True
-    """Whether users know what lies outside of site-packages by the way from there, as RECORD has
-    it (``../../../lib/x.so``), or else from the prefix (``lib/x.so``)."""
+    """Whether paths outside of site-packages are shown relative to site-packages, as RECORD does
+    (``../../../lib/x.so``), or relative to the prefix (``lib/x.so``)."""
 
     def place(self, path: str) -> str:
-        """The place in the prefix of a path that counts from site-packages, as RECORD's do.
+        """Return the path in the prefix for a path relative to site-packages, as RECORD has them.
 
-        ``../../../bin/x`` is ``bin/x``. Only ``..`` at its beginning is resolved: whatever else is
-        odd about a path stays for checks to judge, and an absolute path stays what it is. What
-        leaves the prefix begins with ``..``.
+        ``../../../bin/x`` becomes ``bin/x``. Only leading ``..`` components are resolved: other
+        oddities of the path stay for checks to judge, and an absolute path is returned unchanged. A
+        result outside of the prefix begins with ``..``.
         """
         if path.startswith("/"):
             return path
@@ -118,11 +120,11 @@ class Layout:
         return "/".join((*folders, rest)) if rest else "/".join(folders)
 
     def shorten(self, path: str) -> str:
-        """The path as users know it, counted from site-packages: `place` the other way round.
+        """Return the path as users know it, relative to site-packages: the inverse of `place`.
 
-        ``torch/lib/x.so`` for what lies in site-packages, ``../x`` for what lies beside it, and
-        by way of the prefix ``../../../lib/x.so`` for all else: ``lib/x.so`` would look like a
-        file of site-packages. Waivers and globs of a profile are matched against this spelling.
+        The result is ``torch/lib/x.so`` inside site-packages, ``../x`` next to it, and
+        ``../../../lib/x.so`` elsewhere in the prefix: ``lib/x.so`` would look like a file in
+        site-packages. Waivers and globs of a profile match this form.
         """
         inside = self.inside(path)
         if inside is not None or path.startswith("/") or not self.climbs:
@@ -134,7 +136,7 @@ class Layout:
         return "/".join(filter(None, (up, path)))
 
     def shorten_label(self, label: str) -> str:
-        """What a linkage names, as users know it: ``wheel:<dist>:<path>`` has a path at its end."""
+        """Shorten the path at the end of a label of a linkage, such as ``wheel:<dist>:<path>``."""
         kind, colon, rest = label.partition(":")
         if colon and kind in {"system", "python"}:
             return label
@@ -144,7 +146,7 @@ class Layout:
         return self.shorten(label)
 
     def inside(self, path: str) -> str | None:
-        """The path counted from site-packages, None for what lies outside of it."""
+        """Return the path relative to site-packages, or None if it is outside."""
         if not self.site_packages:
             return None if path.startswith(("/", "../")) or path == ".." else path
         if path == self.site_packages:
@@ -157,7 +159,7 @@ class Layout:
         return tuple(self.site_packages.split("/")) if self.site_packages else ()
 
 
-# A fact that remembers the tables which are made of it.
+# A fact that caches the values computed from it.
 
 _Fact = TypeVar("_Fact", bound="Deriving")
 _Table = TypeVar("_Table")
@@ -165,17 +167,16 @@ _Table = TypeVar("_Table")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deriving:
-    """A frozen fact of which other values are made, each once."""
+    """A frozen fact that caches values computed from it."""
 
     _derived: dict[Callable[[Any], Any], Any] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
     def derive(self: _Fact, function: Callable[[_Fact], _Table]) -> _Table:
-        """Return the result of a function of the fact, which is called only once.
+        """Return ``function(self)``, computed only on the first call.
 
-        A check that is called for each of thousands of objects, and holds it against the others,
-        asks for a table of them here.
+        Use it for a table that a check needs for each of thousands of objects of a package.
         """
         if function not in self._derived:
             self._derived[function] = function(self)
@@ -191,26 +192,26 @@ class Member:
     """One entry of an archive, at the place where installation puts it."""
 
     path: str  # relative to the prefix, see the package's layout: "bin/x"
-    archive_name: str  # as the archive, or RECORD, spells it
+    archive_name: str  # as spelled in the archive or in RECORD
     size: int = 0  # declared uncompressed size, bytes
     compressed_size: int = 0  # bytes
-    mode: int = 0o644  # st_mode, as the archive has it
-    sha256: str = ""  # hexadecimal, of what it inflates to; "" when it could not be read whole
-    faults: tuple[
-        str, ...
-    ] = ()  # what reading it showed: a wrong CRC-32, a local header that disagrees, ...
+    mode: int = 0o644  # st_mode, as recorded in the archive
+    # hexadecimal, of the uncompressed contents; "" if they could not be read whole
+    sha256: str = ""
+    # found while reading: a wrong CRC-32, a local header that disagrees, ...
+    faults: tuple[str, ...] = ()
     target: str = ""
-    """Of a symbolic or hard link the path that it leads to, "" for a file of its own; one that is
-    absolute or begins with ``..`` leads out of the package."""
+    """Target of a symbolic or hard link, "" for a regular file. A target that is absolute or begins
+    with ``..`` is outside of the package."""
 
     @property
     def is_directory(self) -> bool:
-        """An entry that stands for a directory."""
+        """Whether the entry is a directory."""
         return self.archive_name.endswith("/")
 
     @property
     def is_symlink(self) -> bool:
-        """An entry whose mode says symbolic link."""
+        """Whether the entry's mode marks it as a symbolic link."""
         return self.mode & 0o170000 == 0o120000
 
 
@@ -218,75 +219,77 @@ class Member:
 class Package(Deriving):
     """A built package, read once from start to end."""
 
-    noun: ClassVar[str] = "a package"  # how sentences call its kind
+    noun: ClassVar[str] = "a package"  # names the kind in messages
 
     path: Path
     name: str = ""
     version: str = ""
     size: int = 0  # of the file, bytes
-    layout: Layout = field(default_factory=Layout)  # of the prefix that it is installed in
+    layout: Layout = field(default_factory=Layout)  # layout of its installation prefix
     claims: Claims = field(default_factory=Claims)
     members: tuple[Member, ...] = ()
     objects: tuple[ObjectFile, ...] = ()
     malformed: tuple[MalformedObject, ...] = ()
     unread: tuple[UnreadObject, ...] = ()
-    archive_faults: tuple[str, ...] = ()  # of the archive as a whole: bytes after its end, ...
+    # faults of the archive as a whole: bytes after its end, ...
+    archive_faults: tuple[str, ...] = ()
     ambiguities: tuple[str, ...] = ()
-    """What lets other tools read the file as another archive: a second end of its directory, ..."""
+    """Why other tools may read other members from the file: a second end of directory, ..."""
     dll_directories: tuple[str, ...] = ()
-    """Where its own Python code has Windows look for DLLs (os.add_dll_directory), relative to
-    the prefix."""
+    """Directories, relative to the prefix, in which its own Python code lets Windows look for DLLs
+    (os.add_dll_directory)."""
     loading_code: tuple[str, ...] = ()
-    """Its Python files that add directories, or open libraries, which only running them tells."""
+    """Its Python files that add directories or open libraries which only running them would
+    show."""
     preloaded: tuple[str, ...] = ()
-    """Its files that its own Python code opens on Windows by their paths (ctypes, LoadLibrary):
-    a DLL that is loaded satisfies every later need of its base name."""
+    """Its files that its own Python code opens on Windows by path (ctypes, LoadLibrary): once
+    loaded, a DLL satisfies every later need of its base name."""
 
     @property
     def file_name(self) -> str:
-        """The name of the package file, by which problems name it."""
+        """The name that problems use for the package."""
         return self.path.name
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
-        """The names that the wheel may have had from which it was installed."""
+        """Possible file names of the wheel from which the package was installed."""
         return ()
 
     def objects_of(self, kind: type[_Object]) -> Iterator[_Object]:
-        """The objects of one class, in path order."""
+        """Yield the objects of one class, in path order."""
         return (item for item in self.objects if isinstance(item, kind))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordRow:
-    """One row of RECORD."""
+    """One row of a wheel's RECORD file."""
 
     path: str
-    hash: str = ""  # "sha256=<urlsafe base64 without padding>"; "" when absent
+    hash: str = ""  # "sha256=<urlsafe base64 without padding>"; "" if absent
     size: int | None = None  # bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Distribution(Package):
-    """What a wheel and its installed copy both say of themselves, in their ``*.dist-info``."""
+    """A Python distribution with a ``*.dist-info`` folder: a wheel or its installed copy."""
 
     noun: ClassVar[str] = "a Python distribution"
 
-    tags: tuple[Tag, ...] = ()  # compressed sets expanded, sorted
+    tags: tuple[Tag, ...] = ()  # one for each combination in a compressed tag set, sorted
     dist_info: str = ""  # the name of its one *.dist-info directory
     metadata: tuple[tuple[str, str], ...] = ()  # METADATA headers in order
     wheel: tuple[tuple[str, str], ...] = ()  # WHEEL headers in order
-    record: tuple[RecordRow, ...] | None = ()  # None when there is no RECORD
+    record: tuple[RecordRow, ...] | None = ()  # None if there is no RECORD
     record_faults: tuple[str, ...] = ()  # rows that could not be read as CSV of three columns
     entry_points: tuple[tuple[str, str, str], ...] = ()  # (group, name, object reference)
 
     def header(self, name: str) -> str:
-        """The first METADATA header of that name, "" when absent; case does not count."""
+        """Return the first METADATA header of that name in any case, or "" if absent."""
         return next((value for key, value in self.metadata if key.lower() == name.lower()), "")
 
     @property
     def requires_dist(self) -> tuple[str, ...]:
-        """Every Requires-Dist, unparsed."""
+        """The values of all Requires-Dist headers, unparsed."""
         return tuple(value for key, value in self.metadata if key.lower() == "requires-dist")
 
     @property
@@ -296,18 +299,18 @@ class Distribution(Package):
 
     @property
     def root_is_purelib(self) -> bool:
-        """The ``Root-Is-Purelib`` of WHEEL."""
+        """Whether WHEEL has ``Root-Is-Purelib: true``."""
         return any(k.lower() == "root-is-purelib" and v.lower() == "true" for k, v in self.wheel)
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """The platform tags, each once, sorted."""
+        """The platform tags, without duplicates, sorted."""
         return tuple(sorted({tag.platform for tag in self.tags}))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wheel(Distribution):
-    """A wheel (PEP 427); its tags are those of the file name."""
+    """A wheel file (PEP 427); its tags come from the file name."""
 
     noun: ClassVar[str] = "a wheel"
 
@@ -316,57 +319,57 @@ class Wheel(Distribution):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnpackedWheel(Distribution):
-    """A folder with the contents of a wheel, as ``wheel unpack`` makes one; its path is the folder.
+    """A folder with the contents of a wheel, as made by ``wheel unpack``; its path is the folder.
 
-    Its tags are those of WHEEL, as there is no file name.
+    Its tags come from the WHEEL file, as there is no file name.
     """
 
     noun: ClassVar[str] = "an unpacked wheel"
 
     @property
     def file_name(self) -> str:
-        """The folder's name, with a slash."""
+        """The folder's name, with a trailing slash."""
         return f"{self.path.name}/"
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
-        """The wheel that it may have been, or become, with each of the tags that WHEEL has."""
+        """Possible file names of the wheel, one for each tag in the WHEEL file."""
         stem = self.dist_info.removesuffix(".dist-info")
         return tuple(f"{stem}-{tag}.whl" for tag in self.tags)
 
 
 WheelLike: TypeAlias = Wheel | UnpackedWheel
-"""What a wheel is without the name of its file."""
+"""A wheel, packed or unpacked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InstalledPackage(Distribution):
-    """A distribution that lies installed in an environment; its path is its ``*.dist-info``.
+    """A distribution installed in an environment; its path is its ``*.dist-info`` folder.
 
-    Its tags are those of WHEEL. Its members are what RECORD names without what the installer added
-    to it; their faults say where the file is another. An ``archive_name`` is the place in
-    site-packages, or that in the environment.
+    Its tags come from the WHEEL file. Its members are the files that RECORD lists, without those
+    that the installer added; a member has a fault if the file on disk is another one. An
+    ``archive_name`` is relative to site-packages, or else to the environment.
     """
 
     noun: ClassVar[str] = "an installed package"
 
     @property
     def file_name(self) -> str:
-        """How problems name it, as there is no package file."""
+        """The name that problems use, as there is no package file."""
         return f"installed:{self.name}"
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
-        """The wheel that it was installed from, with each of the tags that WHEEL has."""
+        """Possible names of the wheel file that was installed, one for each tag in WHEEL."""
         stem = self.dist_info.removesuffix(".dist-info")
         return tuple(f"{stem}-{tag}.whl" for tag in self.tags)
 
 
 def package_kinds() -> Mapping[str, type[Package]]:
-    """The classes of packages by their names, without those that only others are made of.
+    """Map the names of package classes to the classes, without abstract bases.
 
-    One that another module defines is known once that is loaded. (Of a dataclass with slots there
-    are two for a while; the later one is meant.)
+    A class that another module defines is included once that module is loaded. (A dataclass with
+    slots exists twice for a while; the later class is used.)
     """
     found: dict[str, type[Package]] = {}
     waiting: list[type[Package]] = [Package]
@@ -377,7 +380,7 @@ def package_kinds() -> Mapping[str, type[Package]]:
     return {name: kind for name, kind in found.items() if not kind.__subclasses__()}
 
 
-# What of RECORD a wheel and its installed copy have in common.
+# What RECORD states alike in a wheel and in its installed copy.
 
 WRITTEN_BY_INSTALLERS = frozenset(
     [
@@ -391,14 +394,15 @@ WRITTEN_BY_INSTALLERS = frozenset(
         "uv_build.json",
     ]
 )
-"""Files of the metadata folder that a wheel's RECORD does not name."""
+"""Files of the ``*.dist-info`` folder that a wheel's RECORD does not list."""
 
 
 def hash_record(dist_info: str, rows: Iterable[RecordRow]) -> str:
-    """The SHA-256 of those rows that installation leaves as they are, sorted.
+    """Return the SHA-256 of the sorted RECORD rows that installation does not change.
 
-    A row is ``path,hash,size`` with the path in site-packages. Left out are RECORD's own row and
-    what installers add, and what lands outside site-packages, where scripts are written anew.
+    Each row is ``path,hash,size`` with the path relative to site-packages. The row of RECORD
+    itself, files added by installers, and rows outside of site-packages, where scripts are
+    rewritten, are left out.
     """
     landed = sorted(
         f"{path},{row.hash},{'' if row.size is None else row.size}"
@@ -409,7 +413,10 @@ def hash_record(dist_info: str, rows: Iterable[RecordRow]) -> str:
 
 
 def decode_hash(signature: str) -> str:
-    """RECORD's spelling of a SHA-256 in hexadecimal; "" for another algorithm or nonsense."""
+    """Convert a SHA-256 hash of RECORD to hexadecimal.
+
+    Return "" if it is malformed or no SHA-256.
+    """
     algorithm, _, encoded = signature.partition("=")
     try:
         return urlsafe_b64decode(encoded + "==").hex() if algorithm == "sha256" else ""
@@ -418,14 +425,17 @@ def decode_hash(signature: str) -> str:
 
 
 def is_installers(dist_info: str, path: str, signature: str) -> bool:
-    """Whether an installer wrote that file: of its own account, or compiled, without a hash."""
+    """Return whether an installer wrote the file: its own metadata, or bytecode without a hash."""
     folder, _, name = path.rpartition("/")
     own = folder == dist_info and name in WRITTEN_BY_INSTALLERS
     return own or (not signature and folder.rpartition("/")[2] == "__pycache__")
 
 
 def _place(dist_info: str, rows: Iterable[RecordRow]) -> Iterator[tuple[str, RecordRow]]:
-    """The rows that land in site-packages, with the place; an installed RECORD has it already."""
+    """Yield the rows that are installed to site-packages, with their path there.
+
+    An installed RECORD has such paths already.
+    """
     scheme_folder = f"{dist_info.removesuffix('.dist-info')}.data"
     for row in rows:
         path = row.path
@@ -438,37 +448,37 @@ def _place(dist_info: str, rows: Iterable[RecordRow]) -> Iterator[tuple[str, Rec
             yield path, row
 
 
-# Object files that nothing describes: a folder of them, or one by itself.
+# Object files without metadata: a folder of them, or a single one.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectFolder(Package):
-    """The files of a folder, without metadata that say what they are."""
+    """The files of a folder, without any metadata."""
 
     noun: ClassVar[str] = "a folder"
 
     @property
     def file_name(self) -> str:
-        """The folder's name, with a slash."""
+        """The folder's name, with a trailing slash."""
         return f"{self.path.name}/"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SingleObject(Package):
-    """One object file, or a universal one with its slices, without the package that it is for."""
+    """One object file, or a universal one with its slices, without its package."""
 
     noun: ClassVar[str] = "a single object file"
 
 
-# What a conda package says of itself in ``info/``, as far as it is judged or installed by that.
+# What a conda package states in ``info/``, as far as it affects installation or verdicts.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CondaPath:
     """One row of ``info/paths.json`` whose file is rewritten at installation."""
 
-    path: str  # as the archive spells it
-    placeholder: str  # the prefix that the build put there, for the installer to replace
+    path: str  # as spelled in the archive
+    placeholder: str  # the prefix of the build, which the installer replaces
     mode: str = "text"  # "text", or "binary": padded with NUL
 
 
@@ -477,20 +487,20 @@ class BuildPath:
     """A path of the build machine in the bytes of a file."""
 
     path: str  # the file, as the archive spells it
-    text: str  # the first such path in it, cut
+    text: str  # the first such path in the file, cut
     prefix: str = ""
-    """The placeholder that the path begins with; "" for another folder of the build."""
-    count: int = 1  # of such paths in the file
+    """The placeholder that the path begins with; "" for another folder of the build machine."""
+    count: int = 1  # number of such paths in the file
     cramped: int = 0
-    """Of those, how many no NUL follows after mere text: a shorter prefix would shift what comes
-    behind, or stays out."""
-    binary: bool = False  # the file has NUL in its beginning
+    """How many of these paths are followed by text without a NUL: replacing them by a shorter
+    prefix would shift or cut what follows."""
+    binary: bool = False  # the beginning of the file contains a NUL
     shebang: bool = False  # the path is the interpreter of a script
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CondaLike(Package):
-    """What a conda package and its installed copy both say beside name, version and claims."""
+    """A conda package or its installed copy."""
 
     build: str = ""  # the build string: "cuda126_py311h0123abc_0"
     subdir: str = ""  # "linux-64"
@@ -505,62 +515,63 @@ class CondaPackage(CondaLike):
 
     noun: ClassVar[str] = "a conda package"
 
-    rows: tuple[CondaPath, ...] = ()  # those with a placeholder
-    build_paths: tuple[BuildPath, ...] = ()  # in files that are no bytecode, one each and prefix
+    rows: tuple[CondaPath, ...] = ()  # only rows with a placeholder
+    # at most one for each prefix in a file; bytecode is left out
+    build_paths: tuple[BuildPath, ...] = ()
 
     @property
     def noarch_python(self) -> bool:
-        """Whether its site-packages is put where each Python has its own."""
+        """Whether its site-packages is installed to that of each Python (``noarch: python``)."""
         return self.noarch == "python"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkedPackage(CondaLike):
-    """A package in a conda prefix, known by what conda's tools noted in ``conda-meta``."""
+    """A package installed in a conda prefix, as recorded in ``conda-meta``."""
 
     noun: ClassVar[str] = "an installed conda package"
 
     @property
     def file_name(self) -> str:
-        """How problems name it, as there is no package file."""
+        """The name that problems use, as there is no package file."""
         return f"installed:{self.name}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenPackages:
-    """The conda packages given beside one, whether it depends on them or not."""
+    """The conda packages given next to the judged one, required by it or not."""
 
     packages: tuple[CondaPackage, ...] = ()
 
 
-# The paths and flags that an archive's files for CMake and pkg-config name literally.
+# Paths and flags that an archive's files for CMake and pkg-config state literally.
 
 
 class PathRole(str, Enum):
-    """For what a file for build systems names a path."""
+    """What a path in a file for CMake or pkg-config is used for."""
 
-    LOCATION = "location"  # of a library of a target
-    INCLUDE = "include"  # a directory with headers of a target
-    LINK = "link"  # what is linked with a target, and where it is searched for
-    VARIABLE = "variable"  # a value of a variable, for whoever reads that
+    LOCATION = "location"  # the library of a target
+    INCLUDE = "include"  # a header directory of a target
+    LINK = "link"  # a library to link with a target, or a directory to search for it
+    VARIABLE = "variable"  # the value of a variable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedPath:
-    """A path that one of those files names."""
+    """A path stated in a file for CMake or pkg-config."""
 
     file: str  # relative to the prefix
     line: int
     role: PathRole
     subject: str  # the target or the variable: "IMPORTED_LOCATION_RELEASE of c10"
     path: str
-    """Relative to the prefix; what lies outside of it as it stands, with a slash or a drive at its
-    beginning or ``../``."""
+    """Relative to the prefix. A path outside of it is kept as written: absolute, with a drive, or
+    beginning with ``../``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedAbi:
-    """A definition of _GLIBCXX_USE_CXX11_ABI that users get from one of those files."""
+    """A definition of _GLIBCXX_USE_CXX11_ABI in a file for CMake or pkg-config."""
 
     file: str
     line: int
@@ -569,7 +580,7 @@ class StatedAbi:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadCode:
-    """One of those files that was not read to its end, and why."""
+    """A file for CMake or pkg-config that was not read to its end, and why."""
 
     file: str
     reason: str
@@ -577,19 +588,22 @@ class UnreadCode:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildFiles:
-    """The literals in those files, which are read without running them."""
+    """The literal paths and flags in an archive's files for CMake and pkg-config.
+
+    Nothing is executed.
+    """
 
     paths: tuple[NamedPath, ...] = ()  # in the order of their files and lines
     abi_flags: tuple[StatedAbi, ...] = ()
     unread: tuple[UnreadCode, ...] = ()
 
 
-# What the headers of an archive include that is not in it.
+# Headers of an archive whose includes are missing.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LostInclude:
-    """A header that includes, under no condition, another one that only its package could have."""
+    """A header that unconditionally includes a missing header of the same package."""
 
     path: str  # of the header, relative to the prefix
     included: str  # as it is written, with its quotes or brackets
@@ -597,9 +611,9 @@ class LostInclude:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Headers:
-    """What was found in all of them."""
+    """What was found in all headers of an archive."""
 
-    count: int = 0  # of those that were read
+    count: int = 0  # number of headers that were read
     lost: tuple[LostInclude, ...] = ()
     unread: tuple[str, ...] = ()  # why some could not be judged, each with its path
 
@@ -609,7 +623,7 @@ class Headers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CmakePackage:
-    """A file that CMake's ``find_package`` finds by its name."""
+    """A file that CMake's ``find_package`` finds by a package name."""
 
     name: str  # "Torch" of TorchConfig.cmake, "fmt" of fmt-config.cmake
     path: str  # of that file, relative to the prefix
@@ -617,29 +631,29 @@ class CmakePackage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedBuild:
-    """What the name of the file says of the build; None and "" where it does not."""
+    """The build as the archive's file name states it; None and "" for what it does not state."""
 
-    system: str = ""  # as claims spell it: "linux", "macos", "windows"
+    system: str = ""  # as in `SystemClaim`: "linux", "macos", "windows"
     architectures: tuple[str, ...] = ()  # as platform tags of Linux spell them
     linking: str = ""  # "shared" or "static"
-    with_deps: bool | None = None  # whether the libraries that it needs are in it
+    with_deps: bool | None = None  # whether the libraries that it needs are included
     cxx11_abi: bool | None = None
     debug: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CppArchive(Package):
-    """An archive of C++ libraries, which users unpack wherever they like and build against.
+    """An archive of C++ libraries, which users unpack anywhere and build against.
 
-    Its paths count from the folder in which ``lib`` and ``include`` lie.
+    Its paths are relative to the folder that contains ``lib`` and ``include``.
     """
 
     noun: ClassVar[str] = "an archive of C++ libraries"
 
-    top: str = ""  # that folder in the archive; "" where it is the archive's own top
+    top: str = ""  # that folder in the archive; "" for the archive's root
     stated: StatedBuild = field(default_factory=StatedBuild)
-    build_version: str = ""  # the text of build-version, "" where there is none
-    build_hash: str = ""  # the text of build-hash
+    build_version: str = ""  # contents of the file build-version, "" if absent
+    build_hash: str = ""  # contents of the file build-hash
     cmake_packages: tuple[CmakePackage, ...] = ()
     build_files: BuildFiles = field(default_factory=BuildFiles)  # for CMake and pkg-config
     headers: Headers = field(default_factory=Headers)

@@ -1,4 +1,4 @@
-"""What sources, trees, kinds and object readers agree on, so that none knows another."""
+"""Interfaces between sources, trees, kinds of packages and object readers."""
 
 from __future__ import annotations
 
@@ -17,92 +17,98 @@ _ScannerT = TypeVar("_ScannerT")
 
 
 class Progress(Protocol):
-    """Hears how far the reading of a package is."""
+    """A callback for the progress of reading a package."""
 
     def __call__(self, done: int, total: int, /) -> None:
-        """Take the bytes read so far and the bytes that there are."""
+        """Take the number of bytes read and the total."""
 
 
 class ByteSource(Protocol):
-    """The bytes of one file, wherever they are kept."""
+    """The bytes of one file, in memory, on disk or elsewhere."""
 
     @property
     def size(self) -> int:
-        """The whole file's size in bytes."""
+        """Size of the whole file in bytes."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        """Return exactly length bytes from offset. Raises MalformedError if the file is shorter."""
 
 
 class Scanner(Protocol):
-    """Scans a file while it streams by, for what its first bytes cannot tell."""
+    """Scan a file while it is streamed, for facts that its first bytes do not show."""
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Take the next piece; offsets and bytes, in rising order, that may be asked for."""
+        """Take the next piece; yield offsets and bytes to keep, in rising order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """How to let a file stream by that is too large to be kept, by its first bytes.
+    """How to stream a file that is too large to be kept, decided by its first bytes.
 
-    The ranges are a guess that is nearly always right: a reader may ask for others all the same.
+    The ranges are nearly always sufficient: a reader may ask for others all the same.
     """
 
-    ranges: tuple[tuple[int, int], ...] = ()  # (start, end): the bytes to keep
-    scanners: tuple[Scanner, ...] = ()  # each is shown every piece, one after the other
+    ranges: tuple[tuple[int, int], ...] = ()  # (start, end) of the bytes to keep
+    scanners: tuple[Scanner, ...] = ()  # each is given every piece, in order
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """What the scanners of a plan saw of a file, once all of it has streamed by."""
+    """The scanners of a plan, after the whole file was streamed."""
 
     scanners: tuple[Scanner, ...] = ()
 
     def of(self, kind: type[_ScannerT]) -> _ScannerT | None:
-        """The scanner of that class; None where none was there, and a reader looks itself."""
+        """Return the scanner of that class; None if there was none, and the reader must scan."""
         return next((each for each in self.scanners if isinstance(each, kind)), None)
 
 
 NOTHING_SEEN: Final = Observations()
-"""Of a file that can be read anywhere, and need not be scanned beforehand."""
+"""For a file that can be read at any offset, and is not scanned beforehand."""
 
 
 class ObjectReader(Protocol):
-    """Reads object files out of a byte source (``binary_checks.objects`` does)."""
+    """Read object files from a byte source (implemented by ``binary_checks.objects``)."""
 
     def recognise(self, head: bytes) -> Format | None:
-        """The format that the first bytes (64 are enough) announce, None for anything else."""
+        """Return the format that the first bytes (64 are enough) announce, or None."""
 
     def announce(self, path: str, head: bytes) -> Format | None:
-        """That format, or the one which a loader expects of a file of that name."""
+        """Return that format, or else the format that loaders expect of a file of that name."""
 
     def plan(self, head: bytes, size: int) -> Plan:
-        """What to keep of a large file, and what scans it; a longer head makes it keep less."""
+        """Return which bytes of a large file to keep, and its scanners.
+
+        A longer head keeps less.
+        """
 
     def read_objects(
         self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
-        """Every object in the file, each slice of a fat one; never raises for its bytes."""
+        """Return every object of the file, and each slice of a fat one.
+
+        Never raises because of the file's contents.
+        """
 
 
 class TreeEntry(Protocol):
-    """A member as its tree lists it, before it is read."""
+    """A member as listed by its tree, before it is read."""
 
     @property
     def name(self) -> str:
-        """How whoever lists it spells it; two members may share a name."""
+        """The name in the list; two members may have the same."""
 
     @property
     def stored(self) -> str:
-        """Where the tree holds it: its name, but where a list of a folder leads out of that."""
+        """The name under which the tree stores it; differs for a list that leaves its folder."""
 
     @property
     def size(self) -> int:
-        """The bytes that it is said to have."""
+        """Size in bytes, as listed."""
 
     @property
     def compressed_size(self) -> int:
-        """The bytes that it takes in the package file."""
+        """Compressed size in the package file, in bytes."""
 
     @property
     def mode(self) -> int:
@@ -110,71 +116,72 @@ class TreeEntry(Protocol):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with it by the list alone."""
+        """Faults that the list alone shows."""
 
 
 Watch: TypeAlias = Callable[[str], Callable[[bytes], object] | None]
-"""By a member's name what is shown its content piece by piece, None for those not watched."""
+"""Return, for a member's name, a callback for each piece of its content, or None."""
 
 
 class Want(NamedTuple):
-    """Members whose contents a fact is going to ask for, chosen before a package is read.
+    """Members whose contents a fact will ask for, chosen before a package is read.
 
-    It decides nothing but what need not be read twice: a fact may ask for other members, too.
+    This only avoids reading them twice: a fact may ask for other members, too.
     """
 
     chooses: Callable[[TreeEntry], bool]
-    longest: int  # bytes of one member
+    longest: int  # largest size of a member, bytes
     beside: Callable[[TreeEntry], bool] | None = None
-    """Nothing is asked for where the tree lists no such member, as an object file."""
+    """Nothing is kept unless the tree lists such a member, for example an object file."""
 
 
 class Wants(tuple[Want, ...]):
-    """All that the facts of a run want of the members of a package."""
+    """All wants of the facts of a run."""
 
     __slots__ = ()
 
 
 class Keeper(Protocol):
-    """Keeps the contents that facts have wanted, while every member is read once."""
+    """Keep the contents that facts want while every member is read once."""
 
     def expect(self, entries: Sequence[TreeEntry]) -> None:
-        """Choose among all members that will be read, where they are known beforehand."""
+        """Choose among the members that will be read, if they are known beforehand."""
 
     def wants(self, entry: TreeEntry) -> bool:
-        """Whether the content of that member is kept."""
+        """Return whether the content of that member is kept."""
 
     @property
     def size(self) -> int:
-        """The bytes that are kept."""
+        """Number of bytes that are kept."""
 
     def keep(self, entry: TreeEntry, content: bytes) -> None:
-        """Keep it; called from several threads."""
+        """Store the content; called from several threads."""
 
     def find(self, stored: str) -> bytes | None:
-        """The content of the last member that is stored by that name, None where it is not kept."""
+        """Return the content of the last member stored by that name, or None if it is not kept."""
 
     def close(self) -> None:
-        """Let go of all contents."""
+        """Drop all contents."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What a kind of package wants of the members of a tree."""
+    """What a kind of package needs from the members of a tree."""
 
-    place: Callable[[str], str] = str  # name in the tree -> path of the member and its objects
-    kept: Mapping[str, int] = field(default_factory=dict)  # wanted contents: name -> most bytes
+    place: Callable[[str], str] = str  # name in the tree -> path of the member and of its objects
+    # contents to return: name -> largest size in bytes
+    kept: Mapping[str, int] = field(default_factory=dict)
     condense: Callable[[str, bytes], bytes] | None = None
-    """Makes of a wanted content what is kept of it, by the member's name; None: all of it. Called
-    from several threads."""
+    """Reduces such a content, given the member's name; None: keep all of it. Called from several
+    threads."""
     watches: Sequence[Watch] = ()
     only: Sequence[TreeEntry] | None = None  # the members to visit; None: all
-    hashed: bool = True  # False: their hashes are known from elsewhere, and may stay empty
-    keeper: Keeper | None = None  # what facts want of them
+    hashed: bool = True  # False: their hashes are known otherwise, and may stay empty
+    keeper: Keeper | None = None  # keeps contents for facts
 
 
 class Visited(NamedTuple):
-    """A member, the objects in it, and its content where that was wanted."""
+    """A member, the objects in it, and its content if wanted."""
 
     member: Member
     objects: tuple[ReadObject, ...] = ()
@@ -182,90 +189,93 @@ class Visited(NamedTuple):
 
 
 class Tree(Protocol):
-    """What holds the members of one package; whoever opened it closes it.
+    """The opened container of one package's members; the opener must close it.
 
-    Raises PackageError, one line that begins with the label, where it cannot be followed as a
-    whole; what is wrong with one member becomes a fault of that.
+    Raises PackageError, one line that begins with the label, if it cannot be read as a whole;
+    faults of a single member become ``faults`` of its entry.
     """
 
     @property
     def path(self) -> Path:
-        """The file, or the folder, that holds them."""
+        """The package file or folder."""
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """The name in messages."""
 
     @property
     def size(self) -> int:
-        """The bytes of the package file."""
+        """Size of the package file in bytes."""
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with the whole: bytes that follow its end, ..."""
+        """Faults of the whole file, such as bytes after its end."""
 
     @property
     def ambiguities(self) -> tuple[str, ...]:
-        """What lets other tools read the file as another archive: a second end, ..."""
+        """Why other tools may read other members from the file: a second end of directory, ..."""
 
     def entries(self) -> Sequence[TreeEntry]:
-        """Every member, in the order of the tree."""
+        """Return all members, in the order of the tree."""
 
     def each_entry(self) -> Iterator[TreeEntry]:
-        """The same as they come: of what must be read from its start, no more than is asked for.
+        """Yield all members, reading no further than necessary if the file must be read in order.
 
-        Raises PackageError where it cannot be followed any further.
+        Raises PackageError if it cannot be read any further.
         """
 
     def find(self, name: str) -> TreeEntry | None:
-        """The last member of that name; a folder has any, maybe one with faults."""
+        """Return the last member of that name, or None.
+
+        A folder has every name, maybe with faults.
+        """
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
-        """The first 64 bytes of each of those members, none of one that cannot be read."""
+        """Yield the first 64 bytes of each of these members, b"" if it cannot be read."""
 
     def visit(
         self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
     ) -> list[Visited]:
-        """Read every member once, in bounded memory: verified, hashed, and as an object.
+        """Read every member once, in bounded memory: verify, hash, and parse object files.
 
-        They come in the order of the entries. The reader is called from several threads,
-        ``progress`` in the calling one.
+        The result is in the order of the entries. The reader is called from several threads,
+        ``progress`` from the calling one.
         """
 
     def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
-        """The content of one member alone. Raises BrokenDataError or PackageError."""
+        """Yield the content of one member in pieces. Raises BrokenDataError or PackageError."""
 
     def contents(self, entries: Sequence[TreeEntry]) -> Iterator[tuple[TreeEntry, Iterator[bytes]]]:
-        """Those members and their contents, in one pass, each to be read before the next.
+        """Yield these members with their contents in one pass; read each before the next.
 
-        Raises PackageError; a content alone may raise BrokenDataError, and the others go on.
+        Raises PackageError; a single content may raise BrokenDataError, and the others continue.
         """
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preview:
-    """What collection needs to know of a package."""
+    """What collection needs to know about a package."""
 
     kind: type[Package]
     formats: frozenset[Format] = frozenset()
 
 
 class PackageKind(Protocol):
-    """One kind of package: what a tree must have to be one, and how it is read."""
+    """One kind of package: how to recognise it in a tree, and how to read it."""
 
     def recognises(self, label: str, look: Callable[[], Tree]) -> bool:
-        """Whether it is one: by the label if that says so, else by a look into the tree.
+        """Return whether it is one: by the label if that suffices, else by looking into the tree.
 
-        A look opens the file: only at what may be a package by its name.
+        ``look`` opens the file: call it only if the name may be that of a package.
         """
 
     def preview(self, tree: Tree, reader: ObjectReader) -> Preview:
-        """Look at the list of members and their first bytes: quick, and no verdict.
+        """Return kind and formats from the list of members and their first bytes, quickly.
 
-        Raises PackageError where ``read`` could not begin either.
+        Raises PackageError if ``read`` could not begin either.
         """
 
     def read(
@@ -275,20 +285,20 @@ class PackageKind(Protocol):
         progress: Progress | None = None,
         keeper: Keeper | None = None,
     ) -> Package:
-        """Read every member once. Raises PackageError where it cannot be read as a whole."""
+        """Read every member once. Raises PackageError if the package cannot be read as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """What one pass over a package found; whoever has it lets go of what was kept."""
+    """The result of one pass over a package; its owner must release what was kept."""
 
     package: Package
     kept: Keeper
-    formats: frozenset[Format] = frozenset()  # that the first bytes of members announce
+    formats: frozenset[Format] = frozenset()  # by the first bytes of the members
 
     @property
     def preview(self) -> Preview:
-        """What a look at the package beforehand would have shown."""
+        """The preview that a look at the package would have given."""
         return Preview(kind=type(self.package), formats=self.formats)
 
     def __enter__(self) -> Reading:
@@ -299,54 +309,54 @@ class Reading:
 
 
 Neighbours: TypeAlias = Callable[[str], Package | None]
-"""Reads what is installed beside a package, by its name; None where there is none."""
+"""Read an installed distribution by name; return None if there is none."""
 
 
 class RemoteFile(Protocol):
-    """A file on a server that sends parts of it."""
+    """A file on a server that supports range requests."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Ask once for exactly those bytes, from any thread.
+        """Request exactly these bytes once, from any thread.
 
-        Raises RemoteChanged where the file is no longer the one that was opened, GatherError
-        where the network or the server broke.
+        Raises RemoteChanged if the file is no longer the one that was opened, GatherError if the
+        network or the server failed.
         """
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 class Remote(Protocol):
-    """A package file that is published, before it is downloaded."""
+    """A published package file, before its download."""
 
     @property
     def file_name(self) -> str:
-        """The file's name, by which its kind is known."""
+        """The file's name, which tells its kind."""
 
     @property
     def provenance(self) -> Provenance:
-        """What is said of it there."""
+        """What is stated about it where it is published."""
 
     def open(self) -> RemoteFile:
-        """Open it to be read by ranges.
+        """Open it for range requests.
 
-        Raises Unavailable where the server sends none, GatherError where it breaks.
+        Raises Unavailable if the server does not support them, GatherError if it fails.
         """
 
     def core_metadata(self) -> bytes | None:
-        """The METADATA that the index serves beside it (PEP 658); None where it serves none.
+        """Return the METADATA that the index serves next to the file (PEP 658), or None.
 
-        Raises GatherError where it cannot be had, or is not what its hash says.
+        Raises GatherError if it is not available, or its hash is wrong.
         """
 
     def siblings(self) -> tuple[str, ...]:
-        """The names of all files that the index has of the same project and version.
+        """Return the names of all files that the index has for the same project and version.
 
-        () where no index was asked. Raises GatherError.
+        Return () if no index was asked. Raises GatherError.
         """
 
 
@@ -355,23 +365,23 @@ class Source(Protocol):
 
     @property
     def path(self) -> Path:
-        """The file; of what has none, its label in the current folder."""
+        """The file; for a source without a file, its label in the current folder."""
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """The name in messages."""
 
     def identity(self) -> str:
-        """By what it is known: ``sha256 …`` of the file or ``record_sha256 …``.
+        """Return what identifies it: ``sha256 …`` of the file or ``record_sha256 …``.
 
-        Raises PackageError or GatherError where it cannot be read.
+        Raises PackageError or GatherError if it cannot be read.
         """
 
     def open(self) -> Tree:
-        """Open what holds its members. Raises PackageError."""
+        """Open the tree of its members. Raises PackageError."""
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Say its kind and the formats of its objects. Raises PackageError."""
+        """Return its kind and the formats of its objects. Raises PackageError."""
 
     def read(
         self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
@@ -379,13 +389,13 @@ class Source(Protocol):
         """Read every member once, and keep the contents that are wanted. Raises PackageError."""
 
     def restate(self, package: Package) -> Package:
-        """The package with facts that were stated of it before; only the others are read."""
+        """Return the package with facts that were recorded earlier; only the others are read."""
 
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
-        """How to find what is installed beside it; None where nothing is."""
+        """Return a function that reads packages installed in the same environment, or None."""
 
     def remote(self) -> Remote | None:
-        """The file where it is published; None of one that is here."""
+        """Return the published file that it is downloaded from; None for a local one."""
 
     def parts(self) -> tuple[Source, ...]:
-        """The packages that are judged together under this name; none of a single one."""
+        """Return the packages that are judged together under this name; empty for a single one."""

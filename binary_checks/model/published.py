@@ -1,4 +1,4 @@
-"""What is known of a published file before it is downloaded, and of several files together."""
+"""A published file before its download, and several published files together."""
 
 from __future__ import annotations
 
@@ -9,66 +9,68 @@ from packaging.tags import Tag
 
 from binary_checks.model.packages import Package, Wheel
 
-# Where a package that is published comes from, and what is said of it there.
+# Where a published package comes from, and what is stated there about it.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provenance:
-    """What an index, a channel or a server says of one file; what it does not say is empty."""
+    """What an index, a channel or a server states about one file; empty fields are not stated."""
 
-    asked: str = ""  # how the user named it: "numpy==2.4.6"
+    asked: str = ""  # as the user named it: "numpy==2.4.6"
     kind: str  # "index", "url" or "channel"
     url: str = ""  # of the file, without credentials
     index: str = ""  # the URL of the index or the channel, without credentials
-    sha256: str = ""  # that the index states, hexadecimal
-    size: int | None = None  # bytes, that the index states (PEP 700)
-    uploaded: str = ""  # when, as the index states it (PEP 700): "2026-11-21T03:12:45.123Z"
-    modified: str = ""  # Last-Modified of the answer, as HTTP spells it
-    requires_python: str | None = None  # that the index states; None: it states none
-    yanked: str | None = None  # the reason, maybe ""; None: it is not yanked (PEP 592)
-    metadata_hash: str = ""  # of the METADATA that the index serves (PEP 658), "sha256=<hex>"
-    metadata: str = ""  # how METADATA came before the download: "PEP 658" or "ranges"; "": not
+    sha256: str = ""  # stated by the index, hexadecimal
+    size: int | None = None  # bytes, stated by the index (PEP 700)
+    uploaded: str = ""  # time stated by the index (PEP 700): "2026-11-21T03:12:45.123Z"
+    modified: str = ""  # the Last-Modified header of the answer
+    requires_python: str | None = None  # stated by the index; None: not stated
+    yanked: str | None = None  # the reason, maybe ""; None: not yanked (PEP 592)
+    metadata_hash: str = ""  # hash of the METADATA that the index serves (PEP 658), "sha256=<hex>"
+    # how METADATA was read before the download: "PEP 658" or "ranges"; "" if not
+    metadata: str = ""
     attestation: str = ""  # "present, not verified" (PEP 740)
-    serial: str = ""  # of the index's page, where it has one
-    sha256_taken: str = ""  # of the file as it was downloaded; "" before that
+    serial: str = ""  # serial number of the index page, if any
+    sha256_taken: str = ""  # of the downloaded file; "" before the download
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Survey:
-    """The base of facts that are gathered without reading a package as a whole.
+    """The base class of facts that are gathered without reading a whole package.
 
-    A check whose first parameter is one runs before all others, and downloads nothing.
+    A check whose first parameter is such a fact runs before all others, and downloads nothing.
     """
 
     @property
     def shown(self) -> Package:
-        """The package by whose layout the paths of findings are shortened."""
+        """The package whose layout shortens the paths of findings."""
         return Package(path=Path())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Publication(Survey):
-    """What is said of a file where it is published, and by its name."""
+    """What is known about a file from where it is published, and from its name."""
 
     file_name: str
-    name: str = ""  # by the file name, of a wheel normalised; "" where that says none
+    name: str = ""  # from the file name, normalised for a wheel; "" if unknown
     version: str = ""
-    tags: tuple[Tag, ...] = ()  # of a wheel
+    tags: tuple[Tag, ...] = ()  # for a wheel
     provenance: Provenance
     metadata: tuple[tuple[str, str], ...] | None = None
-    """The headers of the METADATA that the index serves beside the file (PEP 658)."""
+    """The headers of the METADATA that the index serves next to the file (PEP 658)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedFile(Survey):
-    """What ranges of a published file show: directory, texts, and how its libraries begin."""
+    """A published file read by ranges: directory, texts, and the first bytes of libraries."""
 
     package: Package
-    """Its members without hashes but those of its texts, and its objects by their first bytes;
-    what these do not tell has its usual value. Of a conda package what ``info/`` says."""
-    requests: int = 0  # that it took
+    """Members have no hashes, except for the texts that were read; objects are known by their first
+    bytes, and have default values for everything else. A conda package has what ``info/`` states.
+    """
+    requests: int = 0  # number of requests
     transferred: int = 0  # bytes
-    began_anew: bool = False  # the file changed meanwhile, and was read from its start again
+    began_anew: bool = False  # the file changed meanwhile, and was read again from the start
 
     @property
     def shown(self) -> Package:
@@ -85,15 +87,15 @@ class PublishedWheel(PublishedFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasePart:
-    """One package of a release, as far as it says what holds for all of them."""
+    """The facts of one package of a release that must be the same in all of them."""
 
     file_name: str
     name: str = ""  # normalised
     version: str = ""
-    requires: tuple[str, ...] = ()  # its Requires-Dist
-    has_metadata: bool = False  # whether its kind has a METADATA, which was read
-    commits: tuple[tuple[str, str], ...] = ()  # (path of the file that says it, commit)
-    gap: str = ""  # why it could not be read; "" where it was
+    requires: tuple[str, ...] = ()  # its Requires-Dist headers
+    has_metadata: bool = False  # whether its kind has METADATA, which was read
+    commits: tuple[tuple[str, str], ...] = ()  # (path of the file that states it, commit)
+    gap: str = ""  # why it could not be read; "" if it was
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,10 +104,11 @@ class Release(Survey):
 
     parts: tuple[ReleasePart, ...] = ()  # by file name
     listed: tuple[str, ...] | None = None
-    """The file names that the indexes have of the same projects and versions, those of the parts
-    included; None where no index was asked."""
-    unlisted: str = ""  # why an index that was asked did not say
-    expected: tuple[str, ...] | None = None  # globs on file names; None: no set is expected
+    """All file names that the indexes list for these projects and versions, including those of the
+    parts; None if no index was asked."""
+    unlisted: str = ""  # why an index that was asked gave no list
+    # globs on file names; None: no particular set is expected
+    expected: tuple[str, ...] | None = None
     expected_by: str = field(default="", compare=False)  # the file that lists them
 
 
@@ -114,10 +117,10 @@ class Release(Survey):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RenderedDescription:
-    """What became of the description when the library of PyPI rendered it."""
+    """The result of rendering the description with PyPI's library."""
 
-    content_type: str = ""  # as METADATA states it; "" where it states none
+    content_type: str = ""  # as METADATA states it; "" if not stated
     length: int = 0  # characters
-    renders: bool | None = None  # None: it was not rendered, for the reason that is given
+    renders: bool | None = None  # None: it was not rendered, see ``reason``
     reason: str = ""
-    faults: tuple[str, ...] = ()  # what the renderer says of it, in its words
+    faults: tuple[str, ...] = ()  # messages of the renderer

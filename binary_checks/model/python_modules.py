@@ -1,4 +1,4 @@
-"""Extension modules by their names, and what a package's Python sources are found to be."""
+"""Extension modules by their file names, and results of examining a package's Python sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from packaging.tags import Tag
 from binary_checks.model.objects import Kind, ObjectFile, SymbolTable
 from binary_checks.model.probes import ProbeReport
 
-# What makes a file an extension module: its name, its PyInit function, and who imports it.
+# What makes a file an extension module: its name and its PyInit function.
 
 _SUFFIX = re.compile(
     r"""\.(?:
@@ -25,7 +25,7 @@ _SUFFIX = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
-# A multiarch triplet where its processor is not spelled as in platform tags.
+# Processors whose name in a multiarch triplet differs from that in platform tags.
 _PROCESSORS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le", "ppc64": "powerpc64"}
 _LINUX = r"(?:(?P<libc>many|musl)linux(?:\d+|_\d+_\d+)?|linux)_(?P<processor>\w+)"
 _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
@@ -34,32 +34,32 @@ _KNOWN_PROCESSORS = frozenset(
 )
 _ON_GRAALPY = {"macosx": "darwin", "win": "win32"}
 _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "graalpy": "graalpy", "py": ""}
-_FIRST_WITH_MUSL = (3, 11)  # an older CPython calls itself -linux-gnu on musl too
+_FIRST_WITH_MUSL = (3, 11)  # an older CPython uses -linux-gnu on musl, too
 _FIRST_WITH_ABI3T = (3, 15)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExtensionName:
-    """A file name that Python's import system takes for an extension module's."""
+    """A file name that Python's import system accepts for an extension module."""
 
-    module: str  # dotted, "demo.core._native"; the stem alone where a folder is no package's name
+    module: str  # dotted, "demo.core._native"; only the stem if a folder is no identifier
     stem: str  # "_native"
     suffix: str  # ".cpython-311-x86_64-linux-gnu.so"
     implementation: str = ""  # "cpython", "pypy", "graalpy"; "" for a bare ".so" or ".pyd"
-    version: tuple[int, int] | None = None  # None: not bound to one
+    version: tuple[int, int] | None = None  # None: not bound to a version
     free_threaded: bool = False  # the "t" of "cpython-313t"
     stable: str = ""  # "abi3" or "abi3t"
-    platform: str = ""  # "x86_64-linux-gnu", "darwin", "win_amd64"; "" when the suffix has none
+    platform: str = ""  # "x86_64-linux-gnu", "darwin", "win_amd64"; "" if the suffix has none
 
     @property
     def tagged(self) -> bool:
-        """Whether the suffix names an ABI: then the file is meant to be imported."""
+        """Whether the suffix names an ABI, which means that the file is to be imported."""
         return bool(self.implementation)
 
 
-@functools.lru_cache(maxsize=4096)  # a dozen checks ask it of every object
+@functools.lru_cache(maxsize=4096)  # a dozen checks call it for every object
 def parse_extension_name(path: str) -> ExtensionName | None:
-    """Take a path apart, None where no module has that file name (``libx.so.1``, ``a-b.so``)."""
+    """Parse a path; return None if no module has that file name (``libx.so.1``, ``a-b.so``)."""
     directory, _, file_name = path.rpartition("/")
     stem, dot, rest = file_name.partition(".")
     match = _SUFFIX.fullmatch(dot + rest)
@@ -82,7 +82,7 @@ def parse_extension_name(path: str) -> ExtensionName | None:
 
 
 def _bound(match: re.Match[str]) -> tuple[str, str, str, str]:
-    """Read implementation, version digits, ABI flags and platform out of a suffix."""
+    """Return implementation, version digits, ABI flags and platform of a suffix."""
     if match["cpython"]:
         return "cpython", match["cpython"], match["flags"], match["triplet"]
     if match["windows"]:
@@ -94,27 +94,27 @@ def _bound(match: re.Match[str]) -> tuple[str, str, str, str]:
 
 
 def init_function(stem: str) -> str:
-    """Name the function that the import system calls in a module of that name (PEP 489)."""
+    """Return the name of the init function of a module of that name (PEP 489)."""
     if stem.isascii():
         return f"PyInit_{stem}"
     return f"PyInitU_{stem.encode('punycode').decode('ascii').replace('-', '_')}"
 
 
 def module_of(path: str, exports: SymbolTable | Collection[str]) -> ExtensionName | None:
-    """Say which extension module a file is by its name and exports, None for a plain library."""
+    """Return the extension module that a file is by name and exports; None for a plain library."""
     name = parse_extension_name(path)
     return name if name is not None and init_function(name.stem) in exports else None
 
 
 def is_extension(library: ObjectFile) -> bool:
-    """Whether Python can import it: a shared object that exports its own ``PyInit_<stem>``."""
+    """Return whether Python can import it: a shared object that exports ``PyInit_<stem>``."""
     return library.kind is Kind.SHARED and module_of(library.path, library.exports) is not None
 
 
 def are_suffixes_known(platform: str) -> bool:
-    """Whether it is known which suffixes the Pythons of a platform tag import.
+    """Return whether the suffixes are known that Pythons on a platform tag import.
 
-    Those of Android, iOS, Emscripten, AIX and the BSDs, and of Linux on armv5 or MIPS, are not.
+    They are unknown for Android, iOS, Emscripten, AIX and the BSDs, and for Linux on armv5 or MIPS.
     """
     linux = re.fullmatch(_LINUX, platform)
     if linux is not None:
@@ -123,7 +123,7 @@ def are_suffixes_known(platform: str) -> bool:
 
 
 def importable_by(name: ExtensionName, tag: Tag) -> bool:
-    """Whether at least one interpreter that the tag speaks of looks for that suffix."""
+    """Return whether at least one interpreter of the tag looks for that suffix."""
     return _runs_on(name, tag.platform) and _is_looked_for(name, tag)
 
 
@@ -149,13 +149,13 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
 
 
 def _is_looked_for(name: ExtensionName, tag: Tag) -> bool:
-    """Compare implementation, version and ABI; a tag of unknown make is not judged."""
+    """Compare implementation, version and ABI; return True for an unknown tag."""
     parsed = re.fullmatch(_INTERPRETER, tag.interpreter)
     if parsed is None or not name.implementation or parsed["name"] not in _IMPLEMENTATIONS:
         return True
     if _IMPLEMENTATIONS[parsed["name"]] not in {"", name.implementation}:
         return False
-    # The "t" of cp313t: such an interpreter looks for no .abi3.so.
+    # The "t" of cp313t: such an interpreter does not look for .abi3.so.
     free_threaded = tag.abi.startswith("cp") and tag.abi.endswith("t")
     lowest = (int(parsed["major"]), int(parsed["minor"] or 0))
     if name.stable == "abi3":
@@ -168,7 +168,7 @@ def _is_looked_for(name: ExtensionName, tag: Tag) -> bool:
 
 
 Minor = tuple[int, int]
-"""A Python by its version: (3, 11)."""
+"""A minor version of Python: (3, 11)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,13 +176,14 @@ class BrokenSource:
     """A Python file that does not compile."""
 
     path: str  # of the member
-    line: int  # 0: not known
+    line: int  # 0: unknown
     reason: str  # "invalid syntax"
     text: str = ""  # the line, or its beginning
     newer_than: Minor | None = None
-    """It compiles there, but not on this Python, which the package promises; None: not there."""
+    """The oldest promised Python, if the file compiles only on newer ones; None: it compiles on
+    none."""
     reached_from: str = ""
-    """The module of the package that always imports the file, at once or through others."""
+    """The module of the package that always imports the file, directly or through others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,63 +196,67 @@ class UnparsedSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModuleNames:
-    """What one module binds, of those that an entry point or a shared namespace concerns."""
+    """The names that one module binds.
+
+    Read for modules of entry points and of shared namespaces.
+    """
 
     path: str
-    bound: frozenset[str]  # at its top level, in any branch of it, and by ``global``
+    bound: frozenset[str]  # at its top level, in any branch, and by ``global``
     opaque: str = ""
-    """What makes names that reading does not show: "__getattr__", "globals()"; "" if nothing."""
-    stars: tuple[str, ...] = ()  # the modules of others of which it takes every name
+    """What defines names that reading does not show: "__getattr__", "globals()"; "" if nothing."""
+    # modules of other packages whose names it all imports (``import *``)
+    stars: tuple[str, ...] = ()
     extends_path: bool = False  # it shares its package: pkgutil, pkg_resources, or ``__path__``
-    has_code: bool = False  # anything but comments and a docstring
+    has_code: bool = False  # contains more than comments and a docstring
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledModules(ProbeReport):
-    """All Python files of a package that an import may find, compiled where it is installed."""
+    """All importable Python files of a package, compiled where it is installed."""
 
     version: Minor  # of the Python that compiled them
     broken: tuple[BrokenSource, ...] = ()
-    more_broken: int = 0  # files beside these that do not compile
+    more_broken: int = 0  # number of further files that do not compile
     uncompiled: tuple[UnparsedSource, ...] = ()
-    unfollowed: str = ""  # why a module may import more of the broken ones; "" where none does
+    unfollowed: str = ""  # why a module may import more of the broken files; "" if none does
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PythonModules:
-    """The modules that entry points name, or that other distributions may fill too."""
+    """Modules that entry points name, or that other distributions may contribute to."""
 
     names: tuple[ModuleNames, ...] = ()
     unparsed: tuple[UnparsedSource, ...] = ()
-    top_level: tuple[str, ...] | None = None  # what top_level.txt states; None without one
+    top_level: tuple[str, ...] | None = None  # contents of top_level.txt; None without that file
 
 
-# What a package's own Python code says of the object files in it, read without running it.
+# What a package's own Python code states about its object files, read without running it.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeNames:
-    """Paths of a package's objects, by what its Python code does with their names."""
+    """Paths of a package's objects, grouped by how its Python code uses their names."""
 
     named: frozenset[str] = frozenset()
-    """Those that it spells out: ``"libdemo.so"``, ``"libdemo"``, ``"_demo"``; for a program
-    ``"node"``. Why it does so is not known, so this excuses nothing."""
+    """Objects whose name the code contains as a literal: ``"libdemo.so"``, ``"libdemo"``,
+    ``"_demo"``; for a program ``"node"``. The purpose is unknown, so this excuses nothing."""
     completed: frozenset[str] = frozenset()
-    """Those whose name it completes where it opens libraries: ``f"libdemo_{x}.so"``."""
+    """Objects whose name the code completes when it opens libraries: ``f"libdemo_{x}.so"``."""
     guided: frozenset[str] = frozenset()
-    """Programs named where it sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
+    """Programs named where the code sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
     modules: frozenset[str] = frozenset()
-    """Names under which it imports files by their paths: the first argument of
+    """Module names under which the code imports files by path: the first argument of
     ``spec_from_file_location("_demo", path)``. Such a file may have any name."""
-    unread: str = ""  # why not all of its code was read; "" where it was
+    unread: str = ""  # why not all of its code was read; "" if it was
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportOpenings:
-    """The objects that the package's own code opens by their paths."""
+    """The objects that the package's own code opens by path."""
 
-    demanded: frozenset[str] = frozenset()  # without which the import fails
-    tried: frozenset[str] = frozenset()  # without which it goes on
-    later: frozenset[str] = frozenset()  # that no import opens, as far as names of functions tell
+    demanded: frozenset[str] = frozenset()  # the import fails without them
+    tried: frozenset[str] = frozenset()  # the import continues without them
+    later: frozenset[str] = frozenset()  # no import opens them, judging by names of functions
     unfollowed: frozenset[str] = frozenset()
-    """Those named by code that opens libraries and was not followed to its end."""
+    """Objects named by code that opens libraries and was not followed to its end."""

@@ -1,4 +1,4 @@
-"""What a profile asks of probes: each class is one table ``[probes.NAME]``, each field one key."""
+"""Settings of probes in a profile: each class is a table ``[probes.NAME]``, each field a key."""
 
 from __future__ import annotations
 
@@ -7,110 +7,115 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NewType
 
 Code = NewType("Code", str)
-"""What runs where the package runs: a program, an expression, a name to import or to install."""
+"""Something that runs where the package runs: a program, an expression, a name to import or
+install."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """The base of all requests; without its table in the profile, one that asks for nothing.
+    """The base class of all requests; without its table in the profile, a request asks for nothing.
 
-    A check that asks for one is asked for by whoever writes the table.
+    Writing the table also enables the checks that depend on it.
     """
 
-    table: ClassVar[str] = ""  # the NAME
+    table: ClassVar[str] = ""  # NAME in ``[probes.NAME]``
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CudaRequest(Request):
-    """What a package built for CUDA is asked; all but ``module`` and ``snippet`` are expressions.
+    """Questions to a package built for CUDA; all but ``module`` and ``snippet`` are expressions.
 
-    They are evaluated after the import where no driver is to be found; ``version`` and
-    ``compiled``, which tell of the build, on a GPU as well.
+    They are evaluated after the import without any driver; ``version`` and ``compiled``, which
+    describe the build, also on a GPU.
     """
 
     table: ClassVar[str] = "cuda"
-    module: Code = Code("")  # what is imported; without it nothing is asked
+    module: Code = Code("")  # imported first; without it nothing is asked
     snippet: Code = Code("")  # a program for the CPU, run after the import with the module's name
     available: Code = Code("")  # whether CUDA can be used
     devices: Code = Code("")  # how many GPUs there are
     use: Code = Code("")  # something that needs a GPU
-    version: Code = Code("")  # the CUDA of the build; nothing for a build for no CUDA
-    rocm: Code = Code("")  # the ROCm of the build, or its HIP; nothing for a build for none
-    architectures: Code = Code("")  # those that the package says it was compiled for
-    parts: Mapping[str, Code] = field(default_factory=dict)  # whether each part was built, by name
-    compiled: Mapping[str, Code] = field(default_factory=dict)  # versions, by NVIDIA's library
-    nvrtc: Code = Code("")  # by which the package loads NVRTC, where its import does not
+    version: Code = Code("")  # the CUDA of the build; None or "" for a build without CUDA
+    rocm: Code = Code("")  # the ROCm, or HIP, of the build; None or "" for a build without it
+    architectures: Code = Code("")  # architectures that the package reports to be compiled for
+    # name of a part -> whether it was built
+    parts: Mapping[str, Code] = field(default_factory=dict)
+    compiled: Mapping[str, Code] = field(default_factory=dict)  # NVIDIA's library -> version
+    nvrtc: Code = Code("")  # makes the package load NVRTC, if its import does not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceCodeRequest(Request):
-    """How much of the code for GPUs that a package ships is decompressed."""
+    """How much of a package's GPU code is decompressed."""
 
     table: ClassVar[str] = "device_code"
-    thorough: bool = False  # all of it, not a sample of each object; `--binary-thorough` says so
+    # all of it instead of a sample of each object; also set by `--binary-thorough`
+    thorough: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PtxRequest(Request):
-    """How much of the PTX that a package ships is compiled for GPUs that come later."""
+    """How much of a package's PTX is compiled for later GPUs."""
 
     table: ClassVar[str] = "ptx"
-    bytes: int = 20_000_000  # of PTX, each counted once for every target; a million takes 2 s
-    targets: tuple[str, ...] = ()  # "sm_120"; (): the newest of each major from its own on
-    requires: tuple[Code, ...] = ()  # what has nvJitLink, where the package requires none
+    bytes: int = 20_000_000  # of PTX, counted once for every target; a million takes 2 s
+    targets: tuple[str, ...] = ()  # "sm_120"; (): the newest of each major version from its own on
+    requires: tuple[Code, ...] = ()  # what provides nvJitLink, if the package does not require it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuRequest(Request):
-    """What a package is to do on a GPU, step by step."""
+    """The work of a package on a GPU, step by step."""
 
     table: ClassVar[str] = "gpu"
-    module: Code = Code("")  # what is imported; without it nothing is done
-    steps: Literal["", "torch"] = ""  # the shipped set of steps
-    leave_out: tuple[str, ...] = ()  # of that set
-    thorough: bool = False  # whether its long steps are done, too; `--binary-thorough` says so
-    requires: tuple[Code, ...] = ()  # what a thorough run installs beside: torchvision, torchaudio
-    snippets: Mapping[str, Code] = field(default_factory=dict)  # more steps: programs by name
-    architectures: Code = Code("")  # an expression: those that the package says it has code for
+    module: Code = Code("")  # imported first; without it nothing is done
+    steps: Literal["", "torch"] = ""  # a shipped set of steps
+    leave_out: tuple[str, ...] = ()  # steps of that set to leave out
+    thorough: bool = False  # whether long steps are done, too; also set by `--binary-thorough`
+    requires: tuple[Code, ...] = ()  # what a thorough run installs as well: torchvision, torchaudio
+    snippets: Mapping[str, Code] = field(default_factory=dict)  # further steps: programs by name
+    # an expression: architectures for which the package reports to have code
+    architectures: Code = Code("")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SnippetRequest(Request):
-    """Programs that are run beside the installed package, each in a process of its own."""
+    """Programs that run with the package installed, each in its own process."""
 
     table: ClassVar[str] = "snippets"
-    code: Mapping[str, Code] = field(default_factory=dict)  # by name; "" for one taken away
-    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # systems, as globs, by name
-    requires: tuple[Code, ...] = ()  # requirements that the package has not itself
+    code: Mapping[str, Code] = field(default_factory=dict)  # by name; "" removes one
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> globs on systems
+    requires: tuple[Code, ...] = ()  # requirements that the package does not have itself
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TranslationUnit:
-    """A C++ program of one purpose that a consumer of a C++ archive compiles, links and runs."""
+    """A small C++ program that a consumer of a C++ archive compiles, links and runs."""
 
-    source: Code  # its text; "" for one taken away
-    package: Code = Code("")  # of CMake; "": the table's
-    components: tuple[Code, ...] = ()  # of that package
-    libraries: tuple[Code, ...] = ()  # for target_link_libraries; (): the table's
+    source: Code  # its text; "" removes one
+    package: Code = Code("")  # CMake package; "": that of the table
+    components: tuple[Code, ...] = ()  # of that CMake package
+    libraries: tuple[Code, ...] = ()  # for target_link_libraries; (): those of the table
     defines: tuple[str, ...] = ()  # "NAME" or "NAME=value"
     systems: tuple[str, ...] = ("*",)  # globs on "linux-x86_64"
-    variants: tuple[str, ...] = ("*",)  # globs on what the archive is built for: "cpu", "cu126"
-    prints: str | None = None  # what it is to write to standard output
-    refuses: tuple[str, ...] = ()  # mangled names, as globs, that the other C++ ABI does not find
-    gpu: bool = False  # whether it is run only where a GPU can be used
+    variants: tuple[str, ...] = ("*",)  # globs on the build variant of the archive: "cpu", "cu126"
+    prints: str | None = None  # expected standard output
+    # globs on mangled names that are undefined with the other C++ ABI
+    refuses: tuple[str, ...] = ()
+    gpu: bool = False  # whether it runs only if a GPU can be used
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConsumerRequest(Request):
-    """What is built against a C++ archive, beside one neutral example for each CMake package."""
+    """Programs built against a C++ archive, in addition to an example for each CMake package."""
 
     table: ClassVar[str] = "consumer"
-    package: Code = Code("")  # of CMake, for every unit; "": the archive's, where it has one alone
+    package: Code = Code("")  # CMake package of every unit; "": the archive's, if it has only one
     components: tuple[Code, ...] = ()
     libraries: tuple[Code, ...] = ()  # such as "${TORCH_LIBRARIES}"; (): all imported libraries
-    standard: int = 0  # of C++: 17; 0: the compiler's own
+    standard: int = 0  # C++ standard: 17; 0: the compiler's default
     programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By globs on the variant, what must be on PATH beside a compiler: "cu*" needs nvcc."""
+    """Glob on the variant -> programs that must be on PATH besides a compiler: "cu*" needs nvcc."""
     units: Mapping[str, TranslationUnit] = field(default_factory=dict)  # by name
 
 
@@ -123,7 +128,7 @@ _STATED = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseRequest(Request):
-    """What is read of every package of a release, to be held against the others."""
+    """What is read from every package of a release, and compared between them."""
 
     table: ClassVar[str] = "release"
     commits: Mapping[str, str] = field(
@@ -132,7 +137,7 @@ class ReleaseRequest(Request):
             **dict.fromkeys(("build-hash", "*/build-hash"), r"\A\s*([0-9a-f]{7,64})\s*\Z"),
         }
     )
-    """Files that say the commit, as globs: a regular expression with a group around it."""
+    """Glob on files that state the commit -> regular expression with a group for it."""
 
 
 _MODULES = ("*/version.py", "*/_version.py")
@@ -140,16 +145,16 @@ _TEXT = r"(?:None|False|[\"'][^\"'\n]*[\"'])"
 
 
 def _assigns(names: str) -> str:
-    """An assignment to one of the names at the left margin, and the text or None given to it."""
+    """Return a pattern for an unindented assignment of a text or None to one of the names."""
     return rf"(?m)^(?:{names})[ \t]*(?::[^=\n]*)?=[ \t]*({_TEXT})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildsRequest(Request):
-    """Generated files that state the CUDA or the ROCm of a build; they are read, and never run.
+    """Generated files that state the CUDA or ROCm of a build; they are read, never run.
 
-    By globs, in which a ``*`` stands for no slash: a regular expression with one group around the
-    version. ``None``, ``False``, ``null``, ``0`` and ``OFF`` state that the build is for none.
+    Keys are globs in which ``*`` matches no slash, values regular expressions with one group for
+    the version. ``None``, ``False``, ``null``, ``0`` and ``OFF`` state a build without it.
     """
 
     table: ClassVar[str] = "builds"
@@ -194,4 +199,4 @@ REQUESTS: tuple[type[Request], ...] = (
     ConsumerRequest,
     BuildsRequest,
 )
-"""Those of our own probes."""
+"""The requests of our own probes."""

@@ -1,4 +1,4 @@
-"""Requirements: read without ever failing, and whether an index has wheels for them."""
+"""Requirements: parsed without exceptions, and whether an index has wheels for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from binary_checks.errors import Unavailable
 from binary_checks.model.system import TargetSystem, read_numbers
 
-if TYPE_CHECKING:  # many packages require nothing, and the grammar takes its time to be imported
+if TYPE_CHECKING:  # many packages require nothing, and importing the grammar takes time
     from packaging.requirements import Requirement
 
 
@@ -27,20 +27,22 @@ _MACHINES: dict[str, dict[str, str]] = {
     "macos": {"aarch64": "arm64"},
     "windows": {"x86_64": "AMD64", "aarch64": "ARM64", "i686": "x86"},
 }
-"""What ``platform.machine()`` says there, where it is another word than ours."""
+"""The value of ``platform.machine()`` on a system, if it differs from our name of the
+architecture."""
 
 _VERSION = r"(?:[<>]=?|[=!]=)[ \t]*[0-9]+(?:\.[0-9]+)*"
 _PLAIN = (
     r"[ \t]*([a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?)"
     rf"(?:[ \t]*{_VERSION}(?:[ \t]*,[ \t]*{_VERSION})*)?[ \t]*"
 )
-"""A requirement as most are: a name, and versions in numbers alone."""
+"""Most requirements: a name, and versions of digits and dots only."""
 _PLAIN_COMPARISON = (
     r"[ \t]*(extra|implementation_name|os_name|platform_(?:machine|python_implementation|system)"
     r"|python_version|sys_platform)"
     r"""[ \t]*([<>]=?|[=!]=)[ \t]*(["'])([a-zA-Z][a-zA-Z0-9_-]*|[0-9]{1,4}\.[0-9]{1,4})\3[ \t]*"""
 )
-_VERSION_TEXT = r"[A-Za-z0-9.!+*_-]{1,200}"  # Python makes no number of thousands of digits
+# Python refuses to convert thousands of digits to a number
+_VERSION_TEXT = r"[A-Za-z0-9.!+*_-]{1,200}"
 _LONGEST_PLACE = 200  # characters
 _OPERATORS = {
     "==": operator.eq,
@@ -53,20 +55,20 @@ _OPERATORS = {
 
 
 def read_requirement(text: str) -> Requirement | None:
-    """Parse it; None where it is no requirement, of which the installer says what is wrong."""
+    """Parse a requirement; return None if it is invalid, which the installer reports."""
     from packaging.requirements import Requirement
 
     try:
         return Requirement(text)
-    except (ValueError, RecursionError):  # thousands of digits, or parentheses
+    except (ValueError, RecursionError):  # thousands of digits, or deeply nested parentheses
         return None
 
 
 def demand_names(requirements: Iterable[Requirement], advice: str) -> None:
-    """Raise Unavailable for a requirement that names no version of a project, but a place.
+    """Raise Unavailable if a requirement names a location instead of a version.
 
-    Whatever lies there would be built: a URL, a path, a repository. Behind ``===`` may stand
-    anything, and installers find paths in it. The advice says what to do.
+    Whatever is there would be built: a URL, a path, a repository. ``===`` accepts any text, and
+    installers find paths in it. The advice tells the user what to do.
     """
     for item in requirements:
         if item.url is not None:
@@ -79,17 +81,18 @@ def demand_names(requirements: Iterable[Requirement], advice: str) -> None:
 
 
 def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:
-    """Whether its marker is true there; one that means nothing (``extra > 'x'``) applies."""
+    """Return whether its marker is true; a meaningless marker (``extra > 'x'``) counts as true."""
     try:
         return requirement.marker is None or requirement.marker.evaluate(dict(environment))
-    except (KeyError, ValueError, RecursionError):  # no word of ours, or none to be compared
+    # an unknown name, or values that cannot be compared
+    except (KeyError, ValueError, RecursionError):
         return True
 
 
 def applicable(
     texts: Iterable[str], target: TargetSystem, extras: Iterable[str] = ()
 ) -> Iterator[Requirement]:
-    """The requirements that hold on the target, also those of these extras; what is none is not."""
+    """Yield the valid requirements that apply on the target, including those of the extras."""
     environments = [environment_of(target, extra) for extra in ("", *extras)]
     for requirement in map(read_requirement, texts):
         if requirement is not None and any(applies(requirement, each) for each in environments):
@@ -97,9 +100,9 @@ def applicable(
 
 
 def names_required(texts: Iterable[str], target: TargetSystem) -> frozenset[str]:
-    """The names, normalised, of the requirements that hold on the target, without extras.
+    """Return the normalised names of the requirements that apply on the target, without extras.
 
-    The grammar is asked only of what is not plain.
+    The full grammar is used only for requirements that are not of the common form.
     """
     environment = environment_of(target)
     names, others = set(), []
@@ -109,13 +112,13 @@ def names_required(texts: Iterable[str], target: TargetSystem) -> frozenset[str]
         plain = re.fullmatch(_PLAIN, head)
         if holds and plain:
             names.add(canonicalize_name(plain[1]))
-        elif holds is not False or "@" in head:  # an address may have a semicolon
+        elif holds is not False or "@" in head:  # a URL may contain a semicolon
             others.append(text)
     return frozenset(names.union(canonicalize_name(i.name) for i in applicable(others, target)))
 
 
 def _holds(marker: str, environment: Mapping[str, str]) -> bool | None:
-    """Whether a marker is true; None where it is not plain."""
+    """Return whether a marker is true, or None if it is not of the common form."""
     found = []
     for part in marker.split(" and "):
         match = re.fullmatch(_PLAIN_COMPARISON, part)
@@ -133,7 +136,7 @@ def _holds(marker: str, environment: Mapping[str, str]) -> bool | None:
 
 
 def environment_of(target: TargetSystem, extra: str = "") -> dict[str, str]:
-    """The values of environment markers on the target (PEP 508)."""
+    """Return the values of environment markers on the target (PEP 508)."""
     major, minor = target.interpreter.version if target.interpreter else (3, 12)
     system = _SYSTEMS[target.system]
     architecture = target.architectures[0]
@@ -154,7 +157,7 @@ def environment_of(target: TargetSystem, extra: str = "") -> dict[str, str]:
 
 
 def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
-    """The projects that are required by an extra alone."""
+    """Return the projects that are required only by an extra."""
     always: set[str] = set()
     sometimes: set[str] = set()
     for text in requires_dist:
@@ -166,30 +169,31 @@ def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
     return frozenset(sometimes - always)
 
 
-# Whether an index has wheels of all that a package requires, and whether those given fit.
+# Whether an index has wheels of everything a package requires, and whether given packages fit.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequiredWheels:
-    """What came of downloading what a wheel requires, for its own Python and system."""
+    """The result of downloading a wheel's requirements for its own Python and system."""
 
     lacking: str = ""
-    """The first that there is none of: "wheel of torch>=2 for cp311 on win_amd64 or newer"."""
+    """The first requirement without a wheel: "wheel of torch>=2 for cp311 on win_amd64 or
+    newer"."""
     found: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MisfitVersion:
-    """A package given beside the judged one in a version that a requirement excludes."""
+    """A package given next to the judged one in a version that a requirement excludes."""
 
     name: str
     version: str
-    requirement: str  # as it is spelled: "nvidia-nccl-cu13==2.30.7"
-    by: str = ""  # who requires that, "cuda-toolkit 13.2.2"; "" for the judged package itself
+    requirement: str  # as written: "nvidia-nccl-cu13==2.30.7"
+    by: str = ""  # the package that requires it, "cuda-toolkit 13.2.2"; "" for the judged package
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenVersions:
-    """The packages given beside one, held against all that is required of them."""
+    """The packages given next to one, compared with all requirements on them."""
 
     misfits: tuple[MisfitVersion, ...] = ()

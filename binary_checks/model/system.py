@@ -1,4 +1,4 @@
-"""The system that a package claims: what it allows, and what its libraries export."""
+"""The system that a package claims to run on: allowed versions, and exports of its libraries."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-# Versions that are numbers between dots, as those of glibc, CUDA and drivers are.
+# Versions made of numbers and dots, as those of glibc, CUDA and drivers.
 
-_MOST_DIGITS = 9  # no version has more in a part; texts of packages may
+_MOST_DIGITS = 9  # no version has more in a part; texts in packages may
 
 
 @functools.lru_cache(maxsize=4096)
 def read_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers that a version begins with: (2, 14) for 2.14, () for PRIVATE.
+    """Return the leading numbers of a version: (2, 14) for 2.14, () for PRIVATE.
 
-    So 2.14 comes after 2.2.5, and 1.19.0rc1 is 1.19.
+    This sorts 2.14 after 2.2.5; 1.19.0rc1 is (1, 19).
     """
     return tuple(map(int, takewhile(_is_number, version.split("."))))
 
@@ -31,37 +31,36 @@ _NUMERIC = r"(?a)\d{1,9}(?:\.\d{1,9})*"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """What a platform tag promises its user: this libc or newer, and these libraries beside it.
+    """What a platform tag promises its user: this libc or a newer one, and these libraries.
 
-    PEP 600 and PEP 656 define the tags; the libraries and versions are those auditwheel holds
-    wheels to.
+    PEP 600 and PEP 656 define the tags; libraries and versions are those that auditwheel allows.
     """
 
     name: str
     """The tag without its architecture, in its modern spelling: ``manylinux_2_28``."""
     architecture: str
-    """As platform tags spell it: ``x86_64``, ``aarch64``, ``i686``, ``armv7l``, ..."""
+    """As in platform tags: ``x86_64``, ``aarch64``, ``i686``, ``armv7l``, ..."""
     libc: str
     """``glibc`` or ``musl``."""
     minimum: tuple[int, int]
-    """The oldest version of that libc a user may have."""
+    """The oldest version of that libc that a user may have."""
     libraries: frozenset[str]
-    """Sonames a package may need from the system, the dynamic loader's own among them."""
+    """Sonames that a package may need from the system, including the dynamic loader's."""
     versions: Mapping[str, frozenset[str]] = field(hash=False)
-    """By prefix, the symbol versions that may be needed: ``{"GLIBC": {"2.2.5", "2.3"}, ...}``."""
+    """Allowed symbol versions by prefix: ``{"GLIBC": {"2.2.5", "2.3"}, ...}``."""
     forbidden_symbols: Mapping[str, frozenset[str]] = field(hash=False)
-    """By soname, symbols that some systems' build of the library has and others' lacks."""
+    """By soname, symbols that the library has on some systems only."""
     aliases: tuple[str, ...]
-    """Older spellings of the name: ``("manylinux2014",)``."""
+    """Older names of the tag: ``("manylinux2014",)``."""
 
     def allows(self, version_node: str) -> bool | None:
-        """Say whether a package may need ``version_node``; None where it is not governed.
+        """Return whether a package may need ``version_node``; None if the policy does not cover it.
 
-        ``GLIBC_2.29``, ``GLIBCXX_3.4.30`` and the like are compared as numbers with the newest
-        version the policy lists, since its lists have gaps (an architecture's libc defines no
-        node for releases that brought it no new symbol). Names without an order
-        (``CXXABI_TM_1``, ``GLIBC_ABI_DT_RELR``) are allowed where they are listed.
-        ``GLIBC_PRIVATE`` is glibc's own and never allowed.
+        ``GLIBC_2.29``, ``GLIBCXX_3.4.30`` and similar names are compared as numbers with the newest
+        listed version, since the lists have gaps (an architecture's libc defines no node for a
+        release without new symbols). Names without an order (``CXXABI_TM_1``,
+        ``GLIBC_ABI_DT_RELR``) are allowed if listed. ``GLIBC_PRIVATE`` is glibc's own and never
+        allowed.
         """
         if version_node == "GLIBC_PRIVATE":
             return False
@@ -75,22 +74,22 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SystemLibrary:
-    """What a library of the target system exports, over all releases that were looked at.
+    """The exports of a library of the target system, over all releases that we have data on.
 
-    It answers "could this symbol come from there?". That the user's release is new enough to
-    have it is the policy's matter: :meth:`Policy.allows` on the version node.
+    They tell whether a symbol may come from the library. Whether the user's release is new enough
+    is decided by :meth:`Policy.allows` on the version node.
     """
 
     soname: str
     symbols: Mapping[str, frozenset[str]] = field(hash=False)
-    """Name to the version nodes it is exported with; ``""`` where it carries none."""
+    """Symbol name -> the version nodes it is exported with; ``""`` for an unversioned export."""
     versions: frozenset[str]
-    """Every version node the library defines, also those without a symbol."""
+    """Every version node that the library defines, including those without symbols."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interpreter:
-    """What the Python that a tag names exports to its extension modules."""
+    """The symbols that the Python of a tag exports to extension modules."""
 
     implementation: str
     """``cpython``."""
@@ -98,38 +97,39 @@ class Interpreter:
     free_threaded: bool
     exports: frozenset[str]
     libraries: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
-    """On Windows the DLLs that lie beside python.exe, in lower case, and what each exports."""
+    """On Windows, the DLLs next to python.exe, in lower case, and their exports."""
 
 
 @functools.cache
 def _newest(versions: frozenset[str]) -> tuple[int, ...]:
-    """Pick the newest numeric version; empty, below all others, where there is none."""
+    """Return the newest numeric version; () if there is none, which sorts first."""
     return max(map(read_numbers, versions), default=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TargetSystem:
-    """The user's machine as the package's tags promise it: data, never this host."""
+    """The user's machine as promised by the package's tags: data, never this host."""
 
-    name: str  # "manylinux_2_28_x86_64, CPython 3.11": how reports call it
-    system: str = "linux"  # or "macos" or "windows", as the loaders differ
-    libc: str = "glibc"  # or "musl"; "" where the system has but one
+    name: str  # name in reports: "manylinux_2_28_x86_64, CPython 3.11"
+    system: str = "linux"  # or "macos" or "windows"
+    libc: str = "glibc"  # or "musl"; "" if the system has only one
     architectures: tuple[str, ...] = ("x86_64",)  # universal2 has two, every other tag one
     minimum_os: tuple[int, int] | None = None  # the oldest macOS that the tags claim
-    policy: Policy | None = (
-        None  # of the lowest platform tag claimed; None where the tag promises nothing
-    )
-    policies: tuple[Policy, ...] = ()  # all of that libc and architecture, lowest first
+    policy: Policy | None = None  # of the lowest platform tag; None if the tag promises nothing
+    policies: tuple[Policy, ...] = ()  # all policies of that libc and architecture, lowest first
     libraries: frozenset[str] = (
         frozenset()
     )  # that the system provides: sonames, install names, DLL names in lower case
     partly: Mapping[str, str] = field(default_factory=dict)
-    """Libraries that only some of the promised systems have, and which: "macOS 13 and later"."""
-    interpreter: Interpreter | None = None  # None: not one CPython, or no data for it
+    """Libraries that only some of the promised systems have -> which: "macOS 13 and later"."""
+    interpreter: Interpreter | None = None  # None: not one CPython, or no data on it
     interpreters: Mapping[tuple[tuple[int, int], bool], Interpreter] = field(default_factory=dict)
-    """All CPythons there is data about on that system, by version and whether without the GIL."""
+    """All CPythons of that system that we have data on, by version and whether it is
+    free-threaded."""
     library_data: Mapping[str, SystemLibrary] = field(
         default_factory=dict
-    )  # exports by the same names, where known
-    dll_directories: tuple[str, ...] = ()  # relative to site-packages: what a profile says is added
-    unjudged: tuple[str, ...] = ()  # platform tags of the package that this is not the system of
+    )  # exports of these libraries, if known
+    # relative to site-packages: directories that a profile says are added
+    dll_directories: tuple[str, ...] = ()
+    # platform tags of the package that this system does not represent
+    unjudged: tuple[str, ...] = ()
