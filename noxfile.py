@@ -73,6 +73,13 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def site(session: nox.Session) -> None:
+    """Build the site of docs/ in build/site; a warning, such as a broken anchor, is an error."""
+    session.install(*group("site"))
+    session.run("sphinx-build", "-qEW", "--keep-going", "-j", "2", "docs", "build/site")
+
+
+@nox.session
 def pins(session: nox.Session) -> None:
     """Pin anew, by version and hash, what a release and action.yml install."""
     session.install("uv")

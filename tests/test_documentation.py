@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import sys
 import types
+from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from binary_checks import model
 from binary_checks.declaring import find_checks
 from binary_checks.model.requests import REQUESTS, Request
 from binary_checks.profile.known import KnownProblem
+from binary_checks.reports.explanation import DOCUMENTATION, find_page
 from fixtures.documentation import find_stale
 from fixtures.values import elf_file, wheel
 
@@ -49,6 +52,49 @@ def run(source: str) -> types.ModuleType:
 
 def test_lists_are_what_is_declared() -> None:
     assert find_stale() == [], "run `nox -s docs`"
+
+
+def find_pages() -> Iterator[Path]:
+    """Yield every page of Markdown that is meant for readers."""
+    yield from (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))
+    yield from (ROOT / "docs").rglob("*.md")
+
+
+@cache
+def find_anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes from the page's headings."""
+    prose = re.sub(r"^(```+).*?^\1$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*find_pages()], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_an_anchor(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text("utf-8"))
+    for path, anchor in links:
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in find_anchors(target), f"{path}#{anchor}"
+
+
+def test_every_check_has_an_anchor_on_the_page_that_reports_name() -> None:
+    for check in find_checks():
+        page, _, anchor = find_page(check.id).removeprefix(f"{DOCUMENTATION}/").partition("#")
+        assert anchor == check.id
+        assert anchor in find_anchors(ROOT / "docs" / page.replace(".html", ".md"))
+    assert "unreadable-package" in find_anchors(ROOT / "docs" / "checks.md")
+
+
+def test_the_index_of_the_site_lists_every_page() -> None:
+    listed = set(re.findall(r"^- \[.+?\]\((.+?)\)", (ROOT / "docs/index.md").read_text(), re.M))
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("**/*.md")}
+    others = {page for page in pages if page.startswith(("checks/", "examples/"))} | {"index.md"}
+    assert listed == pages - others
+
+
+def test_the_metadata_names_the_site_that_reports_name() -> None:
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert metadata["urls"]["Documentation"] == DOCUMENTATION
 
 
 def profiles() -> list[dict[str, Any]]:

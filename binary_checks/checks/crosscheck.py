@@ -24,8 +24,9 @@ def readers_disagree(opinion: SecondOpinion, package: Package) -> Iterator[Findi
 
     With ``--binary-crosscheck`` pyelftools and LIEF read each ELF file again, macholib and LIEF
     each Mach-O file, pefile and LIEF each PE image. Facts that both sides know are compared one by
-    one: docs/readers.md has the table. A library that is not installed, crashes, takes too long or
-    cannot parse a file is reported as "second opinion unavailable", and the item as not inspected.
+    one: docs/evidence/readers.md has the table. A library that is not installed, crashes, takes too
+    long or cannot parse a file is reported as "second opinion unavailable", and the item as not
+    inspected.
 
     Why: every other verdict relies on our readers. Where another library reads the same bytes
     differently, one of the two is wrong, and a check may pass for the wrong reason.

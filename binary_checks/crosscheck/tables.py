@@ -1,4 +1,4 @@
-"""The tables of all formats. docs/readers.md shows them, written from here."""
+"""The tables of all formats. docs/evidence/readers.md shows them, written from here."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
 from binary_checks.plugin.session import SESSION, Session, no_such_check, profile_and_checks
 from binary_checks.profile.reading import announce, identify_profile, say_left_out
-from binary_checks.reports.explanation import abridge, explain, explain_family
+from binary_checks.reports.explanation import abridge, explain, explain_family, find_page
 from binary_checks.reports.family_table import summarise
 from binary_checks.reports.known_list import say_written
 from binary_checks.reports.place_differences import find_differences
@@ -49,12 +49,12 @@ def answer(config: pytest.Config) -> int:
     name = config.option.explain
     checks = {check.id: check for check in profile_and_checks(config)[1]}
     families = {check.family for check in checks.values()}
-    if name in families:
-        sys.stdout.write(explain_family(name, checks.values()))
-        return FIT
-    if name not in checks:
+    if name not in {*checks, *families}:
         raise misused(no_such_check(name, {*checks, *families}))
-    sys.stdout.write(explain(checks[name]))
+    in_full = name in families
+    text = explain_family(name, checks.values()) if in_full else explain(checks[name])
+    page = find_page(name)
+    sys.stdout.write(f"{text}\n{page}\n" if page else text)
     return FIT
 
 

@@ -1,20 +1,40 @@
-"""Turns a check's declaration into text: for ``--explain``, for docs/checks.md and for SARIF."""
+"""Turn a check's declaration into text, for ``--explain``, the pages in docs/checks and SARIF."""
 
 from __future__ import annotations
 
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from binary_checks.declaring import FAMILIES, Check, Documentation
+from binary_checks.declaring import FAMILIES, Check, Documentation, find_checks
 from binary_checks.model import CheckText
 from binary_checks.model.requests import Request
+from binary_checks.model.run_results import UNREADABLE
+
+DOCUMENTATION = "https://binary-checks.readthedocs.io/en/stable"
+"""The site that ``nox -s site`` builds from docs/; pyproject.toml names it, too."""
+
+
+def find_page(name: str) -> str:
+    """Return the address of the documentation of one of our checks or families.
+
+    Return "" for a check or family of a project's own, which our documentation does not describe.
+    """
+    return _pages().get(name, "")
+
+
+@cache
+def _pages() -> Mapping[str, str]:
+    families = {name: f"{DOCUMENTATION}/checks/{name}.html" for name in FAMILIES}
+    checks = {each.id: f"{families[each.family]}#{each.id}" for each in find_checks()}
+    return {**families, **checks, UNREADABLE: f"{DOCUMENTATION}/checks.html#{UNREADABLE}"}
 
 
 def explain(check: Check[Any]) -> str:
-    """Everything its declaration says, as Markdown under a second-level heading."""
+    """Return everything that the declaration says, as Markdown under a second-level heading."""
     documentation = check.documentation
     lines = [f"## {check.id}", "", documentation.title, ""]
     if documentation.details:
@@ -104,26 +124,35 @@ def _spell(annotation: Any) -> str:
     return str(annotation.__name__)
 
 
-def _row(check: Check[Any]) -> str:
-    title = check.documentation.title
-    return f"| {check.family} | [{check.id}](#{check.id}) | {check.level.value} | {title} |"
-
-
-def document(checks: Iterable[Check[Any]]) -> str:
-    """The whole of docs/checks.md."""
-    checks = sorted(checks, key=lambda check: (check.family, check.id))
+def write_family_page(family: str, checks: Iterable[Check[Any]]) -> str:
+    """Return docs/checks/FAMILY.md: a table of the family's checks, then a section for each."""
+    ours = sorted((check for check in checks if check.family == family), key=lambda each: each.id)
     lines = [
-        "# Checks",
+        f"# Checks: {family}",
         "",
         "Generated from the checks' own declarations by `nox -s docs`; edit the docstrings.",
         "",
-        "A check's level is that of its gravest problems; some may be milder, as its text says. A",
-        "profile's [levels](profile.md#levels) replace them.",
+        f"Subject: {FAMILIES[family]}. [All families](../checks.md)",
         "",
-        "| family | check | level | fault |",
-        "|---|---|---|---|",
-        *map(_row, checks),
+        "| check | level | fault |",
+        "|---|---|---|",
+        *(
+            f"| [{each.id}](#{each.id}) | {each.level.value} | {each.documentation.title} |"
+            for each in ours
+        ),
         "",
-        *(explain(check) for check in checks),
+        *(explain(check) for check in ours),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def tabulate_families(checks: Iterable[Check[Any]]) -> Iterator[str]:
+    """Yield the rows of the table in docs/checks.md."""
+    names: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    for check in checks:
+        names[check.family].append(check.id)
+    yield from ("| family | subject | checks |", "|---|---|---|")
+    for family, subject in FAMILIES.items():
+        page = f"checks/{family}.md"
+        links = ", ".join(f"[{name}]({page}#{name})" for name in sorted(names[family]))
+        yield f"| [{family}]({page}) | {subject} | {links} |"

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText, Entry, PackageIdentity, RunResult
 from binary_checks.model.outcomes import BROKE
+from binary_checks.reports.explanation import find_page
 from binary_checks.reports.verdict_texts import list_unjudged
 from binary_checks.wording.problem_lines import (
     ProblemGroup,
@@ -81,11 +82,13 @@ def _notification(level: str, line: str) -> dict[str, Any]:
 
 
 def _rule(check: CheckText) -> dict[str, Any]:
+    page = find_page(check.id)
     return {
         "id": check.id,
         "shortDescription": {"text": check.title},
         "fullDescription": {"text": check.why},
         "help": {"text": check.fix},
+        **({"helpUri": page} if page else {}),
         "properties": {"tags": [check.family]},
     }
 

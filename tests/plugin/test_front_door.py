@@ -107,6 +107,7 @@ def test_a_family_is_explained_by_its_checks(tmp_path: Path) -> None:
     heading, _, *rows = result.stdout.splitlines()
     assert heading == "## linkage: needed libraries and where loaders search for them"
     assert "- libpython-linked: " in [row[:20] for row in rows]
+    assert rows[-1].endswith("/checks/linkage.html")
     mistyped = command(tmp_path, "--explain", "linkag")
     assert complaints(mistyped) == ["no check is called 'linkag'; did you mean linkage?"]
 
@@ -252,3 +253,4 @@ def test_python_without_docstrings_and_assertions_loses_nothing(
         said[-1] += ((tmp_path / "all.sarif").read_text("utf-8"),)
     assert said[0] == said[1]
     assert "**Why:** " in said[0][2]
+    assert said[0][2].endswith("/checks/linkage.html#absolute-search-path\n")

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.declaring import check
+from binary_checks.declaring import FAMILIES, check, find_checks
 from binary_checks.model import ElfFile, Level, Linkage, Wheel
-from binary_checks.reports.explanation import advice, document, explain
+from binary_checks.reports.explanation import (
+    DOCUMENTATION,
+    advice,
+    explain,
+    find_page,
+    tabulate_families,
+    write_family_page,
+)
 
 
 @check
@@ -98,12 +105,27 @@ def test_an_options_type_is_spelled_as_it_was_written() -> None:
     assert "- `names`: `tuple[str, ...]` = `()`" in text
 
 
-def test_the_document_is_a_table_and_then_each_check_in_order() -> None:
-    text = document([too_heavy, adrift])
-    rows = [line for line in text.splitlines() if line.startswith("| test_explanation")]
-    assert rows == [
-        "| test_explanation | [adrift](#adrift) | warning | A library is adrift. |",
-        "| test_explanation | [too-heavy](#too-heavy) | error | A wheel is too heavy. |",
+def test_the_page_of_a_family_is_a_table_and_then_each_check_in_order() -> None:
+    text = write_family_page("bundling", reversed(find_checks()))
+    rows = [line for line in text.splitlines() if line.startswith("| [")]
+    assert [row.rpartition(" | ")[0] for row in rows] == [
+        "| [forbidden-bundled-library](#forbidden-bundled-library) | error",
+        "| [orphan-library](#orphan-library) | warning",
     ]
-    assert text.index("## adrift") < text.index("## too-heavy")
-    assert text.endswith("= `3`\n")
+    assert text.index("## forbidden-bundled-library") < text.index("## orphan-library")
+    assert "\n## missing-library" not in text
+    assert text.endswith(".\n")
+
+
+def test_a_page_is_found_for_what_is_ours_and_for_nothing_else() -> None:
+    assert find_page("linkage") == f"{DOCUMENTATION}/checks/linkage.html"
+    assert find_page("missing-library") == f"{DOCUMENTATION}/checks/linkage.html#missing-library"
+    assert find_page("unreadable-package") == f"{DOCUMENTATION}/checks.html#unreadable-package"
+    assert find_page("too-heavy") == find_page("test_explanation") == ""
+
+
+def test_the_table_of_families_links_to_every_check() -> None:
+    rows = [*tabulate_families(find_checks())]
+    assert len(rows) == len(FAMILIES) + 2
+    (bundling,) = (row for row in rows if row.startswith("| [bundling](checks/bundling.md) |"))
+    assert "[orphan-library](checks/bundling.md#orphan-library) |" in bundling

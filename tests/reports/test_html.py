@@ -32,6 +32,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.linkage import Rule
 from binary_checks.reports import html, writing
+from binary_checks.reports.explanation import find_page
 from fixtures.runs import PROFILE, package_result
 from fixtures.values import elf_file, member, wheel
 
@@ -126,6 +127,12 @@ def test_the_verdict_comes_first_then_problems_with_why_and_fix() -> None:
     ]
     places = [page.text.index(each) for each in said]
     assert places == sorted(places)
+
+
+def test_a_check_of_ours_links_to_its_page_and_another_does_not() -> None:
+    ours = entry(Outcome.FAILED, check="missing-library", problems=(BAD,))
+    assert read(ours).having("href") == [find_page("missing-library")]
+    assert read(entry(Outcome.FAILED, problems=(BAD,))).having("href") == []
 
 
 def test_several_packages_have_a_table_the_unfit_ones_first() -> None:

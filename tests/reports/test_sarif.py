@@ -12,7 +12,7 @@ import jsonschema
 from binary_checks.declaring import find_checks
 from binary_checks.model import Accepted, Entry, Level, Outcome, Problem, RunResult
 from binary_checks.reports import sarif
-from binary_checks.reports.explanation import abridge
+from binary_checks.reports.explanation import abridge, find_page
 from fixtures.runs import PROFILE, package_result
 from fixtures.sarif import sarif_schema
 
@@ -60,6 +60,7 @@ def test_every_check_is_a_rule_with_its_documentation() -> None:
     rules = report()["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [check.id for check in CHECKS]
     assert all(rule["help"]["text"] and rule["fullDescription"]["text"] for rule in rules)
+    assert [rule["helpUri"] for rule in rules] == [find_page(check.id) for check in CHECKS]
 
 
 def test_a_problem_is_a_result_with_the_line_that_the_terminal_shows() -> None:

@@ -14,6 +14,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.model import CheckText, Level, Outcome, PackageResult, Problem, RunResult
 from binary_checks.model.outcomes import BROKE, Fitness
+from binary_checks.reports.explanation import find_page
 from binary_checks.reports.faults import Fault, fold, shell_path
 from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.graph import Graph, draw_graph
@@ -50,6 +51,7 @@ class ShownCheck:
     title: str
     why: str
     fix: str
+    page: str  # its address in the documentation; "" for a check of a project's own
     faults: tuple[ShownFault, ...]
     others: tuple[ShownFault, ...]  # that are shown when it is unfolded
     more: int  # faults that are not shown
@@ -234,6 +236,7 @@ def show_checks(package: PackageResult, texts: Mapping[str, CheckText]) -> Itera
             title=text.title if text else "",
             why=text.why if text else "",
             fix=text.fix if text else "",
+            page=find_page(check),
             faults=tuple(_show_fault(fault, package) for fault in faults[:_AT_ONCE]),
             others=tuple(_show_fault(fault, package) for fault in faults[_AT_ONCE:MOST]),
             more=len(faults[MOST:]),
