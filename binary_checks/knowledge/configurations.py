@@ -1,4 +1,4 @@
-"""Binary configurations: read out of names, variables and objects, and put together."""
+"""Binary configurations: read from names, variables and objects, and combined."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from binary_checks.model.binary_configuration import (
 from binary_checks.model.packages import ANY_SYSTEM
 from binary_checks.model.python_modules import parse_extension_name
 
-# Reads which accelerator a build is for: out of labels and variables, and out of its objects.
+# The accelerator of a build: from labels and variables, and from its objects.
 
 _CUDA = r"cu(?:da)?[-_]?(?P<cuda>\d{1,2}\.\d{1,2}|\d{2,3})"
 _ROCM = r"(?:rocm|hip)[-_]?(?P<rocm>\d{1,2}(?:\.\d{1,2})*)"
@@ -67,20 +67,24 @@ _AMD = re.compile(
 )
 _INTEL = re.compile(r"lib(?:sycl|ze_loader)\.so[.\d]*|sycl\d+\.dll|ze_loader\.dll", re.IGNORECASE)
 _HIP = "libamdhip64"
-"""The one whose number is ROCm's own major version."""
+"""The library whose number is ROCm's own major version."""
 
 
 def accelerator_of_label(label: str) -> str:
-    """What a local version label says: "cuda 12.6" of ``cu126``, "rocm 6.2", "cpu"; "" if none.
+    """Return the accelerator in a local version label, "cuda 12.6" for ``cu126``, or "".
 
-    That of flash-attn names CUDA among others: ``cu12torch2.8cxx11abiTRUE``.
+    Others are "rocm 6.2" and "cpu". The label of flash-attn names CUDA among others:
+    ``cu12torch2.8cxx11abiTRUE``.
     """
     match = _LABEL.search(label)
     return _spell(match) if match else ""
 
 
 def accelerator_of_value(text: str) -> str:
-    """What a variable's value says: that of DESIRED_CUDA may be ``cu126``, ``12.6``, ``cpu``."""
+    """Return the accelerator in a variable's value.
+
+    DESIRED_CUDA may be ``cu126``, ``12.6`` or ``cpu``.
+    """
     match = _VALUE.fullmatch(text.strip().lower())
     if match is None:
         return ""
@@ -90,7 +94,7 @@ def accelerator_of_value(text: str) -> str:
 
 
 def accelerator_of_distribution(name: str) -> str:
-    """What a project's name says: ``nvidia-cublas-cu12``, ``faiss-cpu``."""
+    """Return the accelerator in a project's name: ``nvidia-cublas-cu12``, ``faiss-cpu``."""
     if major := cuda_of_name(name):
         return f"cuda {major}"
     return "cpu" if name.lower().replace("_", "-").endswith("-cpu") else ""
@@ -105,16 +109,16 @@ def _spell(match: re.Match[str]) -> str:
 
 
 def _put_dot(digits: str) -> str:
-    """126 is 12.6 and 92 is 9.2, but 11 and 12 are whole versions."""
+    """Return the version of digits: 126 is 12.6 and 92 is 9.2, but 11 and 12 are whole versions."""
     if "." in digits or (len(digits) == 2 and digits.startswith("1")):
         return digits
     return f"{digits[:-1]}.{digits[-1]}"
 
 
 def claim_accelerators(package: Package) -> Iterator[ConfigurationClaim]:
-    """What the objects say: device code, and libraries of an accelerator that they need.
+    """Yield the accelerators of the objects' device code and of the libraries they need.
 
-    Where all were read and nothing of the kind is there: the CPU, by absence.
+    If all objects were read and show none of these, the CPU is claimed by absence.
     """
     found: dict[str, ConfigurationClaim] = {}
     for item in package.objects:
@@ -154,7 +158,7 @@ def _accelerator_of_library(name: str) -> str:
     return "xpu" if _INTEL.fullmatch(name) else ""
 
 
-# Reads values of a binary configuration as names, variables and users spell them.
+# Values of a binary configuration as written in names, in variables and by users.
 
 _PYTHON = re.compile(
     r"(?P<implementation>cp|cpython|python|py|pp|pypy)?[ -]?(?P<major>[23])[._]?(?P<minor>\d{1,2})"
@@ -186,9 +190,10 @@ _DATE = re.compile(r"(20\d{2})-?(\d{2})-?(\d{2})")
 
 
 def read_python(text: str) -> str:
-    """Read a Python: "3.11" of ``3.11.4`` and ``cp311``, "3.13t" of ``cp313-cp313t``, "2.7mu".
+    """Read a Python version: "3.11" from ``3.11.4``, "3.13t" from ``cp313-cp313t``, or "2.7mu".
 
-    The ``m`` of 3.x, by which ABIs were named up to 3.7, says nothing more; that of 2.7 does.
+    The ``m`` of 3.x, in names of ABIs up to 3.7, is dropped as it adds nothing; that of 2.7 is
+    kept.
     """
     match = _PYTHON.fullmatch(text.strip().lower().rpartition("cp")[2])
     match = match or _PYTHON.fullmatch(text.strip().lower())
@@ -202,13 +207,13 @@ def read_python(text: str) -> str:
 
 
 def read_variant(text: str) -> str:
-    """Read "shared-with-deps" and its kin; "shared" and "static" where it says no more."""
+    """Read "shared-with-deps" and its kin; "shared" or "static" if the rest is missing."""
     match = _VARIANT.fullmatch(text.strip().lower())
     return "-".join(filter(None, (match["linking"], match["deps"]))) if match else ""
 
 
 def read_version(text: str) -> str:
-    """A version in its normal form, without its local label."""
+    """Return a version in its normal form without its local label, or ""."""
     try:
         return Version(text.strip()).public
     except (InvalidVersion, ValueError):
@@ -216,7 +221,7 @@ def read_version(text: str) -> str:
 
 
 def read_date(text: str) -> str:
-    """Read a day: "2026-01-01" of ``20260101`` too."""
+    """Read a date: "2026-01-01", also from ``20260101``; return "" if it is none."""
     match = _DATE.fullmatch(text.strip())
     return "-".join(match.groups()) if match else ""
 
@@ -226,10 +231,12 @@ def _choose(known: Mapping[str, str]) -> Callable[[str], str]:
 
 
 def read_given(texts: Iterable[str]) -> Iterator[StatedClaim]:
-    """Read what a user gives: ``python=3.11,cuda=12.6``. Raises ProfileError, one line.
+    """Read configurations given by the user: ``python=3.11,cuda=12.6``.
 
-    ``cuda`` and ``rocm`` stand for the accelerator of that version. Behind a glob on file names,
-    ``torch-*:cuda=12.6``, it is about these packages alone.
+    Raises ProfileError, one line.
+
+    ``cuda`` and ``rocm`` mean the accelerator in that version. A glob on file names in front,
+    ``torch-*:cuda=12.6``, restricts the configuration to these packages.
     """
     for text in texts:
         files, _, pairs = text.rpartition(":")
@@ -242,7 +249,7 @@ def read_given(texts: Iterable[str]) -> Iterator[StatedClaim]:
 
 
 def _read_pair(pair: str) -> tuple[str, str]:
-    """Read one aspect and its value."""
+    """Return the aspect and value of one ``KEY=VALUE``."""
     key, equals, value = (part.strip() for part in pair.partition("="))
     aspect = key.replace("-", "_")
     spelled = f"{key}{value}" if key in ("cuda", "rocm") else value
@@ -268,7 +275,8 @@ READERS: Mapping[str, Callable[[str], str]] = {
     "version": read_version,
     "date": read_date,
 }
-"""By the aspect, what makes its value of a text: "" of one that is not understood."""
+"""Aspect -> function that reads its value; the function returns "" for a text it does not
+understand."""
 EXAMPLES: Mapping[str, str] = {
     "kind": "wheel, conda, libtorch",
     "python": "3.11, 3.13t, cp311",
@@ -281,22 +289,25 @@ EXAMPLES: Mapping[str, str] = {
     "version": "2.15.0",
     "date": "2026-01-01",
 }
-"""Of each, what may be said."""
+"""Aspect -> values it may have, for error messages."""
 
 
-# Versions as packages state them: when two are the same, and of which day a nightly is.
+# Versions as packages state them: whether two are equal, and the date of a nightly.
 
 
 def same_version(one: str, other: str) -> bool:
-    """Whether installers take the two for one; of what is no version, whether they are equal."""
+    """Return whether installers consider both versions equal.
+
+    Compare invalid versions as strings.
+    """
     try:
         return Version(one.replace("_", "-")) == Version(other)
-    except ValueError:  # none, or one of thousands of digits
+    except ValueError:  # invalid, or of thousands of digits
         return one == other
 
 
 def development_number(version: str) -> int | None:
-    """The number behind ``.dev``; None where there is none."""
+    """Return the number after ``.dev``, or None."""
     try:
         return Version(version).dev
     except ValueError:
@@ -304,7 +315,7 @@ def development_number(version: str) -> int | None:
 
 
 def read_day(number: int) -> date | None:
-    """The day that a number such as 20260131 stands for."""
+    """Return the date for a number such as 20260131, or None."""
     try:
         return datetime.strptime(f"{number:08}", "%Y%m%d").date()
     except ValueError:
@@ -312,10 +323,10 @@ def read_day(number: int) -> date | None:
 
 
 def find_day(version: str, uploaded: str, modified: str) -> tuple[str, date] | None:
-    """The day of a published file, and what happened then; None where nobody says.
+    """Return what happened to a published file on which day, or None if unknown.
 
-    By ``.devYYYYMMDD`` in its version, else the upload as the index states it (ISO 8601), else the
-    server's Last-Modified.
+    The date comes from ``.devYYYYMMDD`` in the version, else from the upload time of the index (ISO
+    8601), else from the server's Last-Modified header.
     """
     number = development_number(version)
     if number is not None and (built := read_day(number)):
@@ -324,12 +335,12 @@ def find_day(version: str, uploaded: str, modified: str) -> tuple[str, date] | N
         return "uploaded", day
     try:
         return "last modified", _in_utc(parsedate_to_datetime(modified))
-    except (ValueError, TypeError, OverflowError):  # "", or no date
+    except (ValueError, TypeError, OverflowError):  # empty, or not a date
         return None
 
 
 def _read_iso(text: str) -> date | None:
-    try:  # Python 3.10 reads no Z
+    try:  # Python 3.10 does not accept a Z
         return _in_utc(datetime.fromisoformat(text.replace("Z", "+00:00")[:32]))
     except (ValueError, OverflowError):
         return None
@@ -340,7 +351,7 @@ def _in_utc(moment: datetime) -> date:
 
 
 def judge_age(built: date, today: date, days: int, what: str) -> str:
-    """What is wrong with the age of something of that day; "" where it is right."""
+    """Return what is wrong with the age of something from that day, or ""."""
     if (age := (today - built).days) > days:
         return f"it was {what} {built}, {age} days ago; {days} are allowed"
     if built > today + timedelta(days=1):
@@ -348,7 +359,7 @@ def judge_age(built: date, today: date, days: int, what: str) -> str:
     return ""
 
 
-# Reads out of a package's file name, tags and version which build of its project it is.
+# The build as stated by a package's file name, tags and version.
 
 _ABI_OF_LABEL = re.compile(r"cxx11abi(?P<new>true|false|[01])", re.IGNORECASE)
 _LIBTORCH = re.compile(
@@ -360,11 +371,11 @@ _BUILT_ON = re.compile(r"\.?dev(20\d{6})(?!\d)")
 _OLD_FLAGS = re.compile(r"cp2\d(mu|m)")
 
 Found = tuple[str, str, str]
-"""An aspect, its value and what says so."""
+"""(aspect, value, evidence)."""
 
 
 def claim_by_name(package: Package) -> Iterator[StatedClaim]:
-    """What the package's name, tags, version and build string say; nothing of its bytes."""
+    """Yield claims from the package's name, tags, version and build string, not from its bytes."""
     label = package.claims.variant or package.version.partition("+")[2]
     yield from _state(_read_label(label))
     yield from _state(_read_package(package.name, package.version))
@@ -373,7 +384,7 @@ def claim_by_name(package: Package) -> Iterator[StatedClaim]:
 
 
 def claim_by_file_name(file_name: str) -> Iterator[StatedClaim]:
-    """The same as far as the name of a wheel or of a libtorch archive tells, before it is read."""
+    """Yield the claims that the name of a wheel or libtorch archive allows before it is read."""
     yield from _state(_read_libtorch(file_name))
     try:
         name, version, _, tags = parse_wheel_filename(file_name)
@@ -410,7 +421,7 @@ def _read_package(name: str, version: str) -> Iterator[Found]:
 def _read_version(text: str) -> Iterator[Found]:
     try:
         version = Version(text)
-    except (InvalidVersion, ValueError):  # conda has others
+    except (InvalidVersion, ValueError):  # conda has other versions
         return
     evidence = f"the version {text}"
     yield "version", version.public, evidence
@@ -434,7 +445,7 @@ def _read_claims(claims: Claims) -> Iterator[Found]:
 
 
 def _spell_python(claim: PythonClaim) -> str:
-    """Spell the Pythons of a tag; "" where it says no version."""
+    """Return the Python versions of a tag, or "" if it has none."""
     if claim.version is None:
         return ""
     number = "{}.{}".format(*claim.version)
@@ -447,7 +458,7 @@ def _spell_python(claim: PythonClaim) -> str:
 
 
 def _read_libtorch(file_name: str) -> Iterator[Found]:
-    """``libtorch-cxx11-abi-shared-with-deps-2.5.0%2Bcu121.zip``."""
+    """Read ``libtorch-cxx11-abi-shared-with-deps-2.5.0%2Bcu121.zip``."""
     match = _LIBTORCH.fullmatch(file_name.replace("%2B", "+"))
     if match is None:
         return
@@ -467,7 +478,7 @@ def _read_libtorch(file_name: str) -> Iterator[Found]:
     yield from _read_version(public)
 
 
-# Puts together the binary configuration of a package out of all that states something of it.
+# The binary configuration of a package, combined from all claims about it.
 
 _SYSTEMS_OF_FORMATS = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
 _LIBTORCH_KIND = "libtorch"
@@ -478,12 +489,12 @@ _KINDS_OF_PACKAGES = {
     "SingleObject": "object",
 }
 _GRAFTED = re.compile(r"(?:^|/)[^/]*\.(?:libs|dylibs)/")
-_FEW = 10  # as many times more symbols of one kind than of the other leave the other out
+_FEW = 10  # symbols of one std::string are ignored if there are this many times more of the other
 _NEW, _OLD = "St7__cxx1112basic_string", ("_ZNSs", "_ZNKSs")
 
 
 def configure(package: Package, stated: StatedConfiguration) -> BinaryConfiguration:
-    """The configuration, with every claim that was made of it."""
+    """Return a package's configuration, with every claim about it."""
     claims: dict[str, list[ConfigurationClaim]] = {name: [] for name in ASPECTS}
     for name, claim in _claim_by_bytes(package):
         claims[name].append(claim)
@@ -499,7 +510,7 @@ def configure(package: Package, stated: StatedConfiguration) -> BinaryConfigurat
 
 
 def choose_value(name: str, claims: Iterable[ConfigurationClaim]) -> str:
-    """What the most trustworthy source says, as precisely as any that agrees with it."""
+    """Return the value of the most trustworthy source, made as precise as any agreeing source."""
     order = list(ClaimSource)
     ranked = sorted(claims, key=lambda each: (each.by_absence, order.index(each.source)))
     if not ranked:
@@ -520,7 +531,7 @@ def _refine(name: str, value: str, claims: Iterable[ConfigurationClaim]) -> str:
 
 
 def _is_finer(name: str, one: str, other: str) -> bool:
-    """Whether the one says the same, and more."""
+    """Return whether the first value agrees with the other and is more precise."""
     if one == other or not agree(name, one, other):
         return False
     if name == "python":
@@ -545,7 +556,10 @@ def _claim_by_bytes(package: Package) -> Claimed:
 
 
 def _claim_variant(loaded: Sequence[ObjectFile], archives: Sequence[StaticArchive]) -> Claimed:
-    """A few archives beside shared libraries, as torch's are, make no static build."""
+    """Claim a shared or a static build.
+
+    A few static archives next to shared libraries, as in torch, do not make a static build.
+    """
     shared = [item for item in loaded if item.kind is Kind.SHARED]
     if shared:
         yield "libtorch_variant", _by_bytes("shared", f"{len(shared)} shared libraries")
@@ -554,7 +568,7 @@ def _claim_variant(loaded: Sequence[ObjectFile], archives: Sequence[StaticArchiv
 
 
 def _claim_by_archives(archives: Sequence[StaticArchive]) -> Claimed:
-    """What the members of static archives are for, where there is nothing else."""
+    """Claim system, architecture and ABI from the members of static archives."""
     seen: dict[tuple[str, str], str] = {}
     for archive in archives:
         for members in archive.members:
@@ -571,7 +585,7 @@ def _claim_by_archives(archives: Sequence[StaticArchive]) -> Claimed:
 
 
 def name_kind(package: Package) -> str:
-    """Name it as people do: "wheel", "conda", "libtorch", "installed"."""
+    """Return the usual name of its kind: "wheel", "conda", "libtorch", "installed"."""
     name = type(package).__name__
     return _KINDS_OF_PACKAGES.get(name) or name.removesuffix("Package").lower() or "package"
 
@@ -581,14 +595,14 @@ def _by_bytes(value: str, evidence: str) -> ConfigurationClaim:
 
 
 def _claim_systems(loaded: Sequence[ObjectFile]) -> Claimed:
-    """What most objects are for: wheels carry helpers for other systems."""
+    """Claim the system of most objects: wheels contain helpers for other systems."""
     formats = Counter(item.format for item in loaded if item.format in _SYSTEMS_OF_FORMATS)
     for found, count in formats.most_common(1):
         ours = [item for item in loaded if item.format == found]
         yield "system", _by_bytes(_SYSTEMS_OF_FORMATS[found], _count(count, found))
         counted = Counter(item.architecture for item in ours)
         most = counted.most_common(1)[0][1]
-        # Of a universal library every slice counts, of a stray one nothing.
+        # Every slice of a universal library counts, a single foreign object does not.
         yield from (
             ("architecture", _by_bytes(name, _count(number, found)))
             for name, number in sorted(counted.items())
@@ -614,9 +628,9 @@ def _claim_pythons(package: Package, loaded: Sequence[ObjectFile]) -> Claimed:
 
 
 def _claim_cxx_abi(package: Package, loaded: Sequence[ObjectFile]) -> Claimed:
-    """Which std::string of libstdc++ the package's own objects ask for.
+    """Claim the std::string of libstdc++ that the package's own objects import.
 
-    One of few symbols does not count beside the other: libtorch_python.so has 255 and 1.
+    A few symbols do not count against many of the other: libtorch_python.so has 255 and 1.
     """
     counts = Counter[str]()
     seen: dict[str, str] = {}
@@ -644,13 +658,13 @@ def _count_old(item: ElfFile) -> int:
 
 
 def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[StatedClaim]:
-    """Choose what is stated of this package: what the user gives, and variables that are about it.
+    """Yield the statements of user and environment variables that apply to this package.
 
-    What is given is outright where it names the package, or there is no other in the run.
+    A statement of the user is ``outright`` if it names the package or the run has no other package.
 
-    A job may judge a whole matrix under the variables of one of its cells. A variable that fits
-    the name of some package of the run is about the packages that it fits; one that fits none and
-    contradicts some is said once, of the first of these.
+    A job may judge a whole matrix under the variables of one of its cells. A variable that agrees
+    with the names of some packages of the run applies to these. One that agrees with none and
+    contradicts some is reported once, for the first of these.
     """
     alone = len(stated.file_names) < 2
     for each, about in zip(stated.claims, stated.derive(_find_subjects), strict=True):
@@ -663,7 +677,7 @@ def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[State
 
 
 def _find_subjects(stated: StatedConfiguration) -> tuple[frozenset[str] | None, ...]:
-    """Find for each claim the packages of the run that it is about; None: it may be any."""
+    """Return for each claim the packages of the run that it applies to; None for any package."""
     if not stated.claims:
         return ()
     others = {name: tuple(claim_by_file_name(name)) for name in stated.file_names}
@@ -682,12 +696,12 @@ def _find_subjects_of(
 
 
 def _fits(stated: StatedClaim, claims: Iterable[StatedClaim]) -> bool | None:
-    """Whether a name agrees; None where it says nothing of that aspect."""
+    """Return whether a file name agrees; None if it states nothing about that aspect."""
     values = [each.claim.value for each in claims if each.aspect == stated.aspect]
     return any(agree(stated.aspect, v, stated.claim.value) for v in values) if values else None
 
 
-# Reads what the environment variables of CI systems, PyTorch's above all, say of a package.
+# The environment variables of CI systems, above all PyTorch's, about a package.
 
 _PLAIN = {
     "PACKAGE_TYPE": "kind",
@@ -700,7 +714,7 @@ _PLAIN = {
     "MATRIX_LIBTORCH_VARIANT": "libtorch_variant",
     "MATRIX_CHANNEL": "channel",
 }
-"""Variables whose value is that of one aspect."""
+"""Variables whose value is the value of one aspect."""
 _TOOLSETS = ("DESIRED_DEVTOOLSET", "MATRIX_DEVTOOLSET")
 _GPU, _GPU_VERSION = "GPU_ARCH_TYPE", "GPU_ARCH_VERSION"
 _STABLE, _CHANNEL = "MATRIX_STABLE_VERSION", "MATRIX_CHANNEL"
@@ -713,19 +727,19 @@ VARIABLES = frozenset(
     {*_PLAIN, *_TOOLSETS, _STABLE, _BUILD}
     | {f"{prefix}{name}" for prefix in ("", "MATRIX_") for name in (_GPU, _GPU_VERSION)}
 )
-"""All that are read."""
-_LONGEST = 100  # characters of a value that may say something
+"""All variables that are read."""
+_LONGEST = 100  # characters of a value that are read
 
 
 class VariableReading(NamedTuple):
-    """What variables say."""
+    """The result of reading environment variables."""
 
     claims: tuple[StatedClaim, ...]
     misunderstood: tuple[str, ...]  # "DESIRED_CUDA=banana"
 
 
 def read_variables(environment: Mapping[str, str]) -> VariableReading:
-    """What those of the variables that are set say; an empty one is none."""
+    """Read the known variables; an empty one counts as not set."""
     known = {
         name: value.strip()
         for name, value in sorted(environment.items())
@@ -745,7 +759,7 @@ def read_variables(environment: Mapping[str, str]) -> VariableReading:
 
 
 def _is_meant(name: str, value: str) -> bool:
-    """Whether the variable would have to say something: others have a BUILD_ENVIRONMENT too."""
+    """Return whether the value should be understood; other projects set BUILD_ENVIRONMENT, too."""
     if name == _BUILD:
         return "-binary-" in value
     return name not in (_STABLE, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}")
@@ -758,7 +772,7 @@ def _show(name: str, value: str, every: Mapping[str, str]) -> str:
 
 
 def _read(name: str, value: str, every: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The aspects that one variable speaks of, with their values."""
+    """Yield the aspects that one variable states, with their values."""
     if name in _PLAIN:
         aspect = _PLAIN[name]
         if text := READERS[aspect](value):
@@ -770,7 +784,7 @@ def _read(name: str, value: str, every: Mapping[str, str]) -> Iterator[tuple[str
             yield "cxx_abi", text
     elif name == _BUILD:
         yield from _read_build(value)
-    elif name == _STABLE:  # of the release that is tried; a nightly has another version
+    elif name == _STABLE:  # version of the release being tested; a nightly has another version
         if every.get(_CHANNEL) in ("release", "stable") and (text := READERS["version"](value)):
             yield "version", text
     elif name.endswith(_GPU):
@@ -779,7 +793,7 @@ def _read(name: str, value: str, every: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _read_suffix(value: str) -> Iterator[tuple[str, str]]:
-    """``cpu-aarch64`` and ``cpu-cxx11-abi`` say two things."""
+    """Read the second part of ``cpu-aarch64`` and ``cpu-cxx11-abi``."""
     _, _, rest = value.partition("-")
     for aspect in ("architecture", "cxx_abi"):
         if rest and (text := READERS[aspect](rest)):
@@ -799,7 +813,10 @@ def _read_gpu(kind: str, version: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_toolset(value: str) -> str:
-    """``devtoolset7`` and its kin compiled with the old std::string."""
+    """Return the ABI of a toolset.
+
+    ``devtoolset7`` and its kin compiled with the old std::string.
+    """
     if re.fullmatch(r"devtoolset-?\d{1,2}|gcc\d-pre-cxx11", value):
         return "pre-cxx11"
     return READERS["cxx_abi"](value) if not value.isdecimal() else ""

@@ -1,4 +1,4 @@
-"""CUDA: whether a package has to do with it, its drivers, its answers, its versions."""
+"""CUDA: whether a package relates to it, drivers it needs, its answers and versions."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ from binary_checks.model.requests import CudaRequest
 from binary_checks.model.requires_dist import read_requirement
 from binary_checks.model.system import read_numbers
 
-# Whether a package has to do with CUDA at all.
+# Whether a package relates to CUDA at all.
 
 _ACCELERATED = re.compile(r"(?i)cuda|nvidia|gpu|rocm|hip|xpu|cu1\d|numba|rapids|opencl|vulkan")
 _FRAMEWORKS = re.compile(r"(?i)(?:torch|triton|cupy|jax(?:lib)?|tensorflow|paddle\w*|mxnet)\b")
-"""What works on a GPU for the packages that require it."""
+"""Packages that may work on a GPU on behalf of the packages that require them."""
 
 
 def demand_cuda(package: Package, linkage: Linkage) -> None:
-    """Raise NotApplicable where nothing of the package speaks of CUDA, nor could not be read."""
+    """Raise NotApplicable if the package, read completely, shows no relation to CUDA."""
     if not (relates_to_cuda(package, linkage) or package.unread or package.malformed):
         raise NotApplicable("nothing in it relates to CUDA")
 
 
 def relates_to_cuda(package: Package, linkage: Linkage) -> bool:
-    """Whether its objects, what they need, its name, label or requirements speak of CUDA."""
+    """Return whether its objects, their needs, its name, label or requirements refer to CUDA."""
     if any(item.device_code for item in package.objects if isinstance(item, (ElfFile, PeFile))):
         return True
     needed = {edge.needed for edge in (*linkage.edges, *linkage.edges_beside)}
@@ -70,7 +70,7 @@ def relates_to_cuda(package: Package, linkage: Linkage) -> bool:
 
 
 def demand_gpu_build(package: Package) -> None:
-    """Raise NotApplicable where its name or its version label says that it is for the CPU."""
+    """Raise NotApplicable if its name or version label states a build for the CPU."""
     if is_for_cpu(package):
         label = package.claims.variant
         why = f"the version label +{label}" if "cpu" in label.split(".") else "its name"
@@ -78,10 +78,10 @@ def demand_gpu_build(package: Package) -> None:
 
 
 def demand_trace_of_gpu(package: Package) -> None:
-    """Raise NotApplicable where its objects, all read, and all that it says are of no accelerator.
+    """Raise NotApplicable if its objects, all read, and its metadata show no accelerator.
 
-    As of PyPI's torch for Windows, which has no label. One that only opens CUDA's libraries, or
-    requires a package that may work on a GPU for it, has a trace.
+    An example is PyPI's torch for Windows, which has no label. A package that only opens CUDA's
+    libraries, or requires a package that may work on a GPU, does show one.
     """
     claims = list(claim_accelerators(package))
     if not claims or not all(claim.by_absence for claim in claims):
@@ -93,23 +93,23 @@ def demand_trace_of_gpu(package: Package) -> None:
 
 
 def opens_accelerator(package: Package) -> bool:
-    """Whether an object may open a library of CUDA, or of the driver, at run time."""
+    """Return whether an object may open a library of CUDA, or of the driver, at run time."""
     opened = (name for item in package.objects if item.opened for name in item.opened.names)
     return any(is_cuda_library(name) or is_driver_library(name) for name in opened)
 
 
 def speaks_of_accelerator(package: Package) -> bool:
-    """Whether its name or a requirement has a word for an accelerator in it."""
+    """Return whether its name or a requirement contains a word for an accelerator."""
     return any(map(_ACCELERATED.search, (package.name, *package.claims.requirements)))
 
 
 def requires_framework(package: Package) -> bool:
-    """Whether it requires a package that may work on a GPU for it."""
+    """Return whether it requires a package that may work on a GPU on its behalf."""
     return any(map(_FRAMEWORKS.match, package.claims.requirements))
 
 
 def list_promised(package: Package) -> tuple[str, ...]:
-    """List the versions of CUDA that its name and label promise, else those that its bytes need."""
+    """Return the CUDA versions that its name and label promise, else those that its bytes need."""
     named = (each.claim for each in claim_by_name(package) if each.aspect == "accelerator")
     for claims in (named, claim_accelerators(package)):
         values = (each.value.partition(" ") for each in claims)
@@ -121,7 +121,7 @@ def list_promised(package: Package) -> tuple[str, ...]:
 def _claims(package: Package) -> Iterator[bool]:
     yield cuda_of_name(package.name) is not None or bool(cuda_of_label(package.claims.variant))
     yield is_for_cpu(package)
-    # Nearly none is NVIDIA's, and the grammar takes its time.
+    # Few requirements are NVIDIA's, and parsing all takes time.
     told = [
         text for text in package.claims.requirements if "cu" in text.lower() or "nv" in text.lower()
     ]
@@ -130,23 +130,23 @@ def _claims(package: Package) -> Iterator[bool]:
             yield bool(cuda_of_requirement(requirement))
 
 
-# Knows the lowest NVIDIA driver that a CUDA build runs on: NVIDIA's compatibility tables.
+# The lowest NVIDIA driver for a CUDA build, from NVIDIA's compatibility tables.
 #
-# From CUDA 11 on a build runs on every driver that was made for its major version; before that it
-# needed the driver of its own release. PTX is the exception: a driver compiles none of a newer
+# From CUDA 11 on, a build runs on every driver for its major version; earlier builds need the
+# driver of their own release. PTX is the exception: a driver does not compile PTX of a newer
 # toolkit than its own ("CUDA Compatibility", minor version compatibility, limitations).
 #
-# The sources are the release notes of the toolkits, up to those of 13.3 (table "CUDA Toolkit and
-# Corresponding Driver Versions"), and the release history of PTX in its manual.
+# Sources are the release notes of the toolkits up to 13.3 (table "CUDA Toolkit and Corresponding
+# Driver Versions"), and the release history of PTX in its manual.
 
-# CUDA Compatibility, table 1, and table 2 of the toolkit's release notes. Those of CUDA 13 name one
+# CUDA Compatibility, table 1, and table 2 of the toolkit's release notes. Those of CUDA 13 have one
 # number for all systems.
 _OF_MAJORS = {
     11: ("450.80.02", "452.39"),
     12: ("525.60.13", "528.33"),
     13: ("580", "580"),
 }
-"""The drivers of Linux and of Windows."""
+"""CUDA major version -> lowest drivers of Linux and of Windows."""
 _OF_RELEASES = {
     "9.0": ("384.81", "385.54"),
     "9.1": ("390.46", "391.29"),
@@ -173,16 +173,16 @@ _OF_TOOLKITS = {
     "12.4": ("550.54.14", "551.61"),
     "12.5": ("555.42.02", "555.85"),
     "12.6": ("560.28.03", "560.76"),
-    "12.7": ("565", "565"),  # a driver without a toolkit; by PTX's manual
+    "12.7": ("565", "565"),  # a driver without a toolkit; from the manual of PTX
     "12.8": ("570.26", "570.65"),
     "12.9": ("575.51.03", "576.02"),
-    # From here on the notes name none for Windows, where the toolkit brings no driver any more.
+    # From here on the notes have none for Windows, where the toolkit no longer contains a driver.
     "13.0": ("580.65.06", "580"),
     "13.1": ("590.44.01", "590"),
     "13.2": ("595.45.04", "595"),
     "13.3": ("610.43.02", "610"),
 }
-"""Those that came with the first release of each toolkit: they know all of it."""
+"""Drivers released with the first release of each toolkit: they support all of it."""
 _CUDA_OF_PTX = {
     "6.0": "9.0",
     "6.1": "9.1",
@@ -191,21 +191,21 @@ _CUDA_OF_PTX = {
     "6.4": "10.1",
     "6.5": "10.2",
     **{f"7.{minor}": f"11.{minor}" for minor in range(9)},
-    **{f"8.{minor}": f"12.{minor}" for minor in range(6)},  # 8.5 is 12.6's as well
+    **{f"8.{minor}": f"12.{minor}" for minor in range(6)},  # 8.5 is 12.6's, too
     **{f"8.{minor}": f"12.{minor + 1}" for minor in range(6, 9)},
     **{f"9.{minor}": f"13.{minor}" for minor in range(6)},
 }
-"""The first toolkit with each version of the language."""
+"""PTX version -> the first toolkit that has it."""
 
 
 def cudas_of(accelerator: str) -> tuple[str, ...]:
-    """CUDA's versions in an accelerator's name, the oldest first: of "cuda 11, cuda 12" both."""
+    """Return the CUDA versions in an accelerator's name, the oldest first: "cuda 11, cuda 12"."""
     found = re.findall(r"\bcuda (\d{1,4}(?:\.\d{1,4})?)", accelerator)
     return tuple(sorted(found, key=read_numbers))
 
 
 def cudas_of_files(paths: Iterable[str]) -> tuple[str, ...]:
-    """CUDA's versions in the names of its own libraries: ``nvidia/cu13/lib/libcudart.so.13``."""
+    """Return the CUDA versions in names of its libraries: ``nvidia/cu13/lib/libcudart.so.13``."""
     majors: set[int] = set()
     for path in paths:
         folder = re.search(r"(?:^|/)cu(1\d)/", path)
@@ -215,7 +215,7 @@ def cudas_of_files(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def lowest_driver(cuda: str, system: str) -> str:
-    """The lowest driver that runs a build for that CUDA: "525.60.13"; "" where nobody knows it."""
+    """Return the lowest driver that runs a build for that CUDA, "525.60.13", or "" if unknown."""
     drivers = _OF_MAJORS.get(read_numbers(cuda)[0]) or _OF_RELEASES.get(cuda)
     if drivers is None or system not in ("linux", "windows"):
         return ""
@@ -223,7 +223,7 @@ def lowest_driver(cuda: str, system: str) -> str:
 
 
 def driver_of_toolkit(cuda: str, system: str) -> str:
-    """The driver that came with a toolkit, which knows all of it; "" where nobody knows it."""
+    """Return the driver released with a toolkit, which supports all of it, or "" if unknown."""
     drivers = _OF_TOOLKITS.get(cuda)
     if drivers is None or system not in ("linux", "windows"):
         return ""
@@ -231,66 +231,69 @@ def driver_of_toolkit(cuda: str, system: str) -> str:
 
 
 def cuda_of_ptx(version: str) -> str:
-    """The first toolkit that writes that version of PTX: "12.8" of "8.7"; "" where unknown."""
+    """Return the first toolkit that writes that version of PTX, "12.8" for "8.7", or ""."""
     return _CUDA_OF_PTX.get(version, "")
 
 
 def oldest_driver_of_ptx(version: str, system: str) -> str:
-    """The lowest driver that compiles PTX of that version; "" where nobody knows it."""
+    """Return the lowest driver that compiles PTX of that version, or "" if unknown."""
     return driver_of_toolkit(cuda_of_ptx(version), system)
 
 
 def newest_driver(system: str) -> str:
-    """The newest of the drivers that are known here."""
+    """Return the newest driver in our tables."""
     return list(_OF_TOOLKITS.values())[-1][system == "windows"]
 
 
 def is_driver(text: str) -> bool:
-    """Whether it is the version of a driver: "580", "580.65.06"."""
+    """Return whether the text is a driver version: "580", "580.65.06"."""
     return re.fullmatch(r"\d{3,4}(?:\.\d{1,4}){0,2}", text) is not None
 
 
 def exceeds_driver(needed: str, driver: str) -> bool:
-    """Whether a driver is not enough, as precisely as both are known: "580" is any of 580."""
+    """Return whether the needed driver is newer than the given one.
+
+    Only the parts that both versions have are compared: "580" is any version of 580.
+    """
     one, other = (read_numbers(each) if each else () for each in (needed, driver))
     length = min(len(one), len(other))
     return one[:length] > other[:length]
 
 
 def is_newer_driver(one: str, other: str) -> bool:
-    """Whether one of two versions of drivers is the newer one."""
+    """Return whether the first of two driver versions is newer."""
     return read_numbers(one) > read_numbers(other)
 
 
-# Looks up what a package answered about CUDA, and says where it could not be asked.
+# What a package answered about CUDA, and why an answer is missing.
 
 
 def demand_question(value: str, keys: str) -> None:
-    """Raise NotApplicable where the profile does not say what to ask."""
+    """Raise NotApplicable if the profile has no expression to ask."""
     if not value:
         raise NotApplicable(f"the profile has no expression for it ([probes.cuda] {keys})")
 
 
 def find_answer(report: CudaReport | RefusedAnswers, question: str) -> Answer | None:
-    """Find the answer to one expression; None when it was not reached."""
+    """Return the answer to one expression; None if it was not reached."""
     return next((each for each in report.answers if each.question == question), None)
 
 
 def find_gap(report: CudaReport | RefusedAnswers, question: str) -> NotInspected:
-    """Say why there is no answer."""
+    """Return why there is no answer."""
     where = f" after {report.stage}" if report.stage else ""
     return NotInspected(sentence=f"{question} was not evaluated: the process ended{where}")
 
 
 def demand_cuda_build(report: CudaReport, asked: CudaRequest) -> None:
-    """Raise NotApplicable where the package says that it is built for no CUDA."""
+    """Raise NotApplicable if the package reports a build without CUDA."""
     built = find_answer(report, asked.version) if asked.version else None
     if built is not None and not (built.value or built.error):
         raise NotApplicable(f"{asked.version} is {built.value!r}: the build is not for CUDA")
 
 
 def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
-    """Find the architectures that the package says it has code for, each as "sm_90", once."""
+    """Return the architectures that the package reports to have code for: "sm_90"."""
     answer = find_answer(report, asked.architectures) if asked.architectures else None
     value = answer.value if answer else ()
     names = value.split() if isinstance(value, str) else value if isinstance(value, tuple) else ()
@@ -299,7 +302,7 @@ def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
 
 
 def find_visible(report: CudaReport) -> Iterator[NotInspected]:
-    """Name what could not be hidden from the process: then a host without it was not seen."""
+    """Yield what could not be hidden from the process, which then did not run as without CUDA."""
     if report.host.library:
         yield NotInspected(
             sentence=f"the driver's {report.host.library} cannot be hidden on this host; run it on "
@@ -316,13 +319,13 @@ def find_visible(report: CudaReport) -> Iterator[NotInspected]:
 
 
 def disagree(said: str, expected: str) -> bool:
-    """Whether two versions differ in a part that both have: "12.6" is "12" and "12.6.3"."""
+    """Return whether two versions differ in a common part; "12.6" agrees with "12" and "12.6.3"."""
     parts = list(zip(said.split("."), expected.split("."), strict=False))
     return any(one != other for one, other in parts) or not said
 
 
 def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
-    """Find for which generations its objects have code, each with whether that is PTX."""
+    """Return (whether it is PTX, number) of the architectures that its objects have code for."""
     objects = (item for item in package.objects if isinstance(item, (ElfFile, PeFile)))
     return frozenset(
         (code.kind is DeviceKind.PTX, generation(code.architecture)[1])
@@ -333,9 +336,9 @@ def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
 
 
 def find_common_architectures(package: Package) -> tuple[tuple[str, int, int], ...]:
-    """Find what more than half of its containers of code are for: name, their number, and of all.
+    """Return architectures in more than half of the containers: (name, containers, all containers).
 
-    The names are those that nvcc takes, without a suffix: "sm_90", "compute_90" for PTX.
+    The names are those of nvcc without a suffix: "sm_90", or "compute_90" for PTX.
     """
     counts: dict[str, int] = {}
     total = 0
@@ -354,36 +357,37 @@ def _spell(target: DeviceTarget) -> str:
 
 
 def generation(architecture: str) -> tuple[bool, str]:
-    """Take "sm_90a" and "compute_90" apart: whether it is PTX, and the number without suffix."""
+    """Split "sm_90a" or "compute_90" into whether it is PTX, and the number without suffix."""
     kind, _, number = architecture.partition("_")
     return kind == "compute", number.rstrip("af?")
 
 
-# Tells copies of the driver's libraries, and stubs that stand in for them, by their content.
+# Copies of the driver's libraries, and stubs that replace them, recognised by their contents.
 
-# What a program calls first in each, by the name that its users ask for.
+# The first function that programs call in each library -> the library's name.
 _FIRST_CALLS: Final = {
     "cuInit": "libcuda.so.1",
     "nvmlInit_v2": "libnvidia-ml.so.1",
     "cuvidCreateDecoder": "libnvcuvid.so.1",
     "NvEncodeAPICreateInstance": "libnvidia-encode.so.1",
 }
-# NVIDIA's stubs have some hundred bytes a function; the smallest drivers 5 kB (libnvidia-ml.so.1).
+# NVIDIA's stubs have some hundred bytes for each function; the smallest driver is 5 kB
+# (libnvidia-ml.so.1).
 _HEADERS, _PER_FUNCTION = 16_384, 1_024  # bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DriverCopy:
-    """A library of the driver, or what stands in for one, that a package ships."""
+    """A copy or a stub of one of the driver's libraries in a package."""
 
     item: ObjectFile
-    name: str  # of the library that it is or stands for
-    functions: int  # of the driver that it exports
-    stub: bool  # it is too small for more than answers, and cannot open the user's driver
+    name: str  # the library that it is or replaces
+    functions: int  # number of exported driver functions
+    stub: bool  # too small for more than fixed answers, and unable to open the user's driver
 
     @property
     def for_linkers(self) -> bool:
-        """Whether it lies where only linkers look, under the name that only they ask for."""
+        """Whether only linkers look for it, by its directory and by its name."""
         folders = self.item.directory.split("/")
         return "stubs" in folders and self.item.file_name.endswith(".so")
 
@@ -394,16 +398,17 @@ class DriverCopy:
 
 
 def find_copies(objects: tuple[ObjectFile, ...], drivers: tuple[str, ...]) -> list[DriverCopy]:
-    """All of a package."""
+    """Return all copies and stubs of the driver's libraries in a package."""
     found = (_find_copy(item, drivers) for item in objects)
     return [copy for copy in found if copy is not None]
 
 
 def _find_copy(item: ObjectFile, drivers: tuple[str, ...]) -> DriverCopy | None:
-    """What a shared library of a package is of the driver; None for any other.
+    """Return a shared library as a copy or stub of the driver; None for any other library.
 
-    By its soname and its file's name, whatever a repair tool put into them. By its exports, if they
-    are the driver's alone and it opens no library: then it answers itself, and is a stub.
+    It is recognised by soname and file name, without additions of a repair tool; or by its exports,
+    if they are all functions of the driver and it opens no library: it must answer itself, as a
+    stub.
     """
     if item.kind is not Kind.SHARED or not isinstance(item, (ElfFile, PeFile)):
         return None
@@ -419,11 +424,11 @@ def _find_copy(item: ObjectFile, drivers: tuple[str, ...]) -> DriverCopy | None:
 
 
 def _read_exports(item: ObjectFile) -> tuple[str, int, int]:
-    """The library whose first call it has, and how many of the exports are its and are not."""
+    """Return the driver library that the exports are of, and counts of its and other exports."""
     try:
         first = min(item.exports.among(_FIRST_CALLS), default="")
         names = item.exports.names if first else frozenset[str]()
-    except Unavailable:  # nobody kept them, and the names are left
+    except Unavailable:  # the symbols were not kept, and only names are left
         return "", 0, 0
     if not first:
         return "", 0, 0
@@ -434,9 +439,10 @@ def _read_exports(item: ObjectFile) -> tuple[str, int, int]:
 
 
 def find_searched(opener: ObjectFile, library: ObjectFile) -> tuple[str, ...]:
-    """The names that an object may open where its own search path leads to that library's folder.
+    """Return the names that an object may open, if its search path has that library's folder.
 
-    It asks for libcuda.so before libcuda.so.1, say, and the stub in ``$ORIGIN/stubs`` has it.
+    For example, it asks for libcuda.so before libcuda.so.1, and ``$ORIGIN/stubs`` contains a stub
+    of that name.
     """
     if opener.opened is None or not isinstance(opener, ElfFile):
         return ()
@@ -444,9 +450,10 @@ def find_searched(opener: ObjectFile, library: ObjectFile) -> tuple[str, ...]:
     return opener.opened.names if library.directory in folders else ()
 
 
-# Knows the functions of NVIDIA's driver that programs look up by their names.
+# Functions of NVIDIA's driver that programs look up by name.
 
-# cuda.h of CUDA 12.9 and 13.5, without "cu": a driver exports all of them, and each old version.
+# From cuda.h of CUDA 12.9 and 13.5, without "cu": a driver exports all of them, including old
+# versions.
 _CUDA = """
 Array3DCreate Array3DCreate_v2 Array3DGetDescriptor Array3DGetDescriptor_v2 ArrayCreate
 ArrayCreate_v2 ArrayDestroy ArrayGetDescriptor ArrayGetDescriptor_v2 ArrayGetMemoryRequirements
@@ -568,7 +575,7 @@ TexRefGetAddress_v2 TexRefSetAddress TexRefSetAddress2D TexRefSetAddress2D_v2 Te
 TexRefSetAddress_v2 ThreadExchangeStreamCaptureMode UserObjectCreate UserObjectRelease
 UserObjectRetain WaitExternalSemaphoresAsync
 """
-# Those of nvml.h that are asked before any device is.
+# Functions of nvml.h that are called before any function of a device.
 _MANAGEMENT = (
     "Init Init_v2 InitWithFlags Shutdown ErrorString SystemGetDriverVersion SystemGetNVMLVersion "
     "SystemGetCudaDriverVersion SystemGetCudaDriverVersion_v2 SystemGetProcessName "
@@ -585,14 +592,14 @@ _VIDEO = (
     "cuvidParseVideoData cuvidReconfigureDecoder cuvidUnmapVideoFrame cuvidUnmapVideoFrame64 "
     "NvEncodeAPICreateInstance NvEncodeAPIGetMaxSupportedVersion"
 )
-_MOST = 5000  # names that a package may add: a compiler takes a second for these
+_MOST = 5000  # limit of names added for a package: a compiler takes a second for these
 _LONGEST = 120  # letters of such a name
 
 
 def list_driver_functions(needed: Iterable[str] = ()) -> tuple[str, ...]:
-    """List all of them, and those of the needed symbols that are a driver's, sorted.
+    """Return all of these, and those of the needed symbols that are driver functions, sorted.
 
-    No other name becomes one: it is C that is written with them.
+    No other name is accepted, as the names are written into C code.
     """
     told = islice(sorted(filter(_is_plain, set(needed))), _MOST)
     cuda = (f"cu{name}" for name in _CUDA.split())
@@ -604,11 +611,11 @@ def _is_plain(name: str) -> bool:
     return name.isascii() and len(name) <= _LONGEST and is_driver_function(name)
 
 
-# Compares the versions of one of NVIDIA's libraries: of its headers, loaded, installed, pinned.
+# Versions of one of NVIDIA's libraries: of its headers, loaded, installed, pinned.
 
 
 def find_untold(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]) -> Iterator[str]:
-    """Name the libraries that are there, for all that is known, of unknown headers."""
+    """Yield a message for each library whose version at build time is unknown."""
     by_name = {each.name: each for each in known}
     for name in sorted(asked):
         each = by_name.get(name)
@@ -617,7 +624,7 @@ def find_untold(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]) ->
 
 
 def find_pins(package: Package) -> dict[str, str]:
-    """Find the exact versions of NVIDIA's distributions that it requires, by library."""
+    """Return the exact versions that it requires of NVIDIA's distributions, by library."""
     found = {}
     for requirement in map(read_requirement, package.claims.requirements):
         if requirement is None:
@@ -632,7 +639,7 @@ def find_pins(package: Package) -> dict[str, str]:
 def compare_expected(
     known: tuple[LibraryVersions, ...], expected: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Hold the libraries that are loaded, or else installed, against what a profile expects."""
+    """Compare the libraries that are loaded, or else installed, with those a profile expects."""
     by_name = {each.name: each for each in known}
     for name, version in sorted(expected.items()):
         each = by_name.get(name, LibraryVersions(name=name))
@@ -644,7 +651,7 @@ def compare_expected(
 
 
 def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[str]:
-    """Hold the library that is loaded against the three others."""
+    """Compare the loaded library with the versions compiled, installed and pinned."""
     name, loaded = versions.name, versions.loaded
     if versions.compiled and not _serves(loaded, versions.compiled, newer=newer):
         yield f"{name} {loaded} is loaded, but the package was built with {versions.compiled}"
@@ -655,7 +662,7 @@ def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Itera
 
 
 def compare_installed(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[str]:
-    """Hold the library that is installed, and not loaded by then, against the two others."""
+    """Compare an installed library that is not loaded yet with the versions compiled and pinned."""
     name, installed = versions.name, versions.installed
     if versions.compiled and not _serves(installed, versions.compiled, newer=newer):
         yield f"{name} {installed} is installed, but the package was built with {versions.compiled}"

@@ -1,4 +1,4 @@
-"""Device code: where it runs, which containers can be judged, and the GPUs that it names."""
+"""Device code: where it runs, which containers can be judged, and the GPUs that it is for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from binary_checks.model import (
     StaticArchive,
 )
 
-# Knows where device code runs, and for which GPUs it can be linked with other code.
+# On which GPUs device code runs, and for which it can be linked with other code.
 
 _NAME = re.compile(r"sm_(\d{1,4})(\d)([af?]?)")
 _GENERIC = {
@@ -39,11 +39,11 @@ _GENERIC = {
     "gfx12-generic": r"gfx120\d",
     "gfx12-5-generic": r"gfx125\d",
 }
-"""On which GPUs AMD's generic targets run (LLVM's AMDGPUUsage, "Generic Processors")."""
+"""The GPUs on which AMD's generic targets run (LLVM's AMDGPUUsage, "Generic Processors")."""
 
 
 def runs_on(code: DeviceTarget, gpu: str) -> bool:
-    """Whether a driver runs code for one target on the GPU that an architecture names."""
+    """Return whether a driver runs code for that target on the GPU of an architecture."""
     if code.kind is DeviceKind.AMDGPU:
         return _runs_on_amd(code.architecture, gpu)
     one, other = _NAME.fullmatch(code.architecture), _NAME.fullmatch(gpu)
@@ -51,11 +51,11 @@ def runs_on(code: DeviceTarget, gpu: str) -> bool:
 
 
 def serves(code: DeviceTarget, wanted: DeviceTarget) -> bool:
-    """Whether code for one target is of use wherever another target is meant.
+    """Return whether code for one target can be used wherever another target is wanted.
 
-    PTX without a suffix means its own GPU and all later ones, which only such PTX serves. nvlink
-    13.5 takes relocatable code of an older GPU of the same major version, and code without a
-    suffix beside code with one; it refuses ``sm_90a`` where ``sm_90`` is asked for.
+    PTX without a suffix is wanted for its own GPU and all later ones, which needs PTX without a
+    suffix. nvlink 13.5 accepts relocatable code of an older GPU of the same major version, and code
+    without a suffix for a target with one; it refuses ``sm_90a`` if ``sm_90`` is wanted.
     """
     if code.kind not in (DeviceKind.SASS, DeviceKind.PTX):
         return False
@@ -74,10 +74,11 @@ def serves(code: DeviceTarget, wanted: DeviceTarget) -> bool:
 
 
 def _runs(kind: DeviceKind, code: re.Match[str], gpu: re.Match[str]) -> bool:
-    """Whether it does on NVIDIA's GPUs.
+    """Return whether code runs on a GPU of NVIDIA.
 
-    PTX without a suffix is compiled for all later ones. Other code runs within its major version,
-    from its own GPU on, that of a family (``sm_100f``) too; ``sm_90a`` is for this one alone.
+    PTX without a suffix is compiled for all later GPUs. Other code runs within its major version,
+    from its own GPU on, including that for a family (``sm_100f``); ``sm_90a`` runs on this GPU
+    only.
     """
     if kind is DeviceKind.PTX and not code[3]:
         return _read_version(code) <= _read_version(gpu)
@@ -91,42 +92,45 @@ def _read_version(name: re.Match[str]) -> tuple[int, int]:
 
 
 def _runs_on_amd(code: str, gpu: str) -> bool:
-    """Whether it does on AMD's: where it is for that GPU, for any setting of it, or its family."""
+    """Return whether code runs on a GPU of AMD.
+
+    It must be for that GPU, for any of its features, or for its family.
+    """
     name, plain = code.partition(":")[0], gpu.partition(":")[0]
     return code in (gpu, plain) or re.fullmatch(_GENERIC.get(name, "(?!)"), plain) is not None
 
 
-# Finds the containers of GPU code that a check can judge, and says which it cannot.
+# Containers of GPU code that a check can judge, and why others cannot be.
 
 Carrier: TypeAlias = ElfFile | PeFile | StaticArchive | DeviceFile
 FORMATS: Final = (Format.ELF, Format.PE, Format.ARCHIVE, Format.DEVICE)
-"""Those of the files that carry GPU code."""
+"""Formats of files that contain GPU code."""
 DRIVEN: Final = (DeviceKind.SASS, DeviceKind.PTX)
-"""What NVIDIA's driver takes; code for the device linker (LTO) it does not."""
+"""Kinds that NVIDIA's driver loads; not code for the device linker (LTO)."""
 _OWN = ("a", "f")  # suffixes of code for one GPU, or for its family
-_LOOSE = "cuda"  # the architecture of an ELF file that is a cubin: one target by nature
+_LOOSE = "cuda"  # the architecture of an ELF file that is a cubin: it has one target only
 
 
 def find_carriers(package: Package) -> Iterator[Carrier]:
-    """Find the files with GPU code, or with something broken in its place."""
+    """Yield the files with GPU code, or with something broken in its place."""
     for item in package.objects:
         if isinstance(item, Carrier) and (item.device_containers or item.device_faults):
             yield item
 
 
 def find_nvidia_carriers(package: Package) -> Iterator[Carrier]:
-    """Find the files with code that is not AMD's, the last of each path."""
+    """Yield the files with code that is not AMD's; for several of one path, the last."""
     found = filter(has_nvidia_code, find_carriers(package))
     yield from {item.path: item for item in found}.values()
 
 
 def has_nvidia_code(item: Carrier) -> bool:
-    """Whether there is code in it that is not AMD's."""
+    """Return whether it contains code that is not AMD's."""
     return any(code.kind is not DeviceKind.AMDGPU for code in item.device_code)
 
 
 def select_carriers(package: Package, exempt: tuple[str, ...], *, loose: bool) -> list[Carrier]:
-    """Find what may have code for NVIDIA's GPUs, and no glob exempts."""
+    """Return the files that may have code for NVIDIA GPUs and match no glob of ``exempt``."""
     return [
         item
         for item in find_carriers(package)
@@ -147,7 +151,7 @@ def _fits(path: str, globs: Iterable[str]) -> bool:
 def tell_unread(
     package: Package, carriers: list[Carrier], exempt: tuple[str, ...]
 ) -> Iterator[NotInspected]:
-    """Find the files that nobody could read; NotApplicable where nothing is to be judged."""
+    """Yield files that could not be read. Raises NotApplicable if there is nothing to judge."""
     return find_unread(
         package,
         found=bool(carriers),
@@ -158,7 +162,7 @@ def tell_unread(
 
 
 def tell_doubt(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotInspected]:
-    """Say of which containers nobody knows all targets, of those that it matters for."""
+    """Yield gaps of the given containers, and the place where device code contradicts itself."""
     yield from tell_gaps(item, concerned)
     for fault in item.device_faults[:1]:
         sentence = f"code after offset {fault.offset} may be missing: {fault.reason}"
@@ -166,7 +170,7 @@ def tell_doubt(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator
 
 
 def tell_gaps(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotInspected]:
-    """The same but for what is the file's own fault."""
+    """Yield which of the given containers have targets that are not all known."""
     for group in filter(is_doubtful, concerned):
         yield NotInspected(path=item.path, sentence=_tell_gap(group), too_large=group.too_large)
 
@@ -179,10 +183,10 @@ def _tell_gap(group: DeviceContainers) -> str:
 
 
 def judged_containers(item: Carrier) -> list[DeviceContainers]:
-    """Find the containers with code for NVIDIA's driver of which all is known.
+    """Return the containers with code for NVIDIA's driver whose targets are all known.
 
-    Relocatable code counts at the container that was linked of it, and by itself only where there
-    is no such container: then nothing of it is of use.
+    Relocatable code counts with the container that was linked from it. It counts separately only if
+    there is no such container: then none of it can be used.
     """
     linked = any(group.linking is DeviceLinking.LINKED for group in item.device_containers)
     return [
@@ -193,22 +197,22 @@ def judged_containers(item: Carrier) -> list[DeviceContainers]:
 
 
 def is_taken(group: DeviceContainers) -> bool:
-    """Whether NVIDIA's driver takes anything of it, or will once it is linked."""
+    """Return whether NVIDIA's driver loads any of it, or will once it is linked."""
     return any(target.kind in DRIVEN for target in group.usable)
 
 
 def is_never_linked(group: DeviceContainers) -> bool:
-    """Whether it is relocatable code of which no driver takes anything."""
+    """Return whether it is relocatable code that no driver can use."""
     return group.linking is DeviceLinking.UNUSABLE
 
 
 def find_unlinked_units(
     item: Carrier,
 ) -> Iterator[tuple[DeviceTarget, list[DeviceContainers], list[DeviceContainers]]]:
-    """Find what code was linked for without some of its units, which have none for it.
+    """Find targets that were linked without some of the units, as these have no code for it.
 
     Yields the target, the relocatable containers without code for it, and all of them. Units for
-    the device linker alone (LTO) are no such: it compiles them for what it links.
+    the device linker only (LTO) do not count: it compiles them for each target.
     """
     units = [
         group
@@ -229,15 +233,15 @@ def find_unlinked_units(
 
 
 def is_doubtful(group: DeviceContainers) -> bool:
-    """Whether there may be more in it for NVIDIA's driver than is known."""
+    """Return whether it may contain more for NVIDIA's driver than is known."""
     amd = group.targets and all(t.kind is DeviceKind.AMDGPU for t in group.targets)
     return bool(group.reason) and not amd
 
 
 def has_code(group: DeviceContainers, name: str) -> bool:
-    """Whether it has what ``sm_90``, ``sm_90a`` or, as PTX, ``compute_90`` stands for.
+    """Return whether it has code for ``sm_90``, ``sm_90a`` or, as PTX, ``compute_90``.
 
-    What still awaits the device linker may have code for that one alone (LTO), too.
+    Code that is yet to be linked may also be LTO code, for the device linker only.
     """
     kinds = [DeviceKind.PTX if name.startswith("compute_") else DeviceKind.SASS]
     if group.linking is DeviceLinking.UNLINKED and kinds == [DeviceKind.SASS]:
@@ -246,13 +250,13 @@ def has_code(group: DeviceContainers, name: str) -> bool:
 
 
 def permits(name: str, target: DeviceTarget) -> bool:
-    """Whether an allowed architecture stands for a target; ``sm_90`` does for its PTX too."""
+    """Return whether an allowed architecture covers a target; ``sm_90`` covers its PTX, too."""
     ptx = target.kind is DeviceKind.PTX
     return (ptx or not name.startswith("compute_")) and _matches(name, target)
 
 
 def _matches(name: str, target: DeviceTarget) -> bool:
-    """Whether the numbers are the same, and the suffixes where both are known and one is named."""
+    """Compare the numbers, and also the suffixes if both are known and one is given."""
     named, found = name.partition("_")[2], target.architecture.partition("_")[2]
     if found.endswith("?") or named == found.rstrip("af"):
         return named.rstrip("af") == found.rstrip("af?")
@@ -260,22 +264,22 @@ def _matches(name: str, target: DeviceTarget) -> bool:
 
 
 def number_of(target: DeviceTarget) -> int:
-    """The number of an architecture of NVIDIA; 0 where it is not known."""
+    """Return the number of an NVIDIA architecture, or 0 if unknown."""
     number = target.architecture.removeprefix("sm_").rstrip("af?")
     return int(number) if target.kind in DRIVEN and number.isdecimal() else 0
 
 
 def newest_ptx(group: DeviceContainers) -> int:
-    """The newest architecture of PTX that later GPUs take as well; 0 without any."""
+    """Return the newest architecture of PTX that later GPUs can use; 0 if there is none."""
     ptx = (target for target in group.usable if target.kind is DeviceKind.PTX)
     return max((number_of(target) for target in ptx if _is_plain(target)), default=0)
 
 
 def newest_plain(item: Carrier) -> int:
-    """The newest architecture without a suffix, or with one where there is no other; 0 for none.
+    """Return the newest architecture without a suffix, else with one; 0 if there is none.
 
-    One file of CUTLASS built for ``sm_121a`` makes no library one for that GPU: in torch 2.15.0 it
-    is 1 container of 476.
+    A single file of CUTLASS built for ``sm_121a`` does not make a library support that GPU: in
+    torch 2.15.0 it is 1 container of 476.
     """
     targets = [target for group in item.device_containers for target in group.usable]
     plain = [target for target in targets if _is_plain(target) and number_of(target)]
@@ -287,17 +291,17 @@ def _is_plain(target: DeviceTarget) -> bool:
 
 
 def name_target(target: DeviceTarget) -> str:
-    """Say what a target is."""
+    """Return the target as messages name it."""
     return ("PTX for " if target.kind is DeviceKind.PTX else "") + target.architecture
 
 
 def first_of(groups: Iterable[DeviceContainers]) -> DeviceContainers:
-    """Find the one that comes first in the file."""
+    """Return the container that comes first in the file."""
     return min(groups, key=lambda group: group.first)
 
 
 def share_of(part: Iterable[DeviceContainers], groups: Iterable[DeviceContainers]) -> str:
-    """Say how many containers these are of all, and where the first lies."""
+    """Return how many of all containers these are, and where the first is."""
     part = tuple(part)
     count, every = sum(g.count for g in part), sum(g.count for g in groups)
     plural = "" if every == 1 else "s"
@@ -305,7 +309,7 @@ def share_of(part: Iterable[DeviceContainers], groups: Iterable[DeviceContainers
 
 
 def place_of(groups: Iterable[DeviceContainers]) -> str:
-    """Say where the first lies, with the object file in a static archive."""
+    """Return where the first of them is, with the member of a static archive."""
     first = first_of(groups)
     return (
         f"in {first.member} at offset {first.offset}"
@@ -314,23 +318,24 @@ def place_of(groups: Iterable[DeviceContainers]) -> str:
     )
 
 
-# Which GPUs a text of PTX may be compiled for, and which of many texts are worth the time.
+# The GPUs for which PTX can be compiled, and which of many PTX texts to choose.
 
 _RECENT: Final = tuple(f"sm_{n}" for n in (75, 80, 86, 89, 90, 100, 103, 107, 110, 120, 121))
-"""What CUDA 13.5 knows: by it the time is estimated before anything has been asked."""
+"""Targets of CUDA 13.5, to estimate the time before a compiler is asked."""
 
 
 class PtxSize(NamedTuple):
-    """One text that may be chosen."""
+    """A PTX text that may be chosen."""
 
     architecture: str  # "sm_90a"
     size: int  # bytes
 
 
 def find_reachable(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Find which of the known targets PTX for that architecture may be compiled for, in order.
+    """Return the known targets for which PTX of that architecture can be compiled, in order.
 
-    PTX with the suffix ``a`` is compiled under its own name alone, all other without a suffix.
+    PTX with the suffix ``a`` is compiled for this target only, all other PTX for targets without a
+    suffix.
     """
     numbers = sorted(set(map(_number, known)))
     if architecture.endswith("a"):
@@ -341,21 +346,21 @@ def find_reachable(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def choose_targets(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Choose the newest that is known of each major version, from its own on."""
+    """Choose the newest known target of each major version, from that architecture on."""
     reachable = find_reachable(architecture, known)
     newest = {_number(target) // 10: target for target in reachable}
     return tuple(newest.values())
 
 
 def limit_targets(targets: Sequence[str], size: int, most: int) -> tuple[str, ...]:
-    """All of the targets, or the last where a text alone would take more bytes than ``most``."""
+    """Return the targets, or only the last if all would take more than ``most`` bytes."""
     return tuple(targets if size * len(targets) <= most else targets[-1:])
 
 
 def choose_texts(sizes: Sequence[PtxSize], most: int) -> tuple[int, ...]:
-    """Choose a sample by index: the smallest and the largest in turn, of newer targets first.
+    """Choose a sample, as indices: smallest and largest alternately, newer architectures first.
 
-    ``most`` are bytes, each counted once for every target that it is compiled for.
+    ``most`` is the limit in bytes; a text counts once for every target that it is compiled for.
     """
     order = sorted(
         range(len(sizes)),
@@ -386,20 +391,20 @@ def _number(architecture: str) -> int:
     return int(match[1]) if match else 0
 
 
-# Knows the GPU that the flags of a cubin's ELF header name, in each version of its ABI.
+# The GPU in the flags of a cubin's ELF header, for each version of its ABI.
 
 EM_CUDA: Final = 190  # the machine of a cubin
 
 
 class CubinFlags(NamedTuple):
-    """What the flags state; no ABI has a bit for the suffix ``f``."""
+    """The contents of the flags; no ABI has a bit for the suffix ``f``."""
 
-    number: int  # 90, of sm_90
-    is_for_one_gpu: bool  # the suffix "a"; ABI 8 does not always mark it: ptxas 13.5 leaves it out
+    number: int  # 90 for sm_90
+    is_for_one_gpu: bool  # the suffix "a"; ABI 8 does not always mark it: ptxas 13.5 omits it
 
 
 def read_flags(abi: int, flags: int) -> CubinFlags | None:
-    """Read the flags of a cubin with that ABI version; None for an unknown one."""
+    """Read the flags of a cubin with that ABI version; return None for an unknown version."""
     if abi == 7:
         return CubinFlags(flags & 0xFF, bool(flags & 0x800))
     if abi == 8:
@@ -407,16 +412,16 @@ def read_flags(abi: int, flags: int) -> CubinFlags | None:
     return None
 
 
-# Looks up the figures of steps on a GPU, and says why one is missing.
+# Figures measured by steps on a GPU, and why some are missing.
 
 BUILD, VERSIONS = "the question for its build", "versions"
-"""What a package is asked on a GPU before its steps."""
+"""Questions to a package on a GPU before its steps."""
 
 
 def read_figure(report: GpuReport, step: str, name: str) -> float | None:
-    """Read one figure of one step; None when it came to none.
+    """Return one figure of one step, or None if it was not measured.
 
-    Raises NotApplicable where the profile leaves the step out, or it is not for this package.
+    Raises NotApplicable if the profile leaves the step out, or it does not apply to the package.
     """
     if all(name != step for name in (*(each.name for each in report.steps), *dict(report.untried))):
         raise NotApplicable(f"the profile leaves out the step {step}")
@@ -428,7 +433,7 @@ def read_figure(report: GpuReport, step: str, name: str) -> float | None:
 
 
 def list_untried(report: GpuReport) -> Iterator[NotInspected]:
-    """Say which steps were not done and why, those of one reason together."""
+    """Yield steps that were not done, grouped by reason."""
     names: dict[str, list[str]] = {}
     for name, reason in report.untried:
         names.setdefault(reason, []).append(name)
@@ -437,27 +442,27 @@ def list_untried(report: GpuReport) -> Iterator[NotInspected]:
 
 
 def find_untried(report: GpuReport, step: str) -> NotInspected:
-    """Say why a step came to no figure."""
+    """Return why a step has no figure."""
     reason = dict(report.untried).get(step, "it did not succeed (see gpu-work-fails)")
     return NotInspected(sentence=f"{step}: {reason}")
 
 
 def describe_unusable(devices: Iterable[GpuDevice]) -> Iterator[str]:
-    """Say of each device that cannot be used that it is there, and why it cannot."""
+    """Yield a message for each device that cannot be used."""
     for index, each in enumerate(devices):
         if each.problem:
             yield f"device {index} ({each.name}) is there and cannot be used: {each.problem}"
 
 
 def has_failed_before_steps(report: GpuReport) -> bool:
-    """Whether a process ended badly that was asked for the build, or the versions of libraries."""
+    """Return whether the question for the build, or for the versions of libraries, failed."""
     return any(
         each.name in (BUILD, VERSIONS) and each.outcome is not Ending.OK for each in report.steps
     )
 
 
 def spell_host(host: GpuHost, runtime: str = "") -> str:
-    """Spell the facts of a host with a GPU, and the CUDA runtime used there, in one line."""
+    """Format the facts of a GPU host, and the CUDA runtime used there, as one line."""
     served = f"driver {host.driver or 'of unknown version'} for CUDA {host.cuda}"
     served += runtime and f", runtime {runtime}"
     devices = ", ".join(
@@ -467,6 +472,6 @@ def spell_host(host: GpuHost, runtime: str = "") -> str:
 
 
 def spell_time(report: GpuReport) -> str:
-    """Say how long the steps took together; "" where none says."""
+    """Format how long all steps took; "" if unknown."""
     seconds = [each.value for each in report.measurements if each.name == "seconds"]
     return f"{len(seconds)} steps took {sum(seconds):.1f} s" if len(seconds) > 1 else ""

@@ -1,7 +1,7 @@
-"""Whose fault it is that an import fails, or that an entry point cannot be loaded.
+"""Why an import fails or an entry point cannot be loaded, and whose fault it is.
 
-The exception names a module or a file; the package's own members tell whose it is. An entry point
-may also need an extra, a display, or the program that looks for it.
+The exception names a module or a file; the package's members tell whether it is the package's. An
+entry point may also need an extra, a display, or the program that uses its group.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from binary_checks.model.requires_dist import applies, find_names_in_extras, rea
 from binary_checks.wording.problem_lines import of_broken_source
 from binary_checks.wording.sentences import describe_end, name_first
 
-_LONGEST = 200  # characters of a name in a sentence
-_DEEPEST = 100  # folders, within which modules lie
+_LONGEST = 200  # characters of a name in a message
+_DEEPEST = 100  # limit of nested folders of a module
 
 
 def find_own_part(step: Step, package: Package) -> str:
-    """Name what the package should have and has not, as a sentence; "" for nothing.
+    """Return which missing file or module should be in the package, as a sentence, or "".
 
-    Of a package without ``__init__`` other distributions may have parts.
+    Other distributions may contribute to a package without ``__init__``.
     """
     noun = "the wheel" if isinstance(package, Wheel) else "the package"
     files = package.derive(ModuleFiles)
@@ -61,36 +61,36 @@ def find_own_part(step: Step, package: Package) -> str:
 
 
 def name_broken_source(step: Step, package: Package) -> str:
-    """The cause where a file of the package does not compile, else ""."""
+    """Return the cause if a file of the package does not compile, else ""."""
     own = step.broken_file in package.derive(_find_installed)
     return of_broken_source(step.broken_file) if own else ""
 
 
 def _find_installed(package: Package) -> frozenset[str | None]:
-    """The package's files in site-packages, by their paths there."""
+    """Return the paths of the package's files relative to site-packages."""
     return frozenset(package.layout.inside(member.path) for member in package.members)
 
 
 def _list_parents(name: str) -> Iterator[str]:
-    """The packages around a module, the innermost first."""
+    """Yield the packages that contain a module, the innermost first."""
     parts = name.split(".")[:_DEEPEST]
     return (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
 
 
 _FOR_DEVELOPERS = frozenset({"dev", "doc", "docs", "lint", "test", "testing", "tests"})
-"""Extras that no user of a package needs."""
+"""Extras that users of a package do not need."""
 _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']{1,200})["']""")
 _SYSTEM = re.compile(r"\b(?:sys_platform|platform_system|platform_machine|os_name)\b")
 
 
 class _Requirements(NamedTuple):
-    """The projects that a distribution requires, by their normalised names, and its extras."""
+    """The normalised names of the projects that a distribution requires, and its extras."""
 
-    always: frozenset[str]  # on some system at least
-    in_extras: frozenset[str]  # by an extra alone
+    always: frozenset[str]  # on at least one system
+    in_extras: frozenset[str]  # only by an extra
     extras: frozenset[str]  # normalised
-    may_bring: bool  # an extra that users need requires something
-    elsewhere: bool  # another system requires something that this one does not
+    may_bring: bool  # an extra that users may need has requirements
+    elsewhere: bool  # some requirements apply only on other systems
 
 
 def _read_requirements(package: Distribution) -> _Requirements:
@@ -113,10 +113,10 @@ def _read_requirements(package: Distribution) -> _Requirements:
 
 
 def find_lacking_requirement(step: Step, package: Package) -> str:
-    """Say that no Requires-Dist provides the module of others that was not found; "" for none.
+    """Return that no Requires-Dist provides the missing module of another project, or "".
 
-    It holds where all that the package requires was installed: then what is not found is in none
-    of that, whatever it is called. What an extra requires was not.
+    Valid only if everything that the package requires was installed: a module that is still missing
+    is in none of the requirements, whatever their names. Requirements of extras were not installed.
     """
     top = step.missing_module
     if not top or "." in top or top in sys.stdlib_module_names:
@@ -130,13 +130,13 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
     return f"no Requires-Dist provides the module {top[:_LONGEST]}{doubt}"
 
 
-# What the loading of entry points says.
+# Results of loading entry points.
 
 _FAULTS = frozenset(
     {"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "UnboundLocalError"}
     | {"SyntaxError", "IndentationError", "TabError", "TypeError", "PackageNotFoundError"}
 )
-"""Exceptions that no other host or setting spares users."""
+"""Exceptions that occur on every host and with all settings."""
 _OF_SYNTAX = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _DISPLAY = re.compile(
     r"no display name|TclError|(?:cannot|can't|could not|unable to) (?:connect to|open) "
@@ -154,11 +154,11 @@ _ELSEWHERE = {
     ),
     Ending.LOADER_ERROR: "see extension-fails-to-load and import-fails",
 }
-"""Endings that this is not to judge."""
+"""Endings that are not judged here."""
 
 
 def names_file(point: EntryPoint, package: Package) -> bool:
-    """Whether it names a file in a package: ``demo:napari.yaml`` is ``demo/napari.yaml``."""
+    """Return whether it names a data file: ``demo:napari.yaml`` is ``demo/napari.yaml``."""
     path = f"{point.module.replace('.', '/')}/{point.attribute}"
     return not point.is_script and path in package.derive(_find_installed)
 
@@ -169,9 +169,9 @@ def judge_loaded(
     path: str,
     read_source: Callable[[EntryPoint], Problem | None],
 ) -> Iterator[Finding]:
-    """Judge what came of loading them: what fails alike in one module is said once.
+    """Judge the results of loading; equal failures in one module are reported once.
 
-    The source may show a graver problem, or one where the loading has no answer.
+    ``read_source`` may find a more severe problem in the source, or one if loading gave no answer.
     """
     said: dict[tuple[str, str, str, bool], list[LoadedEntryPoint]] = {}
     for each in loaded.points:
@@ -205,13 +205,13 @@ def _outweighs(found: Problem, rated: Finding) -> bool:
 
 
 def _is_absent(each: LoadedEntryPoint) -> bool:
-    """Whether what it names is not there at all, which the source cannot know better."""
+    """Return whether the module is missing altogether; its source could not tell more."""
     tops = [name.partition(".")[0] for name in (each.step.missing_module, each.point.module)]
     return tops[0] == tops[1]
 
 
 class _Failure:
-    """Says whose fault it is that an entry point cannot be loaded."""
+    """Decide whose fault it is that an entry point cannot be loaded."""
 
     def __init__(self, package: Distribution, path: str, loaded: LoadedEntryPoints) -> None:
         self._package, self._path, self._loaded = package, path, loaded
@@ -245,7 +245,7 @@ class _Failure:
         )
 
     def _find_doubt(self, each: LoadedEntryPoint) -> str:
-        """Why a healthy package may fail so; "" where none does."""
+        """Return why a sound package may fail in this way, or ""."""
         point, step = each.point, each.step
         if step.outcome in _ELSEWHERE:
             return _ELSEWHERE[step.outcome]
@@ -270,7 +270,7 @@ class _Failure:
         return shown or bool(_DISPLAY.search(each.step.detail))
 
     def _find_foreign_name(self, each: LoadedEntryPoint) -> str:
-        """The name in the standard library that another system may have; "" for none."""
+        """Return the name in the standard library that another system may have, or ""."""
         match = _OF_MODULE.search(each.step.detail)
         if match is None or each.imported or not self._for_any:
             return ""
@@ -278,7 +278,7 @@ class _Failure:
         return f"{module}.{match['name'] or match['from_name']}" if varies(module) else ""
 
     def _find_provider(self, point: EntryPoint, module: str) -> str:
-        """Who may have a module that is not found; "" for nobody."""
+        """Return what may provide a missing module, or "" if nothing does."""
         top = module.partition(".")[0]
         if top in sys.stdlib_module_names:
             return explain_absence(module)

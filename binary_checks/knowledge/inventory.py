@@ -1,4 +1,4 @@
-"""What a package needs, brings and spends its bytes on: facts for a summary, no verdict."""
+"""What a package needs, what it contains, and what its bytes are spent on: facts, no verdicts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from binary_checks.model.python_modules import is_extension, parse_extension_nam
 from binary_checks.model.system import read_numbers
 from binary_checks.systems.interpreters import stable_abi
 
-# Lists what a package needs from elsewhere and what it brings: facts for a summary, no verdict.
+# Libraries that a package needs from elsewhere, and libraries that it contains.
 
 
 class Origin(str, Enum):
-    """Where a library that is needed comes from, that is not the package's."""
+    """The origin of a needed library that is not in the package."""
 
     SYSTEM = "system"
     PYTHON = "python"
@@ -41,32 +41,33 @@ class Origin(str, Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NeededLibrary:
-    """A library that objects of the package need, and that is not in it."""
+    """A library that objects of the package need and that is not in it."""
 
     name: str
     origin: Origin
     needed_by: tuple[str, ...] = ()  # paths
-    distributions: tuple[str, ...] = ()  # that have it or, where it was not found, may have it
+    # distributions that have it or, if it was not found, may have it
+    distributions: tuple[str, ...] = ()
     found: bool = False
-    partly: str = ""  # which of the promised systems alone have it: "Windows 10 1903 and later"
+    partly: str = ""  # the only promised systems that have it: "Windows 10 1903 and later"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CppInterface:
-    """What the package's code was compiled against, as its symbols and headers tell."""
+    """What the package's C++ code was compiled against, by its symbols and headers."""
 
-    versions: tuple[str, ...] = ()  # "GLIBCXX_3.4.29", "CXXABI_1.3.13": the newest needed
-    new_strings: int = 0  # objects that use libstdc++'s std::__cxx11::string
-    old_strings: int = 0  # objects that use its old std::string
-    libraries: tuple[str, ...] = ()  # C++ libraries that are needed by name
-    toolset: tuple[int, int] | None = None  # the newest of Microsoft's linkers
+    versions: tuple[str, ...] = ()  # the newest needed versions: "GLIBCXX_3.4.29", "CXXABI_1.3.13"
+    new_strings: int = 0  # number of objects that use libstdc++'s std::__cxx11::string
+    old_strings: int = 0  # number of objects that use its old std::string
+    libraries: tuple[str, ...] = ()  # names of needed C++ libraries
+    toolset: tuple[int, int] | None = None  # the newest version of Microsoft's linkers
 
 
 _CPP = ("libstdc++", "libc++", "msvcp1", "vcruntime1")
 
 
 def list_needed(linkage: Linkage) -> tuple[NeededLibrary, ...]:
-    """What the objects need that the package has not, by origin and name."""
+    """Return needed libraries that are not in the package, by origin and name."""
     groups: dict[tuple[Origin, str], list[Edge]] = {}
     for edge in linkage.edges:
         if (origin := _origin_of(edge)) is not None:
@@ -88,7 +89,7 @@ def list_needed(linkage: Linkage) -> tuple[NeededLibrary, ...]:
 
 
 def _origin_of(edge: Edge) -> Origin | None:
-    """Where the library comes from; None for the package itself."""
+    """Return where the library comes from; None for the package itself."""
     if edge.resolved is None:
         return Origin.REQUIRED if edge.may_come_with else Origin.MISSING
     origins = {"system": Origin.SYSTEM, "python": Origin.PYTHON, "wheel": Origin.REQUIRED}
@@ -102,7 +103,7 @@ def _distributions(edge: Edge) -> tuple[str, ...]:
 
 
 def newest_nodes(package: Package, library: str) -> tuple[str, ...]:
-    """The newest version node of each prefix that any object needs of that library."""
+    """Return the newest version node of each prefix that any object needs from that library."""
     newest: dict[str, tuple[tuple[int, ...], str]] = {}
     for item in package.objects_of(ElfFile):
         for need in item.symbol_versions:
@@ -114,9 +115,9 @@ def newest_nodes(package: Package, library: str) -> tuple[str, ...]:
 
 
 def list_bundled(package: Package) -> tuple[tuple[str, int], ...]:
-    """The libraries in the package that are no extension modules, and their bytes, largest first.
+    """Return shared libraries of the package, except extension modules, with their bytes.
 
-    Of a fat file all slices count once.
+    The largest comes first. All slices of a fat file count once.
     """
     found = {
         item.path: item.size
@@ -132,7 +133,7 @@ def _is_module(item: ObjectFile) -> bool:
 
 
 def newest_stable_symbol(objects: Iterable[ObjectFile]) -> tuple[tuple[int, int], str] | None:
-    """The Python that the stable ABI of these objects needs at least, and a symbol that says so."""
+    """Return the oldest Python with the stable ABI these objects use, and a symbol proving it."""
     since = stable_abi()
     found = (
         (since[name], name)
@@ -144,7 +145,7 @@ def newest_stable_symbol(objects: Iterable[ObjectFile]) -> tuple[tuple[int, int]
 
 
 def read_cpp_interface(package: Package) -> CppInterface | None:
-    """What its C++ was compiled against; None where nothing tells of any."""
+    """Return what its C++ code was compiled against; None if it shows no C++."""
     loaded = [item for item in package.objects if is_loaded(item)]
     names = {need.name.rpartition("/")[2] for item in loaded for need in item.needed}
     libraries = tuple(sorted(name for name in names if name.lower().startswith(_CPP)))
@@ -164,7 +165,7 @@ def read_cpp_interface(package: Package) -> CppInterface | None:
 
 
 def find_strings(item: ElfFile) -> tuple[bool, bool]:
-    """Whether it asks libstdc++ for functions of its new and its old std::string."""
+    """Return whether it imports functions of libstdc++'s new and of its old std::string."""
     new = old = False
     for name in item.imports.each_name():
         if name.startswith("_ZN"):
@@ -174,7 +175,7 @@ def find_strings(item: ElfFile) -> tuple[bool, bool]:
 
 
 def each_python(package: Package) -> Iterator[str]:
-    """The Pythons that its tags claim, in words."""
+    """Yield the Pythons that its tags claim, in words."""
     for claim in package.claims.pythons:
         implementation = {"cpython": "CPython", "pypy": "PyPy", "": "Python"}.get(
             claim.implementation, claim.implementation
@@ -186,16 +187,16 @@ def each_python(package: Package) -> Iterator[str]:
         yield f"{implementation} {version}{threads}{later} ({claim.name})"
 
 
-# What takes the bytes of a package: each file belongs to a part, and some objects to several.
+# The parts that a package's bytes are spent on; a file is of one part, some objects of several.
 
 NATIVE, DEVICE, BUNDLED = "native code", "device code", "bundled libraries"
 DEBUG, PYTHON, HEADERS = "debug information", "Python", "headers"
 METADATA, DATA = "metadata", "data"
 PARTS = (NATIVE, DEVICE, BUNDLED, DEBUG, PYTHON, HEADERS, METADATA, DATA)
-"""In the order in which they are shown."""
+"""In the order of reports."""
 
 _GRAFTING = (".libs", ".dylibs")
-"""How the folders end that auditwheel, delocate and delvewheel make."""
+"""Suffixes of the folders created by auditwheel, delocate and delvewheel."""
 _ABOUT = re.compile(r"[^/]+\.(?:dist|egg)-info/")
 _CONDA_ABOUT = ("info/", "conda-meta/")
 _DEVICE = (".fatbin", ".cubin", ".ptx", ".hsaco", ".metallib", ".air", ".spv")
@@ -207,17 +208,17 @@ _LIBRARIES = (".a", ".lib")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartSize:
-    """How much of a package one part is."""
+    """The share of one part in a package."""
 
-    files: int  # that are of it, or have some of it in them
-    size: int  # bytes, installed
+    files: int  # number of files in or with that part
+    size: int  # bytes once installed
 
 
 def measure_parts(package: Package) -> Mapping[str, PartSize]:
-    """The parts that the package has, in the order of `PARTS`; their bytes are those of its files.
+    """Return the parts of a package in the order of `PARTS`; they add up to its files' bytes.
 
-    An object's device code and debug information count for themselves and the rest of it as native
-    code, or as a bundled library. Links and folders have no bytes of their own.
+    Device code and debug information in an object are separate parts, the rest of it is native code
+    or a bundled library. Links and folders have no bytes.
     """
     objects: dict[str, list[ObjectFile]] = {}
     for item in package.objects:
@@ -238,7 +239,7 @@ def measure_parts(package: Package) -> Mapping[str, PartSize]:
 
 
 def _split_object(member: Member, slices: list[ObjectFile], layout: Layout) -> dict[str, int]:
-    """The bytes of an object file by part; of a fat one there are several slices."""
+    """Split the bytes of an object file by part; a fat file has several slices."""
     rest = {BUNDLED if is_bundled(member.path, layout) else NATIVE: member.size}
     if any(each.format == Format.DEVICE or each.kind is Kind.DEVICE for each in slices):
         return {DEVICE: member.size}
@@ -256,59 +257,59 @@ def _split_object(member: Member, slices: list[ObjectFile], layout: Layout) -> d
 
 
 def _device_bytes(item: ObjectFile) -> int:
-    """Bytes of device code within an object of the host."""
+    """Return the bytes of device code within an object of the host."""
     return sum(code.bytes for code in getattr(item, "device_code", ()))
 
 
 def _debug_bytes(item: ObjectFile) -> int:
-    """Bytes of debug information within an object, in sections of its own."""
+    """Return the bytes of sections with debug information in an object."""
     return int(getattr(item, "debug_bytes", 0))
 
 
 def _find_part(path: str, layout: Layout) -> str:
-    """The part of a file that is no object file: the first whose rule it fulfils."""
+    """Return the part of a file other than an object file: the first whose rule matches."""
     return next((part for part, belongs in _RULES if belongs(path, layout)), DATA)
 
 
 def is_bundled(path: str, layout: Layout) -> bool:
-    """Whether a repair tool put the library there, by its folder or its name."""
+    """Return whether a repair tool added the library, by its folder or its name."""
     folders, _, name = layout.shorten(path).rpartition("/")
     return is_grafted_name(name) or any(each.endswith(_GRAFTING) for each in folders.split("/"))
 
 
 def is_metadata(path: str, layout: Layout) -> bool:
-    """Whether it says what the package is: ``*.dist-info``, and of conda packages ``info``."""
+    """Return whether it is metadata: in ``*.dist-info``, or in ``info`` of conda packages."""
     of_conda = not layout.climbs and path.startswith(_CONDA_ABOUT)
     return of_conda or _ABOUT.match(layout.shorten(path)) is not None
 
 
 def is_python(path: str, layout: Layout) -> bool:
-    """Whether it is Python, as source, as a stub, or compiled."""
+    """Return whether it is Python source, a stub or bytecode."""
     del layout
     return path.lower().endswith(_PYTHON)
 
 
 def is_header(path: str, layout: Layout) -> bool:
-    """Whether compilers include it: by its name (C, C++, CUDA, Cython) or its folder."""
+    """Return whether compilers include it, by its suffix (C, C++, CUDA, Cython) or its folder."""
     return path.lower().endswith(_HEADERS) or (
         layout.headers != "" and path.startswith(f"{layout.headers}/")
     )
 
 
 def is_device_code(path: str, layout: Layout) -> bool:
-    """Whether it is code for GPUs in a file of its own, which is no object file that is read."""
+    """Return whether it is a file of GPU code that is not read as an object file."""
     del layout
     return path.lower().endswith(_DEVICE)
 
 
 def is_debug_information(path: str, layout: Layout) -> bool:
-    """Whether only debuggers read it: Microsoft's, companions of ELF objects, and dSYM bundles."""
+    """Return whether only debuggers read it: PDB files, companions of ELF objects, dSYM bundles."""
     del layout
     return path.lower().endswith(_DEBUG) or ".dSYM/" in path
 
 
 def is_library(path: str, layout: Layout) -> bool:
-    """Whether linkers read it: a static archive, or an import library of Windows."""
+    """Return whether linkers read it: a static archive, or an import library of Windows."""
     del layout
     return path.lower().endswith(_LIBRARIES)
 

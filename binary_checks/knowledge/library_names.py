@@ -1,4 +1,4 @@
-"""Libraries by name: marks of repair tools, Visual C++, NVIDIA's, and what others ship."""
+"""Libraries by name: marks of repair tools, Visual C++, NVIDIA, and which projects ship which."""
 
 from __future__ import annotations
 
@@ -18,72 +18,73 @@ from binary_checks.profile.toml_values import read_toml
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-# Knows the marks that repair tools put into the names of the libraries they bundle.
+# Marks that repair tools add to the names of libraries that they bundle.
 #
-# auditwheel makes libcudart-c64a25f3.so.12 of libcudart.so.12, delvewheel cudart64_12-<md5>.dll of
-# cudart64_12.dll; torchvision's build has libcudart.faf08d9a.so.13. delocate keeps the names.
+# auditwheel renames libcudart.so.12 to libcudart-c64a25f3.so.12, delvewheel cudart64_12.dll to
+# cudart64_12-<md5>.dll; torchvision's build has libcudart.faf08d9a.so.13. delocate keeps the names.
 
 _HASH = re.compile(r"[-.](?:[0-9a-f]{8}|[0-9a-f]{32})(?=[-.])")
 _GRAFTED = re.compile(r"[-.](?:[0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)|[0-9a-f]{32}\.(?i:dll)$)")
-"""Where no other library has them: a date of eight digits stands in front of other endings too."""
+"""Marks at positions where no other library has them: before other suffixes, eight digits may be a
+date."""
 
 
 @lru_cache(maxsize=4096)
 def is_grafted_name(name: str) -> bool:
-    """Whether a repair tool made it up, so that nobody but the wheel itself has the file."""
+    """Return whether a repair tool made up the name, so that only the wheel itself has the file."""
     return _GRAFTED.search(name) is not None
 
 
 @lru_cache(maxsize=4096)
 def strip_graft(name: str) -> str:
-    """The name without that mark, as the library is known by elsewhere."""
+    """Return the name without that mark, as the library is known elsewhere."""
     return _HASH.sub("", name)
 
 
-# Knows the DLLs of the Visual C++ runtime by name: who has them, and of which toolset they are.
+# DLLs of the Visual C++ runtime: who has them, and the toolset they belong to.
 
 _DEBUG = (
     r"ucrtbased\.dll|msvcrtd\.dll|vcruntime\d+(?:_1|_threads)?d\.dll|libomp140d\.\w+\.dll|"
     r"(?:msvc[pr]|vcomp|concrt|vccorlib|vcamp|mfcm?)\d+(?:_[12])?u?d(?:_[a-z_]+)?\.dll"
 )
-# Of the older ones only these numbers: Windows itself has msvcp60.dll, mfc42u.dll and the like.
+# Only these numbers of the older ones: msvcp60.dll, mfc42u.dll and the like are part of Windows.
 _REDISTRIBUTABLE = (
     r"msvcp140(?:_1|_2|_atomic_wait|_codecvt_ids)?\.dll|vcruntime140_threads\.dll|"
     r"(?:concrt|vccorlib|vcamp|vcomp)140\.dll|libomp140\.\w+\.dll|"
     r"(?:msvc[pr]|vcomp|mfcm?)(?:80|90|100|110|120)u?\.dll|mfcm?140u?\.dll"
 )
 _RUNTIMES = (((2, 6), "msvcr71.dll"), ((3, 3), "msvcr90.dll"), ((3, 5), "msvcr100.dll"))
-"""The C runtime of CPythons that are older than a version."""
+"""(version, C runtime of all CPythons before that version)."""
 _DLL_HASH = r"-[0-9a-f]{32}(?=\.dll$)"
 _MICROSOFT = 14
-"""The major version of Microsoft's linkers since 2015; MinGW's have 2."""
+"""Major version of Microsoft's linkers since 2015; MinGW's have 2."""
 
 
 @functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
 def is_debug_runtime(name: str) -> bool:
-    """Whether it is a DLL that comes with Visual Studio, and with nothing else."""
+    """Return whether it is a DLL that comes only with Visual Studio."""
     return re.fullmatch(_DEBUG, name.lower()) is not None
 
 
 @functools.lru_cache(maxsize=4096)
 def is_redistributable(name: str) -> bool:
-    """Whether it is a DLL of the runtime that CPython does not bring.
+    """Return whether it is a DLL of the runtime that CPython does not contain.
 
-    CPython for Windows has vcruntime140.dll and vcruntime140_1.dll beside python.exe.
+    CPython for Windows has vcruntime140.dll and vcruntime140_1.dll next to python.exe.
     """
     return re.fullmatch(_REDISTRIBUTABLE, name.lower()) is not None
 
 
 def is_beside_python(name: str) -> bool:
-    """Whether it is a DLL of the runtime that CPython has for its own process, and no other's."""
+    """Return whether it is a DLL of the runtime that CPython contains for its own process."""
     return name.lower() in {"vcruntime140.dll", "vcruntime140_1.dll"}
 
 
 def comes_with_python(name: str, pythons: Collection[PythonClaim]) -> bool:
-    """Whether it is the C runtime that every claimed CPython was linked with, and installs.
+    """Return whether it is the C runtime that every claimed CPython was linked with and installs.
 
-    Before 3.5 that was the runtime of the compiler of that version: extension modules had to have
-    the same one (https://wiki.python.org/moin/WindowsCompilers).
+    Before 3.5 this was the runtime of the compiler used for that version: extension modules needed
+    the same (https://wiki.python.org/moin/WindowsCompilers).
     """
     name = name.lower()
     return bool(pythons) and all(
@@ -98,7 +99,7 @@ def _find_runtime(python: tuple[int, int]) -> str:
 
 
 def may_be_anybodys(name: str) -> bool:
-    """Whether it may be a DLL of some project, and is none of Microsoft's runtime or system."""
+    """Return whether it may be a DLL of any project, not of Microsoft's runtime or Windows."""
     systems = ("api-ms-", "ext-ms-", "vcruntime140")
     return not (is_debug_runtime(name) or is_redistributable(name)) and not (
         name.lower().startswith(systems)
@@ -106,15 +107,15 @@ def may_be_anybodys(name: str) -> bool:
 
 
 def original_name(name: str) -> str:
-    """The name without the hash that delvewheel puts into it, in lower case."""
+    """Return the name without the hash added by delvewheel, in lower case."""
     return re.sub(_DLL_HASH, "", name.lower())
 
 
 def toolset_of(library: PeFile) -> tuple[int, int] | None:
-    """The version of Microsoft's toolset that linked it; None where it was none of theirs.
+    """Return the version of Microsoft's toolset that linked it; None if another linker did.
 
-    The linker that the runtime itself was made with is at times one version behind: 14.50 made
-    msvcp140.dll 14.51.36247. LLD says 14.0 of itself.
+    The linker of the runtime itself is sometimes one version behind: 14.50 made msvcp140.dll
+    14.51.36247. LLD reports 14.0.
     """
     major, _, minor = library.linker_version.partition(".")
     if major != str(_MICROSOFT) or not minor.isdecimal() or minor == "0":
@@ -122,7 +123,7 @@ def toolset_of(library: PeFile) -> tuple[int, int] | None:
     return _MICROSOFT, int(minor)
 
 
-# Knows NVIDIA's libraries by name: which come with the driver, and of which CUDA they are.
+# NVIDIA's libraries: which come with the driver, and the CUDA version of others.
 
 DRIVER_LIBRARIES = (
     "libcuda.so.1",
@@ -136,10 +137,10 @@ DRIVER_LIBRARIES = (
     "nvcuvid.dll",
     "nvencodeapi64.dll",
 )
-"""What no package brings: each fits the one kernel module that it was installed with."""
+"""Libraries that no package contains: each fits only the kernel module it was installed with."""
 
-# The prefixes of the APIs that each library has, as their headers declare them (cuda.h, nvml.h,
-# cuviddec.h, nvEncodeAPI.h). libcufile's cuFile functions are not the driver's.
+# The prefixes of each library's API, as declared in its headers (cuda.h, nvml.h, cuviddec.h,
+# nvEncodeAPI.h). libcufile's cuFile functions are not the driver's.
 _APIS = {
     "libcuda.so": re.compile(r"cu(?:dbg|(?!File)[A-Z])\w*"),
     "libnvidia-ml.so": re.compile(r"nvml[A-Z]\w*"),
@@ -147,7 +148,7 @@ _APIS = {
     "libnvidia-encode.so": re.compile(r"NvEnc\w*"),
 }
 
-# The toolkit's libraries and those above it, without what carries the name by chance (libcurl).
+# The toolkit's libraries and those built on it, but not libcurl, which only has a similar name.
 _CUDA = (
     r"(?i)lib(?:cuda\w*|cublas\w*|cufft\w*|cufile\w*|curand|cusolver\w*|cusparse\w*|cudnn\w*|"
     r"cupti|cutensor\w*|nccl|nvrtc[\w-]*|nvJitLink|nvjpeg\w*|nvToolsExt|nvtx3\w*|nvblas|nvfatbin|"
@@ -159,16 +160,16 @@ _CUDA = (
     r"(?:torch_cuda\w*|c10_cuda|cutensor(?:mg)?)\.dll"
 )
 _BEGINNINGS = ("cu", "nv", "npp", "nccl", "torch_cuda", "c10_cuda")
-"""Those of all of them, behind ``lib``."""
+"""The beginnings of all of them, after ``lib``."""
 
-# Those whose own number is CUDA's major version.
+# Libraries whose own number is CUDA's major version.
 _NUMBERED = (
     r"(?i)lib(?:cudart|cublas|cublasLt|nvblas|nvrtc(?:-builtins)?(?:\.alt)?|nvJitLink|nvjpeg|cupti|"
     r"nvfatbin|npp[a-z]+)\.so\.(?P<elf>\d{1,4})(?:\..*)?|"
     r"(?:(?:cudart|cublas|cublaslt|nvblas|nvjpeg|npp[a-z]+|nvrtc(?:-builtins)?)64|nvjitlink|"
     r"nvfatbin)_(?P<pe>\d{2})\d?(?:_\d+)?(?:\.alt)?\.dll"
 )
-# Those that count by themselves, where the number stands for one CUDA alone.
+# Libraries with numbers of their own, if the number occurs with one CUDA version only.
 _COUNTED = {
     "libcufft.so.10": 11,
     "libcufft.so.11": 12,
@@ -186,17 +187,17 @@ _LABEL = r"(?:^|[.])cu(?P<major>1\d)(?P<minor>\d?)(?=[.]|$)"
 _OF_THE_TOOLKIT = frozenset(
     {"cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink"}
 )
-"""Distributions without a number in their names whose version is CUDA's."""
+"""Distributions without a number in their names whose version is that of CUDA."""
 EXACT = ("==", "~=", "===")
 
 
 def is_driver_library(name: str) -> bool:
-    """Whether it comes with NVIDIA's driver, whoever bundled it, and with nothing else."""
+    """Return whether it comes only with NVIDIA's driver, even if somebody bundled it."""
     return strip_graft(name).lower() in DRIVER_LIBRARIES
 
 
 def is_cuda_library(name: str) -> bool:
-    """Whether it is a library of CUDA, of what NVIDIA builds above it, or torch's half for it."""
+    """Return whether it is a library of CUDA, built by NVIDIA on it, or torch's part for CUDA."""
     if not name.lower().removeprefix("lib").startswith(_BEGINNINGS):
         return False
     plain = strip_graft(name)
@@ -204,12 +205,12 @@ def is_cuda_library(name: str) -> bool:
 
 
 def is_nvidia_library(name: str) -> bool:
-    """Whether NVIDIA itself builds it; torch builds its own half for CUDA."""
+    """Return whether NVIDIA builds it; torch builds its own part for CUDA."""
     return is_cuda_library(name) and re.match(r"(?:lib)?(?:torch|c10)_", name) is None
 
 
 def cuda_of_library(name: str) -> int | None:
-    """CUDA's major version as a library's name tells it; None where it does not."""
+    """Return CUDA's major version by a library's name, or None."""
     plain = strip_graft(name)
     match = re.fullmatch(_NUMBERED, plain)
     if match:
@@ -218,19 +219,19 @@ def cuda_of_library(name: str) -> int | None:
 
 
 def cuda_of_name(distribution: str) -> int | None:
-    """CUDA's major version in a distribution's name: ``nvidia-cublas-cu12``, ``cupy-cuda12x``."""
+    """Return CUDA's major version in a distribution's name: 12 for ``nvidia-cublas-cu12``."""
     match = re.search(_DISTRIBUTION, distribution)
     return int(match["major"]) if match else None
 
 
 def cuda_of_label(label: str) -> str:
-    """CUDA's version in a local version label or variant: "12.6" of ``cu126``; "" without one."""
+    """Return CUDA's version by a local version label or variant, "12.6" for ``cu126``, or ""."""
     match = re.search(_LABEL, label)
     return ".".join(filter(None, match.groups())) if match else ""
 
 
 def cuda_of_requirement(requirement: Requirement) -> str:
-    """CUDA's version that a requirement asks for, as far as it is said: "13.2", "12" or ""."""
+    """Return the CUDA version that a requirement asks for: "13.2", "12" or ""."""
     name = requirement.name.lower().replace("_", "-")
     major = cuda_of_name(name)
     bare = re.sub(r"-cu1\d$", "", name)
@@ -244,33 +245,36 @@ def cuda_of_requirement(requirement: Requirement) -> str:
 
 
 def is_for_cpu(package: Package) -> bool:
-    """Whether its name or its variant says that it does without a GPU."""
+    """Return whether its name or variant states a build for the CPU."""
     label, name = package.claims.variant, package.name.lower().replace("_", "-")
     return "cpu" in label.split(".") or name.endswith("-cpu")
 
 
 def is_driver_soname(soname: str) -> bool:
-    """Whether that library comes with the driver on Linux, and its symbols are the driver's."""
+    """Return whether it is a library of the driver on Linux, by soname."""
     return soname.removesuffix(".1") in _APIS
 
 
 def is_driver_function(name: str) -> bool:
-    """Whether a symbol can only be of a library of the driver, by its name."""
+    """Return whether a symbol can only be one of a driver library, by its name."""
     return any(api.fullmatch(name) for api in _APIS.values())
 
 
 def find_driver_symbols(soname: str, names: frozenset[str]) -> frozenset[str]:
-    """Those of the names that a library of the driver can have: only the user's could list them."""
+    """Return the names that a driver library may define.
+
+    Only the user's driver has the full list.
+    """
     api = _APIS[soname.removesuffix(".1")]
     return frozenset(name for name in names if api.fullmatch(name))
 
 
-# Which distribution a library belongs to, by its name alone, as long as nobody has given it.
+# The distribution that a library belongs to, by name, if that distribution was not given.
 
 _TABLES = Path(__file__).with_name("shipped_names.toml")
 _FIRST_WORD = re.compile(r"(?:lib)?([A-Z]*[a-z]*[0-9]*)")
-_SHORTEST = 3  # letters of a word that tells of anything
-_DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, and in none of nvidia's wheels
+_SHORTEST = 3  # letters of a word that is significant
+_DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, not with wheels of NVIDIA
 _NOT_A_NAME = frozenset({"python", "the", "lib"})
 
 _QT = re.compile(r"(?:lib)?Qt[56]?(?P<part>(?:3D|[A-Z])\w*)")
@@ -280,14 +284,14 @@ _Tells = Callable[[str], bool]
 
 
 class Framework(NamedTuple):
-    """Libraries that one distribution has alone, by what their names begin with."""
+    """Libraries that only one distribution has, by the beginnings of their names."""
 
     libraries: re.Pattern[str]
-    core: re.Pattern[str]  # of those, what no user of it does without
+    core: re.Pattern[str]  # libraries that all users of the framework load
 
 
 class _Tables(NamedTuple):
-    """What shipped_names.toml says, each as a question to a name."""
+    """The contents of shipped_names.toml, as predicates on names."""
 
     has: tuple[tuple[_Tells, re.Pattern[str]], ...]
     has_nothing_else: _Tells
@@ -325,15 +329,16 @@ def _read_tables() -> _Tables:
 
 
 def list_frameworks() -> Mapping[str, Framework]:
-    """The frameworks by the names of their distributions."""
+    """Return the frameworks by the names of their distributions."""
     return _read_tables().frameworks
 
 
 def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
-    """The requirements that are known to have a library, or that it is called after.
+    """Return the requirements that are known to have a library, or that are named like it.
 
-    libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13, torch_cpu.dll and
-    libc10.so of torch, glew32.dll of kivy-deps-glew. A word that several have tells of none.
+    libQt6Core.so.6 may come from pyqt6-qt6, libcudnn_ops.so.9 from nvidia-cudnn-cu13, torch_cpu.dll
+    and libc10.so from torch, glew32.dll from kivy-deps-glew. A word in several names identifies
+    none.
     """
     requirements, name = _list(requirements), needed.rpartition("/")[2]
     if is_grafted_name(name):
@@ -346,7 +351,8 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
     if whole := requirements.named_as(stem):
         return whole
     if not word and re.fullmatch(r"[a-z]\d", stem):
-        word = stem  # libz3 of z3-solver: two letters tell of nothing, a number beside one does
+        # libz3 of z3-solver: two letters are not significant, letters with a number are
+        word = stem
     for spelled in dict.fromkeys((word, _without_number(word), f"lib{word}" if word else "")):
         named = list(requirements.by_word.get(spelled, ())) if spelled else []
         if len(named) > 1:
@@ -357,7 +363,7 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
-    """Those of the requirements whose wheels are known to have a library of that name."""
+    """Return the requirements whose wheels are known to have a library of that name."""
     requirements, name = _list(requirements), needed.rpartition("/")[2]
     if is_grafted_name(name):
         return ()
@@ -367,9 +373,9 @@ def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, 
 
 
 def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:
-    """Of those that bring CUDA all may have a library of it; torch requires them in its turn.
+    """Return the requirements that may have a library of CUDA: all that contain CUDA, or torch.
 
-    cuda-pathfinder has none, but finds and loads what others have.
+    cuda-pathfinder has none, but finds and loads those of others; torch requires the others.
     """
     if not is_cuda_library(name):
         return ()
@@ -381,12 +387,12 @@ def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:
 
 
 def fills_prefix(requirement: str) -> bool:
-    """Whether it puts libraries into the environment's own ``lib``, as Intel's wheels do."""
+    """Return whether it installs libraries to the environment's ``lib``, as Intel's wheels do."""
     return _read_tables().fills_prefix(requirement)
 
 
 def may_have(requirement: str, needed: str) -> bool:
-    """Whether nothing speaks against its having a library of that name."""
+    """Return whether the requirement may have a library of that name: nothing excludes it."""
     if not may_be_required(needed):
         return False
     if _read_tables().of_nvidia(requirement):
@@ -395,24 +401,24 @@ def may_have(requirement: str, needed: str) -> bool:
 
 
 def may_be_required(needed: str) -> bool:
-    """Whether any requirement may have a library of that name, rather than a driver or a system."""
+    """Return whether any requirement may have the library, rather than a driver or the system."""
     return not _read_tables().of_nobody(needed.rpartition("/")[2])
 
 
 def is_nvidias(needed: str) -> bool:
-    """Whether a library is called as those of NVIDIA's wheels are."""
+    """Return whether a library is named like those in NVIDIA's wheels."""
     return first_word(needed).startswith(("cu", "nv", "npp", "nccl"))
 
 
 def first_word(name: str) -> str:
-    """What a library's name begins with, ``qt6`` of libQt6Core.so.6; "" where that is too short."""
+    """Return the first word of a library's name, ``qt6`` for libQt6Core.so.6; "" if too short."""
     match = _FIRST_WORD.match(name.rpartition("/")[2])
     word = match[1].lower() if match else ""
     return word if len(word) >= _SHORTEST else ""
 
 
 def find_stem(name: str) -> str:
-    """A library's name as a distribution of that name spells it: openvino of libopenvino.so.2."""
+    """Return a library's name as a distribution would spell it: openvino for libopenvino.so.2."""
     plain = name.rpartition("/")[2].removeprefix("lib")
     return re.sub(r"[-_.]+", "-", re.split(r"\.(?:so|dylib|dll)\b|\.\d", plain)[0]).lower()
 
@@ -422,10 +428,11 @@ def _strip_name(requirement: str) -> str:
 
 
 def find_qt_sibling(distribution: str, needed: str) -> str:
-    """The wheel with Qt itself that a wheel with a part of it is installed beside; "" for others.
+    """Return the wheel with Qt itself for a wheel with a part of Qt; "" for other distributions.
 
-    PyQt6-WebEngine-Qt6 requires nothing: PyQt6-WebEngine requires it, and PyQt6 in its turn
-    pyqt6-qt6, which has libQt6Core.so.6 in the same folder and, on Windows, Microsoft's runtime.
+    PyQt6-WebEngine-Qt6 requires nothing: PyQt6-WebEngine requires it, and also PyQt6, which
+    requires pyqt6-qt6. That has libQt6Core.so.6 in the same folder and, on Windows, Microsoft's
+    runtime.
     """
     match = re.fullmatch(
         r"pyqt(?:webengine|(?P<of>[56])-(?P<part>.+))-qt(?P<qt>[56])", distribution
@@ -440,18 +447,18 @@ def find_qt_sibling(distribution: str, needed: str) -> str:
 
 
 def are_of_one_name(one: str, other: str) -> bool:
-    """Whether two distributions are called alike: pyside6-addons and pyside6-essentials."""
+    """Return whether two distributions share a first word: pyside6-addons, pyside6-essentials."""
     first = one.partition("-")[0]
     return len(first) >= _SHORTEST and first not in _NOT_A_NAME and first == other.partition("-")[0]
 
 
 class RequiredNames:
-    """The names of requirements, by what is asked of them for each of thousands of libraries."""
+    """Names of requirements, indexed for queries about thousands of libraries."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
         self.known: list[tuple[str, list[re.Pattern[str]]]] = []
-        """Those of which libraries are known, with what these are called."""
+        """Requirements with known libraries, and patterns for the names of these."""
         self.by_word: dict[str, list[str]] = {}
         self._by_stem: dict[str, list[str]] = {}
         for name in self.names:
@@ -468,7 +475,7 @@ class RequiredNames:
         return iter(self.names)
 
     def named_as(self, stem: str) -> tuple[str, ...]:
-        """Those that are a library's own, by its name."""
+        """Return the requirements that are named exactly like a library."""
         spelled = (stem, f"lib{stem}") if stem else ()
         return tuple(name for each in spelled for name in self._by_stem.get(each, ()))
 
@@ -482,22 +489,22 @@ def _without_number(word: str) -> str:
     return bare if len(bare) >= _SHORTEST else ""
 
 
-# Knows the symbols that only a framework's own libraries define, whatever else is loaded.
+# Symbols that only a framework's own libraries define, whatever else is loaded.
 
 _LIBRARIES = {"torch": re.compile(r"lib(?:torch(?:_\w+)?|c10(?:_\w+)?)\.(?:so|dylib)")}
 _CORES = {"torch": re.compile(r"lib(?:c10|torch_cpu)\.(?:so|dylib)")}
-"""Of these one is always loaded where another one is."""
+"""One of these is always loaded if another library of the framework is."""
 _NAMESPACES = {"torch": frozenset({"at", "c10", "c10d", "caffe2", "torch"})}
 _FUNCTIONS = {"torch": re.compile(r"(?:aoti_torch|torch)_\w+")}
-"""Those of its stable C interface, torch/csrc/stable and aoti_torch/c/shim.h."""
+"""Functions of its stable C interface, torch/csrc/stable and aoti_torch/c/shim.h."""
 _WITHOUT = re.compile(
     r"lib(?:avcodec|avdevice|avfilter|avformat|avutil|swresample|swscale)\.so\b.*"
 )
-"""Libraries of C, beside NVIDIA's, that extensions of frameworks need: FFmpeg's."""
+"""C libraries, apart from NVIDIA's, that extensions of frameworks need: FFmpeg's."""
 
 
 def framework_of(symbol: str) -> str:
-    """The framework in whose namespaces a symbol is, or whose C interface has it; "" if none."""
+    """Return the framework that a symbol belongs to, by namespace or C interface; "" if none."""
     space = namespace_of(symbol)
     for name, functions in _FUNCTIONS.items():
         if space in _NAMESPACES[name] or functions.fullmatch(symbol):
@@ -508,10 +515,10 @@ def framework_of(symbol: str) -> str:
 def find_own_symbols(
     names: frozenset[str], loaded: Iterable[str], unseen: Iterable[str]
 ) -> frozenset[str]:
-    """Those of the names that no library of the ``unseen`` can define.
+    """Return the names that no library of ``unseen`` can define.
 
-    They are of a framework whose libraries are ``loaded``, all that the process needs of them, and
-    the others are NVIDIA's or plain C.
+    These are symbols of a framework whose libraries are all ``loaded``, while the unseen libraries
+    are NVIDIA's or plain C.
     """
     unseen, loaded = tuple(unseen), tuple(loaded)
     if not all(is_cuda_library(name) or _WITHOUT.fullmatch(name) for name in unseen):
@@ -524,20 +531,20 @@ def find_own_symbols(
     return frozenset(name for name in names if whole and framework_of(name) in whole)
 
 
-# Knows which libraries of a vendor's family open others of it at run time.
+# Libraries of a vendor's family that open others of the family at run time.
 #
-# No header of a file names them. A row says which strings of which library are names that it opens;
-# whether a version has a member, its own strings tell: cuDNN 9.1 names no engines_tensor_ir, 9.26
-# does. Tried on the vendor's wheels of CUDA 11 to 13, on Linux without each of the members.
+# No header names them. A row tells which strings of a library are names of libraries it opens; its
+# own strings tell which of them a version has: cuDNN 9.1 does not name engines_tensor_ir, 9.26
+# does. Tested with the vendor's wheels of CUDA 11 to 13, on Linux, leaving out each of the members.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenedMember:
-    """A library that another one of its family opens."""
+    """A library that another library of its family opens."""
 
-    name: str  # expression for its stem, without "lib" and endings
-    without: str  # what users meet
-    fatal: bool = True  # at calls that every user makes; else it lacks what few call
+    name: str  # expression for its stem, without "lib" and suffixes
+    without: str  # what happens to users without it
+    fatal: bool = True  # calls that every user makes fail; else only rarely used functions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -547,9 +554,9 @@ class OpenerRow:
     name: str  # expression for its stem
     members: tuple[OpenedMember, ...]
     entrance: bool = False
-    """It does nothing itself: a package may have this one alone, and count on the user's rest."""
+    """Whether it does nothing itself: a package may have it alone and rely on the user's others."""
     whole: frozenset[str] = frozenset()
-    """Stems of all that every version fails without, for a file whose strings were not all read."""
+    """Stems that every version needs, for a file whose strings were not all read."""
 
 
 _64 = "(?:64)?"  # on Windows
@@ -563,7 +570,7 @@ _FAMILIES: Final = (
         members=(
             OpenedMember(name=rf"cudnn_(?:graph|ops|cnn|adv){_64}", without=_REFUSED),
             OpenedMember(name=rf"cudnn_ext{_64}", without=_REFUSED, fatal=False),
-            # cuDNN 8. Those for training have the gradients alone.
+            # cuDNN 8. The libraries for training contain only the gradients.
             OpenedMember(name=rf"cudnn_(?:ops|cnn)_infer{_64}", without=_REFUSED),
             OpenedMember(
                 name=rf"cudnn_(?:adv_infer|\w+_train){_64}", without=_REFUSED, fatal=False
@@ -593,7 +600,7 @@ _FAMILIES: Final = (
         ),
     ),
     OpenerRow(
-        name=rf"nvrtc{_64}\.alt",  # which only those open who ask for it
+        name=rf"nvrtc{_64}\.alt",  # opened only on request
         members=(
             OpenedMember(
                 name=rf"nvrtc-builtins\.alt{_64}",
@@ -614,7 +621,7 @@ _FAMILIES: Final = (
         members=(OpenedMember(name=rf"nvrtc{_64}", without=_COMPILED, fatal=False),),
     ),
     OpenerRow(
-        name=rf"(?:cufft|cusparse){_64}",  # of CUDA 12 cuSPARSE needs it by name
+        name=rf"(?:cufft|cusparse){_64}",  # cuSPARSE of CUDA 12 needs it by name
         members=(OpenedMember(name="nvjitlink", without=_COMPILED, fatal=False),),
     ),
 )
@@ -624,12 +631,12 @@ _FAMILY_NAMES: Final = (
     "cublaslt",
     "cufft",
     "cusparse",
-)  # of all of them, behind "lib"
+)  # beginnings of all of these, after "lib"
 _ROOTS: Final = ("cudnn", "nvrtc", "nvjitlink", "cublas")
-"""What the wheels with their members have in their names."""
+"""Words in the names of wheels with their members."""
 _REDUCED: Final = frozenset({"cudnn_graph", "cudnn_engines_runtime_compiled"})
-"""The members that NVIDIA ships as cuDNN for compilation at run time (nvidia-cudnn-jit-cu13)."""
-_BRING_ALL: Final = frozenset({"torch", "cuda-toolkit"})  # with what these require in their turn
+"""The members in NVIDIA's cuDNN for compilation at run time (nvidia-cudnn-jit-cu13)."""
+_BRING_ALL: Final = frozenset({"torch", "cuda-toolkit"})  # together with their own requirements
 _NUMBERS = re.compile(r"_\d+(?:_\d+)*(?=\.|$)|(?:\.\d+)+$")
 _PLUGINS: Final = (
     (
@@ -643,11 +650,11 @@ _PLUGINS: Final = (
 )
 
 
-@lru_cache(maxsize=1 << 14)  # each library is held against the names of all
+@lru_cache(maxsize=1 << 14)  # each library is compared with the names of all
 def stem_of(name: str) -> str:
-    """A library's name without version, ending, and the mark of a repair tool, in lower case.
+    """Return a library's name without version, suffix and marks of repair tools, in lower case.
 
-    ``nvrtc.alt`` of libnvrtc.alt.so.12 and of nvrtc64_120_0.alt.dll alike but for the ``64``.
+    libnvrtc.alt.so.12 becomes ``nvrtc.alt``, and nvrtc64_120_0.alt.dll ``nvrtc64.alt``.
     """
     plain = strip_graft(name).lower()
     plain = re.sub(r"\.so(?:\.\d+)*$|\.dll$", "", plain).removeprefix("lib")
@@ -655,17 +662,17 @@ def stem_of(name: str) -> str:
 
 
 def find_opener(name: str) -> OpenerRow | None:
-    """The row of a library of that name; None for one that opens none of its family."""
+    """Return the row of a library of that name; None if it opens no library of its family."""
     stem = stem_of(name)
     if not stem.startswith(_FAMILY_NAMES):
         return None
     if ".so" in name and not name.startswith("lib"):
-        return None  # cupy's module nvrtc.abi3.so
+        return None  # cupy's extension module nvrtc.abi3.so
     return next((row for row in _FAMILIES if re.fullmatch(row.name, stem)), None)
 
 
 def find_members(row: OpenerRow, opened: Collection[str]) -> Iterator[tuple[OpenedMember, str]]:
-    """The members among the names that this version of it opens."""
+    """Yield the members among the names that this version of the library opens."""
     for name in opened:
         stem = stem_of(name)
         for member in row.members:
@@ -674,7 +681,7 @@ def find_members(row: OpenerRow, opened: Collection[str]) -> Iterator[tuple[Open
 
 
 def complete_names(names: Collection[str], opener: ObjectFile) -> Iterator[str]:
-    """The names, and what becomes of them with the version of the library that has them."""
+    """Yield the names, and the names with the version of the library that contains them."""
     yield from names
     for own in (opener.name, opener.file_name):
         version = own.partition(".so.")[2]
@@ -683,30 +690,36 @@ def complete_names(names: Collection[str], opener: ObjectFile) -> Iterator[str]:
 
 
 def is_reduced(names: Collection[str]) -> bool:
-    """Whether the libraries of a layout are those of cuDNN without its precompiled part."""
+    """Return whether these are libraries of cuDNN without its precompiled part."""
     present = {stem_of(name).removesuffix("64") for name in names}
     return {stem for stem in present if stem.startswith("cudnn_")} == _REDUCED
 
 
 def must_be_whole(name: str) -> bool:
-    """Whether a library of that name opens one without which it fails."""
+    """Return whether a library of that name opens another one without which it fails."""
     row = find_opener(name)
     return row is not None and any(member.fatal for member in row.members)
 
 
 def is_of_family(name: str, opener: str) -> bool:
-    """Whether both have one version number, as those of cuDNN, and not cuSPARSE and nvJitLink."""
+    """Return whether both have a common version, as libraries of cuDNN do.
+
+    CuSPARSE and nvJitLink do not.
+    """
     return _root_of(name) == _root_of(opener) != ""
 
 
 def is_whole(row: OpenerRow, names: Collection[str]) -> bool:
-    """Whether nothing is lacking that it fails without, whatever its strings say."""
+    """Return whether all libraries are present that every version needs."""
     present = {stem_of(name).removesuffix("64") for name in names}
     return bool(row.whole) and row.whole <= present
 
 
 def may_have_family(requirement: str, name: str) -> bool:
-    """Whether a requirement may bring a member of that name: nvidia-cublas brings none of cuDNN."""
+    """Return whether a requirement may contain a member of that name.
+
+    Nvidia-cublas has none of cuDNN.
+    """
     root = _root_of(name)
     return bool(root) and (root in requirement or requirement in _BRING_ALL)
 
@@ -716,5 +729,5 @@ def _root_of(name: str) -> str:
 
 
 def tell_plugin(file_name: str) -> str:
-    """Why nothing lacks a library of the vendor's whose own needs are not met; "" for others."""
+    """Return why unmet needs of a vendor's plugin are no fault; "" for other libraries."""
     return next((why for pattern, why in _PLUGINS if pattern.fullmatch(file_name)), "")

@@ -1,4 +1,4 @@
-"""Libraries that packages are linked with, and which object of two builds is the same."""
+"""Libraries that packages link, and matching objects of two builds."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from binary_checks.model import Kind, Layout, Linkage, ObjectFile, Package
 from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking, Whence
 from binary_checks.model.python_modules import init_function, parse_extension_name
 
-# Libraries that packages are linked with, and by what each is known in other libraries' files.
+# Known libraries, and how each is recognised in the objects that link it.
 #
-# A row a library: how its own file is called, the texts that only its own source compiles in (a
-# text that a public header has too proves nothing), and functions that nothing else exports.
-# Measured on published wheels; tests/oracles/test_linked_libraries.py holds what was proven
-# otherwise.
+# A row has a pattern for a library's own file name, strings that only its source contains (a string
+# that a public header contains, too, proves nothing), and functions that only it exports. Measured
+# on published wheels; tests/oracles/test_linked_libraries.py has what was proven otherwise.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LibraryMarks:
-    """How one library is known."""
+    """How one library is recognised."""
 
     name: str
-    role: str  # "BLAS": those of one role stand in for each other
+    role: str  # "BLAS": libraries with the same role can replace each other
     files: str = ""
-    """Expression for its file name in lower case, behind "lib" and up to what is not a letter."""
-    proofs: tuple[str, ...] = ()  # expressions for texts, one of which is enough
-    version: str = ""  # expression whose first group is the version; it alone proves nothing
+    """Expression for its file name in lower case, after "lib" and up to the first non-letter."""
+    proofs: tuple[str, ...] = ()  # expressions for strings, one of which is sufficient
+    version: str = ""  # expression whose first group is the version; not sufficient as proof
     exports: tuple[str, ...] = ()
-    instead_of: tuple[str, ...] = ()  # others whose texts it has too
+    instead_of: tuple[str, ...] = ()  # other libraries whose strings it contains, too
 
 
 _DEPENDENCIES = (
@@ -238,9 +237,9 @@ ANCHORS: tuple[bytes, ...] = (
     b"CLIENT libcurl ", b"exceeded maximum protobuf size of 2GB",
     b"Operation not authorized at current processing stage",
 )  # fmt: skip
-"""What all of these texts have in them: bytes are searched for this, and around it for the text.
+"""Substrings of all of these strings: the bytes are searched for them first.
 
-The longer a piece, the faster its search.
+The longer a substring, the faster its search.
 """
 _COMPILERS = (
     re.compile(r"\A(GCC): \([^)]*\) (\d+(?:\.\d+)*)"),
@@ -252,7 +251,7 @@ _ENDING = r"(?=[-_.]|\d|$)"
 
 @cache
 def _compiled(name: str) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None, re.Pattern[str]]:
-    """For its texts, its version and its files."""
+    """Return the patterns for its strings, its version and its files."""
     row = DEPENDENCIES[name]
     proofs = re.compile("|".join(row.proofs)) if row.proofs else None
     version = re.compile(row.version) if row.version else None
@@ -260,7 +259,7 @@ def _compiled(name: str) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None
 
 
 def is_telling(text: str) -> bool:
-    """Whether a text says something of a library."""
+    """Return whether a string is a mark of a library."""
     for name in DEPENDENCIES:
         proofs, version, _ = _compiled(name)
         if (proofs and proofs.search(text)) or (version and version.search(text)):
@@ -269,13 +268,13 @@ def is_telling(text: str) -> bool:
 
 
 def find_proof(name: str, texts: tuple[str, ...]) -> str:
-    """The first of the texts that only that library's own source has; "" where none has."""
+    """Return the first string that only that library's source contains, or ""."""
     proofs = _compiled(name)[0]
     return next((text for text in texts if proofs and proofs.search(text)), "")
 
 
 def find_version(name: str, texts: tuple[str, ...]) -> tuple[str, str]:
-    """The version that the texts tell of that library, and in which; "" where none does."""
+    """Return the library's version in the strings, and the string; ("", "") if there is none."""
     version = _compiled(name)[1]
     matches = ((version.search(text), text) for text in texts) if version else ()
     return next(((match[1], text) for match, text in matches if match), ("", ""))
@@ -283,25 +282,25 @@ def find_version(name: str, texts: tuple[str, ...]) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def library_of_file(file_name: str) -> str:
-    """The dependency that a file of that name is; "" for what is none of them."""
+    """Return the known library of a file name, or ""."""
     lowered = strip_graft(file_name).lower()
     return next((name for name in DEPENDENCIES if _compiled(name)[2].match(lowered)), "")
 
 
 def names_compiler(text: str) -> bool:
-    """Whether a compiler left its name there."""
+    """Return whether the string names a compiler."""
     return any(each.search(text) for each in _COMPILERS)
 
 
 def find_compilers(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The compilers that left their names: "GCC 14.2.1", "rustc 1.97.1"."""
+    """Return the compilers named in the strings: "GCC 14.2.1", "rustc 1.97.1"."""
     found = (each.search(text) for text in texts for each in _COMPILERS)
     return tuple(sorted({f"{match[1]} {match[2]}" for match in found if match}))
 
 
-# Says how each known library is linked into a package, with what proves it. Nothing is guessed.
+# How each known library is linked into a package, with proof. Nothing is guessed.
 
-_LONGEST = 100  # characters of a text that is shown as evidence
+_LONGEST = 100  # characters of a string shown as evidence
 _WHENCE = {"system": Whence.SYSTEM, "python": Whence.PYTHON, "wheel": Whence.REQUIRED}
 
 
@@ -318,10 +317,10 @@ class _Found(NamedTuple):
 
 
 def find_linked(package: Package, linkage: Linkage | None) -> LinkedLibraries:
-    """Every library that objects of the package have in them, or need.
+    """Return every library that objects of the package contain or need.
 
-    Without a linkage it is not known where those that are needed come from. Raises Unavailable
-    where the symbols are not known.
+    Without a linkage the origin of needed libraries is unknown. Raises Unavailable if the symbols
+    are not known.
     """
     loaded = [item for item in package.objects if item.kind in (Kind.SHARED, Kind.EXECUTABLE)]
     own = {path: name for item in loaded for path, name in [(item.path, _library_of(item))] if name}
@@ -337,13 +336,13 @@ def find_linked(package: Package, linkage: Linkage | None) -> LinkedLibraries:
 
 
 def _library_of(item: ObjectFile) -> str:
-    """Which of the known libraries the object is; an extension module is none."""
+    """Return the known library that the object itself is, or "", as for an extension module."""
     name = item.name.rpartition("/")[2]
     return library_of_file(item.file_name) or (library_of_file(name) if name else "")
 
 
 def _read_versions(loaded: list[ObjectFile], own: Mapping[str, str]) -> dict[str, str]:
-    """By the name of its file, the version of a library that the package has."""
+    """Return the versions of libraries in the package, by file name."""
     found = {}
     for item in loaded:
         if (name := own.get(item.path)) and (version := find_version(name, item.texts)[0]):
@@ -353,7 +352,7 @@ def _read_versions(loaded: list[ObjectFile], own: Mapping[str, str]) -> dict[str
 
 
 def _find_origins(linkage: Linkage | None) -> Mapping[tuple[str, str], Whence]:
-    """Where each need of each object is satisfied."""
+    """Return where each need of each object is satisfied, by path and needed name."""
     found = {}
     for edge in linkage.edges if linkage is not None else ():
         kind, colon, _ = (edge.resolved or "").partition(":")
@@ -379,7 +378,7 @@ def _find_dynamic(
 
 
 def _find_static(item: ObjectFile, own: Mapping[str, str]) -> Iterator[_Found]:
-    """Those whose own texts or functions are in it, though it neither is them nor needs them."""
+    """Yield the libraries whose strings or functions an object contains: statically linked ones."""
     needed = {library_of_file(need.name.rpartition("/")[2]) for need in item.needed}
     found = {
         name: evidence
@@ -398,7 +397,7 @@ def _find_static(item: ObjectFile, own: Mapping[str, str]) -> Iterator[_Found]:
 
 
 def _find_doubtful(item: ObjectFile, known: set[str]) -> Iterator[tuple[str, str]]:
-    """Those that it speaks of, and neither has nor needs for all that is seen."""
+    """Yield libraries that an object mentions, but apparently neither contains nor needs."""
     for file in item.opened.names if item.opened else ():
         if (name := library_of_file(file)) and name not in known:
             known.add(name)
@@ -421,7 +420,7 @@ def _prove(item: ObjectFile, name: str) -> str:
 
 
 def _join(package: Package, found: list[_Found]) -> tuple[LinkedLibrary, ...]:
-    """One row for all objects that have a library in the same way."""
+    """Return one row for all objects that link a library in the same way."""
     groups: dict[tuple[str, ...], list[_Found]] = {}
     for each in found:
         whence = each.whence.value if each.whence else ""
@@ -448,13 +447,13 @@ def _join(package: Package, found: list[_Found]) -> tuple[LinkedLibrary, ...]:
     )
 
 
-# Which object of one build is which of another, whatever its name says of versions and builds.
+# Matching objects of two builds, whatever versions and builds their names contain.
 
 _METADATA = re.compile(r"^([^/]+?)-[^/]*(\.(?:dist-info|data)/)")
 _NUMBERS = re.compile(
     r"(?<=\.so)(?:\.\d+)+$|(?:\.\d+)+(?=\.dylib$)|(?<=[a-z])[-_]?\d+(?:[-._]\d+)*(?=\.dll$)"
 )
-"""Where a library's version stands in its name."""
+"""The version in a library's name."""
 _GRAFTED_INTO = re.compile(r"(?:^|/)(?:[^/]+\.libs|\.dylibs)/")
 
 
@@ -462,7 +461,7 @@ _GRAFTED_INTO = re.compile(r"(?:^|/)(?:[^/]+\.libs|\.dylibs)/")
 class ObjectPair:
     """The same object in both builds."""
 
-    subject: str  # its path without what a build puts into it; of a fat file with the architecture
+    subject: str  # its path without parts specific to a build; for a fat file with the architecture
     old: ObjectFile
     new: ObjectFile
 
@@ -478,12 +477,12 @@ class PairedObjects:
 
 @lru_cache(maxsize=4096)
 def loose_name(name: str) -> str:
-    """The same without its version: ``libarrow.so.1900`` and ``libarrow.so.2000`` are one."""
+    """Return the name without its version, ``libarrow.so`` for ``libarrow.so.1900``."""
     return _NUMBERS.sub("", strip_graft(name))
 
 
 def plain_path(layout: Layout, path: str) -> str:
-    """A path as users know it, without the version, the hash and the Python of one build."""
+    """Return a path as shown to users, without the version, hash and Python of one build."""
     inside = layout.inside(path)
     shown = _METADATA.sub(r"\1\2", path if inside is None else inside)
     folder, slash, name = shown.rpartition("/")
@@ -495,9 +494,9 @@ def plain_path(layout: Layout, path: str) -> str:
 
 
 def is_grafted(item: ObjectFile) -> bool:
-    """Whether it is a library of another project that was put into the package.
+    """Return whether it is a library of another project that was added to the package.
 
-    NumPy's lapack_lite.cpython-313-darwin.so is none, whatever it is called.
+    NumPy's lapack_lite.cpython-313-darwin.so is none, in spite of its name.
     """
     name = parse_extension_name(item.path)
     return not (name is not None and name.tagged) and (
@@ -508,19 +507,22 @@ def is_grafted(item: ObjectFile) -> bool:
 
 
 def is_module_name(item: ObjectFile) -> bool:
-    """Whether it is named as an extension module, and not as a library."""
+    """Return whether it is named like an extension module, not like a library."""
     name = parse_extension_name(item.path)
     return name is not None and (name.tagged or not (item.name or name.stem.startswith("lib")))
 
 
 def is_module(item: ObjectFile) -> bool:
-    """Whether Python imports it: mypyc's 30fcd…__mypyc too, whose name is no identifier."""
+    """Return whether Python imports it.
+
+    This includes mypyc's 30fcd…__mypyc, whose name is no identifier.
+    """
     init = init_function(item.file_name.partition(".")[0])
     return is_module_name(item) or bool(item.exports.among((init,)))
 
 
 def pair_objects(old: Package, new: Package) -> PairedObjects:
-    """Match by path, then among the rest by path without numbers, where that is unmistakable."""
+    """Match objects by path, and the rest by path without numbers if that is unambiguous."""
     exact = _Matching(old, new, plain_path)
     loose = _Matching(old, new, _loose_path, exact.old_rest, exact.new_rest)
     pairs = sorted((*exact.pairs, *loose.pairs), key=lambda pair: pair.subject)
@@ -534,7 +536,7 @@ def _loose_path(layout: Layout, path: str) -> str:
 
 
 class _Matching:
-    """One way to match what is left."""
+    """One way to match the remaining objects."""
 
     def __init__(
         self,
@@ -576,7 +578,7 @@ def _others(found: dict[_Key, list[ObjectFile]], matched: set[_Key]) -> Iterator
 
 
 def _find_fat(items: Iterable[ObjectFile]) -> frozenset[str]:
-    """The paths of files with several slices."""
+    """Return the paths of files with several slices."""
     counted = Counter(item.path for item in items)
     return frozenset(path for path, slices in counted.items() if slices > 1)
 

@@ -1,4 +1,4 @@
-"""Loading: what leads to what, what can warn only, and what real loaders say."""
+"""Loading: which needs lead to which objects, what is only a warning, and what loaders report."""
 
 from __future__ import annotations
 
@@ -54,31 +54,32 @@ from binary_checks.wording.problem_lines import (
 )
 from binary_checks.wording.sentences import name_first
 
-# Follows what comes into a process with a file that is loaded: which need leads to which.
+# The objects that are loaded together with a root, and the needs that lead to them.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loading:
-    """One process of the linkage: a root, and what it loads."""
+    """One simulated process: a root, and the objects it loads."""
 
     root: str
     objects: tuple[str, ...]  # in load order, also ``wheel:...``
-    needs: Mapping[str, tuple[Edge, ...]] = field(repr=False)  # of every object of the layout
+    # the edges of every object of the layout
+    needs: Mapping[str, tuple[Edge, ...]] = field(repr=False)
 
     def edges(self) -> Iterator[Edge]:
-        """What is needed while the root is loaded, not at a first call, object by object."""
+        """Yield the needs at load time, object by object, not those resolved at a first call."""
         for path in self.objects:
             yield from (edge for edge in self.needs.get(path, ()) if is_eager(edge))
 
     def find(self, edge: Edge) -> str | None:
-        """The object of this process that satisfies a need."""
+        """Return the object of this process that satisfies a need, or None."""
         if _target(edge) in self.objects:
             return _target(edge)
         name = edge.needed.rpartition("/")[2].lower()
         return next((o for o in self.objects if o.rpartition("/")[2].lower() == name), None)
 
     def chain(self, path: str) -> tuple[str, ...]:
-        """The shortest way from the root to an object, both included."""
+        """Return the shortest path from the root to an object, both included."""
         came: dict[str, str] = {self.root: ""}
         queue = [self.root]
         for item in queue:
@@ -94,14 +95,15 @@ class Loading:
 
 
 def is_eager(edge: Edge) -> bool:
-    """Whether the loader refuses the object without what it needs."""
+    """Return whether the loader refuses the object if the need is not satisfied."""
     return not (edge.delayed or edge.weak)
 
 
 def find_loadings(linkage: Linkage) -> tuple[Loading, ...]:
-    """Every process that the package was loaded into.
+    """Return every process that the package's roots would be loaded in.
 
-    With what is there only if it was loaded before, as torch's libraries are once it is imported.
+    These include objects that must have been loaded before, as torch's libraries are once it is
+    imported.
     """
     needs: dict[str, tuple[Edge, ...]] = {}
     for edge in (*linkage.edges, *linkage.edges_beside):
@@ -129,7 +131,7 @@ def _target(edge: Edge) -> str | None:
 
 
 def find_imported(package: Package, opened_at_import: tuple[str, ...]) -> frozenset[str]:
-    """The files that imports load: extension modules, and what is known to be opened there."""
+    """Return the files that imports load: extension modules, and those known to be opened then."""
     return frozenset(
         item.path
         for item in package.objects
@@ -140,23 +142,26 @@ def find_imported(package: Package, opened_at_import: tuple[str, ...]) -> frozen
     )
 
 
-# Lets the faults of objects that a package can do without warn, and fail nothing.
+# Turn faults of objects that the package can do without into warnings.
 
 _WINDOWING = re.compile(r"lib(?:X\w+|xcb|xkbcommon|SM|ICE)[-.\w]*\.so")
-"""The libraries of X. A plugin that needs them shows the windows, and Qt's platforms/
-libqxcb.so, which QtGui opens by a name computed at run time, is what users of servers and minimal
-images miss: "could not load the Qt platform plugin"."""
+"""The libraries of X. A plugin that needs them shows the windows; Qt's platforms/libqxcb.so, which
+QtGui opens by a name computed at run time, fails on servers and minimal images: "could not load the
+Qt platform plugin"."""
 
 _CUDA = re.compile(r"lib(?:cu\w+|nv\w+|nccl)\.so")
-"""What torch brings and has loaded beside its own libraries."""
+"""Libraries that torch contains or requires, and loads with its own."""
 
 
 def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = None) -> Finding:
-    """The finding, a warning where its object is not reached; ``edge`` where a library is missing.
+    """Return the finding as a warning if its object is not reached.
 
-    Of an object that is only tried, it warns where a library lacks that was never in the package;
-    of any object, where it is that of a framework which is not required.
-    A package in place of its linkage, where no loader of its system is known, softens nothing.
+    ``edge`` if a library is missing.
+
+    For an object that is only tried, it becomes a warning if a library is missing that was never in
+    the package; for any object, if the library belongs to a framework that the package does not
+    require. A package in place of its linkage, if no loader of its system is known, changes
+    nothing.
     """
     if isinstance(linkage, Package) or not isinstance(finding, Problem):
         return finding
@@ -175,10 +180,10 @@ def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = Non
 
 
 def is_for_others(path: str, package: Package) -> bool:
-    """Whether a library lies in the environment's ``lib`` and the package has no modules itself.
+    """Return whether a library in the environment's ``lib`` is from a package without modules.
 
-    The modules of other packages need it, with all that it needs: those of scikit-learn-intelex
-    name libonedal.so.4, libonedal_parameters.so.4 and libstdc++.so.6, and search that folder.
+    The modules of other packages need it, with everything it needs: those of scikit-learn-intelex
+    need libonedal.so.4, libonedal_parameters.so.4 and libstdc++.so.6, and search that folder.
     """
     layout, directory = package.layout, path.rpartition("/")[0]
     outside = bool(layout.site_packages) and directory == layout.libraries
@@ -190,17 +195,18 @@ def _has_modules(package: Package) -> bool:
 
 
 def _was_grafted(edge: Edge) -> bool:
-    """Whether the library was in the package: by its name or, as delocate keeps it, its place.
+    """Return whether the library was in the package, by its name or the searched folder.
 
-    auditwheel and delvewheel give what they put into .libs names with a hash: hdf5.dll, which
-    netcdf4's plugins need, was never in the netcdf4.libs that is searched for all of them.
+    delocate keeps names, auditwheel and delvewheel add a hash to names of libraries that they put
+    into .libs: hdf5.dll, which netcdf4's plugins need, was never in netcdf4.libs although that is
+    searched.
     """
     kept = any(each.endswith(".dylibs") for each in edge.searched)
     return kept or is_grafted_name(edge.needed)
 
 
 def _find_framework(edge: Edge, linkage: Linkage) -> str:
-    """The framework that a missing library is of, or that has loaded it when the object is."""
+    """Return the framework that a missing library belongs to, or that loads it with its own."""
     if edge.elsewhere:
         return ""
     found = _match(edge.needed)
@@ -216,7 +222,7 @@ def _match(needed: str) -> str:
 
 
 def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:
-    """By path and architecture of objects, the framework of which one lacks a library."""
+    """Return the framework that each object lacks a library of, by path and architecture."""
     found: dict[tuple[str, str], set[str]] = {}
     for edge in linkage.edges:
         if edge.resolved is None and (framework := _match(edge.needed)):
@@ -226,11 +232,11 @@ def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:
     }
 
 
-# Tells what only this host lacks or has from what a package does, when that is run.
+# Separate faults of this host from faults of the package when it is run.
 
 
 def is_promised(name: str, claims: Claims) -> bool:
-    """Whether every system that a package claims has that library."""
+    """Return whether every system that a package claims has that library."""
     try:
         return bool(name) and name in systems.target_for(claims, frozenset()).libraries
     except (NotApplicable, Unavailable):
@@ -240,14 +246,14 @@ def is_promised(name: str, claims: Claims) -> bool:
 def judge_refusal(
     step: Step, sentence: str, linkage: Linkage | Package, package: Package, *, path: str = ""
 ) -> Finding:
-    """What is to be said of a step that failed: nothing where this host alone is to blame.
+    """Return the finding for a failed step; a gap if only this host is to blame.
 
     A container may lack libGL.so.1, which every manylinux tag promises; and whether an object that
-    the package can do without finds its library here says nothing of users. ``path`` is that of an
-    extension module, in the prefix.
+    the package can do without finds its library here tells nothing about users. ``path`` is the
+    path of an extension module, relative to the prefix.
     """
     cause = of_refusal(step.detail, linkage, package) or name_broken_source(step, package)
-    # What an import raises, the entry points of its modules raise, too.
+    # Entry points of a module that fails to import fail with the same exception.
     raised = step.detail if step.outcome is Ending.RAISED else ""
     problem = Problem(path=path, sentence=sentence, cause=cause or raised, consequence=bool(cause))
     if not isinstance(linkage, Linkage):
@@ -255,7 +261,7 @@ def judge_refusal(
     name = read_refusal(step.detail)
     edges = [edge for edge in linkage.edges if name and edge.needed.rpartition("/")[2] == name]
     own = any(edge.resolved == f"system:{edge.needed}" for edge in edges)
-    # Nobody knows what the libraries of its requirements need, which were not given.
+    # The needs of libraries in requirements that were not given are unknown.
     if own or (not edges and is_promised(name, package.claims)):
         why = f"this system lacks {name}, which the platform tag promises"
         return NotInspected(path=path, sentence=f"{sentence}: {why}")
@@ -263,7 +269,7 @@ def judge_refusal(
     return soften(problem, linkage, missing)
 
 
-# Says at which objects of a package a check could not look, or that there is none.
+# Objects of a package that a check could not inspect, or that it has none.
 
 
 def find_unread(
@@ -274,10 +280,10 @@ def find_unread(
     formats: Collection[Format] | None = None,
     concerns: Callable[[str], object] = bool,
 ) -> Iterator[NotInspected]:
-    """Find the objects that nobody could read, among those whose path concerns the check.
+    """Yield the objects that could not be read, of those whose path concerns the check.
 
-    Raises NotApplicable, for the reason that ``absent`` gives, where there is none and the check
-    has not ``found`` what it speaks of either.
+    Raises NotApplicable with the reason ``absent`` if there are none, and the check ``found``
+    nothing to judge either.
     """
     every: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
     unread = [
@@ -292,15 +298,15 @@ def find_unread(
 
 
 def could_not_look(item: MalformedObject | UnreadObject) -> NotInspected:
-    """Say of one object why nobody could read it."""
+    """Return why an object could not be read, as a gap."""
     too_large = isinstance(item, UnreadObject) and item.too_large
     return NotInspected(path=item.path, sentence=item.reason, too_large=too_large)
 
 
 def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotInspected]:
-    """Find the objects that nobody could read, so that the linkage says nothing of them.
+    """Yield the objects that could not be read and are missing in the linkage.
 
-    And the platform tags for which nothing was loaded. Raises NotApplicable where the package has
+    Also yields the platform tags that were not simulated. Raises NotApplicable if the package has
     nothing that the target's loader would load.
     """
     yield from find_unjudged(linkage)
@@ -314,10 +320,10 @@ def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotInspected]:
 
 
 def explain_unjudged(package: Package, linkage: Linkage | BinaryChecksError | None) -> str:
-    """Say why none of a package's native code could be judged, given what a loader makes of it.
+    """Return why none of a package's native code could be judged, given its linkage or the error.
 
-    Return "" where some of it was judged, where there is none, and where nobody asked for a loader.
-    Files that are malformed or too large are no gap here: that they fail is the verdict.
+    Return "" if some of it was judged, if there is none, or if no loader was simulated. Files that
+    are malformed or too large are no gap here, as they fail.
     """
     reason = ""
     if isinstance(linkage, Unavailable):
@@ -331,50 +337,49 @@ def explain_unjudged(package: Package, linkage: Linkage | BinaryChecksError | No
 
 
 def find_unjudged(judged: Linkage | TargetSystem) -> Iterator[NotInspected]:
-    """Find the platform tags that another system stands for than the one judged."""
+    """Yield the platform tags that the judged system does not represent."""
     name = judged.target if isinstance(judged, Linkage) else judged.name
     for tag in judged.unjudged:
         yield NotInspected(sentence=f"{tag} was not judged: {name.partition(',')[0]} was")
 
 
-# Compares the libraries that a process has loaded with those that the simulated loader names.
+# Compare the libraries that a process has loaded with those of the simulated loader.
 
-# The name that auditwheel or delvewheel gives to a library: it stands for its contents, wherever
-# it lies.
+# A name made by auditwheel or delvewheel identifies the library's contents, in any directory.
 _HASHED = r"-(?:[0-9a-f]{8}|[0-9a-f]{32})[.-][^/]*$"
-_ABSOLUTE = r"/|[A-Za-z]:/"  # "//server/share" too
+_ABSOLUTE = r"/|[A-Za-z]:/"  # also "//server/share"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Process:
-    """The files that a process has loaded, by their places in the prefix."""
+    """The files that a process has loaded, by their paths in the prefix."""
 
-    files: Mapping[str, str]  # as this system compares places -> as it told them
+    files: Mapping[str, str]  # path as this system compares paths -> path as reported
     format: Format
     layout: Layout
 
     def place(self, told: str) -> str:
-        """The place of what was told: below site-packages it counts from there."""
+        """Return the path in the prefix; reported paths in site-packages are relative to that."""
         return told if re.match(_ABSOLUTE, told) else self.layout.place(told)
 
     def spell(self, path: str) -> str:
-        """Spell a path as this system compares it."""
+        """Return a path as this system compares paths."""
         return path.lower() if self.format == Format.PE else path
 
     def has(self, path: str) -> bool:
-        """Whether this very file is loaded."""
+        """Return whether exactly this file is loaded."""
         return self.spell(path) in self.files
 
     def find_namesake(self, name: str) -> str:
-        """Find what is loaded under the same file name, wherever it lies; "" when nothing.
+        """Return a loaded file of the same name in any directory, or "".
 
-        The answer is as it was told, which is how sentences show it.
+        The result is the path as reported, which is how messages show it.
         """
         base = _base(self.spell(name))
         return next((told for path, told in sorted(self.files.items()) if _base(path) == base), "")
 
     def has_outside(self, name: str) -> bool:
-        """Whether a file of that name is loaded from outside site-packages, whatever version."""
+        """Return whether a file of that name, in any version, is loaded from outside the prefix."""
         base = _base(self.spell(name))
         stem = base.partition(".so")[0]
         named = (f"{base}.", f"{stem}-") if self.format == Format.ELF else ()
@@ -383,7 +388,7 @@ class _Process:
 
 
 def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> Iterator[Finding]:
-    """Compare what was loaded, say what was not; ``own`` are the objects of the package."""
+    """Compare what was loaded with the linkage; ``own`` are the objects of the package."""
     if report.libraries is None:
         yield NotInspected(
             sentence="this system does not report which libraries a process has loaded"
@@ -393,7 +398,7 @@ def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> 
     process = _Process(files={}, format=linkage.format, layout=linkage.layout)
     files = {compared(process.place(path)): path for path in report.libraries}
     process = replace(process, files=files)
-    # The process never had these modules: nothing of them was compared.
+    # The process never loaded these modules: nothing about them was compared.
     tried = {step.name for step in report.steps if step.name}
     paths = map(process.place, {*tried, *report.untried})
     absent = {path for path in paths if not process.has(path)}
@@ -406,13 +411,13 @@ def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> 
 def _find_differences(
     process: _Process, linkage: Linkage, own: Set[str], architecture: str
 ) -> Iterator[Problem | Note]:
-    """Find what differs, for those roots alone that the process has loaded."""
+    """Yield differences for the roots that the process has loaded."""
     ours = {process.spell(path) for path in own}
     loaded = [names for root, names in linkage.closures if process.has(root)]
     expected = {process.spell(name) for names in loaded for name in names}
     given = ours | {n for n in process.files if not linkage.requirements or re.match(_ABSOLUTE, n)}
     if linkage.format == Format.PE:
-        given -= expected  # of two files of one name the first that anything loads serves all
+        given -= expected  # the first loaded of several files of one name serves all
     for edge in _choose_slice(linkage.edges, architecture):
         if process.has(edge.root) and process.has(edge.path):
             yield from _compare_edge(edge, process, given)
@@ -421,10 +426,10 @@ def _find_differences(
 def _find_surplus(
     process: _Process, linkage: Linkage, own: Set[str], absent: Set[str]
 ) -> Iterator[Problem]:
-    """Find what of the package is loaded for no reason to be seen.
+    """Yield objects of the package that are loaded without an apparent reason.
 
-    What modules that did not load would need is seen: the package's own code may have opened it
-    before, or the loader leave it when it refuses the module.
+    Needs of modules that failed to load count as reasons: the package's own code may have opened
+    the library before, or the loader kept it when it refused the module.
     """
     tried = [names for root, names in linkage.closures if process.has(root) or root in absent]
     expected = {process.spell(name) for names in tried for name in names}
@@ -436,7 +441,7 @@ def _find_surplus(
 
 
 def _choose_slice(edges: Iterable[Edge], architecture: str) -> Iterator[Edge]:
-    """The needs of the slices that the process runs; where that is not known, of all."""
+    """Yield the needs of the slices that the process runs, or of all if that is unknown."""
     edges = tuple(edges)
     have = {(edge.path, edge.architecture) for edge in edges}
     for edge in edges:
@@ -445,9 +450,9 @@ def _choose_slice(edges: Iterable[Edge], architecture: str) -> Iterator[Edge]:
 
 
 def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Problem | Note]:
-    """Compare what the simulation makes of one needed name with what the process has."""
+    """Compare how the simulation resolves one need with what the process has loaded."""
     if edge.resolved is None:
-        # What a requirement brings is not missing where the simulation was not given it.
+        # A library of a requirement is not missing if the simulation was not given the requirement.
         other = process.find_namesake(edge.needed)
         if process.spell(process.place(other)) not in given or _may_be_found(edge, other):
             return
@@ -460,11 +465,12 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
     elif not _is_loaded(edge, edge.resolved, process):
         other = process.find_namesake(edge.resolved)
         if not other and (edge.delayed or edge.weak):
-            return  # nothing has called it yet, or this system is without it
+            return  # no call has needed it yet, or this system lacks it
         if other and (
             process.spell(process.place(other)) not in given or re.search(_HASHED, other)
         ):
-            return  # what was loaded first is taken, and a requirement may have been
+            # the first loaded library is used, and that of a requirement may have been first
+            return
         instead = f"; it has {other}" if other else ""
         library = process.layout.shorten_label(edge.resolved)
         sentence = f"should load {library}, but the process did not{instead}"
@@ -474,29 +480,32 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
 
 
 def _may_be_found(edge: Edge, other: str) -> bool:
-    """Whether this system may well have what not every promised one has.
+    """Return whether this system may have what not every promised one has.
 
-    That a package counts on the redistributable of Visual C++ is for the check of that name.
+    Another check judges whether a package relies on the redistributable of Visual C++.
     """
     uncertain = edge.unknown or edge.partly or is_redistributable(edge.needed)
     return bool(uncertain) and re.match(_ABSOLUTE, other) is not None
 
 
 def _is_loaded(edge: Edge, resolved: str, process: _Process) -> bool:
-    """Whether the process has what the simulation names; system libraries go by name alone."""
+    """Return whether the process has the resolved library.
+
+    System libraries are compared by name.
+    """
     kind, colon, rest = resolved.partition(":")
     if not colon:
         return process.has(resolved)
     if kind == "wheel":
         return process.has(rest.partition(":")[2])
     if edge.rule is Rule.API_SET:
-        return True  # no file: Windows's own table says which DLL serves it
-    # A libc of musl is its loader, whatever it is called; glibc's loader may be called ld-2.31.so.
+        return True  # not a file: a table in Windows maps it to a DLL
+    # musl's libc is its loader, under several names; glibc's loader may be named ld-2.31.so.
     if rest.startswith(("ld-", "ld.", "ld64.", "libc.musl-")) or rest == "libc.so":
         return True
     if process.has_outside(rest):
         return True
-    # macOS keeps its libraries in one cache, where a name may be another's older spelling.
+    # macOS has its libraries in one cache, in which a name may be an older spelling of another.
     return process.format == Format.MACHO and not process.find_namesake(rest)
 
 
@@ -504,25 +513,25 @@ def _base(path: str) -> str:
     return re.split(r"[/:]", path)[-1]
 
 
-# What the words of a clean system's loader say of a package: what is its own fault, what not.
+# Messages of a clean system's loader about a package: which report a fault of its own.
 #
-# The loader is asked for each object alone. What Python, or the package's own code, has loaded
-# before is not there for it, and what only that lacks is no fault.
+# The loader loads each object alone. Libraries that Python or the package's own code would have
+# loaded before are missing, and faults that follow only from this are none.
 
 _BEFORE = frozenset({Rule.LOADED, Rule.LOADED_FIRST})
-_SHOWN = 3  # names of symbols in a sentence
+_SHOWN = 3  # names of symbols in a message
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Tried:
-    """What was tried, and what is known of the package."""
+    """What was tried, and what is known about the package."""
 
     report: LoadReport
     linkage: Linkage | Package
     package: Package
 
     def edge(self, fault: LoadFault) -> Edge | None:
-        """The simulation's answer for a needed library."""
+        """Return the simulation's result for a needed library, or None."""
         if not isinstance(self.linkage, Linkage):
             return None
         edges = self.linkage.edges_of(fault.path, self.report.architecture)
@@ -530,14 +539,14 @@ class _Tried:
         return next(named, None)
 
     def object(self, path: str) -> ObjectFile | None:
-        """The package's object at that path."""
+        """Return the package's object at that path, or None."""
         return next((item for item in self.package.objects if item.path == path), None)
 
 
 def judge_faults(
     report: LoadReport, linkage: Linkage | Package, package: Package
 ) -> Iterator[Finding]:
-    """Judge each fault, those of symbols of one object together, and say what was not tried."""
+    """Judge each fault, with all symbols of one object together, and yield what was not tried."""
     tried = _Tried(report=report, linkage=linkage, package=package)
     for fault in report.faults:
         if fault.kind is LoadFaultKind.LIBRARY:
@@ -580,7 +589,7 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
         yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
         return
     if edge and resolved is None and (edge.may_come_with or edge.unknown):
-        # Its own search does not lead there: whoever imports that first has loaded it.
+        # Its own search does not find it there, but importing that package first loads it.
         why = f"{name} may come with {name_first(edge.may_come_with) or edge.unknown}"
         yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
         return
@@ -598,7 +607,7 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
 
 
 def _ease(finding: Finding, code: str) -> Finding:
-    """A warning where the package's own code may have loaded before what nothing finds."""
+    """Turn a missing library into a warning if the package's own code may load it before."""
     if not code or not isinstance(finding, Problem):
         return finding
     sentence = f"{finding.sentence}; the package's own code may load it first ({code})"
@@ -606,7 +615,7 @@ def _ease(finding: Finding, code: str) -> Finding:
 
 
 def _needs(name: str, tried: _Tried) -> bool:
-    """Whether an object of the package itself asks for a library."""
+    """Return whether an object of the package itself needs a library."""
     return any(each.name == name for item in tried.package.objects for each in item.needed)
 
 
@@ -627,7 +636,7 @@ def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
 
 
 def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
-    """Judge what one object lacks, which was loaded through another one or by itself."""
+    """Judge missing symbols of one object, loaded through another one or on its own."""
     path, root = faults[0].path, faults[0].root
     library = tried.object(path)
     names = frozenset(fault.name for fault in faults)
@@ -648,7 +657,7 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
 
 
 def _may_be_lent(path: str, names: frozenset[str], linkage: Linkage) -> bool:
-    """Whether code that says RTLD_GLOBAL may have the symbols defined by what others bring."""
+    """Return whether code with RTLD_GLOBAL may let libraries of requirements define the symbols."""
     lacking = names & _find_unresolved(path, linkage)
     return linkage.loads_everywhere and (bool(linkage.requirements) or not lacking)
 
@@ -659,7 +668,7 @@ def _is_imported(root: str, tried: _Tried) -> bool:
 
 
 def _doubt(fault: LoadFault, names: frozenset[str], tried: _Tried) -> Iterator[Finding]:
-    """Say what a library may find in what is loaded before it: it is not imported by itself."""
+    """Yield symbols that an object's importer may have loaded before."""
     if names:
         shown = name_first(sorted(names), _SHOWN)
         why = f"only what is loaded before it may define {shown}"
@@ -668,7 +677,7 @@ def _doubt(fault: LoadFault, names: frozenset[str], tried: _Tried) -> Iterator[F
 
 
 def _find_unresolved(path: str, linkage: Linkage | Package) -> frozenset[str]:
-    """Symbols of a library that the simulation finds nowhere either."""
+    """Return a library's symbols that the simulation does not find either."""
     unresolved = linkage.unresolved if isinstance(linkage, Linkage) else ()
     return frozenset(each.name for each in unresolved if each.path == path and not each.elsewhere)
 
@@ -682,10 +691,7 @@ def _find_cause(path: str, names: Iterable[str], tried: _Tried) -> str:
 
 
 def find_newer(claims: Claims, report: LoadReport) -> Iterator[Finding]:
-    """Say which of the promised systems are older than the one that was tried, and were not.
-
-    Raises NotApplicable where none promises a version of that C library.
-    """
+    """Yield the oldest promised system if it is older than the one that was tried."""
     libc, _, text = report.libc.partition(" ")
     version = read_numbers(text)
     promised = [

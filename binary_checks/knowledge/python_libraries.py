@@ -1,4 +1,4 @@
-"""Python's own libraries and symbols, and which files are which modules."""
+"""Python's own libraries and symbols, and the modules that files implement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from binary_checks.model import Format, Linkage, MachOFile, ObjectFile, PeFile, 
 from binary_checks.model.packages import Package
 from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
 
-# Tells which interpreter a DLL name stands for, and which of them a module may need.
+# The interpreter of a DLL name, and which interpreter DLLs a module may need.
 
 _PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll|python-native\.dll"
 _STABLE = ("python3.dll", "python3t.dll")
@@ -20,25 +20,28 @@ _STABLE = ("python3.dll", "python3t.dll")
 
 @functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
 def is_python_dll(name: str) -> bool:
-    """Whether a needed name is an interpreter's: also a debug build's, MSYS2's, GraalPy's."""
+    """Return whether a needed name is an interpreter's.
+
+    Includes debug builds, MSYS2 and GraalPy.
+    """
     return re.fullmatch(_PYTHON, name.lower()) is not None
 
 
 def is_of_one_version(name: str) -> bool:
-    """Whether it is the DLL of one Python alone, and not that of the stable ABI."""
+    """Return whether it is the DLL of a single Python version, not that of the stable ABI."""
     return is_python_dll(name) and name.lower() not in _STABLE
 
 
 def are_for_any_python(pythons: tuple[PythonClaim, ...]) -> bool:
-    """Whether every Python of a major version is claimed (``py3-none``)."""
+    """Return whether every Python of a major version is claimed (``py3-none``)."""
     return bool(pythons) and all(not each.implementation for each in pythons)
 
 
 def acceptable_dlls(library: PeFile, pythons: tuple[PythonClaim, ...]) -> tuple[str, ...]:
-    """The interpreter DLLs that an object may need; () where nothing is promised.
+    """Return the interpreter DLLs that an object may need; () if nothing is promised.
 
-    The file name's own word counts more than the claims: a package may hold modules for several
-    Pythons. One for every Python 3 promises something of extension modules only.
+    A version in the file name counts more than the claims: a package may contain modules for
+    several Pythons. A claim for every Python 3 promises something for extension modules only.
     """
     name = parse_extension_name(library.path)
     if name is not None and name.version is not None:
@@ -73,15 +76,15 @@ def _of_claim(claim: PythonClaim) -> tuple[str, ...]:
 
 
 def _of_cpython(major: str, minor: str, flags: str) -> tuple[str, ...]:
-    """One version has its own DLL, and the one of the stable ABI that stands for it."""
+    """Return the DLL of one version, and the one of the stable ABI that stands for it."""
     return f"python{major}{minor}{flags}.dll", f"python{major}{flags}.dll"
 
 
-# Whose the symbols are that look like Python's: an object's format says it, or the loader.
+# Who defines symbols that look like Python's: known from an object's format, or the loader.
 
 _PREFIXES = ("Py", "_Py")
-_INIT = "PyInit"  # modules' own
-_PROGRAM = "@executable"  # which is Python, where an extension module is loaded
+_INIT = "PyInit"  # defined by modules
+_PROGRAM = "@executable"  # Python itself, if an extension module is loaded
 _DYLIB = (
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
 )
@@ -89,22 +92,22 @@ _DYLIB = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PythonSymbols:
-    """The symbols of the C API's shape that an object cannot do without."""
+    """The symbols named like the C API that an object needs."""
 
-    asked: frozenset[str]  # of Python by its name, as PE always does
-    anywhere: frozenset[str]  # looked up in all that is loaded, as ELF always does
+    asked: frozenset[str]  # imported from Python by name, as always in PE
+    anywhere: frozenset[str]  # looked up in everything that is loaded, as always in ELF
 
     @property
     def names(self) -> frozenset[str]:
-        """All of them."""
+        """All of these symbols."""
         return self.asked | self.anywhere
 
 
 def find_python_symbols(library: ObjectFile, only: frozenset[str] | None = None) -> PythonSymbols:
-    """Find them, or of some names ``only`` which are such.
+    """Return an object's symbols of the C API, or those among the names ``only``.
 
-    Those are left out that are asked of another library than Python by its name: libshiboken6 has a
-    PyRun_String of its own, of which PySide6 asks it on macOS and Windows.
+    Symbols imported by name from another library than Python are left out: libshiboken6 has its own
+    PyRun_String, which PySide6 imports from it on macOS and Windows.
     """
     asked: set[str] = set()
     anywhere: set[str] = set()
@@ -125,9 +128,10 @@ def _looks_pythons(name: str) -> bool:
 def _group_by_provider(
     library: ObjectFile, only: frozenset[str] | None
 ) -> Iterator[tuple[str, Collection[str]]]:
-    """The symbols that may not be missing, by whom they are asked of, "" where of anyone.
+    """Yield the symbols that may not be missing, by the library they are imported from.
 
-    In ELF the first definition is taken that is loaded; its version nodes change nothing.
+    The library is "" for symbols looked up everywhere. In ELF the first loaded definition is used;
+    version nodes do not matter.
     """
     if library.format != Format.ELF:
         for provider, asked in library.imports.strong.items():
@@ -139,7 +143,7 @@ def _group_by_provider(
 
 
 def _is_python(provider: str, library: ObjectFile) -> bool:
-    """Whether what an import is asked of is the interpreter."""
+    """Return whether imports from this library are imports from the interpreter."""
     if isinstance(library, PeFile):
         return is_python_dll(provider)
     if isinstance(library, MachOFile):
@@ -150,7 +154,7 @@ def _is_python(provider: str, library: ObjectFile) -> bool:
 
 
 class Owners:
-    """What the loader's simulation knows of symbols that are looked up anywhere."""
+    """What the simulated loader knows about symbols that are looked up everywhere."""
 
     def __init__(self, linkage: Linkage) -> None:
         self._linkage = linkage
@@ -158,11 +162,11 @@ class Owners:
         self._incomplete = dict(_find_incomplete(linkage))
 
     def leave_pythons(self, library: ObjectFile, names: frozenset[str]) -> frozenset[str]:
-        """Leave out the names that a library which is loaded with the object defines."""
+        """Return the names without those defined by a library that is loaded with the object."""
         return names.difference(self._elsewhere.get(library.path, ()))
 
     def doubt(self, library: ObjectFile) -> str:
-        """Why a library that nobody could look into may define them; "" where none can."""
+        """Return why a library that could not be read may define them; "" if none can."""
         if library.format != self._linkage.format:
             platform = self._linkage.target.partition(",")[0]
             return f"{platform}, which was judged, loads no {library.format}"
@@ -171,11 +175,11 @@ class Owners:
 
 
 def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:
-    """Objects of which not everything that is loaded with them is known, and what is not."""
+    """Yield objects with a library missing among those loaded with them, and that library."""
     missing: Mapping[str, str] = {
         edge.path: edge.needed
         for edge in reversed(linkage.edges)
-        # Libraries of the system have nothing of Python, whichever releases have them.
+        # System libraries define nothing of Python, whichever releases have them.
         if edge.resolved is None and not edge.unknown and not edge.partly
     }
     for _, loaded in reversed(linkage.closures):
@@ -184,7 +188,7 @@ def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:
             yield path, absent
 
 
-# Which of a package's files are which Python modules.
+# Python modules implemented by a package's files.
 
 _TESTS = frozenset({"test", "tests", "testing", "conftest", "testdata", "test_data"})
 """Folders and files whose code users do not import."""
@@ -195,34 +199,35 @@ SHARED_PACKAGES = frozenset(
     | {"snowflake", "databricks", "airflow.providers", "ansible_collections", "PyObjCTools"}
     | {"dbt", "nvidia", "logilab", "lazr", "five", "z3c", "p4p", "cmeel.prefix"}
 )
-"""Packages that are nobody's: many distributions have parts of each."""
-_DEEPEST = 100  # folders, within which modules lie
+"""Packages that many distributions contribute to."""
+_DEEPEST = 100  # limit of nested folders of a module
 
 
 class ModuleFiles:
-    """The modules of a package, by their full names."""
+    """The modules of a package, by full name."""
 
     def __init__(self, package: Package) -> None:
         self._package = package
 
     @cached_property
     def sources(self) -> dict[str, str]:
-        """The Python files that an import may find, by the names of their modules."""
+        """The importable Python files, by module name."""
         found: dict[str, str] = {}
         for member in self._package.members:
             name = name_module(self._package.layout.inside(member.path) or "")
-            if name and not found.get(name, "").endswith("/__init__.py"):  # a package comes first
+            # a package takes precedence over a module
+            if name and not found.get(name, "").endswith("/__init__.py"):
                 found[name] = member.path
         return found
 
     @cached_property
     def extensions(self) -> frozenset[str]:
-        """The modules that are extension modules, or compiled Python alone."""
+        """The names of extension modules and of modules that are only bytecode."""
         return frozenset(filter(None, map(self._name_compiled, self._paths)))
 
     @cached_property
     def folders(self) -> frozenset[str]:
-        """The folders that an import may take for packages, by the names that these have."""
+        """The names of folders that can be imported as packages."""
         found: set[str] = set()
         for path in self._paths:
             parts = path.split("/")[:-1]
@@ -231,7 +236,7 @@ class ModuleFiles:
 
     @cached_property
     def roots(self) -> frozenset[str]:
-        """What lies at the top level of site-packages and can be imported."""
+        """Importable names at the top level of site-packages."""
         every = {*self.sources, *self.extensions, *self.folders}
         return frozenset(name for name in every if "." not in name and name.isidentifier())
 
@@ -242,11 +247,11 @@ class ModuleFiles:
         return tuple(path for path in paths if path.count("/") < _DEEPEST)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a module, as a file or as a folder."""
+        """Return whether there is such a module, as a file or as a folder."""
         return name in self.sources or name in self.extensions or name in self.folders
 
     def shares(self, name: str) -> bool:
-        """Whether a package has no ``__init__``: others may have parts of it."""
+        """Return whether it is a package without ``__init__``, which others may add to."""
         return name in self.folders and not (name in self.sources or name in self.extensions)
 
     @staticmethod
@@ -261,7 +266,7 @@ class ModuleFiles:
 
 
 def name_module(path: str) -> str:
-    """The full name of the module that a Python file is, "" where no import finds it."""
+    """Return the full module name of a Python file, or "" if it cannot be imported."""
     if not path.endswith(".py") or path.count("/") >= _DEEPEST:
         return ""
     parts = path.removesuffix(".py").split("/")
@@ -271,5 +276,5 @@ def name_module(path: str) -> str:
 
 
 def is_for_tests(names: Iterable[str]) -> bool:
-    """Whether a module, by the parts of its name, is one that users do not import."""
+    """Return whether the parts of a module's name show that users do not import it."""
     return any(name in _TESTS or name.startswith("test_") for name in names)

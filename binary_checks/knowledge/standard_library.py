@@ -1,4 +1,4 @@
-"""Modules of Python's standard library that a Python may lack, and why."""
+"""Modules of the standard library that some Pythons lack, and why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _REMOVED = {
     **dict.fromkeys(("pipes", "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib"), (3, 13)),
     "binhex": (3, 11),
 }
-"""The Python that no longer has a module ("What's New in Python 3.11", "3.12", "3.13": Removed)."""
+"""The first Python without a module ("What's New in Python 3.11", "3.12", "3.13": Removed)."""
 _OF_SYSTEMS = frozenset(
     [
         "_winapi",
@@ -30,7 +30,8 @@ _OF_SYSTEMS = frozenset(
         "winsound",
     ]
 )
-"""Modules that only Windows has, or that it lacks (their pages: Availability)."""
+"""Modules that only Windows has, or only Windows lacks (see "Availability" in their
+documentation)."""
 _OF_BUILDS = frozenset(
     [
         "bz2",
@@ -55,15 +56,15 @@ _OF_BUILDS = frozenset(
         "zoneinfo",
     ]
 )
-"""Modules that a build without a library lacks, or that a system has in a package of their own."""
+"""Modules missing from a Python built without a library, or packaged separately by some systems."""
 _VARY = frozenset(
     ["ctypes", "errno", "locale", "mmap", "os", "select", "signal", "socket", "subprocess", "sys"]
 )
-"""Modules that have other names on another system."""
+"""Modules whose names differ between systems."""
 
 
 def explain_absence(name: str) -> str:
-    """Why a Python may lack a module of the standard library; "" where it should not."""
+    """Return why a Python may lack a module of the standard library, or "" if it should have it."""
     top = name.partition(".")[0]
     plain = top.lstrip("_").partition("_")[0]  # _curses_panel
     if top not in (name, "test"):
@@ -76,7 +77,7 @@ def explain_absence(name: str) -> str:
 
 
 def find_removed(name: str, version: tuple[int, int]) -> str:
-    """Say that this Python no longer has a module; "" where it has, or never had."""
+    """Return that this Python no longer has a module, or "" if it has, or never had it."""
     top = name.partition(".")[0]
     if top in _REMOVED and version >= _REMOVED[top]:
         return f"Python {version[0]}.{version[1]} has no {top}"
@@ -84,5 +85,5 @@ def find_removed(name: str, version: tuple[int, int]) -> str:
 
 
 def varies(module: str) -> bool:
-    """Whether another system may have names in a module that this one lacks."""
+    """Return whether a module may have names on another system that it lacks on this one."""
     return module in _VARY

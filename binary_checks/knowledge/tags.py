@@ -1,4 +1,4 @@
-"""Tags and other claims: what they state, what they take, and the lowest that are true."""
+"""Tags and other claims: what they state, what they accept, and the lowest that are true."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from binary_checks.model.system import read_numbers
 from binary_checks.systems.libraries import macos_exports, macos_library_versions, policies
 from binary_checks.wording.sentences import list_symbols
 
-# Reads out of the tags, the version and METADATA of a wheel what it claims.
+# The claims in the tags, the version and the METADATA of a wheel.
 
 _LINUX = re.compile(
     r"(?:(?P<libc>many|musl)linux(?:(?P<year>\d+)|_(?P<major>\d+)_(?P<minor>\d+))|linux)"
@@ -54,7 +54,7 @@ _ENDINGS = {
     "arm64_v8a": "aarch64",
     "armeabi_v7a": "armv7l",
 }
-"""How the tags of other systems end, and which architectures that stands for."""
+"""Endings of other systems' tags -> architectures."""
 _INTERPRETER = re.compile(r"(?P<name>[a-z]+)(?P<major>\d)_?(?P<minor>\d*)")
 _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "py": ""}
 
@@ -62,10 +62,10 @@ _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "py": ""}
 def read_claims(
     tags: Iterable[Tag], *, version: str = "", metadata: Iterable[tuple[str, str]] = ()
 ) -> Claims:
-    """What a wheel, or its installed copy, claims: every tag of a compressed set is a claim.
+    """Return the claims of a wheel or its installed copy: every tag of a compressed set is one.
 
-    ``metadata`` are the headers of METADATA. Of a version's local label, ``2.9.0+cu126``, comes
-    the variant.
+    ``metadata`` are the headers of METADATA. The variant is the local label of the version,
+    ``2.9.0+cu126``.
     """
     tags = tuple(tags)
     return Claims(
@@ -77,7 +77,7 @@ def read_claims(
 
 
 def read_system(platform: str) -> SystemClaim:
-    """What one platform tag claims; nothing but its name where nobody has defined it."""
+    """Return the claim of one platform tag; only the name is set if the tag is not defined."""
     if platform == "any":
         return SystemClaim(name=platform, system=ANY_SYSTEM)
     if match := _LINUX.fullmatch(platform):
@@ -114,7 +114,7 @@ def _read_libc(match: re.Match[str]) -> tuple[int, int] | None:
 
 
 def read_python(tag: Tag) -> PythonClaim:
-    """What interpreter and ABI of one tag claim."""
+    """Return the claim of the interpreter and ABI of one tag."""
     match = _INTERPRETER.fullmatch(tag.interpreter)
     name = match["name"] if match else tag.interpreter
     version = (int(match["major"]), int(match["minor"])) if match and match["minor"] else None
@@ -127,7 +127,7 @@ def read_python(tag: Tag) -> PythonClaim:
     )
 
 
-# Which macOS is claimed for each architecture, and what its platform tags mean.
+# The macOS claimed for each architecture, and the meaning of its platform tags.
 
 _ARCHITECTURES = {
     "x86_64": ("x86_64",),
@@ -145,14 +145,14 @@ _ARCHITECTURES = {
 }
 _VARIANTS = {"x86_64h": "x86_64", "arm64e": "aarch64"}
 FIRST_BY_YEARS = 11
-"""Since then the first number alone tells one system from the next, and tags know no other."""
+"""From here on only the first number distinguishes systems, and tags have no other."""
 _FIRST_WITH_ARM64 = (11, 0)
-_LAST_BEFORE = (10, 16)  # what macOS 11 calls itself to programs that are older
+_LAST_BEFORE = (10, 16)  # the version that macOS 11 reports to older programs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MacTag:
-    """A platform tag of macOS, taken apart."""
+    """A parsed platform tag of macOS."""
 
     platform: str
     version: tuple[int, int]
@@ -160,7 +160,7 @@ class MacTag:
 
     @property
     def is_looked_for(self) -> bool:
-        """Whether an installer looks for it on any system, as ``packaging.tags`` lists them."""
+        """Whether installers look for it on any system, as listed by ``packaging.tags``."""
         major, minor = self.version
         if major >= FIRST_BY_YEARS:
             return minor == 0
@@ -168,7 +168,7 @@ class MacTag:
 
 
 def parse_mac_tag(platform: str) -> MacTag | None:
-    """Take a platform tag apart; None where it is no tag of macOS that anybody has defined."""
+    """Parse a platform tag; return None if it is not a defined tag of macOS."""
     system, _, rest = platform.partition("_")
     major, _, rest = rest.partition("_")
     minor, _, processor = rest.partition("_")
@@ -182,9 +182,9 @@ def parse_mac_tag(platform: str) -> MacTag | None:
 
 
 def lowest_claims(systems: Iterable[SystemClaim]) -> dict[str, tuple[tuple[int, int], str]]:
-    """The oldest macOS that is claimed for each architecture, and the claim's name.
+    """Return the oldest claimed macOS of each architecture, and the claim's name.
 
-    Every tag of a compressed set is a claim. No system for arm64 is older than macOS 11.
+    Every tag of a compressed set is a claim. No macOS for arm64 is older than 11.
     """
     claims: dict[str, tuple[tuple[int, int], str]] = {}
     for system in systems:
@@ -198,7 +198,7 @@ def lowest_claims(systems: Iterable[SystemClaim]) -> dict[str, tuple[tuple[int, 
 
 
 def read_version(version: str) -> tuple[int, int]:
-    """Read "10.9" or "11.0.1": what tags cannot tell apart, the third number, does not count."""
+    """Read "10.9" or "11.0.1"; the third number, which tags do not have, is dropped."""
     major, _, rest = version.partition(".")
     return _modern((int(major), int(rest.partition(".")[0] or 0)))
 
@@ -208,22 +208,22 @@ def _modern(version: tuple[int, int]) -> tuple[int, int]:
 
 
 def plain_architecture(architecture: str) -> str:
-    """The architecture that tags speak of, for those that newer CPUs alone run too."""
+    """Return the architecture in tags for variants that only newer CPUs run."""
     return _VARIANTS.get(architecture, architecture)
 
 
 def spell_processor(architecture: str) -> str:
-    """The name that macOS, its tools and platform tags have for an architecture."""
+    """Return the name of an architecture in macOS, its tools and platform tags."""
     return {"aarch64": "arm64", "i686": "i386"}.get(architecture, architecture)
 
 
-# Which objects a claimed system takes: of which format, for which architecture.
+# Objects that a claimed system accepts: their format and architecture.
 
 _OBJECTS = frozenset(
     {"x86_64", "aarch64", "i686", "armv7l", "ppc64le", "ppc64", "ppc"}
     | {"s390x", "riscv64", "loongarch64"}
 )
-"""The architectures that readers tell objects apart by."""
+"""Architectures that readers of objects distinguish."""
 _FORMATS = {"linux": Format.ELF, "macos": Format.MACHO, "windows": Format.PE}
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _WORDS = {
@@ -235,34 +235,34 @@ _WORDS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Misfit:
-    """An object that no claimed system takes, or a claim that no object bears out."""
+    """An object that no claimed system accepts, or a claim that no object supports."""
 
-    item: ObjectFile | None = None  # None: a claim
+    item: ObjectFile | None = None  # None for a claim
     sentence: str
     of_other_format: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """What comes of holding the objects of a package against the systems that it claims."""
+    """The result of comparing the objects of a package with the systems that it claims."""
 
-    judged: int = 0  # objects
-    fitting: int = 0  # of them
-    unknown: tuple[str, ...] = ()  # claims of which the architecture is not known: none is judged
+    judged: int = 0  # number of objects
+    fitting: int = 0  # number of these that fit
+    unknown: tuple[str, ...] = ()  # claims of unknown architecture: no object is judged then
     misfits: tuple[Misfit, ...] = ()
 
 
 def compare_architectures(
     systems: Sequence[SystemClaim], objects: Sequence[ObjectFile]
 ) -> Comparison | None:
-    """Hold objects against claims; None where every system is claimed, or none.
+    """Compare objects with claims; return None if every system is claimed, or none.
 
-    Every claim counts: one is wrong too if there is no object for its architecture.
+    Every claim counts: a claim without an object for its architecture is wrong, too.
     """
     claims = {claim.name: architectures_of(claim) for claim in systems}
     if not claims or any(claim.system == ANY_SYSTEM for claim in systems):
         return None
-    # A wheel for macOS that has DLLs too, as sounddevice's does, has them for other systems.
+    # A wheel for macOS that also has DLLs, as sounddevice's, has them for other systems.
     formats = frozenset[Format]().union(*map(formats_of, systems))
     loaded = [item for item in objects if item.kind in _LOADED]
     judged = [item for item in loaded if item.format in formats]
@@ -293,7 +293,7 @@ def _find_misfits(
 ) -> Iterator[Misfit]:
     claimed = frozenset[str]().union(*claims.values())
     for item in judged:
-        # Of a universal binary one slice that fits is enough: nothing loads the others.
+        # One fitting slice of a universal binary is enough: the others are never loaded.
         if item.path not in fitting and not may_be_foreign(item, claimed):
             sentence = f"is for {item.architecture}, the tags say {', '.join(claims)}"
             yield Misfit(item=item, sentence=sentence)
@@ -303,7 +303,7 @@ def _find_misfits(
 
 
 def _is_of_other_format(item: ObjectFile, formats: Collection[Format]) -> bool:
-    """Whether an interpreter there asks for a module of that name, and gets another's object."""
+    """Return whether interpreters of the system would load this module of another format."""
     name = parse_extension_name(item.path)
     if name is None or not name.tagged or item.format in formats:
         return False
@@ -319,8 +319,8 @@ def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) ->
 
 
 def architectures_of(claim: SystemClaim) -> frozenset[str]:
-    """The architectures of objects that a claimed system takes; empty where it is unknown."""
-    # The headers of ELF do not tell ARM's version 6 from version 7.
+    """Return the architectures of objects that a claimed system accepts; empty if unknown."""
+    # ELF headers do not distinguish ARM's version 6 from version 7.
     architectures = {"armv7l" if name == "armv6l" else name for name in claim.architectures}
     if claim.system == "windows" and "aarch64" in architectures:
         return frozenset({"aarch64", "arm64x"})  # Microsoft's own msvcp140.dll is ARM64X
@@ -328,20 +328,20 @@ def architectures_of(claim: SystemClaim) -> frozenset[str]:
 
 
 def formats_of(claim: SystemClaim) -> frozenset[Format]:
-    """The format that the loader of a claimed system takes; every one where it is not known."""
+    """Return the formats that a claimed system's loader accepts; all formats if unknown."""
     known = _FORMATS.get(claim.system)
     every = (kind.format for kind in object_kinds().values())
     return frozenset(every if known is None else {known})
 
 
 def may_be_foreign(item: ObjectFile, claimed: Collection[str]) -> bool:
-    """Whether a claimed system takes it although its architecture is none of the claimed ones.
+    """Return whether a claimed system accepts it in spite of its architecture.
 
-    .NET code alone has none of its own, and on Windows a program runs in a process of its own. A
-    library for Windows or macOS that is called by its architecture, and no extension module, is
-    meant for such a process: debugpy's win_amd64 wheel attaches to 32-bit processes with
-    ``attach_x86.dll``, viztracer's for arm64 to Intel's with ``attach_x86_64.dylib``. How ARM
-    passes numbers is nothing to a program that loads no library (ziglang's ``zig``).
+    Pure .NET code has no architecture, and a program on Windows runs in its own process. A library
+    for Windows or macOS with its architecture in its name, and no extension module, is meant for
+    such a process: debugpy's win_amd64 wheel attaches to 32-bit processes with ``attach_x86.dll``,
+    viztracer's for arm64 to Intel's with ``attach_x86_64.dylib``. ARM's calling conventions for
+    floating point do not matter to a program that loads no library (ziglang's ``zig``).
     """
     if isinstance(item, ElfFile):
         is_alone = not item.interpreter and not item.needed and item.kind is Kind.EXECUTABLE
@@ -356,15 +356,15 @@ def may_be_foreign(item: ObjectFile, claimed: Collection[str]) -> bool:
     return unmistakable in name or bool(re.search(rf"(?<![^\W_])(?:{words})(?![^\W_])", name))
 
 
-# Which Pythons a wheel may be installed on: by its tags and Requires-Python together.
+# The Pythons that a wheel can be installed on, by tags and Requires-Python.
 
-_MINORS = range(40)  # of Python 3, as far as anybody plans
-_MICROS = (0, 1, 99, *range(2, 40))  # most specifiers tell by the first three
-LONGEST_SPECIFIER = 200  # characters; of a stranger's thousand clauses each would be asked
+_MINORS = range(40)  # of Python 3; far beyond released versions
+_MICROS = (0, 1, 99, *range(2, 40))  # the first three decide most specifiers
+LONGEST_SPECIFIER = 200  # characters; each of a thousand clauses would have to be evaluated
 
 
 def read_specifier(text: str) -> SpecifierSet | None:
-    """Read a Requires-Python; None where it is not valid."""
+    """Parse a Requires-Python; return None if it is invalid."""
     try:
         return SpecifierSet(text)
     except (InvalidSpecifier, ValueError):  # ValueError: a number of thousands of digits
@@ -372,13 +372,13 @@ def read_specifier(text: str) -> SpecifierSet | None:
 
 
 def allows_any(wanted: str, claim: PythonClaim) -> bool:
-    """Whether a Requires-Python allows a Python of that claim; one of unknown make counts."""
+    """Return whether a Requires-Python allows a Python of that claim; True for an unknown claim."""
     major = re.match(r"[a-z]+(\d)", claim.name)
     return major is None or any(_allows(wanted, int(major[1]), minor) for minor in minors_of(claim))
 
 
 def minors_of(claim: PythonClaim) -> tuple[int, ...]:
-    """The minor versions that a claim speaks of: its own, that and all later ones, or all."""
+    """Return the minor versions of a claim: one, one and all later, or all."""
     if not claim.version:
         return tuple(_MINORS)
     exact = claim.implementation and not claim.abi.startswith("abi3")
@@ -386,7 +386,7 @@ def minors_of(claim: PythonClaim) -> tuple[int, ...]:
 
 
 def find_promised(package: Distribution) -> frozenset[int]:
-    """The minor versions of Python 3 that an installer may install it on; none if unknown."""
+    """Return the minor versions of Python 3 it can be installed on; empty if unknown."""
     wanted = package.header("Requires-Python")
     if len(wanted) > LONGEST_SPECIFIER:
         return frozenset()
@@ -400,7 +400,7 @@ def find_promised(package: Distribution) -> frozenset[int]:
 
 
 def states_lowest(package: Distribution) -> bool:
-    """Whether it says from which Python on it runs: ``py3-none`` alone says nothing of it."""
+    """Return whether it states its oldest Python, which ``py3-none`` alone does not."""
     versioned = all(claim.version for claim in package.claims.pythons)
     return bool(package.header("Requires-Python")) or (versioned and bool(package.claims.pythons))
 
@@ -413,13 +413,13 @@ def _allows(wanted: str, major: int, minor: int) -> bool:
     )
 
 
-# Finds the lowest platform tag that is true of a package, by what its objects need.
+# The lowest platform tag that is true for a package, by the needs of its objects.
 
 _GLIBCS_OWN = re.compile(r"lib(?:c\.so\.6|m\.so\.6|pthread\.so\.0|dl\.so\.2|rt\.so\.1)|ld-linux.*")
 _MUSLS_OWN = re.compile(r"libc\.so|libc\.musl-.*|ld-musl-.*")  # all of them are its loader
 _LIBPYTHON = re.compile(r"libpython\d.*")
 _TIME64 = re.compile(r"__\w*time64")
-"""What musl calls a function of 64-bit time on a 32-bit system: since 1.2, the first with these."""
+"""musl's names of functions with 64-bit time on 32-bit systems, since version 1.2."""
 _NODE = re.compile(r"(?P<prefix>[A-Z]+)_(?P<numbers>\d{1,9}(?:\.\d{1,9})*) of (?P<library>.+)")
 _FIRST_WITH_TIME64 = (1, 2)
 _OLDEST_MACOS = {"aarch64": (11, 0)}
@@ -435,25 +435,25 @@ class TagReason:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LowestTag:
-    """The lowest tag of one libc, or of macOS, and architecture."""
+    """The lowest tag for one architecture and libc, or macOS."""
 
     family: str  # "manylinux", "musllinux" or "macosx"
-    architecture: str  # as tags spell it
+    architecture: str  # as in tags
     version: tuple[int, int] | None  # None: no tag of the family allows what is needed
     reasons: tuple[
         TagReason, ...
-    ] = ()  # against the next lower tag; without a version, against all
+    ] = ()  # against the next lower tag; if there is no version, against all tags
     otherwise: tuple[int, int] | None = None
-    """Without a version: the lowest by all but the libraries that no tag allows."""
+    """If there is no version: the lowest without the libraries that no tag allows."""
 
     @property
     def tag(self) -> str:
-        """The platform tag; "" for none."""
+        """The platform tag, or ""."""
         return self._spell(self.version)
 
     @property
     def otherwise_tag(self) -> str:
-        """The same by all but the libraries that no tag allows."""
+        """The platform tag without the libraries that no tag allows, or ""."""
         return self._spell(self.otherwise)
 
     def _spell(self, version: tuple[int, int] | None) -> str:
@@ -464,7 +464,7 @@ class LowestTag:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Needs:
-    """What one ELF object needs of the system that it is loaded in."""
+    """What one ELF object needs from the system."""
 
     item: ElfFile
     libraries: tuple[str, ...]
@@ -472,11 +472,11 @@ class _Needs:
 
 
 def find_lowest_tags(package: Package, linkage: Linkage | None) -> tuple[LowestTag, ...]:
-    """The lowest true tags: for Linux by libc and architecture, for macOS by architecture.
+    """Return the lowest true tags: for Linux by libc and architecture, for macOS by architecture.
 
-    Libraries that the package has, that Python has, or that a required distribution may have are
-    not needed of the system. Without a linkage, names alone tell which those of the package are.
-    Raises Unavailable where symbols are not known.
+    Libraries in the package, in Python, or possibly in a required distribution are not needed from
+    the system. Without a linkage, only names tell which are in the package. Raises Unavailable if
+    symbols are not known.
     """
     return (*_lowest_linux(package, linkage), *_lowest_macos(package))
 
@@ -501,7 +501,7 @@ def _find_needs(item: ElfFile, linkage: Linkage | None, own: set[str]) -> _Needs
             if (edge.resolved or "system:").startswith("system:")
             and not (edge.may_come_with or edge.elsewhere)
         )
-    else:  # nobody loads it, or no loader was simulated
+    else:  # not loaded by anything, or no loader was simulated
         names = (need.name for need in item.needed)
         libraries = tuple(n for n in names if n not in own and not _LIBPYTHON.fullmatch(n))
     versions = (each for each in item.symbol_versions if each.library in libraries)
@@ -513,7 +513,7 @@ def _find_needs(item: ElfFile, linkage: Linkage | None, own: set[str]) -> _Needs
 
 
 def _find_libcs(needs: Iterable[_Needs]) -> Iterator[tuple[str, str]]:
-    """The libcs that the objects need; both, where they need none."""
+    """Yield the libcs that the objects need, or both if they need none."""
     names = {name for each in needs for name in each.libraries}
     glibc = any(map(_GLIBCS_OWN.fullmatch, names))
     musl = any(map(_MUSLS_OWN.fullmatch, names))
@@ -526,7 +526,7 @@ def _find_libcs(needs: Iterable[_Needs]) -> Iterator[tuple[str, str]]:
 def _lowest_of(
     family: str, architecture: str, known: tuple[Policy, ...], needs: list[_Needs]
 ) -> LowestTag:
-    """Lowest of the policies, which stand in order, to which nothing objects."""
+    """Return the lowest of the policies, which are sorted, that allows all needs."""
     against: tuple[TagReason, ...] = ()
     for policy in known:
         found = tuple(_object_to(policy, needs))
@@ -575,7 +575,7 @@ def _object_to(policy: Policy, needs: Iterable[_Needs]) -> Iterator[TagReason]:
 
 
 def _keep_newest(reasons: Iterable[TagReason]) -> Iterator[TagReason]:
-    """Of version nodes of one library and prefix the newest alone: it implies the others."""
+    """Keep only the newest version node of each library and prefix: it implies the others."""
     nodes: dict[str, list[tuple[tuple[int, ...], TagReason]]] = {}
     for reason in reasons:
         if match := _NODE.fullmatch(reason.need):
@@ -589,7 +589,7 @@ def _keep_newest(reasons: Iterable[TagReason]) -> Iterator[TagReason]:
 
 
 def _lowest_macos(package: Package) -> Iterator[LowestTag]:
-    """By what each slice says of itself, and by the age of the libraries and symbols it needs."""
+    """Yield tags by each slice's stated minimum, and the age of libraries and symbols it needs."""
     by_architecture: dict[str, list[tuple[tuple[int, int], TagReason]]] = {}
     for item in package.objects_of(MachOFile):
         if item.kind in _LOADED and "macos" in (item.platforms or ("macos",)):
@@ -629,22 +629,22 @@ def _newer_exports(library: str) -> tuple[tuple[tuple[int, int], frozenset[str]]
 
 
 def is_loaded(item: ObjectFile) -> bool:
-    """Whether a loader of a host's code takes it."""
+    """Return whether a loader of the host loads it."""
     return item.kind in _LOADED
 
 
-# Finds which version of the system an object needs: by version nodes, or by its symbols' age.
+# The system version that an object needs, by version nodes or by the age of its symbols.
 
 
 def needed_of_system(library: ElfFile, linkage: Linkage) -> list[NeededVersion]:
-    """The version nodes that libraries of the system must have."""
+    """Return the version nodes that system libraries must define."""
     edges = linkage.edges_of(library.path, library.architecture)
     system = {e.needed for e in edges if e.resolved and e.resolved.startswith("system:")}
     return [n for n in library.symbol_versions if n.library in system and not n.weak]
 
 
 def lowest_policy(needs: Iterable[NeededVersion], policies: Iterable[Policy]) -> Policy | None:
-    """The first policy that allows all of these version nodes."""
+    """Return the first policy that allows all of these version nodes, or None."""
     versions = {need.version for need in needs}
     return next(
         (p for p in policies if all(p.allows(version) is not False for version in versions)), None
@@ -652,7 +652,7 @@ def lowest_policy(needs: Iterable[NeededVersion], policies: Iterable[Policy]) ->
 
 
 def describe_nodes(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
-    """The newest node of each prefix, with symbols that ask for it."""
+    """Format the newest node of each prefix, with symbols that need it."""
     newest: dict[str, NeededVersion] = {}
     for need in sorted(newer, key=lambda need: read_numbers(need.version.partition("_")[2])):
         newest[need.version.partition("_")[0]] = need
@@ -668,7 +668,7 @@ def _with_symbols(library: ElfFile, need: NeededVersion) -> str:
 def find_newer(
     system: SystemLibrary, names: Collection[str], macos: tuple[int, int]
 ) -> dict[str, tuple[int, ...]]:
-    """Those of the names that a library got after a macOS, and the macOS that had them first."""
+    """Map names that a library defines only since a later macOS to the first macOS with them."""
     known = system.symbols
     newer = {each: _latest(each) for each in set(map(known.get, names)) if each}
     newer = {each: first for each, first in newer.items() if first > macos}
@@ -682,24 +682,24 @@ def _latest(versions: Collection[str]) -> tuple[int, ...]:
     return max(known, default=())
 
 
-# What conda's match specifications say: ``conda-forge::numpy >=1.23,<3 *_cuda``.
+# The parts of conda's match specifications: ``conda-forge::numpy >=1.23,<3 *_cuda``.
 
 _OF_CUDA = re.compile(r"(?i)cu(?:da|dnn|blas|fft|rand|solver|sparse|tensor|dss)|nvidia|\bnccl\b")
 
 
 def is_of_cuda(match_spec: str) -> bool:
-    """Whether a package of CUDA's, or a CUDA build of another, is asked for."""
+    """Return whether a package of CUDA, or a CUDA build of another one, is required."""
     return _OF_CUDA.search(match_spec) is not None
 
 
 def name_of(match_spec: str) -> str:
-    """The package's name, in lower case as conda has it; "" for what is no specification."""
+    """Return the package's name in lower case; "" for an invalid specification."""
     found = re.match(r"(?:[^\s:]+::)?([\w.-]+)", match_spec.strip())
     return found[1].lower() if found else ""
 
 
 def find_minimum(name: str, match_specs: Iterable[str]) -> tuple[int, int] | None:
-    """The oldest version of a package that all of them allow; None where none of them says one."""
+    """Return the oldest version of a package that all of them allow; None if none states one."""
     found = [
         (int(match[1]), int(match[2] or 0))
         for each in match_specs

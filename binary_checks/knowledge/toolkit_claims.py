@@ -1,4 +1,4 @@
-"""Finds who states which CUDA or ROCm a package is for, and which of them contradict each other."""
+"""Statements of the CUDA or ROCm that a package is for, and contradictions between them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from binary_checks.model import Answer, CudaReport, Edge, ObjectFile, Package, T
 from binary_checks.model.binary_configuration import Platform, ToolkitClaim, ToolkitSource
 from binary_checks.model.requires_dist import applicable
 
-if TYPE_CHECKING:  # the grammar takes its time to be imported
+if TYPE_CHECKING:  # importing the grammar takes time
     from packaging.requirements import Requirement
 
 _ORDER = tuple(ToolkitSource)
 _UNITS = {2: 1, 3: 10, 4: 100, 5: 1000}
-"""By the length of a number that is a version: what its major version counts."""
+"""Number of digits of a version -> the factor of its major version."""
 _COUNTED_AS_CUDA = {"cudart": "the runtime", "cublas": "cuBLAS", "nvjitlink": "nvJitLink"}
-"""By the library's name: those of NVIDIA whose own major version is CUDA's, since CUDA 11."""
+"""NVIDIA's libraries whose major version has been CUDA's since CUDA 11, as named in messages."""
 _NONE = frozenset({"none", "null", "false", "off", "0"})
 _ROCM_VERSION = r"(\d{1,4}(?:\.\d{1,4})?)(?!\d)"
 _ROCM_LABEL = re.compile(rf"(?:^|[.])rocm{_ROCM_VERSION}")
@@ -40,16 +40,16 @@ _IN_FILE_NAMES = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contradiction:
-    """Two claims that cannot both be true of one build."""
+    """Two claims that cannot both be true for one build."""
 
     claim: ToolkitClaim
-    alike: int  # how many more of its source state the same
+    alike: int  # number of further claims of its source that state the same
     against: ToolkitClaim
-    supporting: int  # how many more kinds of sources state the same as that one
+    supporting: int  # number of further kinds of sources that state the same as ``against``
 
 
 def claim_by_package(package: Package, target: TargetSystem) -> Iterator[ToolkitClaim]:
-    """The claims of its label, its name and its requirements."""
+    """Yield the claims of the package's label, name and requirements."""
     label = package.claims.variant
     yield from claim_by_label(label, f"the version label +{label}", ToolkitSource.LABEL)
     if (major := cuda_of_name(package.name)) is not None:
@@ -76,12 +76,12 @@ def claim_by_package(package: Package, target: TargetSystem) -> Iterator[Toolkit
 
 
 def claim_by_objects(package: Package) -> Iterator[ToolkitClaim]:
-    """What the libraries that its objects need by name state, found or not."""
+    """Yield the claims in the names of libraries that its objects need, found or not."""
     yield from dict.fromkeys(claim for item in package.objects for claim in claim_by_needs(item))
 
 
 def claim_by_needs(item: ObjectFile) -> Iterator[ToolkitClaim]:
-    """The same of one object."""
+    """Yield the claims in the names of libraries that one object needs."""
     for need in item.needed:
         name = need.name.rpartition("/")[2]
         yield from _claim_by_library(name, item.path, name)
@@ -90,7 +90,7 @@ def claim_by_needs(item: ObjectFile) -> Iterator[ToolkitClaim]:
 def claim_by_label(
     label: str, evidence: str, source: ToolkitSource, path: str = "", detail: str = ""
 ) -> Iterator[ToolkitClaim]:
-    """What a local version label states, wherever it stands."""
+    """Yield the claims of a local version label, from any place."""
     stated = {Platform.CUDA: cuda_of_label(label), Platform.ROCM: rocm_of_label(label)}
     if not any(stated.values()) and "cpu" not in label.split("."):
         return
@@ -108,7 +108,7 @@ def claim_by_label(
 
 
 def claim_by_libraries(edges: Iterable[Edge]) -> Iterator[ToolkitClaim]:
-    """What the names of needed libraries state, each library once."""
+    """Yield the claims in the names of needed libraries, one for each library."""
     by_name: dict[str, list[Edge]] = {}
     for edge in edges:
         by_name.setdefault(edge.needed, []).append(edge)
@@ -130,7 +130,7 @@ def _claim_by_library(name: str, path: str, detail: str) -> Iterator[ToolkitClai
 
 
 def major_of_library(name: str) -> Iterator[tuple[Platform, str]]:
-    """The platform and its major version that the name of a library stands for."""
+    """Yield the platform and major version in the name of a library."""
     if (major := cuda_of_library(name)) is not None:
         yield Platform.CUDA, str(major)
     elif match := _HIP_LIBRARY.fullmatch(name):
@@ -138,7 +138,7 @@ def major_of_library(name: str) -> Iterator[tuple[Platform, str]]:
 
 
 def claim_by_file_name(path: str) -> Iterator[ToolkitClaim]:
-    """What an object's own name states of itself alone: ``libdemo_cuda118.so``."""
+    """Yield the claim in an object's own file name: ``libdemo_cuda118.so``."""
     if match := _IN_FILE_NAMES.search(path.rpartition("/")[2]):
         platform = Platform.CUDA if match["cuda"] else Platform.ROCM
         groups = ("cuda", "minor") if match["cuda"] else ("rocm", "rest")
@@ -152,7 +152,7 @@ def claim_by_file_name(path: str) -> Iterator[ToolkitClaim]:
 
 
 def claim_by_answer(answer: Answer, platform: Platform) -> ToolkitClaim:
-    """What an expression of the package came to: a version, or nothing."""
+    """Return the claim of an expression evaluated in the package: a version, or none."""
     text = str(answer.value or "")
     version = read_stated(text, platform)
     return ToolkitClaim(
@@ -164,10 +164,10 @@ def claim_by_answer(answer: Answer, platform: Platform) -> ToolkitClaim:
 
 
 def claim_by_runtimes(report: CudaReport) -> Iterator[ToolkitClaim]:
-    """What CUDA's runtime says, and the libraries whose major version is CUDA's.
+    """Yield the claims of CUDA's runtime and of libraries whose major version is CUDA's.
 
-    Of the runtime's headers the minor version counts, too. A runtime of another minor version than
-    the build's serves it: NVIDIA's own promise.
+    The minor version counts only for the runtime's headers: NVIDIA promises that a runtime of
+    another minor version serves the build.
     """
     built, loaded = ToolkitSource.ANSWER, ToolkitSource.LOADED
     for each in report.versions:
@@ -188,9 +188,10 @@ def _of_runtime(version: str, parts: int, source: ToolkitSource, evidence: str) 
 
 
 def read_stated(text: str, platform: Platform) -> str | None:
-    """Read a version as files and expressions spell it; "" for none of that platform.
+    """Read a version as written in files and expressions; "" if the build is not for that platform.
 
-    CUDA's headers count 13020 for 13.2, xformers 1302, labels 132; None where it says neither.
+    CUDA's headers have 13020 for 13.2, xformers 1302, labels 132. Return None if the text is
+    neither.
     """
     text = text.strip().strip("\"'")
     if text.lower() in _NONE:
@@ -206,13 +207,13 @@ def read_stated(text: str, platform: Platform) -> str | None:
 
 
 def rocm_of_label(label: str) -> str:
-    """ROCm's version in a label: "6.2" of ``rocm6.2.4``; "" without one."""
+    """Return ROCm's version in a label, "6.2" for ``rocm6.2.4``, or ""."""
     match = _ROCM_LABEL.search(label)
     return _as_hip(match[1]) if match else ""
 
 
 def rocm_of_requirement(requirement: Requirement) -> str:
-    """ROCm's version that an exact requirement of AMD's wheels asks for; "" for any other."""
+    """Return the ROCm version in an exact requirement of AMD's wheels, or ""."""
     name = re.sub(r"[-_.]+", "-", requirement.name).lower()
     if re.fullmatch(_ROCM_WHEELS, name) is None:
         return ""
@@ -222,16 +223,20 @@ def rocm_of_requirement(requirement: Requirement) -> str:
 
 
 def _as_hip(version: str) -> str:
-    """HIP, which packages report, counts like ROCm; from 7.9 on ROCm counts its minors alone."""
+    """Return the HIP version, which packages report, for a ROCm version.
+
+    They are equal before 7.9; from there on ROCm's minor versions are counted independently.
+    """
     major, _, minor = version.partition(".")
     return major if (int(major), int(minor or 0)) >= (7, 9) else version
 
 
 def find_contradictions(claims: Iterable[ToolkitClaim]) -> Iterator[Contradiction]:
-    """Hold every claim of one platform against what most kinds of sources state.
+    """Compare every claim with what most kinds of sources state for the platform.
 
-    First the major versions, then the minor ones of those that agree on the major one. Libraries
-    that are needed in several versions contradict no other library: each process has its own.
+    First the major versions are compared, then the minor versions of claims with the same major
+    version. A library that is needed in several versions contradicts no other library: each process
+    has its own.
     """
     claims = tuple(claims)
     for platform in Platform:
@@ -241,7 +246,7 @@ def find_contradictions(claims: Iterable[ToolkitClaim]) -> Iterator[Contradictio
 
 
 def leave_outliers_out(claims: Sequence[ToolkitClaim]) -> list[ToolkitClaim]:
-    """Those that contradict nothing that most kinds of sources state."""
+    """Return the claims without those that contradict what most kinds of sources state."""
     agreed = [found.against for found in find_contradictions(claims)]
     return [
         claim
@@ -251,7 +256,7 @@ def leave_outliers_out(claims: Sequence[ToolkitClaim]) -> list[ToolkitClaim]:
 
 
 def find_contradiction(claim: ToolkitClaim, others: Iterable[ToolkitClaim]) -> Contradiction | None:
-    """The most visible source that contradicts one claim, and how many others do."""
+    """Return the most visible source that contradicts a claim, with the number of others."""
     against = [
         each for each in others if each.platform is claim.platform and contradicts(claim, each)
     ]
@@ -266,7 +271,7 @@ def find_contradiction(claim: ToolkitClaim, others: Iterable[ToolkitClaim]) -> C
 
 
 def contradicts(one: ToolkitClaim, other: ToolkitClaim) -> bool:
-    """Whether they state different versions, as far as both do: "12" and "12.6" agree."""
+    """Return whether they state different versions; "12" and "12.6" agree."""
     pairs = zip(one.version.split("."), other.version.split("."), strict=False)
     return any(a != b for a, b in pairs)
 
@@ -274,7 +279,7 @@ def contradicts(one: ToolkitClaim, other: ToolkitClaim) -> bool:
 def _find_outliers(
     claims: Sequence[ToolkitClaim], length: int
 ) -> Generator[Contradiction, None, list[ToolkitClaim]]:
-    """Yield those that say otherwise than most; returns the others."""
+    """Yield claims that differ from most; return the others."""
     groups: dict[tuple[str, ...], list[ToolkitClaim]] = {}
     for claim in claims:
         groups.setdefault(tuple(claim.version.split(".")[:length]), []).append(claim)
@@ -288,7 +293,7 @@ def _find_outliers(
 
 
 def _accuse(group: Sequence[ToolkitClaim], most: Sequence[ToolkitClaim]) -> Iterator[Contradiction]:
-    """Each library by itself, as each lies elsewhere; of any other source the first."""
+    """Yield each library, as each is another file, and the first claim of any other source."""
     seen: set[ToolkitSource] = set()
     for claim in group:
         if claim.source is ToolkitSource.LIBRARY:
@@ -307,7 +312,7 @@ def _accuse(group: Sequence[ToolkitClaim], most: Sequence[ToolkitClaim]) -> Iter
 
 
 def rank(claim: ToolkitClaim) -> int:
-    """The lower, the more visible to users its source is."""
+    """Return the position of its source; lower is more visible to users."""
     return _ORDER.index(claim.source)
 
 
