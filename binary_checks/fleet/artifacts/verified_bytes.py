@@ -159,13 +159,13 @@ def _verify_conda(_: Store, artifact: Artifact, path: Path, __: object) -> Itera
     if record != artifact.record:
         yield "its index.json is not that of its document"
         return
-    for field, value in (
+    for key, value in (
         ("name", artifact.project),
         ("version", artifact.version),
         ("subdir", artifact.subdir),
     ):
-        if (record.get(field) or value) != value:
-            yield f"its document says {field} {value}, its index.json {record[field]}"
+        if (record.get(key) or value) != value:
+            yield f"its document says {key} {value}, its index.json {record[key]}"
 
 
 def _read_members(
