@@ -14,7 +14,7 @@ from binary_checks.fleet.artifacts.artifact import FILE_AXES
 from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results
 from binary_checks.fleet.artifacts.axis_claims import read_by_hand
 from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
-from binary_checks.fleet.artifacts.statements import read_time
+from binary_checks.fleet.artifacts.verdict import read_time
 from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.lines import cut, one_line

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.artifacts.channel_members import demand_channel, list_channels
-from binary_checks.fleet.artifacts.found_document import write_found
+from binary_checks.fleet.artifacts.channels import demand_channel, list_channels
+from binary_checks.fleet.artifacts.kept_verdicts import label_artifacts
 from binary_checks.fleet.artifacts.matching import (
     FIELDS,
     FoundArtifact,
@@ -20,8 +20,8 @@ from binary_checks.fleet.artifacts.matching import (
     read_wish,
     spell_found,
     tell_nearest,
+    write_found,
 )
-from binary_checks.fleet.artifacts.verdict_labels import label_artifacts
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.lines import one_line
 

@@ -16,14 +16,14 @@ from binary_checks.command.artifact.signing_options import add_signing_options, 
 from binary_checks.command.artifact.updating_indexes import update_index
 from binary_checks.documents.encoding import dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, StoreError
-from binary_checks.fleet.artifacts.channel_members import demand_channel, list_members
-from binary_checks.fleet.artifacts.choosing_members import (
+from binary_checks.fleet.artifacts.channels import demand_channel, list_members
+from binary_checks.fleet.artifacts.gating import Gate
+from binary_checks.fleet.artifacts.matching import (
     MemberWish,
     choose_members,
     find_with_gpu,
     list_gpu_fields,
 )
-from binary_checks.fleet.artifacts.gates import Gate
 from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
 from binary_checks.fleet.artifacts.promoting import Occasion, PromotionCandidate, promote, weigh
 from binary_checks.fleet.artifacts.signatures import SigningKey

@@ -8,7 +8,7 @@ from pathlib import Path
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.command.artifact.finding_artifacts import add_wishes, find_wanted
 from binary_checks.fleet.artifacts.matching import tell_differences
-from binary_checks.fleet.artifacts.pulling import pull
+from binary_checks.fleet.artifacts.transfers import pull
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import one_line
 

@@ -21,9 +21,8 @@ from binary_checks.command.artifact.updating_indexes import update_index
 from binary_checks.errors import BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand
-from binary_checks.fleet.artifacts.deriving import StatedArtifact
-from binary_checks.fleet.artifacts.inspected_files import INSPECT_LIMIT
-from binary_checks.fleet.artifacts.pushing import (
+from binary_checks.fleet.artifacts.deriving import INSPECT_LIMIT, StatedArtifact
+from binary_checks.fleet.artifacts.transfers import (
     PushEnd,
     PushRequest,
     push_file,

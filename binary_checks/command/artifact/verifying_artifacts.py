@@ -11,8 +11,7 @@ from pathlib import Path
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.policy_file import read_policy
-from binary_checks.fleet.artifacts.verified_promotions import Verifier
-from binary_checks.fleet.artifacts.verifying import VerifyScope, read_scope, verify
+from binary_checks.fleet.artifacts.verifying import Verifier, VerifyScope, read_scope, verify
 from binary_checks.fleet.cells.cells_file import read_cells
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import cut, one_line

@@ -11,9 +11,8 @@ from binary_checks.command.artifact.promoting_artifacts import add_member_option
 from binary_checks.command.artifact.updating_indexes import update_index
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.channel_index import is_indexed
-from binary_checks.fleet.artifacts.channel_members import demand_channel
-from binary_checks.fleet.artifacts.choosing_members import MemberWish, choose_members
-from binary_checks.fleet.artifacts.withdrawals import Withdrawal, withdraw
+from binary_checks.fleet.artifacts.channels import Withdrawal, demand_channel, withdraw
+from binary_checks.fleet.artifacts.matching import MemberWish, choose_members
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import cut, one_line
 

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from binary_checks.command import UNREADABLE, SubcommandParser
 from binary_checks.command.artifact.updating_indexes import tell_faults
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.artifacts.channel_index import IndexWritten, write_index
-from binary_checks.fleet.artifacts.channel_members import list_channels
-from binary_checks.fleet.artifacts.static_index import write_static
+from binary_checks.fleet.artifacts.channel_index import IndexWritten, write_index, write_static
+from binary_checks.fleet.artifacts.channels import list_channels
 from binary_checks.fleet.store import open_store
 from binary_checks.reports.verdict_texts import count
 

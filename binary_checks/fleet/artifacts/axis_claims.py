@@ -6,10 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion
+
 from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts.artifact import FILE_AXES
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.cells.axis_values import demand_value, family_of
-from binary_checks.knowledge.configurations import READERS, choose_stated, choose_value
+from binary_checks.knowledge.configurations import (
+    READERS,
+    choose_stated,
+    choose_value,
+    claim_by_file_name,
+)
+from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import ElfFile, MachOFile, Package, PeFile
 from binary_checks.model.binary_configuration import (
     BinaryConfiguration,
@@ -21,7 +30,13 @@ from binary_checks.model.binary_configuration import (
     find_disputes,
 )
 from binary_checks.model.objects import ObjectFile
-from binary_checks.model.packages import ANY_SYSTEM, CondaPackage, Distribution, PythonClaim
+from binary_checks.model.packages import (
+    ANY_SYSTEM,
+    CondaPackage,
+    Distribution,
+    PythonClaim,
+    SystemClaim,
+)
 from binary_checks.wording.sentences import say_claim
 
 ANY = ANY_SYSTEM
@@ -290,3 +305,60 @@ def may_be(axis: str, text: str, known: str) -> bool:
 def libc_of(system: str) -> str:
     """The system of a tag, musllinux one of its own: linux of manylinux_2_28."""
     return "musllinux" if system.startswith("musllinux") else family_of(system)
+
+
+# Holds the axes of a document against the name of its file, which signed verdicts say too.
+#
+# Nobody signs a document: whoever can write to the store could have it speak of another system, of
+# which a gate asks less.
+
+_KINDS_BY_SUFFIX = {".whl": "wheel", ".conda": "conda"}
+_CPU = "cpu"
+_LIBCS = {"glibc": ("linux",), "musl": ("musllinux",), "": ("linux", "musllinux")}
+
+
+def find_lie(artifact: Artifact) -> str:
+    """What the document says that the file's name contradicts; "" where nothing does."""
+    name = artifact.file_name
+    kind = next(
+        (kind for end, kind in _KINDS_BY_SUFFIX.items() if name.endswith(end)), artifact.kind
+    )
+    if kind != artifact.kind:
+        return f"artifact.json says that it is of the kind {artifact.kind}"
+    if kind != "wheel":
+        return ""
+    for axis, known in _read_name(name):
+        value: str = getattr(artifact, axis)
+        if not all(each in known or may_be(axis, each, ", ".join(known)) for each in _split(value)):
+            said = f"{axis} {value}" if value else f"no {axis}"
+            return f"artifact.json says {said}, and its name {', '.join(known)}"
+    return ""
+
+
+def _split(value: str) -> list[str]:
+    return value.split(", ")
+
+
+def _read_name(name: str) -> Iterator[tuple[str, list[str]]]:
+    """The axes that the tags of a wheel bind, with their values."""
+    try:
+        claims = read_claims(parse_wheel_filename(name)[3])
+    except (InvalidWheelFilename, InvalidVersion):
+        return
+    systems = [value for each in claims.systems for value in _list_systems(each)]
+    if all(systems) and ANY not in systems:
+        yield "system", [*dict.fromkeys(systems)]
+    machines = [value for each in claims.systems for value in each.architectures or ("",)]
+    if all(machines):
+        yield "architecture", [*dict.fromkeys(machines)]
+    python = spell_pythons(claims.pythons)
+    if python != ANY:
+        yield "python", _split(python)
+    stated = claim_by_file_name(name)
+    labels = [each.claim.value for each in stated if each.aspect == "accelerator"]
+    if labels and _CPU not in labels:  # a build for the CPU may need a library of an accelerator
+        yield "variant", [spell_variant(each) for each in labels]
+
+
+def _list_systems(claim: SystemClaim) -> tuple[str, ...]:
+    return _LIBCS[claim.libc] if claim.system == "linux" else (claim.system,)

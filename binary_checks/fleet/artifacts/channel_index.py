@@ -8,16 +8,18 @@ they wrote.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channel_members import (
+from binary_checks.fleet.artifacts.channels import (
     ChannelMember,
     demand_channel,
     list_channels,
     list_members,
+    list_withdrawn,
 )
 from binary_checks.fleet.artifacts.derived_index import (
     REPODATA,
@@ -26,9 +28,14 @@ from binary_checks.fleet.artifacts.derived_index import (
     derive_index,
 )
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
-from binary_checks.fleet.artifacts.withdrawals import list_withdrawn
+from binary_checks.fleet.page.site_folder import claim, write_site
 from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import conda_prefix, index_prefix
+from binary_checks.fleet.store.store_names import (
+    conda_prefix,
+    index_prefix,
+    metadata_name,
+    package_name,
+)
 
 _ROUNDS = 20  # in which members may change meanwhile; each is a few requests a project
 
@@ -190,3 +197,53 @@ def _read_hashes(content: bytes | None) -> list[tuple[str, str]]:
         return [(name, row["sha256"]) for table in tables for name, row in table.items()]
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         return []
+
+
+# The indexes of channels as a folder for a static site, with the files that they lead to.
+
+_MAKER = "index"
+
+
+def write_static(
+    store: Store, channels: Sequence[str], folder: Path, base: str = ""
+) -> list[IndexWritten]:
+    """Make the folder hold the indexes of these channels, and nothing of others.
+
+    With ``base``, the URL where the store is served, all links lead there, and no file is in it.
+    Raises ProfileError for a channel that there is not, or a folder that holds something else.
+    """
+    claim(folder, _MAKER)  # before anything is read: it is the cheaper mistake
+    views = [view_known_channel(store, each) for each in channels]
+    indexes = [view.derive(name, base) for view, name in zip(views, channels, strict=True)]
+    files = {} if base else dict(_list_files(indexes))
+    pages = {name: page for each in indexes for name, page in each.pages.items()}
+    write_site(folder, _fetch(store, files, pages), _MAKER)
+    return [
+        IndexWritten(
+            index=index, faults=(*view.faults, *index.faults), written=len(files) + len(pages)
+        )
+        for view, index in zip(views, indexes, strict=True)
+    ]
+
+
+def _list_files(indexes: Iterable[DerivedIndex]) -> Iterator[tuple[str, str]]:
+    """The names that they have there, and in the store."""
+    for index in indexes:
+        for each in index.wheels:
+            name = package_name(each.sha256, each.file_name)
+            yield name, name
+            if each.metadata_sha256:
+                name = metadata_name(each.sha256, each.file_name)
+                yield name, name
+        yield from ((name, file.source) for name, file in index.files.items())
+
+
+def _fetch(
+    store: Store, files: dict[str, str], pages: dict[str, bytes]
+) -> Iterator[tuple[str, bytes | Path]]:
+    """One file after the other, lists of projects last."""
+    for name, source in sorted(files.items()):
+        with store.local(source) as path:
+            yield name, path
+    for name in sorted(pages, key=lambda name: (-name.count("/"), name)):
+        yield name, pages[name]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from html import escape
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import (
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.repodata import NOARCH, index_conda, write_repodata
-from binary_checks.fleet.artifacts.simple_index import (
-    IndexedWheel,
-    index_wheel,
-    write_files_page,
-    write_list_json,
-    write_project_json,
-    write_project_list,
-    write_project_page,
-)
 from binary_checks.fleet.store.store_names import conda_prefix, index_prefix, package_name
 
 _Indexed = TypeVar("_Indexed")
@@ -179,3 +182,251 @@ def _write_conda(channel: str, condas: Sequence[_IndexedConda], base: str) -> di
 def _climb(prefix: str) -> str:
     """From a folder of names to the top of the store."""
     return "../" * prefix.count("/")
+
+
+# The pages of a channel from which pip and uv install, as text: PEP 503, 658, 691, 592 and 700.
+#
+# Links are relative, so that the same tree works in a folder, behind any server and in a bucket.
+
+API_VERSION = "1.1"
+_LONGEST = 500  # characters of a Requires-Python or a reason
+_HEAD = (
+    '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    f'<meta name="pypi:repository-version" content="{API_VERSION}">\n'
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexedWheel:
+    """A wheel as its pages list it."""
+
+    artifact: Artifact
+    version: Version
+    yanked: str | None = None  # why nobody should get it any more (PEP 592); None: everybody may
+
+
+def index_wheel(artifact: Artifact, yanked: str | None = None) -> IndexedWheel:
+    """The wheel as it may be listed. Raises ValueError, with the reason, where it may not."""
+    try:
+        name, version, _, _ = parse_wheel_filename(artifact.file_name)
+    except (InvalidWheelFilename, InvalidVersion) as error:
+        raise ValueError(f"not the name of a wheel: {error}") from None
+    if canonicalize_name(artifact.project) != name or artifact.project != name:
+        raise ValueError(f"a wheel of {name}, which is listed as one of {artifact.project!r:.80}")
+    return IndexedWheel(artifact=artifact, version=version, yanked=yanked)
+
+
+def write_project_page(project: str, wheels: Iterable[IndexedWheel], base: str) -> str:
+    """All wheels of a project, as HTML. Before the link to a file there stands ``base``."""
+    return _write_page(project, (f"{_write_link(each, base)}<br>" for each in _sort(wheels)))
+
+
+def write_files_page(channel: str, wheels: Iterable[IndexedWheel], base: str) -> str:
+    """All wheels of all projects on one page, which `--find-links` takes from a bucket, too."""
+    return _write_page(channel, (f"{_write_link(each, base)}<br>" for each in _sort(wheels)))
+
+
+def write_project_list(channel: str, projects: Iterable[str]) -> str:
+    """All projects, as HTML."""
+    links = (f'<a href="{quote(each)}/">{escape(each)}</a><br>' for each in sorted(projects))
+    return _write_page(channel, links)
+
+
+def write_project_json(project: str, wheels: Iterable[IndexedWheel], base: str) -> str:
+    """All wheels of a project, as JSON."""
+    found = _sort(wheels)
+    versions = [str(each) for each in sorted({each.version for each in found})]
+    files = [_describe(each, base) for each in found]
+    return _dump({"name": project, "versions": versions, "files": files})
+
+
+def write_list_json(projects: Iterable[str]) -> str:
+    """All projects, as JSON."""
+    return _dump({"projects": [{"name": each} for each in sorted(projects)]})
+
+
+def link_to(artifact: Artifact, base: str) -> str:
+    """The address of a file; "+" is %2B, for buckets take it for a blank."""
+    return f"{base}{quote(package_name(artifact.sha256, artifact.file_name))}"
+
+
+def _sort(wheels: Iterable[IndexedWheel]) -> Sequence[IndexedWheel]:
+    return sorted(
+        wheels,
+        key=lambda each: (each.artifact.project, each.version, each.artifact.file_name),
+    )
+
+
+def _write_page(title: str, lines: Iterable[str]) -> str:
+    head = f"{_HEAD}<title>{escape(title)}</title>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n"
+    return "".join((head, *(f"{line}\n" for line in lines), "</body>\n</html>\n"))
+
+
+def _write_link(wheel: IndexedWheel, base: str) -> str:
+    artifact = wheel.artifact
+    metadata = f"sha256={artifact.metadata_sha256}" if artifact.metadata_sha256 else None
+    said: Mapping[str, str | None] = {
+        "data-requires-python": _read_requirement(artifact) or None,
+        "data-core-metadata": metadata,
+        "data-dist-info-metadata": metadata,  # its first name, which older installers look for
+        "data-yanked": _shorten(wheel.yanked),
+    }
+    words = "".join(f' {key}="{escape(value)}"' for key, value in said.items() if value is not None)
+    href = f"{link_to(artifact, base)}#sha256={artifact.sha256}"
+    return f'<a href="{escape(href)}"{words}>{escape(artifact.file_name)}</a>'
+
+
+def _describe(wheel: IndexedWheel, base: str) -> dict[str, Any]:
+    artifact = wheel.artifact
+    digest = artifact.metadata_sha256
+    metadata = {"sha256": digest} if digest else False
+    row: dict[str, Any] = {
+        "filename": artifact.file_name,
+        "url": link_to(artifact, base),
+        "hashes": {"sha256": artifact.sha256},
+        "size": artifact.size,
+        "core-metadata": metadata,
+        "dist-info-metadata": metadata,
+        "yanked": False if wheel.yanked is None else _shorten(wheel.yanked) or True,
+    }
+    return {**row, **dict(_describe_further(artifact))}
+
+
+def _describe_further(artifact: Artifact) -> Iterator[tuple[str, str]]:
+    """What is said only where it is known."""
+    if asked := _read_requirement(artifact):
+        yield "requires-python", asked
+    if uploaded := spell_time(artifact.pushed):
+        yield "upload-time", uploaded
+
+
+def _read_requirement(artifact: Artifact) -> str:
+    """Requires-Python; "" where it is none that an installer could read, as pip takes it."""
+    asked = " ".join(artifact.requires_python.split())
+    try:
+        SpecifierSet(asked)
+    except ValueError:  # InvalidSpecifier, or digits without end
+        return ""
+    return asked if len(asked) <= _LONGEST else ""  # half of it would be another one
+
+
+def _shorten(text: str | None) -> str | None:
+    return None if text is None else " ".join(text.split())[:_LONGEST]
+
+
+def spell_time(text: str) -> str:
+    """A time as PEP 700 wants it; "" for none."""
+    moment = read_time(text)
+    return "" if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def read_time(text: str) -> datetime | None:
+    """A time of RFC 3339, in UTC; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
+        return moment.astimezone(timezone.utc) if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _dump(page: Mapping[str, Any]) -> str:
+    return json.dumps({"meta": {"api-version": API_VERSION}, **page}, indent=1) + "\n"
+
+
+# The index of a conda channel, as text: ``repodata.json`` of one of its subdirs.
+
+NOARCH = "noarch"
+"""The subdir that every channel has: conda's tools ask for it on any system."""
+_SUBDIR = re.compile(r"[a-z][a-z0-9]{1,19}(?:-[a-z0-9_]{1,19})?")
+_NAME = re.compile(r"[a-z0-9_.-]+", re.IGNORECASE)
+_SUFFIXES = {".conda": "packages.conda", ".tar.bz2": "packages"}
+"""Of the two formats: the table that lists them."""
+_TEXTS_OF = 10_000  # that one list may hold
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= _TEXTS_OF and all(map(_is_text, value))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+
+
+def _is_noarch(value: object) -> bool:
+    return value in ("python", "generic")
+
+
+_REQUIRED: Mapping[str, Callable[[object], bool]] = {
+    "name": _is_text,
+    "version": _is_text,
+    "build": _is_text,
+    "build_number": _is_count,
+}
+_FURTHER: Mapping[str, Callable[[object], bool]] = {
+    "depends": _is_texts,
+    "constrains": _is_texts,
+    "arch": _is_text,
+    "platform": _is_text,
+    "noarch": _is_noarch,
+    "license": _is_text,
+    "license_family": _is_text,
+    "timestamp": _is_count,
+    "track_features": lambda value: _is_text(value) or _is_texts(value),
+    "features": _is_text,
+    "python_site_packages_path": _is_text,
+}
+"""What a record may say beside, which solvers read; the rest of index.json is left out."""
+
+
+def index_conda(artifact: Artifact) -> dict[str, Any]:
+    """The record of a conda package. Raises ValueError, with the reason, where it has none.
+
+    One record that conda's tools cannot read makes them refuse the whole channel.
+    """
+    said = {key: artifact.record[key] for key in (*_REQUIRED, *_FURTHER) if key in artifact.record}
+    known = {**_REQUIRED, **_FURTHER}
+    wrong = [key for key, value in said.items() if value is not None and not known[key](value)]
+    lacking = [key for key in _REQUIRED if said.get(key) is None]
+    if wrong or lacking:
+        raise ValueError(
+            f"index.json: {(wrong or lacking)[0]}: {'wrong' if wrong else 'not there'}"
+        )
+    if not _SUBDIR.fullmatch(artifact.subdir):
+        raise ValueError(f"not a subdir of conda: {artifact.subdir!r:.40}")
+    stem = f"{said['name']}-{said['version']}-{said['build']}"
+    if not _NAME.fullmatch(str(said["name"])) or artifact.file_name not in map(
+        stem.__add__, _SUFFIXES
+    ):
+        raise ValueError(f"its index.json says that it is {stem!r:.120}")
+    record = {key: value for key, value in said.items() if value is not None}
+    about = {"subdir": artifact.subdir, "sha256": artifact.sha256, "size": artifact.size}
+    return {"depends": [], **record, **about}
+
+
+def write_repodata(
+    subdir: str,
+    records: Iterable[tuple[str, Mapping[str, Any]]],
+    *,
+    removed: Iterable[str] = (),
+    base: str = "",
+) -> str:
+    """The index of a subdir from the records by file name, and the names of those withdrawn.
+
+    The files lie below ``base``, a URL; beside the index without one.
+    """
+    tables: dict[str, dict[str, Any]] = {"packages": {}, "packages.conda": {}}
+    for file_name, record in sorted(records, key=lambda pair: pair[0]):
+        suffix = next(each for each in _SUFFIXES if file_name.endswith(each))
+        tables[_SUFFIXES[suffix]][file_name] = record
+    elsewhere = {"base_url": base} if base else {}
+    page = {
+        "info": {"subdir": subdir, **elsewhere},
+        **tables,
+        "removed": sorted(removed),
+        "repodata_version": 1,
+    }
+    return json.dumps(page, indent=1, sort_keys=True) + "\n"

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.documents.facts_reader import Statement
-from binary_checks.errors import ArtifactRefusedError, ProfileError
+from binary_checks.documents.decoding import LARGEST, OddityError, read_json
+from binary_checks.documents.facts_reader import Statement, WantedFacts, restore
+from binary_checks.errors import (
+    ArtifactRefusedError,
+    BrokenDataError,
+    GatherError,
+    PackageError,
+    ProfileError,
+    Unavailable,
+)
+from binary_checks.exit_codes import MISUSED, PROBLEMS
 from binary_checks.fleet.artifacts.artifact import KINDS, Artifact, CompanionFile, LinkedAs
 from binary_checks.fleet.artifacts.axis_claims import (
     BY_HAND,
@@ -19,15 +38,17 @@ from binary_checks.fleet.artifacts.axis_claims import (
     demand_agreement,
     derive_axes,
 )
-from binary_checks.fleet.artifacts.commits import StatedCommit
-from binary_checks.fleet.artifacts.hashed_files import HashedFile, hash_content
-from binary_checks.fleet.artifacts.license_texts import list_licenses
-from binary_checks.fleet.artifacts.package_texts import PackageTexts
+from binary_checks.fleet.artifacts.kept_artifacts import HashedFile, hash_content
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Distribution, Package
+from binary_checks.model import Distribution, Member, Package, UnknownSymbols
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.packages import CondaPackage, CppArchive, SingleObject
+from binary_checks.model.protocols import Tree
+from binary_checks.model.requests import ReleaseRequest
+from binary_checks.trees import open_part, open_tree
+from binary_checks.trees.file_bytes import open_bytes
+from binary_checks.withheld import DEAF
 
 _LIBRARY, _LIBTORCH = "library", "libtorch"
 
@@ -185,3 +206,394 @@ def _header(package: Package, name: str) -> str:
 
 def _name_subdir(package: Package) -> str:
     return package.subdir if isinstance(package, CondaPackage) else ""
+
+
+# Has `binary-checks inspect` say what a file is, as a process: whatever the file, it ends.
+
+INSPECT_LIMIT = 1800.0
+"""Seconds that the reading of one file may take."""
+_PROGRAM = (sys.executable, DEAF, "-m", "binary_checks", "inspect", "--json")
+_MEMORY = 16 << 30  # bytes of addresses, which are more than those that are used
+_LONGEST_COMPLAINT = 4096  # bytes
+_FOR_LINKERS = (".a", ".lib")
+_CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InspectedFile:
+    """What `inspect` says of a file."""
+
+    statement: Statement
+    facts: Path | None  # the document, to be kept; None where it is about a stand-in
+
+
+@contextmanager
+def inspect_file(path: Path, *, timeout: float = INSPECT_LIMIT) -> Iterator[InspectedFile]:
+    """Read a file's facts; the document is gone afterwards.
+
+    Raises PackageError for a file that is nothing known, ProfileError for one that is not there,
+    and GatherError where the process was ended by its limits, or by others.
+    """
+    with tempfile.TemporaryDirectory(prefix="artifact-") as folder:
+        alone = path.suffix.lower() not in _FOR_LINKERS
+        subject = path.absolute() if alone else _wrap(path, Path(folder))
+        document = Path(folder) / "facts.json"
+        _run(subject, path.name, document, timeout)
+        statement = read_statement(document, path.name)
+        yield InspectedFile(statement=statement, facts=document if alone else None)
+
+
+def read_statement(document: Path, file_name: str) -> Statement:
+    """What facts say of a file, without the symbols of its objects. Raises ProfileError."""
+    keep = WantedFacts(record=False, keep_symbols=lambda _: UnknownSymbols("not asked for"))
+    return restore(document, named=f"{file_name}: its facts", reading=keep)
+
+
+def _wrap(path: Path, folder: Path) -> Path:
+    """Put an input for linkers, which is read as part of C++ libraries alone, into such an archive.
+
+    A link does as well, but not on every system.
+    """
+    wrapped = folder / f"{path.stem}.zip"
+    try:
+        with zipfile.ZipFile(wrapped, "w") as archive:
+            archive.writestr("include/library.h", "")
+            archive.write(path, f"lib/{path.name}")
+    except OSError as error:
+        raise ProfileError(f"{path.name}: cannot be read: {error.strerror or error}") from None
+    return wrapped
+
+
+def _run(subject: Path, name: str, document: Path, timeout: float) -> None:
+    """Write the document. Raises what `inspect_file` does."""
+    complaint = document.with_name("complaint")
+    with document.open("xb") as output, complaint.open("xb") as errors:
+        process = subprocess.Popen(
+            [*_PROGRAM, str(subject)],
+            cwd=document.parent,  # no profile of the current folder counts
+            env=_make_environment(document.parent),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            _limit(process.pid)
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise GatherError(f"{name}: not read within {timeout:g} s") from None
+        finally:
+            _end(process)
+    if status:
+        raise _explain(name, status, complaint)
+
+
+def _make_environment(folder: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(_CREDENTIALS)}
+    return {**kept, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
+
+
+def _limit(pid: int) -> None:
+    """Let it take no more memory, and write no more, than any real package asks for."""
+    if sys.platform == "linux":
+        import resource
+
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or has less anyway
+            resource.prlimit(pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _explain(name: str, status: int, complaint: Path) -> Exception:
+    with complaint.open("rb") as file:
+        lines = file.read(_LONGEST_COMPLAINT).decode("utf-8", "replace").splitlines()
+    said = lines[-1].removeprefix("binary-checks: ") if lines else ""
+    about = said if name in said else f"{name}: {said or 'could not be inspected'}"
+    if status < 0:
+        return GatherError(f"{name}: inspect was ended by signal {-status}")
+    kind = {PROBLEMS: PackageError, MISUSED: ProfileError}.get(status, GatherError)
+    return kind(cut(one_line(about)))
+
+
+# Texts that a package has of itself, and a store keeps: METADATA, index.json, and its commit.
+
+LONGEST_TEXT = 16 << 20  # bytes of METADATA or index.json
+_LONGEST_STATING = 1 << 20  # bytes of a file that says the commit
+_MOST_STATING = 8
+_INDEX = "info/index.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackageTexts:
+    """What there is of them; empty where there is none."""
+
+    metadata: bytes | None = None  # METADATA, as it is
+    record: Mapping[str, Any] = field(default_factory=dict)  # index.json
+    commits: tuple[tuple[str, str], ...] = ()  # member, and the commit that it says
+
+
+def read_texts(path: Path, package: Package) -> PackageTexts:
+    """Read them out of a file that was inspected: each has the hash that it had then.
+
+    Raises PackageError where it has not.
+    """
+    if isinstance(package, CondaPackage):
+        content = _read_members(path, [_find(package, _INDEX)], in_part=True)
+        return PackageTexts(record=_read_record(path.name, content[_INDEX]))
+    stating = dict(_find_stating(package))
+    wanted = [member for member in package.members if member.archive_name in stating]
+    metadata = ""
+    if isinstance(package, Distribution):
+        metadata = f"{package.dist_info}/METADATA"
+        wanted.append(_find(package, metadata))
+    content = _read_members(path, wanted)
+    return PackageTexts(
+        metadata=content.pop(metadata, None), commits=tuple(_find_commits(stating, content))
+    )
+
+
+def _find(package: Package, name: str) -> Member:
+    """The member of that name; the last, as archives are unpacked."""
+    found = next((each for each in package.members[::-1] if each.archive_name == name), None)
+    if found is None or not found.sha256:
+        raise PackageError(f"{package.file_name}: it has no {name} that can be read")
+    if found.size > LONGEST_TEXT:
+        raise PackageError(f"{package.file_name}: {name}: {found.size} bytes, over {LONGEST_TEXT}")
+    return found
+
+
+def _find_stating(package: Package) -> Iterator[tuple[str, str]]:
+    """The members that may say the commit, with the patterns that find it."""
+    count = 0
+    for member in package.members:
+        for glob, pattern in ReleaseRequest().commits.items():
+            name = member.archive_name
+            fits = 0 < member.size <= _LONGEST_STATING and _fits(name, glob) and member.sha256
+            if fits and count < _MOST_STATING:
+                count += 1
+                yield name, pattern
+
+
+def _fits(name: str, glob: str) -> bool:
+    parts, globs = name.split("/"), glob.split("/")
+    return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
+
+
+def _find_commits(
+    stating: Mapping[str, str], contents: Mapping[str, bytes]
+) -> Iterator[tuple[str, str]]:
+    for name, pattern in stating.items():
+        found = re.search(pattern, contents[name].decode("utf-8", "replace"))
+        if found:
+            yield name, found[1]
+
+
+def _read_members(path: Path, wanted: list[Member], *, in_part: bool = False) -> dict[str, bytes]:
+    if not wanted:
+        return {}
+    with ExitStack() as files:
+        tree = open_texts(path, files, in_part=in_part)
+        return {each.archive_name: _read(path, tree, each) for each in wanted}
+
+
+def open_texts(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
+    """The whole tree, or of a ``.conda`` the part that says what it is."""
+    if in_part:
+        try:
+            return open_part(files.enter_context(open_bytes(path)), files)
+        except Unavailable:  # .tar.bz2
+            pass
+    return files.enter_context(closing(open_tree(path)))
+
+
+def _read(path: Path, tree: Tree, member: Member) -> bytes:
+    for entry in (each for each in tree.entries() if each.name == member.archive_name):
+        try:
+            content = join_text(tree.pieces(entry))
+        except BrokenDataError:
+            continue
+        if hash_content(content) == member.sha256:
+            return content
+    raise PackageError(f"{path.name}: {member.archive_name}: not as it was when inspected")
+
+
+def join_text(pieces: Iterator[bytes]) -> bytes:
+    """All of it. Raises BrokenDataError where it is longer than a text may be."""
+    content = bytearray()
+    for piece in pieces:
+        content += piece
+        if len(content) > LONGEST_TEXT:
+            raise BrokenDataError(f"more than {LONGEST_TEXT:,} bytes")
+    return bytes(content)
+
+
+def _read_record(name: str, content: bytes) -> Mapping[str, Any]:
+    try:
+        record = read_json(content.decode("utf-8-sig"))
+    except (OddityError, UnicodeDecodeError) as error:
+        raise PackageError(f"{name}: {_INDEX}: {error}") from None
+    if not isinstance(record, dict):
+        raise PackageError(f"{name}: {_INDEX}: not an object")
+    return record
+
+
+# From which commit something was built: by the user, the CI system, the package, or git.
+
+VARIABLES = (
+    "GITHUB_SHA",
+    "CI_COMMIT_SHA",  # GitLab, Woodpecker
+    "CIRCLE_SHA1",
+    "BUILD_SOURCEVERSION",  # Azure Pipelines
+    "BUILDKITE_COMMIT",
+    "TRAVIS_COMMIT",
+    "APPVEYOR_REPO_COMMIT",
+    "CIRRUS_CHANGE_IN_REPO",
+    "DRONE_COMMIT_SHA",
+    "BITBUCKET_COMMIT",
+    "CODEBUILD_RESOLVED_SOURCE_VERSION",
+    "GIT_COMMIT",  # Jenkins
+)
+"""In the order in which they are asked; all that are set must agree."""
+_FULL = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_SHORT = re.compile(r"[0-9a-f]{7,64}")
+_GIT_TIMEOUT = 10.0  # seconds for git
+
+
+class StatedCommit(NamedTuple):
+    """A commit, and who says it."""
+
+    commit: str
+    evidence: str
+
+
+def choose_commit(
+    given: str,
+    environment: Mapping[str, str],
+    package: Sequence[tuple[str, str]],
+    folder: Path,
+    named: str,
+) -> StatedCommit:
+    """The commit of a file: what the user gives, a variable, the package itself, or git says.
+
+    Raises ProfileError where nobody says it, and ArtifactRefusedError where two contradict each
+    other.
+    """
+    stated = [*_read_given(given), *_read_variables(environment)]
+    said = [StatedCommit(commit, f"{member} of the package") for member, commit in package]
+    every = [*stated, *said]
+    full = next((each for each in every if _FULL.fullmatch(each.commit)), None)
+    chosen = full or _ask_git(folder)
+    if chosen is None:
+        variables = ", ".join(VARIABLES[:4])
+        raise ProfileError(
+            f"{named}: from which commit was it built? Give --commit; no variable ({variables}, …) "
+            "says it, nor the package, nor git in this folder"
+        )
+    for each in every:
+        if not _agree(chosen.commit, each.commit):
+            raise ArtifactRefusedError(
+                f"{named}: commit: {chosen.evidence} says {chosen.commit}, but {each.evidence} "
+                f"says {each.commit}{_advise(chosen, each)}"
+            )
+    return chosen
+
+
+def _advise(*stated: StatedCommit) -> str:
+    found = next((each.evidence for each in stated if each.evidence in VARIABLES), "")
+    return f"; unset {found} for this command if it is about another repository" if found else ""
+
+
+def _read_given(given: str) -> list[StatedCommit]:
+    text = given.strip().lower()
+    if given and not _FULL.fullmatch(text):
+        shown = cut(one_line(repr(given)), 80)
+        raise ProfileError(f"--commit: {shown} is not a full commit hash of 40 or 64 hex digits")
+    return [StatedCommit(text, "--commit")] if text else []
+
+
+def _read_variables(environment: Mapping[str, str]) -> list[StatedCommit]:
+    """Those that are a commit: some hold the number of another system's revision."""
+    texts = ((name, environment.get(name, "").strip().lower()) for name in VARIABLES)
+    return [StatedCommit(text, name) for name, text in texts if _FULL.fullmatch(text)]
+
+
+def _agree(one: str, other: str) -> bool:
+    return one.startswith(other) if _SHORT.fullmatch(other) else False
+
+
+def _ask_git(folder: Path) -> StatedCommit | None:
+    """The commit that is checked out; reading it runs nothing that a repository configures.
+
+    git itself refuses a repository that belongs to somebody else.
+    """
+    kept = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    kept["GIT_NO_LAZY_FETCH"] = "1"  # of a partial clone, which would call its transport
+    harmless = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+    command = ["git", *harmless, "rev-parse", "--verify", "HEAD"]
+    try:
+        ended = subprocess.run(
+            command, cwd=folder, env=kept, capture_output=True, timeout=_GIT_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.SubprocessError):  # there is no git
+        return None
+    found = ended.stdout.decode("ascii", "replace").strip()
+    if ended.returncode or not _FULL.fullmatch(found):
+        return None
+    return StatedCommit(found, "git rev-parse HEAD")
+
+
+# Under which licenses a package says that it is, and which license files it has.
+
+_FILE = re.compile(
+    r"(?:licen[cs]e|copying|copyright|notice|third[-_]?party(?:[-_](?:licen[cs]es?|notices?))?)"
+    r"(?:[._-][^/]*)?",
+    re.IGNORECASE,
+)
+_CODE = (".py", ".pyc", ".pyi", ".h", ".hpp", ".so", ".c", ".cpp", ".js", ".pyd", ".dll")
+_CLASSIFIER = "License :: "
+_LONGEST_EXPRESSION = (
+    120  # characters of an expression; some METADATA has the whole text in its place
+)
+_MOST = 200
+
+
+def list_licenses(package: Package, record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Expressions first, then the license files that the package has itself, each once."""
+    said = (*_list_expressions(package, record), *_list_files(package))
+    return tuple(dict.fromkeys(said))[:_MOST]
+
+
+def _list_expressions(package: Package, record: Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(package, Distribution):
+        expression = package.header("License-Expression")
+        classifiers = [
+            value.removeprefix(_CLASSIFIER).rpartition(":: ")[2]
+            for key, value in package.metadata
+            if key.lower() == "classifier" and value.startswith(_CLASSIFIER)
+        ]
+        header = package.header("License")
+        plain = header if len(header) <= _LONGEST_EXPRESSION and "\n" not in header else ""
+        # The newest way to say it counts, and the others repeat it in words.
+        found = [expression] if expression else [*classifiers, plain]
+    else:
+        found = [record.get("license", "")]
+    for each in found:
+        text = each.strip() if isinstance(each, str) else ""
+        if text and text.upper() != "UNKNOWN":
+            yield cut(one_line(text), _LONGEST_EXPRESSION)
+
+
+def _list_files(package: Package) -> Iterator[str]:
+    for member in package.members:
+        name = member.archive_name.rpartition("/")[2]
+        if _FILE.fullmatch(name) and not name.lower().endswith(_CODE) and not member.is_directory:
+            yield cut(one_line(member.archive_name), 300)

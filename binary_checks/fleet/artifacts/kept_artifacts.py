@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from binary_checks.documents.decoding import OddityError
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
-from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
-from binary_checks.fleet.artifacts.artifact_records import (
+from binary_checks.fleet.artifacts.artifact import (
+    FILE_AXES,
+    Artifact,
     demand_sound,
     read_artifact,
     write_artifact,
 )
-from binary_checks.fleet.artifacts.hashed_files import HashedFile, hash_pieces
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import keep_facts
 from binary_checks.fleet.store.store_names import (
@@ -25,6 +29,7 @@ from binary_checks.fleet.store.store_names import (
     package_name,
     split_artifact,
 )
+from binary_checks.regular_files import open_regular
 
 _LONGEST = 16 << 20  # bytes of a document
 _ONCE = ("file_name", "size", "kind", "project", "version", "subdir", *FILE_AXES)
@@ -144,3 +149,67 @@ def _keep_file(store: Store, name: str, file: HashedFile) -> None:
         return
     if hash_pieces(store.pieces(name), most=file.size) != file.sha256:
         raise StoreError(f"{store.url}: {name}: holds other bytes than its name says")
+
+
+# A file of this host by its bytes, and whether it still has them.
+
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HashedFile:
+    """A file as it was when it was hashed."""
+
+    path: Path
+    sha256: str
+    size: int
+    stamp: tuple[int, ...]  # inode, size and times, which change with its bytes
+
+    def is_unchanged(self) -> bool:
+        """Whether nobody has written to it, or put another in its place, since."""
+        try:
+            return _stamp(self.path.stat()) == self.stamp
+        except OSError:
+            return False
+
+
+def hash_file(path: Path) -> HashedFile:
+    """Read a file once, behind a link too. Raises ProfileError for what cannot be read."""
+    try:
+        with open_regular(path, follow=True) as file:
+            before = os.fstat(file.fileno())
+            digest = hash_pieces(iter(partial(file.read, _PIECE), b""))
+            after = os.fstat(file.fileno())
+    except OSError as error:
+        raise ProfileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if _stamp(before) != _stamp(after):
+        raise ProfileError(f"{path}: it changed while it was read")
+    return HashedFile(path=path, sha256=digest, size=after.st_size, stamp=_stamp(after))
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    times = (found.st_mtime_ns, found.st_ctime_ns)  # the second one nobody can put back
+    return (found.st_dev, found.st_ino, found.st_size, *times)
+
+
+def hash_content(content: bytes) -> str:
+    """The SHA-256 of bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def hash_pieces(
+    pieces: Iterable[bytes], file: IO[bytes] | None = None, most: int | None = None
+) -> str:
+    """The SHA-256 of all of them, which are written to the file, if there is one.
+
+    Of more than so many bytes it is one of the beginning: others than were asked for.
+    """
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
+        if most is not None and size > most:
+            break
+        if file is not None:
+            file.write(piece)
+    return digest.hexdigest()

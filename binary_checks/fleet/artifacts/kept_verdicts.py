@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import NamedTuple
 
 from binary_checks.errors import RecordError
@@ -18,14 +19,16 @@ from binary_checks.fleet.artifacts.signatures import (
     read_envelope,
     write_envelope,
 )
-from binary_checks.fleet.artifacts.statements import (
+from binary_checks.fleet.artifacts.verdict import (
     LARGEST_STATEMENT,
+    PackageVerdict,
     read_statement,
+    read_time,
     write_statement,
 )
-from binary_checks.fleet.artifacts.verdict import PackageVerdict
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import verdict_name, verdict_prefix
+from binary_checks.model.outcomes import FAILING, PASSING, UNTESTED
 
 _AT_ONCE = 64  # that are in memory before they are opened
 _MOST_OF_ALL = 512 << 20  # bytes of all verdicts on one artifact
@@ -120,3 +123,39 @@ def demand_digest_of(content: bytes | None, named: str) -> str:
 def hash_bytes(content: bytes) -> str:
     """By which an object is named."""
     return hashlib.sha256(content).hexdigest()
+
+
+# What is known of the files of a channel without a gate, in one word each.
+
+
+def label_artifacts(store: Store, digests: Iterable[str]) -> Mapping[str, str]:
+    """By SHA-256 how the newest verdicts on each file ended, in every place and by every profile.
+
+    Signatures are not looked at: a label is a hint, and no gate.
+    """
+    wanted = [*dict.fromkeys(digests)]
+
+    def label(sha256: str) -> str:
+        return label_verdicts(each.verdict for each in list_verdicts(store, sha256))
+
+    return dict(zip(wanted, ask_at_once(label, wanted), strict=True))
+
+
+def label_verdicts(verdicts: Iterable[PackageVerdict]) -> str:
+    """The label of a file on which there are these verdicts."""
+    newest: dict[tuple[object, ...], PackageVerdict] = {}
+    for each in verdicts:
+        if each.is_decisive:
+            about = (each.places, each.profile_sha256, each.stage)
+            known = newest.get(about)
+            if known is None or _rank(known) < _rank(each):
+                newest[about] = each
+    labels = {each.label for each in newest.values()}
+    if FAILING in labels:
+        return FAILING
+    return PASSING if labels == {PASSING} else UNTESTED
+
+
+def _rank(verdict: PackageVerdict) -> tuple[datetime, bool]:
+    """The newest last; of equal times the one that failed."""
+    return read_time(verdict.ended), verdict.label == FAILING

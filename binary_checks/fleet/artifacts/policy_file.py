@@ -11,7 +11,7 @@ from typing import Any
 
 from binary_checks.declaring import FAMILIES
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.artifacts.gates import (
+from binary_checks.fleet.artifacts.gating import (
     MOST_DAYS,
     PLACED_FAMILIES,
     Gate,

@@ -6,24 +6,61 @@ file is a member once its one object is there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from binary_checks import __version__
-from binary_checks.errors import ArtifactRefusedError, RecordError, StoreError
+from binary_checks.documents.decoding import OddityError, decode_fields
+from binary_checks.documents.encoding import encode_fields
+from binary_checks.errors import (
+    ArtifactRefusedError,
+    BrokenDataError,
+    PackageError,
+    ProfileError,
+    RecordError,
+    StoreError,
+)
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channel_members import demand_free, join_channel
-from binary_checks.fleet.artifacts.gates import Gate, narrow, write_gate
-from binary_checks.fleet.artifacts.gating import GateDecision, GateRefusal, choose_believed, decide
+from binary_checks.fleet.artifacts.axis_claims import find_lie
+from binary_checks.fleet.artifacts.channels import demand_free, join_channel, list_withdrawn
+from binary_checks.fleet.artifacts.deriving import (
+    StatedArtifact,
+    StatedCommit,
+    derive,
+    inspect_file,
+    read_texts,
+)
+from binary_checks.fleet.artifacts.gating import (
+    Gate,
+    GateDecision,
+    GateRefusal,
+    KeptVerdict,
+    choose_believed,
+    decide,
+    narrow,
+    write_gate,
+)
+from binary_checks.fleet.artifacts.kept_artifacts import hash_file, hash_pieces
 from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, list_verdicts
-from binary_checks.fleet.artifacts.named_axes import find_lie
-from binary_checks.fleet.artifacts.promotions import Promotion, write_promotion
-from binary_checks.fleet.artifacts.proven_fields import find_unproven
 from binary_checks.fleet.artifacts.signatures import SigningKey, write_envelope
-from binary_checks.fleet.artifacts.withdrawals import list_withdrawn
+from binary_checks.fleet.artifacts.verdict import (
+    open_statement,
+    read_time,
+    seal,
+)
+from binary_checks.fleet.records import demand_digest
 from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import artifact_name, policy_name, promotion_name
+from binary_checks.fleet.store.store_names import (
+    artifact_name,
+    package_name,
+    policy_name,
+    promotion_name,
+)
 
 _IMMUTABLE = "a file name means one file in a channel, for ever"
 
@@ -131,3 +168,166 @@ def promote(store: Store, occasion: Occasion, candidate: PromotionCandidate) -> 
     content = write_envelope(record, occasion.keys)
     store.create(promotion_name(artifact.sha256, hash_bytes(content)), content)
     return join_channel(store, occasion.gate.channel, artifact)
+
+
+# Records of promotions: in-toto statements with the predicate of a verification summary (VSA).
+#
+# A record names the gate by its digest and the verdicts that decided by theirs, so that whoever has
+# the store and the public keys can hold the same verdicts against the same gate again.
+
+PROMOTION_SCHEMA = "binary-checks/promotion/1"
+SUMMARY = "https://slsa.dev/verification_summary/v1"
+_VERIFIER = "https://pypi.org/project/binary-checks"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Promotion:
+    """That a gate let a file into its channel: when, by whom, and by which verdicts."""
+
+    sha256: str
+    file_name: str
+    project: str
+    source: str  # the channel that it came from
+    channel: str
+    at: str  # RFC 3339, UTC
+    by: str = ""  # who did it, as they say
+    gate: str  # the digest of what the channel asked
+    verdicts: tuple[str, ...]  # the digests of those that decided
+    waived: tuple[str, ...] = ()  # despite what, a line each
+    gpu_cell: bool = False  # whether the matrix has a GPU stage for it
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_promotion(promotion: Promotion) -> bytes:
+    """The statement of a promotion: of equal ones the same bytes."""
+    predicate = {
+        "verifier": {"id": _VERIFIER, "version": {**promotion.versions}},
+        "timeVerified": promotion.at,
+        "resourceUri": f"channel:{promotion.channel}/{promotion.project}/{promotion.file_name}",
+        "policy": {
+            "uri": f"channel:{promotion.channel}",
+            "digest": {"sha256": promotion.gate},
+        },
+        "inputAttestations": [{"digest": {"sha256": each}} for each in promotion.verdicts],
+        "verificationResult": "PASSED",
+        "verifiedLevels": [],
+        PROMOTION_SCHEMA: encode_fields(
+            promotion
+        ),  # readers of summaries ignore what is not theirs
+    }
+    return seal(promotion.sha256, promotion.file_name, SUMMARY, predicate)
+
+
+def read_promotion(content: bytes, named: str) -> Promotion:
+    """The promotion that a statement is of. Raises RecordError, one line."""
+    try:
+        promotion = Promotion(**decode_fields(Promotion, _find_record(content)))
+        for digest in (promotion.sha256, promotion.gate, *promotion.verdicts):
+            demand_digest("digest", digest)
+        read_time(promotion.at)
+        if write_promotion(promotion) != content:
+            raise OddityError("its parts contradict each other")
+    except OddityError as error:
+        raise RecordError(f"{named}: {error}") from None
+    return promotion
+
+
+def _find_record(content: bytes) -> Any:
+    predicate = open_statement(content, SUMMARY)
+    if PROMOTION_SCHEMA not in predicate:
+        raise OddityError(f"its predicate has no {PROMOTION_SCHEMA}")
+    return predicate[PROMOTION_SCHEMA]
+
+
+# Holds the fields of artifact.json that a gate reads, which nobody signs, to verdicts and bytes.
+#
+# A signed verdict states which build its file is. What none of them states is derived again from
+# the bytes, as it was when the file was pushed.
+
+_STORED = "artifact.json"
+_TURN = Lock()
+"""Of the files that are fetched for this, one at a time lies on the disk and is inspected."""
+_TAMPERED = "somebody tampered with the store"
+
+
+def find_unproven(
+    store: Store, artifact: Artifact, believed: Sequence[KeptVerdict], names: Collection[str]
+) -> GateRefusal | None:
+    """Return why one of these fields of artifact.json cannot be believed, or None.
+
+    ``believed`` are the verdicts that the gate believes. Raises StoreError where the store fails,
+    and GatherError where the bytes cannot be inspected here.
+    """
+    stated = {name: _choose(name, believed) for name in sorted(names)}
+    unproven = [name for name in stated if stated[name] != {getattr(artifact, name)}]
+    for name in unproven:
+        if values := stated[name] - {""}:
+            return _contradict(name, getattr(artifact, name), values)
+    if not unproven:
+        return None
+    try:
+        derived = _derive_again(store, artifact)
+    except (RecordError, PackageError, BrokenDataError, OddityError) as error:
+        return GateRefusal(what="", why=str(error), advice=_TAMPERED)
+    except (ArtifactRefusedError, ProfileError) as error:
+        return GateRefusal(what="", why=str(error), advice="push another build")
+    for name in unproven:
+        value, found = getattr(artifact, name), getattr(derived, name)
+        if value != found:
+            return _refuse_unsigned(name, value, found)
+    return None
+
+
+def _choose(name: str, kept: Iterable[KeptVerdict]) -> set[str]:
+    """Return what the newest verdicts state of a field; a value that was set by hand comes first.
+
+    There are several values where verdicts of the same time contradict each other, and there is
+    none where no verdict states any.
+    """
+    found: dict[tuple[bool, datetime], set[str]] = {}
+    for each in kept:
+        for said in each.verdict.stated:
+            if said.name == name:
+                rank = said.by_hand, read_time(each.verdict.ended)
+                found.setdefault(rank, set()).add(said.value)
+    newest = found[max(found)] if found else set[str]()
+    return newest - {""} or newest
+
+
+def _contradict(name: str, value: str, stated: Collection[str]) -> GateRefusal:
+    if len(stated) > 1:
+        why = f"verdicts of the same time state {name} {' and '.join(sorted(stated))}"
+        return GateRefusal(what="", why=why, advice="judge it again, and attest one of them")
+    (signed,) = stated
+    why = f"{_STORED} says {_spell(name, value)}, and its verdict states {name} {signed}"
+    advice = f"if it is {name} {value}, `artifact attest RESULT --set {name}={value}` states that"
+    return GateRefusal(what="", why=why, advice=advice if value else _TAMPERED)
+
+
+def _refuse_unsigned(name: str, value: str, found: str) -> GateRefusal:
+    said = f"{_STORED} says {_spell(name, value)}"
+    if found:
+        return GateRefusal(what="", why=f"{said}, and its bytes {name} {found}", advice=_TAMPERED)
+    why = f"{said}, which neither its bytes nor a verdict state"
+    advice = f"if that is right, `artifact attest RESULT --set {name}={value}` states it"
+    return GateRefusal(what="", why=why, advice=advice)
+
+
+def _spell(name: str, value: str) -> str:
+    return f"{name} {value}" if value else f"no {name}"
+
+
+def _derive_again(store: Store, artifact: Artifact) -> Artifact:
+    """Return what the bytes in the store and their file name say, and nothing that was stated."""
+    name = package_name(artifact.sha256, artifact.file_name)
+    with _TURN, tempfile.TemporaryDirectory(prefix="gate-") as folder:
+        path = Path(folder) / artifact.file_name
+        with path.open("xb") as file:
+            if hash_pieces(store.pieces(name), file, artifact.size) != artifact.sha256:
+                raise RecordError(f"{store.url}: {name}: other bytes than its name promises")
+        with inspect_file(path) as inspected:
+            statement = inspected.statement
+            texts = read_texts(path, statement.package)
+            stated = StatedArtifact(project="" if statement.package.name else artifact.project)
+            derived = derive(hash_file(path), statement, texts, StatedCommit("", ""), stated)
+            return derived if statement.package.name else replace(derived, project="")

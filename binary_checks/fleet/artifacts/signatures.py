@@ -20,7 +20,7 @@ from typing import Any
 from binary_checks.documents.decoding import OddityError
 from binary_checks.documents.encoding import dump
 from binary_checks.errors import ProfileError, RecordError
-from binary_checks.fleet.artifacts.statements import read_object
+from binary_checks.fleet.artifacts.verdict import read_object
 from binary_checks.lines import cut, one_line
 from binary_checks.regular_files import open_regular
 

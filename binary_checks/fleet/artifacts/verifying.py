@@ -5,31 +5,66 @@ What cannot be read is said, and never passes.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from email.parser import BytesHeaderParser
+from pathlib import Path
+from typing import IO, Any
 
-from binary_checks.errors import ProfileError, RecordError, StoreError
+from packaging.utils import canonicalize_name
+
+from binary_checks.documents.decoding import OddityError, read_json
+from binary_checks.errors import (
+    BrokenDataError,
+    PackageError,
+    ProfileError,
+    RecordError,
+    StoreError,
+)
 from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.axis_claims import find_lie
 from binary_checks.fleet.artifacts.channel_index import (
     ChannelView,
     find_differences,
     is_indexed,
     view_known_channel,
 )
-from binary_checks.fleet.artifacts.channel_members import list_channels
+from binary_checks.fleet.artifacts.channels import ChannelMember, list_channels
 from binary_checks.fleet.artifacts.derived_index import DerivedIndex
-from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
-from binary_checks.fleet.artifacts.kept_verdicts import open_verdict
-from binary_checks.fleet.artifacts.verified_bytes import hash_object, verify_artifact
-from binary_checks.fleet.artifacts.verified_promotions import (
-    Verifier,
-    open_promotion,
-    verify_promotions,
+from binary_checks.fleet.artifacts.deriving import join_text, open_texts
+from binary_checks.fleet.artifacts.gating import (
+    AHEAD,
+    Gate,
+    choose_believed,
+    decide,
+    narrow,
+    read_gate,
 )
-from binary_checks.fleet.store import Store
+from binary_checks.fleet.artifacts.kept_artifacts import find_artifact, list_artifacts
+from binary_checks.fleet.artifacts.kept_verdicts import (
+    demand_digest_of,
+    list_verdicts,
+    open_verdict,
+)
+from binary_checks.fleet.artifacts.matching import find_with_gpu, list_gpu_fields
+from binary_checks.fleet.artifacts.policy_file import GatePolicy
+from binary_checks.fleet.artifacts.promoting import Promotion, find_unproven, read_promotion
+from binary_checks.fleet.artifacts.signatures import (
+    SignedStatement,
+    find_signers,
+    read_envelope,
+)
+from binary_checks.fleet.artifacts.verdict import LARGEST_STATEMENT, read_time
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.store import Store, ask_at_once
+from binary_checks.fleet.store.kept_facts import demand_facts
 from binary_checks.fleet.store.safe_names import is_safe_part
 from binary_checks.fleet.store.store_names import (
     DERIVED,
@@ -40,7 +75,341 @@ from binary_checks.fleet.store.store_names import (
     expired_name,
     metadata_name,
     package_name,
+    policy_name,
+    promotion_prefix,
 )
+from binary_checks.knowledge.configurations import same_version
+from binary_checks.lines import cut, one_line
+
+# Holds each member of a gated channel against its gate once more, from the store alone.
+#
+# The record of a promotion states the gate that let the file in, and the verdicts that it went by.
+# These must have let it in at the time, and the newest verdicts in the store must let it in still,
+# whether the record names them or not: nobody need have signed the record. The keys that count are
+# those of the verifier's own policy, because a store that was tampered with could name any. Without
+# a policy the store is held against itself.
+
+_MOST_RECORDS = 20  # of one file in one channel, which are held against its gate
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verifier:
+    """What the person who verifies brings along; nothing of it: the store's own word counts."""
+
+    policy: GatePolicy | None = None
+    cells: tuple[Cell, ...] = ()  # of a matrix, which say what has a GPU stage
+
+    def find_gate(self, channel: str) -> Gate | None:
+        """The gate of a channel, if the policy has one."""
+        return self.policy.gates.get(channel) if self.policy else None
+
+
+def verify_promotions(
+    store: Store, channel: str, members: Iterable[ChannelMember], by: Verifier
+) -> Iterator[str]:
+    """A line for each member that no gate let in, or that its gate would not let in.
+
+    A channel that the policy does not name, and into which nothing was ever promoted, has no gate.
+    """
+    own = by.find_gate(channel)
+    verifier = _ChannelVerifier(store, channel, by)
+    by_name = {each.stored.name: each for each in members}
+    found = [*ask_at_once(lambda name: verifier.verify(by_name[name]), by_name)]
+    if own is None and all(not recorded for recorded, _ in found):
+        return
+    for _, fault in found:
+        if fault:
+            yield fault
+
+
+def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatement, Promotion]:
+    """The record of those bytes that an object is. Raises RecordError for anything else."""
+    named = f"{store.url}: {name}"
+    content = store.read(name, LARGEST_STATEMENT)
+    demand_digest_of(content, named)
+    signed = read_envelope(content or b"", named)
+    record = read_promotion(signed.payload, named)
+    if record.sha256 != sha256:
+        raise RecordError(f"{named}: the record of other bytes: {record.sha256}")
+    return signed, record
+
+
+class _ChannelVerifier:
+    """One channel, with the verifier's own gate and keys; None where there are none."""
+
+    def __init__(self, store: Store, channel: str, by: Verifier) -> None:
+        self._store, self._channel, self._own = store, channel, by.find_gate(channel)
+        self._trusted = by.policy.keys if by.policy and self._own else None
+        self._cells, self._gpu_fields = by.cells, list_gpu_fields(by.cells)
+        self._now = datetime.now(timezone.utc)
+
+    def verify(self, member: ChannelMember) -> tuple[bool, str]:
+        """Whether a promotion was recorded, and what is wrong with the member; "" for nothing.
+
+        The records of other channels, from which it came or to which it went on, say nothing of it.
+        """
+        faults: list[str] = []
+        recorded = 0
+        for name in self._record_names(member):
+            try:
+                signed, record = open_promotion(self._store, name, member.sha256)
+                if record.channel != self._channel:
+                    continue
+                recorded += 1
+                self._hold(f"{self._store.url}: {name}", member, signed, record)
+            except RecordError as error:
+                faults.append(str(error))
+            else:
+                return True, ""
+            if recorded == _MOST_RECORDS:
+                break
+        none = "no record says that it was promoted: it bypassed the gate"
+        return bool(recorded), f"{member.file_name}: {next(iter(faults), none)}"
+
+    def _record_names(self, member: ChannelMember) -> list[str]:
+        return [each.name for each in self._store.names(promotion_prefix(member.sha256))]
+
+    def _hold(
+        self, named: str, member: ChannelMember, signed: SignedStatement, record: Promotion
+    ) -> None:
+        """Raise RecordError unless the record is of this member, and its gate holds."""
+        if (record.project, record.file_name) != (member.project, member.file_name):
+            shown = cut(one_line(f"{record.project}/{record.file_name}"), 120)
+            raise RecordError(f"{named}: the record of another file: {shown}")
+        if read_time(record.at) > self._now + AHEAD:
+            raise RecordError(f"{named}: it is from the future ({record.at})")
+        artifact = find_artifact(self._store, member.sha256)
+        if artifact is None:
+            raise RecordError(f"{named}: nothing is known of {member.sha256}")
+        if lie := find_lie(artifact):
+            raise RecordError(lie)
+        gate = self._read_gate(record)
+        promoters = self._own.promoters if self._own else gate.promoters
+        if promoters:
+            who = find_signers(signed, promoters)
+            if not who.names:
+                reason = next(iter(who.faults), "nobody signed it")
+                raise RecordError(f"{named}: {reason}")
+        self._demand_passes(gate, artifact, record, "its gate refuses it", recorded=True)
+        if self._own and self._own.digest != record.gate and not promoters:
+            said = "another policy than yours let it in, and yours refuses it"
+            self._demand_passes(self._own, artifact, record, said, recorded=False)
+
+    def _read_gate(self, record: Promotion) -> Gate:
+        name = policy_name(record.gate)
+        content = self._store.read(name, LARGEST_STATEMENT)
+        demand_digest_of(content, f"{self._store.url}: {name}")
+        gate = read_gate(content or b"", f"{self._store.url}: {name}")
+        if gate.channel != self._channel:
+            raise RecordError(f"{self._store.url}: {name}: the gate of the channel {gate.channel}")
+        return gate
+
+    def _demand_passes(
+        self, gate: Gate, artifact: Artifact, record: Promotion, said: str, *, recorded: bool
+    ) -> None:
+        """Raise RecordError unless the gate lets the file in by the newest verdicts of the store.
+
+        With ``recorded`` the verdicts that the record names must have let it in at the time, too.
+        A verdict's age counts from the promotion, which it need not outlive.
+        """
+        if self._trusted is not None:
+            publics = {key.public for key in self._trusted}
+            gate = replace(gate, keys=tuple(key for key in gate.keys if key.public in publics))
+        has_gpu_cell = record.gpu_cell or bool(find_with_gpu(self._cells, [artifact]))
+        gate = narrow(gate, artifact, has_gpu_cell=has_gpu_cell)
+        faults: list[str] = []
+        promoted = read_time(record.at)
+        kept = list_verdicts(self._store, artifact.sha256, gate.keys, faults)
+        decisions = [decide(gate, artifact, kept, self._now, promoted=promoted)]
+        if recorded:
+            named = [each for each in kept if not {*record.verdicts}.isdisjoint(each.digests)]
+            decisions.insert(0, decide(gate, artifact, named, promoted))
+        believed = choose_believed(gate, artifact, kept, self._now)
+        names = gate.read_fields | self._gpu_fields
+        if unproven := find_unproven(self._store, artifact, believed, names):
+            raise RecordError(f"{said}: {unproven.spell()}")
+        for decision in decisions:
+            if not decision.passes:
+                why = next(iter(faults), "") or decision.refusals[0].spell()
+                raise RecordError(f"{said}: {why}")
+
+
+# Holds one artifact against its own bytes: hash, size, and whatever they say of it themselves.
+
+_INDEX = "info/index.json"
+_KINDS = {"whl": "wheel", "conda": "conda"}
+
+
+def verify_artifact(
+    store: Store, artifact: Artifact, names: Mapping[str, int], facts: Sequence[str]
+) -> Iterator[str]:
+    """A sentence for each thing that is not as its document says.
+
+    ``names`` are all that lie there with their sizes, ``facts`` the objects with its facts.
+
+    Raises StoreError where something is there and cannot be read.
+    """
+    name = package_name(artifact.sha256, artifact.file_name)
+    suffix = artifact.file_name.rpartition(".")[2]
+    if _KINDS.get(suffix, artifact.kind) != artifact.kind:
+        yield f"its document says that it is of the kind {artifact.kind}"
+    elif lie := find_lie(artifact):
+        yield lie
+    if name not in names:
+        yield "its bytes are not there"
+    else:
+        with _fetched(artifact) as (file, path):
+            digest, size = hash_object(store, name, file, most=artifact.size)
+            if size > artifact.size:
+                stated = artifact.size
+                yield f"it has more than {stated} bytes, and its document says {stated}"
+            elif digest == artifact.sha256 and size == artifact.size:
+                yield from _verify_texts(store, artifact, path, names)
+            elif digest == artifact.sha256:
+                yield f"it has {size} bytes, and its document says {artifact.size}"
+            else:
+                yield f"its bytes have the sha256 {digest}"
+    yield from _verify_companions(store, artifact, names)
+    yield from _verify_facts(store, artifact, facts)
+
+
+@contextmanager
+def _fetched(artifact: Artifact) -> Iterator[tuple[IO[bytes] | None, Path]]:
+    """A file of this host for what has to be opened: one at a time lies on the disk."""
+    if artifact.kind not in _OWN_TEXTS:
+        yield None, Path()
+        return
+    with tempfile.TemporaryDirectory(prefix="verify-") as folder:
+        path = Path(folder) / artifact.file_name
+        with path.open("wb") as file:
+            yield file, path
+
+
+def hash_object(
+    store: Store, name: str, file: IO[bytes] | None = None, *, most: int | None = None
+) -> tuple[str, int]:
+    """SHA-256 and size of an object as the store has it now; a file of this host gets its bytes.
+
+    Of a longer one than ``most`` only the beginning is fetched: a server may send without end.
+    """
+    digest, size = hashlib.sha256(), 0
+    for piece in store.pieces(name):
+        digest.update(piece)
+        size += len(piece)
+        if most is not None and size > most:
+            break
+        if file is not None:
+            file.write(piece)
+    if file is not None:
+        file.flush()
+    return digest.hexdigest(), size
+
+
+def _verify_texts(
+    store: Store, artifact: Artifact, path: Path, names: Mapping[str, int]
+) -> Iterator[str]:
+    if artifact.kind in _OWN_TEXTS:
+        try:
+            yield from _OWN_TEXTS[artifact.kind](store, artifact, path, names)
+        except (PackageError, BrokenDataError, OddityError, UnicodeDecodeError) as error:
+            yield f"cannot be read as what it is: {error}"
+
+
+def _verify_wheel(
+    store: Store, artifact: Artifact, path: Path, names: Mapping[str, int]
+) -> Iterator[str]:
+    """METADATA in it, beside it and in the document are the same, and say the same."""
+    own = _read_members(path, _is_metadata)
+    if len(own) != 1:
+        yield f"it has {len(own)} METADATA files of its own"
+        return
+    yield from _verify_metadata(store, artifact, own[0], names)
+    said = BytesHeaderParser().parsebytes(own[0])
+    name, version = str(said["Name"] or ""), str(said["Version"] or "")
+    requires = str(said["Requires-Python"] or "")
+    if canonicalize_name(name) != artifact.project:
+        yield f"its document says that its project is {artifact.project}, its METADATA {name}"
+    if not same_version(version, artifact.version):
+        yield f"its document says that its version is {artifact.version}, its METADATA {version}"
+    if requires.split() != artifact.requires_python.split():
+        stated = artifact.requires_python or "nothing"
+        yield f"its document says that it requires Python {stated}, its METADATA {requires!r}"
+
+
+def _is_metadata(name: str) -> bool:
+    folder, _, rest = name.partition("/")
+    return folder.endswith(".dist-info") and rest == "METADATA"
+
+
+def _verify_metadata(
+    store: Store, artifact: Artifact, own: bytes, names: Mapping[str, int]
+) -> Iterator[str]:
+    name = metadata_name(artifact.sha256, artifact.file_name)
+    digest = hashlib.sha256(own).hexdigest()
+    if artifact.metadata_sha256 and digest != artifact.metadata_sha256:
+        yield f"its METADATA has the sha256 {digest}, and not that of its document"
+    if name in names:
+        if names[name] != len(own) or store.read(name) != own:
+            yield "the METADATA beside it, which installers read first, is not its own"
+    elif artifact.metadata_sha256:
+        yield "the METADATA beside it, which its document promises, is not there"
+
+
+def _verify_conda(_: Store, artifact: Artifact, path: Path, __: object) -> Iterator[str]:
+    """index.json is that of the document, from which repodata.json is made."""
+    own = _read_members(path, _INDEX.__eq__, in_part=True)
+    if len(own) != 1:
+        yield f"it has {len(own)} files {_INDEX}"
+        return
+    record: Any = read_json(own[0].decode("utf-8-sig"))
+    if record != artifact.record:
+        yield "its index.json is not that of its document"
+        return
+    for key, value in (
+        ("name", artifact.project),
+        ("version", artifact.version),
+        ("subdir", artifact.subdir),
+    ):
+        if (record.get(key) or value) != value:
+            yield f"its document says {key} {value}, its index.json {record[key]}"
+
+
+def _read_members(
+    path: Path, wanted: Callable[[str], bool], *, in_part: bool = False
+) -> list[bytes]:
+    with ExitStack() as files:
+        tree = open_texts(path, files, in_part=in_part)
+        listed = [entry for entry in tree.entries() if wanted(entry.name)]
+        return [join_text(tree.pieces(entry)) for entry in listed]
+
+
+def _verify_companions(store: Store, artifact: Artifact, names: Mapping[str, int]) -> Iterator[str]:
+    for each in artifact.companions:
+        name = companion_name(artifact.sha256, each.sha256, each.path)
+        if name not in names:
+            yield f"{each.path}, which belongs to it, is not there"
+        elif hash_object(store, name, most=each.size) != (each.sha256, each.size):
+            yield f"{each.path}, which belongs to it, has other bytes than its document says"
+
+
+def _verify_facts(store: Store, artifact: Artifact, facts: Sequence[str]) -> Iterator[str]:
+    for name in facts:
+        try:
+            demand_facts(store, name, artifact.sha256)
+        except RecordError as error:
+            yield f"its facts: {error}"
+
+
+_OWN_TEXTS: Mapping[str, Callable[[Store, Artifact, Path, Mapping[str, int]], Iterator[str]]] = {
+    "wheel": _verify_wheel,
+    "conda": _verify_conda,
+}
+"""By kind: what a package says of itself; the other kinds say nothing."""
+
+
+# Verifies a repository from the store alone: bytes, documents, channels and their indexes.
+#
+# What cannot be read is said, and never passes.
 
 _AT_ONCE = 4  # files; two cores hash more than most disks and networks give
 _FEW = 3  # pages that a line names

@@ -8,7 +8,7 @@ from typing import Any
 
 from binary_checks.errors import ProfileError, PruneRefusedError, RecordError, StoreError
 from binary_checks.fleet.artifacts.channel_index import is_indexed, write_index
-from binary_checks.fleet.artifacts.channel_members import (
+from binary_checks.fleet.artifacts.channels import (
     demand_channel,
     list_channels,
     list_members,

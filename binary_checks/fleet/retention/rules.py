@@ -13,8 +13,8 @@ from packaging.version import Version
 
 from binary_checks.errors import PruneRefusedError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
-from binary_checks.fleet.artifacts.channel_members import ChannelMember
-from binary_checks.fleet.artifacts.simple_index import read_time
+from binary_checks.fleet.artifacts.channels import ChannelMember
+from binary_checks.fleet.artifacts.derived_index import read_time
 from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Stored
 from binary_checks.fleet.store.store_names import (

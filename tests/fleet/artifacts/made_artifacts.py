@@ -8,8 +8,7 @@ from typing import Any
 
 from binary_checks.fleet.artifacts.artifact import Artifact, CompanionFile
 from binary_checks.fleet.artifacts.derived_index import DerivedIndex, IndexedMember, derive_index
-from binary_checks.fleet.artifacts.hashed_files import hash_file
-from binary_checks.fleet.artifacts.kept_artifacts import Incoming
+from binary_checks.fleet.artifacts.kept_artifacts import Incoming, hash_file
 
 _TAGS = "-cp312-cp312-manylinux_2_28_x86_64.whl"
 _AXES = {"system": "linux", "architecture": "x86_64", "python": "3.12"}

@@ -13,9 +13,8 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channel_members import join_channel
-from binary_checks.fleet.artifacts.hashed_files import hash_file
-from binary_checks.fleet.artifacts.kept_artifacts import Incoming, keep_artifact
+from binary_checks.fleet.artifacts.channels import join_channel
+from binary_checks.fleet.artifacts.kept_artifacts import Incoming, hash_file, keep_artifact
 from binary_checks.fleet.store import Store
 from binary_checks.trees import open_tree
 

@@ -10,7 +10,7 @@ import pytest
 
 from binary_checks.command.artifact import run
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channel_members import join_channel, list_members
+from binary_checks.fleet.artifacts.channels import join_channel, list_members
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
 from binary_checks.fleet.store import Store
 from binary_checks.model import Entry, Outcome

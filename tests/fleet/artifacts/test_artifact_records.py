@@ -10,8 +10,13 @@ import jsonschema
 import pytest
 
 from binary_checks.errors import RecordError
-from binary_checks.fleet.artifacts.artifact import Artifact, CompanionFile, LinkedAs
-from binary_checks.fleet.artifacts.artifact_records import read_artifact, write_artifact
+from binary_checks.fleet.artifacts.artifact import (
+    Artifact,
+    CompanionFile,
+    LinkedAs,
+    read_artifact,
+    write_artifact,
+)
 
 DOCS = Path(__file__).parents[3] / "docs"
 ARTIFACT = Artifact(

@@ -17,10 +17,10 @@ from binary_checks.fleet.artifacts.channel_index import (
     find_differences,
     view_channel,
     write_index,
+    write_static,
 )
-from binary_checks.fleet.artifacts.channel_members import join_channel
+from binary_checks.fleet.artifacts.channels import join_channel
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
-from binary_checks.fleet.artifacts.static_index import write_static
 from binary_checks.fleet.store import MOST_READ, Store, Stored, open_store
 from binary_checks.fleet.store.store_names import artifact_name, member_name
 from fixtures.build_conda import build_conda

@@ -11,8 +11,14 @@ import pytest
 
 from binary_checks.declaring import FAMILIES, find_checks
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.gates import PLACED_FAMILIES, Gate, GateWaiver
-from binary_checks.fleet.artifacts.gating import GateDecision, KeptVerdict, decide
+from binary_checks.fleet.artifacts.gating import (
+    PLACED_FAMILIES,
+    Gate,
+    GateDecision,
+    GateWaiver,
+    KeptVerdict,
+    decide,
+)
 from binary_checks.fleet.artifacts.verdict import PackageVerdict
 from binary_checks.model import Outcome
 from tests.fleet.artifacts.made_verdicts import SHA, entry, make

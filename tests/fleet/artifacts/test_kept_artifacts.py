@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
-from binary_checks.fleet.artifacts.channel_members import (
+from binary_checks.fleet.artifacts.channels import (
     join_channel,
     list_channels,
     list_members,

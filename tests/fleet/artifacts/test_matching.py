@@ -11,7 +11,6 @@ import pytest
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.deriving import same_version
-from binary_checks.fleet.artifacts.found_document import write_found
 from binary_checks.fleet.artifacts.matching import (
     FoundArtifact,
     choose,
@@ -20,6 +19,7 @@ from binary_checks.fleet.artifacts.matching import (
     spell_found,
     tell_differences,
     tell_nearest,
+    write_found,
 )
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.gates import Gate, GateRule, narrow, read_gate, write_gate
+from binary_checks.fleet.artifacts.gating import Gate, GateRule, narrow, read_gate, write_gate
 from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
 from tests.fleet.artifacts.made_verdicts import make_key
 

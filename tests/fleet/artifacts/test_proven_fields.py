@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.artifacts import proven_fields
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.artifact_records import write_artifact
-from binary_checks.fleet.artifacts.inspected_files import inspect_file
+from binary_checks.fleet.artifacts import promoting as proven_fields
+from binary_checks.fleet.artifacts.artifact import Artifact, write_artifact
+from binary_checks.fleet.artifacts.deriving import inspect_file
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
 from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict, list_verdicts
 from binary_checks.fleet.artifacts.signatures import load_signing_key

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ArtifactRefusedError, GatherError, StoreError
-from binary_checks.fleet.artifacts.artifact import Artifact, LinkedAs
+from binary_checks.fleet.artifacts.artifact import Artifact, LinkedAs, write_properties
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
-from binary_checks.fleet.artifacts.property_files import write_properties
-from binary_checks.fleet.artifacts.pulling import pull
+from binary_checks.fleet.artifacts.transfers import pull
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import companion_name, package_name
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.artifacts.channel_members import list_members
+from binary_checks.fleet.artifacts.channels import list_members
 from binary_checks.fleet.artifacts.kept_artifacts import (
     find_artifact,
     keep_artifact,

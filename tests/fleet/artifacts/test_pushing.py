@@ -16,9 +16,9 @@ from binary_checks.errors import (
     ProfileError,
 )
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes
-from binary_checks.fleet.artifacts.channel_members import list_members
+from binary_checks.fleet.artifacts.channels import list_members
 from binary_checks.fleet.artifacts.deriving import StatedArtifact
-from binary_checks.fleet.artifacts.pushing import PushEnd, PushRequest, push_file, read_companions
+from binary_checks.fleet.artifacts.transfers import PushEnd, PushRequest, push_file, read_companions
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import find_facts
 from binary_checks.fleet.store.store_names import metadata_name

@@ -30,7 +30,7 @@ from binary_checks.fleet.artifacts.signatures import (
     read_public_key,
     write_envelope,
 )
-from binary_checks.fleet.artifacts.statements import read_statement, write_statement
+from binary_checks.fleet.artifacts.verdict import read_statement, write_statement
 from binary_checks.model import Accepted, Outcome
 from tests.fleet.artifacts.made_verdicts import MISSING, SHA, entry, make, make_key
 

@@ -11,8 +11,13 @@ from urllib.parse import unquote, urljoin
 import pytest
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.derived_index import DerivedIndex, IndexedMember, derive_index
-from binary_checks.fleet.artifacts.simple_index import read_time, spell_time
+from binary_checks.fleet.artifacts.derived_index import (
+    DerivedIndex,
+    IndexedMember,
+    derive_index,
+    read_time,
+    spell_time,
+)
 from binary_checks.indexes.simple_page import ListedFile, read_page
 from binary_checks.web.answers import WebAnswer
 from tests.fleet.artifacts.made_artifacts import index_members

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.artifact_records import write_artifact
+from binary_checks.fleet.artifacts.artifact import Artifact, write_artifact
+from binary_checks.fleet.artifacts.axis_claims import find_lie
 from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes
-from binary_checks.fleet.artifacts.named_axes import find_lie
 from binary_checks.fleet.store.store_names import (
     artifact_name,
     promotion_prefix,

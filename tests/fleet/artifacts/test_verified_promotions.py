@@ -12,18 +12,16 @@ import pytest
 
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channel_members import join_channel, list_members
-from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes
+from binary_checks.fleet.artifacts.channels import join_channel, list_members, list_withdrawn
+from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, label_artifacts, label_verdicts
 from binary_checks.fleet.artifacts.policy_file import read_policy
-from binary_checks.fleet.artifacts.promotions import read_promotion, write_promotion
+from binary_checks.fleet.artifacts.promoting import read_promotion, write_promotion
 from binary_checks.fleet.artifacts.signatures import (
     load_signing_key,
     read_envelope,
     write_envelope,
 )
-from binary_checks.fleet.artifacts.verdict_labels import label_artifacts, label_verdicts
-from binary_checks.fleet.artifacts.verified_promotions import Verifier, verify_promotions
-from binary_checks.fleet.artifacts.withdrawals import list_withdrawn
+from binary_checks.fleet.artifacts.verifying import Verifier, verify_promotions
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import (
     policy_name,

@@ -14,7 +14,7 @@ from binary_checks.command.artifact import run
 from binary_checks.errors import StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channel_index import write_index
-from binary_checks.fleet.artifacts.channel_members import join_channel
+from binary_checks.fleet.artifacts.channels import join_channel
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
 from binary_checks.fleet.artifacts.verifying import read_scope, verify
 from binary_checks.fleet.store import Store, open_store

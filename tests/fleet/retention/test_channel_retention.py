@@ -16,7 +16,7 @@ from binary_checks.command.artifact import run
 from binary_checks.errors import PruneRefusedError, StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channel_index import write_index
-from binary_checks.fleet.artifacts.channel_members import ChannelMember, join_channel, list_members
+from binary_checks.fleet.artifacts.channels import ChannelMember, join_channel, list_members
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact, list_artifacts
 from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
 from binary_checks.fleet.artifacts.verifying import read_scope, verify

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.errors import PruneRefusedError
-from binary_checks.fleet.artifacts.channel_members import ChannelMember
+from binary_checks.fleet.artifacts.channels import ChannelMember
 from binary_checks.fleet.retention import rules
 from binary_checks.fleet.retention.rules import (
     PastCell,

@@ -17,10 +17,9 @@ pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 from binary_checks.command.nightly import run
 from binary_checks.errors import PruneRefusedError, StoreError
 from binary_checks.fleet import store as store_room
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.artifact_records import write_artifact
+from binary_checks.fleet.artifacts.artifact import Artifact, write_artifact
 from binary_checks.fleet.artifacts.channel_index import write_index
-from binary_checks.fleet.artifacts.channel_members import join_channel, list_members
+from binary_checks.fleet.artifacts.channels import join_channel, list_members
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan, write_plan
 from binary_checks.fleet.retention.pruning import carry_out, read_prune_view
