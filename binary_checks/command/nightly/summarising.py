@@ -14,8 +14,7 @@ _PURPOSE = "Say in some forty lines how a night ended, and in three where all is
 
 def run(arguments: Sequence[str]) -> int:
     """Print it; returns 0 for a night that is well, else 1."""
-    from binary_checks.fleet.page.breakfast import write_mail
-    from binary_checks.fleet.page.morning import look_back
+    from binary_checks.fleet.page.morning import look_back, write_mail
     from binary_checks.fleet.page.night_reading import read_night
 
     options = _read_options(arguments)

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from binary_checks.declaring import find_checks
 from binary_checks.differences import compare
 from binary_checks.documents.builds import read_build
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.attempts import CPU, Attempt
 from binary_checks.fleet.final_states import final_state
 from binary_checks.fleet.nights.rerunning import rerun_command
-from binary_checks.fleet.page.check_texts import find_texts
 from binary_checks.fleet.page.history import CellNight
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
@@ -27,6 +28,7 @@ from binary_checks.fleet.stored_nights import NightAttempts
 from binary_checks.lines import cut, one_line
 from binary_checks.model import CheckText
 from binary_checks.model.run_results import Build, BuildComparison
+from binary_checks.reports.explanation import abridge
 from binary_checks.reports.html.page import ShownCheck, show_checks
 from binary_checks.reports.verdict_texts import count
 
@@ -218,3 +220,18 @@ def _spell_end(attempt: Attempt) -> str:
     if attempt.signal:
         return f"killed by signal {attempt.signal}"
     return "no exit status" if attempt.exit_status is None else f"exit {attempt.exit_status}"
+
+
+# What checks are about: as the results say it, or else as this version of ours has it.
+
+
+def find_texts(named: Iterable[str], stated: Mapping[str, CheckText]) -> dict[str, CheckText]:
+    """The texts of the named checks, without those that nobody knows."""
+    own = _own_texts()
+    found = {check: stated.get(check) or own.get(check) for check in named}
+    return {check: text for check, text in found.items() if text is not None}
+
+
+@cache
+def _own_texts() -> Mapping[str, CheckText]:
+    return {check.id: abridge(check) for check in find_checks()}

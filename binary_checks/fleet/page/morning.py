@@ -6,12 +6,16 @@ The index, the mail and the feed show the same view of it, each in its own form.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
-from binary_checks.fleet.page.remarks import Remarks
+from binary_checks.fleet.page.naming import TONES, spell, spell_projects, spell_since
+from binary_checks.fleet.page.night_reading import Remarks
 from binary_checks.fleet.states import GOOD, WELL, CellState
+from binary_checks.lines import LONGEST
+from binary_checks.reports.markdown import spell_code
+from binary_checks.reports.verdict_texts import count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,3 +196,174 @@ def _find_updates(
         if then and then.version and row.version and then.version != row.version:
             found[row.project, then.version, row.version] += 1
     return dict(sorted(found.items()))
+
+
+# A morning in words that the page, the mail and the feed share.
+
+OTHERS: Mapping[CellState, tuple[str, str]] = {
+    CellState.MISSING: ("Nothing is published", "Missing"),
+    CellState.STALE: ("Too old", "Too old"),
+    CellState.LOST: ("No result", "No result"),
+    CellState.INFRA: ("The network, the disk or the host broke", "Infra"),
+    CellState.NOT_JUDGED: ("Not judged", "Not judged"),
+    CellState.FLAKY: ("Failed, then passed on the same bytes", "Flaky"),
+    CellState.BLOCKED: ("GPU stage waits for a CPU stage that passes", "GPU waits"),
+}
+"""What cells that neither pass nor fail stand under, and in a mail; in that order."""
+_NAMED = 5  # cells that a line names
+
+
+def entitle(morning: Morning) -> str:
+    """The night in one sentence."""
+    if not morning.total:
+        return "No cell was planned"
+    if morning.broke:
+        cells = {cell.row.cell for each in morning.broke for cell in each.cells}
+        checks = {each.check for each in morning.broke}
+        return f"{count(len(checks), 'check')} broke in {count(len(cells), 'cell')}"
+    if failing := morning.counts.get(CellState.FAILED, 0):
+        fails = "fails" if failing == 1 else "fail"
+        return f"Nothing new broke; {count(failing, 'cell')} still {fails}"
+    if morning.is_well:
+        return f"All is well in {count(morning.total, 'cell')}"
+    unjudged = sum(number for state, number in morning.counts.items() if state not in WELL)
+    return f"Nothing broke; {count(unjudged, 'cell')} could not be judged"
+
+
+def tally(counts: Mapping[CellState, int]) -> tuple[tuple[str, str, str], ...]:
+    """How many cells ended how: tone, number and word."""
+    return tuple(
+        (TONES[state], f"{counts[state]:,}", state.value)
+        for state in CellState
+        if counts.get(state)
+    )
+
+
+def list_notes(morning: Morning) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What there is to be said beside the cells: titles, and lines."""
+    found = (
+        ("New versions", tuple(_spell_updates(morning))),
+        ("No longer in the matrix", tuple(_spell_gone(morning))),
+        *morning.remarks.by_title(),
+    )
+    return ((title, lines) for title, lines in found if lines)
+
+
+def name_check(check: str) -> str:
+    """A check, or that none could say what failed."""
+    return spell(check) or "no check"
+
+
+def spell_beginning(cell: TroubledCell, morning: Morning) -> str:
+    """Since when the cell is as it is."""
+    return spell_since(cell.since, morning.night, known=cell.known_before)
+
+
+def _spell_updates(morning: Morning) -> Iterator[str]:
+    """Which versions are new."""
+    for (project, before, now), cells in morning.updates.items():
+        yield f"{spell(project)} {spell(before, 40)} → {spell(now, 40)} in {count(cells, 'cell')}"
+
+
+def _spell_gone(morning: Morning) -> Iterator[str]:
+    """Which cells of the night before nobody looked at in this one."""
+    if morning.gone:
+        named = ", ".join(spell(each, 120) for each in morning.gone[:_NAMED])
+        more = len(morning.gone) - _NAMED
+        others = f" and {more} more" if more > 0 else ""
+        yield f"{count(len(morning.gone), 'cell')}: {named}{others}"
+
+
+# The morning mail: a night in some forty lines, as text or Markdown; in three if all is well.
+
+_BROKE, _STILL, _LINES, _CELLS = 5, 4, 2, 3
+"""Breakages, groups that are still broken, lines of anything else, and cells that are named."""
+_SENTENCE = 240  # characters
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Form:
+    """How a mail is set; ``code`` keeps what comes from outside from being markup."""
+
+    head: str
+    gap: Sequence[str]  # lines between two parts
+    tally: str
+    title: str
+    bullet: str
+    code: Callable[[str], str]
+
+
+_TEXT = _Form(head="{}", gap=(), tally="  {}", title="{}:", bullet="  ", code=str)
+_MARKDOWN = _Form(
+    head="## {}", gap=("",), tally="{}", title="**{}:**", bullet="- ", code=spell_code
+)
+
+
+def write_mail(morning: Morning, *, markdown: bool = False) -> Iterator[str]:
+    """The lines of what is worth reading, as plain text or as Markdown."""
+    form = _MARKDOWN if markdown else _TEXT
+    yield form.head.format(f"{morning.night}: {entitle(morning)}")
+    yield from form.gap
+    yield form.tally.format(
+        ", ".join(f"{number} {word}" for _, number, word in tally(morning.counts))
+    )
+    yield from _list_lines("Notice", morning.remarks.notices, form)
+    yield from _list_breakages("Broke tonight", morning.broke[:_BROKE], morning, form)
+    yield from _count_rest(morning.broke, _BROKE, form)
+    yield from _list_breakages("Still broken", morning.still[:_STILL], morning, form, brief=True)
+    yield from _count_rest(morning.still, _STILL, form)
+    if morning.mended:
+        yield from _entitle("Mended", _name_cells(morning.mended, "", form), form)
+    for state, (_, title) in OTHERS.items():
+        if cells := morning.others.get(state):
+            oldest = min(cells, key=lambda each: each.since)
+            since = f" {spell_beginning(oldest, morning)}"
+            yield from _entitle(title, _name_cells(cells, since, form), form)
+    for title, lines in list_notes(morning):
+        yield from _list_lines(title, lines, form)
+
+
+def _entitle(title: str, said: str, form: _Form) -> Iterator[str]:
+    yield from form.gap
+    yield f"{form.title.format(title)} {said}".rstrip()
+
+
+def _list_breakages(
+    title: str, found: Sequence[Breakage], morning: Morning, form: _Form, *, brief: bool = False
+) -> Iterator[str]:
+    if found:
+        yield from _entitle(title, "", form)
+    for each in found:
+        cause = f" ({spell(each.cause)})" if each.cause else ""
+        what = f"{spell_projects(each.projects)}: {name_check(each.check)}{cause}"
+        since = f" {spell_beginning(each.cells[0], morning)}"
+        where = _name_cells(each.cells, since, form, named=not brief)
+        yield f"{form.bullet}{form.code(what)} in {where}"
+        if each.said and not brief:
+            yield f"    {form.code(spell(each.said, _SENTENCE))}"
+
+
+def _list_lines(title: str, lines: Iterable[str], form: _Form) -> Iterator[str]:
+    said = [form.code(spell(each, LONGEST)) for each in lines]
+    if len(said) == 1:
+        yield from _entitle(title, said[0], form)
+    elif said:
+        yield from _entitle(title, "", form)
+        yield from (f"{form.bullet}{each}" for each in said[:_LINES])
+        yield from _count_rest(said, _LINES, form)
+
+
+def _count_rest(found: Sequence[object], shown: int, form: _Form) -> Iterator[str]:
+    if len(found) > shown:
+        yield f"{form.bullet}and {len(found) - shown:,} more"
+
+
+def _name_cells(
+    cells: Sequence[TroubledCell], since: str, form: _Form, *, named: bool = True
+) -> str:
+    number = f"{count(len(cells), 'cell')}{since}"
+    if not named:
+        return number
+    names = ", ".join(spell(each.row.cell, 120) for each in cells[:_CELLS])
+    more = len(cells) - _CELLS
+    return f"{number}: {form.code(f'{names} and {more} more' if more > 0 else names)}"

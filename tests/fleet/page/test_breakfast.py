@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from binary_checks.fleet.page.breakfast import write_mail
 from binary_checks.fleet.page.history import History
-from binary_checks.fleet.page.morning import look_back
-from binary_checks.fleet.page.remarks import Remarks, WaiverNews
+from binary_checks.fleet.page.morning import look_back, write_mail
+from binary_checks.fleet.page.night_reading import Remarks, WaiverNews
 from fixtures.histories import history
 
 REMARKS = Remarks(

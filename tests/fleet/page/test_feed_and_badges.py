@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from binary_checks.fleet.page.badges import draw_badge, draw_cell_badge, draw_project_badge
-from binary_checks.fleet.page.feed import find_mornings, write_feed
+from binary_checks.fleet.page.charts import draw_badge, draw_cell_badge, draw_project_badge
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.morning import look_back
+from binary_checks.fleet.page.site import find_mornings, write_feed
 from binary_checks.fleet.states import CellState
 from fixtures.contrast import contrast
 from fixtures.histories import history, nights

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import StoreError
-from binary_checks.fleet.page.history_rows import read_history
+from binary_checks.fleet.page.history import read_history
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.tables.columns import TABLES
 

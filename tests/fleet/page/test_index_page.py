@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from binary_checks.fleet.page import index_page
+from binary_checks.fleet.page import pages
 from binary_checks.fleet.page.evidence import CellEvidence, StageEvidence
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
-from binary_checks.fleet.page.remarks import Remarks
+from binary_checks.fleet.page.night_reading import Remarks
 from binary_checks.fleet.page.site import make_site
 from binary_checks.model import CheckText
 from binary_checks.reports.html.page import ShownCheck
@@ -130,7 +130,7 @@ def test_a_cell_that_the_last_night_lacks_has_a_row_and_no_page() -> None:
 
 
 def test_where_too_much_is_wrong_only_changes_are_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_page, "_LINKED", 2)
+    monkeypatch.setattr(pages, "_LINKED", 2)
     page = read_index(history({"d-1": "·XXX", "d-2": "····"}))
     assert [bool(href) for _, href in page.rows["1"]] == [True, False, True, False]
 

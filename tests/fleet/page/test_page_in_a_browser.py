@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.fleet.page.evidence import BuildChange, CellEvidence, StageEvidence
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
-from binary_checks.fleet.page.remarks import Remarks, WaiverNews
+from binary_checks.fleet.page.night_reading import Remarks, WaiverNews
 from binary_checks.fleet.page.site import make_site
 from binary_checks.fleet.page.site_folder import write_site
 from binary_checks.lines import one_line

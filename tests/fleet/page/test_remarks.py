@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.page.history import CellNight
-from binary_checks.fleet.page.remarks import Remarks, WaiverNews, review_waivers
+from binary_checks.fleet.page.night_reading import Remarks, WaiverNews, review_waivers
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_attempt, read_plan, write_attempt
 from binary_checks.fleet.states import CellState

@@ -1,0 +1,529 @@
+"""The index: what broke tonight, then every project's nights and cells, the failing ones first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from binary_checks.fleet.causes.cause_rules import shipped_causes
+from binary_checks.fleet.cell import AXES
+from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks, draw_states
+from binary_checks.fleet.page.evidence import CellEvidence
+from binary_checks.fleet.page.history import CellNight, History
+from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell, tally
+from binary_checks.fleet.page.naming import (
+    TONES,
+    label_cells,
+    name_cell_page,
+    name_file,
+    spell,
+    spell_seconds,
+    spell_since,
+)
+from binary_checks.fleet.states import GOOD, LETTERS, CellState
+from binary_checks.reports.html.figures import spell_size
+from binary_checks.reports.verdict_texts import count
+
+_AT_ONCE = 4  # cells of a breakage that are named before any is unfolded
+_LINKED = 2_000  # letters that are links; of more, only those that differ from the night before
+_ORDER = {state: rank for rank, state in enumerate(
+    (CellState.FAILED, CellState.LOST, CellState.INFRA, CellState.NOT_JUDGED, CellState.MISSING,
+     CellState.STALE, CellState.FLAKY, CellState.BLOCKED, CellState.KNOWN, CellState.PASSED)
+)}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """A word that leads somewhere below the site's folder; nowhere where it is empty."""
+
+    text: str
+    href: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GridRow:
+    """A cell's nights, the last one first."""
+
+    label: Link
+    nights: tuple[Link | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownProject:
+    """One project: its tally, its cells that were not always well, and the others."""
+
+    name: str
+    anchor: str
+    tally: tuple[tuple[str, str, str], ...]  # tone, number, word
+    rows: tuple[GridRow, ...]
+    steady: tuple[Link, ...]  # cells that passed in every night that is shown
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexPage:
+    """The nights of all cells, and what else the index shows beside the morning."""
+
+    tone: str
+    days: tuple[tuple[str, str], ...]  # date, and how its column is headed
+    projects: tuple[ShownProject, ...]
+    steady: int  # cells that passed in every night that is shown
+    trend: Chart | None
+    labels: Mapping[str, str]  # of cells, where their project is named already
+    explained: frozenset[str]  # checks that checks.html has a text of
+
+
+def lay_out_index(
+    history: History, morning: Morning, shown: int, explained: frozenset[str]
+) -> IndexPage:
+    """What the index shows of a history, with so many nights in its tables."""
+    nights = tuple(reversed(history.nights[-shown:]))
+    labels = _label_all(history)
+    projects = tuple(_projects(history, morning, nights, labels))
+    return IndexPage(
+        tone=_judge_tone(morning),
+        days=tuple(_head(nights)),
+        projects=projects,
+        steady=sum(len(each.steady) for each in projects),
+        trend=_draw_trend(history, nights),
+        labels=labels,
+        explained=explained,
+    )
+
+
+def link_cells(broken: Breakage, labels: Mapping[str, str]) -> tuple[list[Link], list[Link]]:
+    """The cells that are named, and those that are shown when it is unfolded."""
+    several = len(broken.projects) > 1
+    links = [
+        name_cell(cell.row, labels) if several else _link(cell.row, labels) for cell in broken.cells
+    ]
+    named = _AT_ONCE if len(links) > _AT_ONCE + 1 else _AT_ONCE + 1
+    return links[:named], links[named:]
+
+
+def name_cell(row: CellNight, labels: Mapping[str, str]) -> Link:
+    """A link to a cell where its project is not named."""
+    label, project = labels[row.cell], spell(row.project)
+    return _link(row, labels, label if label.startswith(project) else f"{project} {label}")
+
+
+def fold(
+    cells: Sequence[TroubledCell], labels: Mapping[str, str], since: Callable[[TroubledCell], str]
+) -> tuple[list[tuple[Link, str]], list[tuple[Link, str]]]:
+    """The same of cells with a time each: those of the same time have it after the last of them."""
+    said = [since(each) for each in cells]
+    shown = [
+        (name_cell(cell.row, labels), text if ends or said[index + 1] != text else "")
+        for index, (cell, text) in enumerate(zip(cells, said, strict=True))
+        for ends in (index + 1 in {_AT_ONCE, len(cells)},)
+    ]
+    return shown[:_AT_ONCE], shown[_AT_ONCE:]
+
+
+def _judge_tone(morning: Morning) -> str:
+    if morning.counts.get(CellState.FAILED):
+        return "bad"
+    return "good" if morning.is_well and morning.total else "mild"
+
+
+def _label_all(history: History) -> dict[str, str]:
+    """How each cell is called where its project is named already."""
+    by_project: dict[str, list[CellNight]] = {}
+    for rows in history.cells.values():
+        last = rows[max(rows)]
+        by_project.setdefault(last.project, []).append(last)
+    return {
+        cell: label for rows in by_project.values() for cell, label in label_cells(rows).items()
+    }
+
+
+def spell_change(cell: TroubledCell) -> str:
+    """What became of the file that passed last."""
+    good, row = cell.last_good, cell.row
+    if good is None:
+        return "" if cell.known_before else "no earlier night passed"
+    if good.sha256 and good.sha256 == row.sha256:
+        return f"same file as passed on {good.night}"
+    if good.version != row.version:
+        return f"{spell(good.version, 40)} passed on {good.night}, now {spell(row.version, 40)}"
+    return f"another file of {spell(row.version, 40)} passed on {good.night}"
+
+
+def _link(row: CellNight, labels: Mapping[str, str], text: str = "") -> Link:
+    return Link(text=text or labels[row.cell], href=name_cell_page(row.cell), tone=TONES[row.state])
+
+
+def _head(nights: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The day of each night; the month where it changes."""
+    for night in nights:
+        yield night, night[8:10]
+
+
+def _projects(
+    history: History, morning: Morning, nights: tuple[str, ...], labels: Mapping[str, str]
+) -> list[ShownProject]:
+    """Every project with a cell in these nights, those that fail most first."""
+    by_project: dict[str, list[str]] = {}
+    for cell, rows in history.cells.items():
+        if any(night in rows for night in nights):
+            by_project.setdefault(rows[max(rows)].project, []).append(cell)
+    grid = _Grid(
+        history=history,
+        nights=nights,
+        labels=labels,
+        fresh=frozenset(cell.row.cell for each in morning.broke for cell in each.cells),
+        every=_count_links(history, nights) <= _LINKED,
+    )
+    broke = {project for each in morning.broke for project in each.projects}
+    shown = [(name not in broke, grid.show(name, cells)) for name, cells in by_project.items()]
+    shown.sort(key=lambda each: (each[0], -_count_bad(each[1]), each[1].name))
+    return [project for _, project in shown]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Grid:
+    """What the grids of all projects are drawn from."""
+
+    history: History
+    nights: tuple[str, ...]  # the last one first
+    labels: Mapping[str, str]
+    fresh: frozenset[str]  # cells that broke tonight
+    every: bool  # whether every letter of a cell that is not well is a link
+
+    def show(self, name: str, cells: Iterable[str]) -> ShownProject:
+        """One project."""
+        cells = sorted(cells)
+        steady = [cell for cell in cells if self._is_steady(cell)]
+        troubled = sorted({*cells} - {*steady}, key=self._rank)
+        last = (self.history.cells[cell].get(self.history.last) for cell in cells)
+        return ShownProject(
+            name=spell(name),
+            anchor=f"project-{name_file(name)}",
+            tally=tally(Counter(row.state for row in last if row)),
+            rows=tuple(map(self._row, troubled)),
+            steady=tuple(
+                _link(self.history.cells[cell][self.history.last], self.labels) for cell in steady
+            ),
+        )
+
+    def _is_steady(self, cell: str) -> bool:
+        """Whether a cell passed in each of its nights, the last one among them."""
+        rows = self.history.cells[cell]
+        states = (row.state for night in self.nights if (row := rows.get(night)))
+        return self.history.last in rows and all(state in GOOD for state in states)
+
+    def _rank(self, cell: str) -> tuple[bool, bool, int, str]:
+        row = self.history.cells[cell].get(self.history.last)
+        if row is None:
+            return (True, True, 0, cell)
+        return (False, cell not in self.fresh, _ORDER[row.state], cell)
+
+    def _row(self, cell: str) -> GridRow:
+        rows = self.history.cells[cell]
+        href = name_cell_page(cell) if self.history.last in rows else ""
+        return GridRow(
+            label=Link(text=self.labels[cell], href=href),
+            nights=tuple(_letters(rows, self.nights, every=self.every, href=href)),
+        )
+
+
+def _count_bad(project: ShownProject) -> int:
+    return sum(int(number.replace(",", "")) for tone, number, _ in project.tally if tone == "bad")
+
+
+def _count_links(history: History, nights: Iterable[str]) -> int:
+    nights = {*nights}
+    return sum(
+        row.state not in GOOD
+        for rows in history.cells.values()
+        for night, row in rows.items()
+        if night in nights
+    )
+
+
+def _letters(
+    rows: Mapping[str, CellNight], nights: tuple[str, ...], *, every: bool, href: str
+) -> Iterator[Link | None]:
+    """A letter a night; a cell that is well, or has no page, is no link."""
+    for index, night in enumerate(nights):
+        row = rows.get(night)
+        if row is None:
+            yield None
+            continue
+        before = rows.get(nights[index + 1]) if index + 1 < len(nights) else None
+        begins = before is None or before.state is not row.state
+        seen = before is not None or index + 1 < len(nights)  # else it may have begun earlier
+        linked = href and row.state not in GOOD and (every or begins or not index)
+        tone = "" if row.state is CellState.PASSED else TONES[row.state]
+        if row.state is CellState.FAILED and begins and seen:
+            tone = f"{tone} new"
+        yield Link(text=LETTERS[row.state], href=f"{href}#n{night}" if linked else "", tone=tone)
+
+
+def _draw_trend(history: History, nights: Iterable[str]) -> Chart | None:
+    states = [
+        (night, [row.state for rows in history.cells.values() if (row := rows.get(night))])
+        for night in sorted(nights)
+    ]
+    return draw_states(states)
+
+
+# The page of one cell: what is wrong, what changed, how to run it again, and how it was before.
+
+_SAME = "the same"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightRow:
+    """One night of the cell."""
+
+    night: str
+    letter: str
+    tone: str
+    state: str
+    version: str
+    is_new: bool  # whether the night before stood for another file
+    size: str
+    seconds: str
+    said: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellPage:
+    """Everything that the page of a cell shows."""
+
+    cell: str
+    project: str
+    state: str
+    letter: str
+    tone: str
+    since: str
+    said: str
+    cause: str
+    facts: tuple[tuple[str, str], ...]
+    axes: tuple[tuple[str, str], ...]
+    evidence: CellEvidence
+    compared: str  # with which build
+    same_file: str
+    nights: tuple[NightRow, ...]
+    sizes: Chart | None
+    times: Chart | None
+
+
+def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence) -> CellPage:
+    """What the page shows of a cell, with so many nights in its table."""
+    rows = history.cells[cell]
+    row = rows[history.last]
+    nights = [rows[night] for night in history.nights[-shown:] if night in rows]
+    since, known = history.find_since(row)
+    good = history.find_last_good(cell)
+    is_well = row.state in GOOD
+    return CellPage(
+        cell=spell(cell, 200),
+        project=spell(row.project),
+        state=row.state.value,
+        letter=LETTERS[row.state],
+        tone=TONES[row.state],
+        since="" if is_well else spell_since(since, history.last, known=known),
+        said=spell(row.reason, 500),
+        cause="" if _is_check(history, row) else _spell_cause(row),
+        facts=tuple(_facts(row)),
+        axes=tuple(_axes(row)),
+        evidence=evidence,
+        compared=f"{spell(good.version, 60)}, which passed on {good.night}" if good else "",
+        same_file=_spell_same(row, good) if not is_well else "",
+        nights=tuple(_fold_repeats(reversed([*_nights(history, nights)]))),
+        sizes=_draw_sizes(history, nights),
+        times=draw_line([(row.night, row.seconds) for row in nights if row.seconds], spell_seconds),
+    )
+
+
+def _axes(row: CellNight) -> Iterator[tuple[str, str]]:
+    for name, value in zip(AXES, row.axes, strict=False):
+        if value and name != "project":
+            yield name.replace("_", " "), spell(value)
+
+
+def _is_check(history: History, row: CellNight) -> bool:
+    """Whether the cause is a check that failed, of which the problems say all."""
+    return row.cause in {each.check for each in history.failures.get((row.cell, row.night), ())}
+
+
+def _spell_cause(row: CellNight) -> str:
+    """What the cause is called, the line that told it, and what to do about it."""
+    if not row.cause:
+        return ""
+    kind = f" ({row.cause_kind})" if row.cause_kind and row.cause_kind != row.cause else ""
+    told = spell(f"{row.cause}{kind}{f': {row.evidence}' if row.evidence else ''}", 400)
+    advice = shipped_causes().advice_on(row.cause)
+    return f"{told}. What to do: {advice}" if advice else told
+
+
+def _spell_same(row: CellNight, good: CellNight | None) -> str:
+    if good is None:
+        return "No earlier night is known in which this cell passed."
+    if row.sha256 and good.sha256 == row.sha256:
+        return (
+            f"The very same file passed on {good.night}: what changed is around it, "
+            "or in what it requires."
+        )
+    return ""
+
+
+def _facts(row: CellNight) -> Iterator[tuple[str, str]]:
+    yield "File", spell(row.file_name, 200)
+    yield "Version", spell(row.version)
+    yield "SHA-256", spell(row.sha256)
+    yield "Size", spell_size(row.size) if row.size else ""
+    yield "Uploaded", spell(row.uploaded)
+    yield "From", spell(row.url, 200)
+    yield "Place", spell(row.place)
+    yield "Took", spell_seconds(row.seconds) if row.seconds else ""
+    yield "Memory", spell_size(row.peak_memory) if row.peak_memory else ""
+    yield "Attempts", str(row.attempts) if row.attempts > 1 else ""
+
+
+def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
+    """The rows, the oldest first."""
+    before = ""
+    for row in nights:
+        yield NightRow(
+            night=row.night,
+            letter=LETTERS[row.state],
+            tone="" if row.state is CellState.PASSED else TONES[row.state],
+            state=row.state.value,
+            version=spell(row.version, 60),
+            is_new=bool(before and row.sha256 and row.sha256 != before),
+            size=spell_size(row.size) if row.size else "",
+            seconds=spell_seconds(row.seconds) if row.seconds else "",
+            said=_sum_up(history, row),
+        )
+        before = row.sha256 or before
+
+
+def _fold_repeats(nights: Iterable[NightRow]) -> Iterator[NightRow]:
+    """The same rows, the last night first; what is said night after night is said once."""
+    said = ""
+    for row in nights:
+        repeats = len(row.said) > len(_SAME) and row.said == said
+        said = row.said
+        yield replace(row, said=_SAME) if repeats else row
+
+
+def _sum_up(history: History, row: CellNight) -> str:
+    """What was wrong in one night, in one line."""
+    if row.state in GOOD:
+        return count(row.accepted, "accepted problem") if row.accepted else ""
+    found = history.failures.get((row.cell, row.night), ())
+    if not found:
+        return spell(row.reason or row.cause, 200)
+    more = len({each.check for each in found}) - 1
+    first = found[0]
+    return spell(f"{first.check}: {first.said}", 200) + (
+        f" (and {count(more, 'check')})" if more else ""
+    )
+
+
+def _draw_sizes(history: History, nights: list[CellNight]) -> Chart | None:
+    """The installed size by part where it is known of every night's file; else the file's size."""
+    sized = [row for row in nights if row.size]
+    if sized and all(row.sha256 in history.parts for row in sized):
+        return draw_stacks([(row.night, _name_parts(history, row)) for row in sized], spell_size)
+    return draw_line([(row.night, float(row.size)) for row in sized], spell_size)
+
+
+def _name_parts(history: History, row: CellNight) -> dict[str, float]:
+    return {spell(part, 40): float(size) for part, size in history.parts[row.sha256].items()}
+
+
+# The trends: how many cells were not well, what files weigh, and what nights take.
+
+_NAMED = 8  # cells that take longest, and that are largest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProjectTrends:
+    """One project over the nights that are shown, or all; None where there is nothing to draw."""
+
+    name: str
+    anchor: str
+    cells: int
+    states: Chart | None
+    size: Chart | None
+    time: Chart | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrendsPage:
+    """All projects together, and each."""
+
+    whole: tuple[tuple[str, Chart], ...]
+    ranked: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]  # cell, its page, value
+    projects: tuple[ProjectTrends, ...]
+
+
+def lay_out_trends(history: History, shown: int) -> TrendsPage:
+    """What the page shows of a history, with so many nights."""
+    nights = history.nights[-shown:]
+    by_project: dict[str, list[CellNight]] = {}
+    for rows in history.cells.values():
+        for night in nights:
+            if night in rows:
+                by_project.setdefault(rows[night].project, []).append(rows[night])
+    every = [row for rows in by_project.values() for row in rows]
+    last = [row for row in every if row.night == history.last]
+    whole = _draw("", every, nights)
+    charts = (
+        ("Cells that were not well", whole.states),
+        ("Size of all files", whole.size),
+        ("Time of all cells", whole.time),
+    )
+    ranked = (
+        ("Slowest tonight", _rank(last, lambda row: row.seconds, spell_seconds)),
+        ("Largest tonight", _rank(last, lambda row: row.size, spell_size)),
+    )
+    return TrendsPage(
+        whole=tuple((title, chart) for title, chart in charts if chart),
+        ranked=tuple((title, cells) for title, cells in ranked if cells),
+        projects=tuple(_draw(name, by_project[name], nights) for name in sorted(by_project)),
+    )
+
+
+def _draw(project: str, rows: Iterable[CellNight], nights: Iterable[str]) -> ProjectTrends:
+    by_night: dict[str, list[CellNight]] = {night: [] for night in nights}
+    for row in rows:
+        by_night[row.night].append(row)
+    alone = not project  # of several dozen charts none says its values to who points at it
+    states = [(night, [row.state for row in rows]) for night, rows in by_night.items()]
+    return ProjectTrends(
+        name=spell(project),
+        anchor=f"project-{name_file(project)}",
+        cells=max(map(len, by_night.values())),
+        states=draw_states(states, titled=alone),
+        size=_add_up(by_night, lambda row: row.size, spell_size, titled=alone),
+        time=_add_up(by_night, lambda row: row.seconds, spell_seconds, titled=alone),
+    )
+
+
+def _add_up(
+    by_night: Mapping[str, Iterable[CellNight]],
+    measure: Callable[[CellNight], float],
+    spelled: Callable[[float], str],
+    *,
+    titled: bool,
+) -> Chart | None:
+    """The sum of each night in which anything was measured."""
+    sums = [(night, sum(map(measure, rows))) for night, rows in by_night.items()]
+    return draw_line([each for each in sums if each[1]], spelled, titled=titled)
+
+
+def _rank(
+    rows: Iterable[CellNight],
+    measure: Callable[[CellNight], float],
+    spelled: Callable[[float], str],
+) -> tuple[tuple[str, str, str], ...]:
+    found = sorted((row for row in rows if measure(row)), key=lambda row: (-measure(row), row.cell))
+    return tuple(
+        (spell(row.cell), name_cell_page(row.cell), spelled(measure(row))) for row in found[:_NAMED]
+    )
