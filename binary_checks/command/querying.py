@@ -10,7 +10,7 @@ from pathlib import Path
 from binary_checks.command import SubcommandParser, suggest
 from binary_checks.command.asking_apart import answer_apart, named
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.tables.shipped_queries import ShippedQuery, shipped_queries
+from binary_checks.fleet.tables.table_questions import ShippedQuery, shipped_queries
 from binary_checks.lines import one_line
 from binary_checks.regular_files import read_named
 

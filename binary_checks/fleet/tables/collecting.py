@@ -25,16 +25,16 @@ from binary_checks.fleet.store.store_names import (
     table_name,
 )
 from binary_checks.fleet.stored_nights import demand_plan
-from binary_checks.fleet.tables.columns import TABLES
-from binary_checks.fleet.tables.facts_rows import FactsRows, read_facts_rows
-from binary_checks.fleet.tables.night_rows import (
+from binary_checks.fleet.tables.rows import (
+    TABLES,
+    FactsRows,
     cell_row,
     check_rows,
     facts_of,
     find_contradiction,
+    read_facts_rows,
 )
-from binary_checks.fleet.tables.parquet_files import TableWriter, connect
-from binary_checks.fleet.tables.views import known_packages
+from binary_checks.fleet.tables.views import TableWriter, connect, known_packages
 
 _AT_ONCE = 16  # cells whose documents are in memory
 

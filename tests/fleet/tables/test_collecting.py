@@ -18,7 +18,7 @@ from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name, facts_name, result_name, table_name
 from binary_checks.fleet.tables.collecting import NightTables, keep_tables, make_tables
-from binary_checks.fleet.tables.columns import TABLES
+from binary_checks.fleet.tables.rows import TABLES
 from binary_checks.fleet.tables.views import open_tables
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.script_of_nights import ROLES

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import RecordError
-from binary_checks.fleet.tables.facts_rows import highest_glibc, read_facts_rows
+from binary_checks.fleet.tables.rows import highest_glibc, read_facts_rows
 
 WHEELS = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
 WHEEL = WHEELS / "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"

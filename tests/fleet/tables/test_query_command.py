@@ -14,7 +14,7 @@ from binary_checks.command import main
 from binary_checks.fleet.records import read_attempt, write_attempt
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import closed_name, result_name, table_name
-from binary_checks.fleet.tables.columns import TABLES
+from binary_checks.fleet.tables.rows import TABLES
 from binary_checks.model import Problem
 from fixtures.fleet.nights import Nights, collect, make_nights
 from fixtures.fleet.script_of_nights import ROLES

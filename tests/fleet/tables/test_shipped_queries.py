@@ -10,9 +10,8 @@ pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import closed_name, result_name, table_name
-from binary_checks.fleet.tables.columns import TABLES
-from binary_checks.fleet.tables.shipped_queries import shipped_queries
-from binary_checks.fleet.tables.table_questions import ask
+from binary_checks.fleet.tables.rows import TABLES
+from binary_checks.fleet.tables.table_questions import ask, shipped_queries
 from binary_checks.fleet.tables.views import open_tables
 from fixtures.fleet.nights import Nights, collect, make_nights
 from fixtures.fleet.query_page import QUERIES

@@ -13,7 +13,7 @@ from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name, table_name
 from binary_checks.fleet.stored_nights import closed_nights
-from binary_checks.fleet.tables.columns import TABLES
+from binary_checks.fleet.tables.rows import TABLES
 from binary_checks.fleet.tables.table_questions import ask
 from binary_checks.fleet.tables.views import open_tables
 from fixtures.fleet.nights import Nights, make_nights

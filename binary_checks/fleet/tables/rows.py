@@ -1,0 +1,404 @@
+"""The rows of a package's objects and parts, out of its facts.
+
+No more of the document is looked at than the tables have, so that facts of an earlier version, or
+of a later one with more in it, are read too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from binary_checks.documents.decoding import OddityError, read_document
+from binary_checks.errors import RecordError
+from binary_checks.exit_codes import FIT
+from binary_checks.fleet.attempts import CPU, GPU, Attempt
+from binary_checks.fleet.cell import AXES
+from binary_checks.fleet.final_states import CellEnd
+from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.states import GOOD
+from binary_checks.fleet.stored_nights import name_log
+from binary_checks.knowledge.inventory import measure_parts
+from binary_checks.lines import cut
+from binary_checks.model import (
+    DeviceCode,
+    DeviceKind,
+    DeviceLinking,
+    Entry,
+    Format,
+    Kind,
+    Layout,
+    MalformedObject,
+    Member,
+    NotInspected,
+    ObjectFile,
+    Outcome,
+    Package,
+    PackageResult,
+    Problem,
+    RunResult,
+)
+from binary_checks.model.objects import object_kinds
+from binary_checks.model.outcomes import BROKE, GOOD_OUTCOMES
+
+# The columns of each Parquet table, by which everything that asks knows them.
+
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "cells": {  # a row a cell and night: how its night ended
+        "night": "DATE",  # UTC
+        "cell": "VARCHAR",  # its id: the values of its axes
+        "project": "VARCHAR",  # the axes, from here to source; one that the matrix lacks is empty
+        "kind": "VARCHAR",
+        "libtorch": "VARCHAR",
+        "system": "VARCHAR",
+        "architecture": "VARCHAR",
+        "python": "VARCHAR",
+        "variant": "VARCHAR",
+        "cxx_abi": "VARCHAR",
+        "source": "VARCHAR",
+        "place": "VARCHAR",  # where it ran: image:oldest; empty for a fresh environment
+        "gpu": "BOOLEAN",  # whether its second stage has ended too
+        "state": "VARCHAR",  # passed, known, failed, not judged and so on (docs/nightly.md)
+        "reason": "VARCHAR",  # of a state that has no problems to show
+        "cause": "VARCHAR",  # why it has no verdict, or the check that failed (docs/causes.md)
+        "cause_kind": "VARCHAR",  # infra, product, tool, unknown
+        "evidence": "VARCHAR",  # the line that the cause was told by
+        "attempts": "USMALLINT",  # of both stages
+        "problems": "UINTEGER",  # of the attempts that decided, as the next three
+        "warnings": "UINTEGER",
+        "accepted": "UINTEGER",  # problems that are known
+        "not_inspected": "UINTEGER",  # checks that could not inspect, in whole or in part
+        "file_name": "VARCHAR",  # of the package
+        "version": "VARCHAR",
+        "url": "VARCHAR",  # without credentials
+        "sha256": "VARCHAR",  # of the package
+        "size": "UBIGINT",  # bytes
+        "uploaded": "VARCHAR",  # as the index states it
+        "serial": "VARCHAR",  # of the index
+        "facts": "VARCHAR",  # SHA-256 under which the store has them; "" for none
+        "seconds": "REAL",  # of all attempts
+        "installing": "REAL",  # seconds of the attempts that decided; no check's own
+        "cpu_seconds": "REAL",  # of all attempts
+        "peak_memory": "UBIGINT",  # bytes
+        "started": "TIMESTAMP",  # of the first attempt, UTC
+        "log": "VARCHAR",  # the store's name of the last attempt's log
+    },
+    "checks": {  # a row a check, cell and night, of the last attempt of each stage
+        "night": "DATE",
+        "cell": "VARCHAR",
+        "stage": "VARCHAR",  # cpu, gpu
+        "check": "VARCHAR",  # its id
+        "family": "VARCHAR",
+        "check_place": "VARCHAR",  # of several places the one it ran in
+        "outcome": "VARCHAR",  # passed, warned, accepted, failed, error, not inspected, …
+        "reason": "VARCHAR",  # why it was not applicable, not inspected or broke
+        "problems": "UINTEGER",  # errors that nobody accepted
+        "path": "VARCHAR",  # of the first problem, or warning
+        "sentence": "VARCHAR",  # of the same problem
+        "seconds": "REAL",
+    },
+    "objects": {  # a row an object file of each package that a night met first
+        "night": "DATE",  # the first that met the package
+        "sha256": "VARCHAR",  # of the package
+        "path": "VARCHAR",  # relative to the prefix that it is installed in
+        "architecture": "VARCHAR",  # x86_64, aarch64, …
+        "size": "UBIGINT",  # bytes
+        "needed": "VARCHAR[]",  # the libraries that it needs
+        "glibc": "VARCHAR",  # the highest version that it needs, 2.34; "" for none
+        "exports": "VARCHAR",  # a digest of its exports' names and versions
+        "gpu": "VARCHAR[]",  # targets of its device code: sm_90, gfx90a
+    },
+    "parts": {  # a row a part of each package that a night met first: what takes the bytes
+        "night": "DATE",  # the first that met the package
+        "sha256": "VARCHAR",  # of the package
+        "part": "VARCHAR",  # native code, device code, bundled libraries, Python, data, …
+        "files": "UINTEGER",  # that are of the part, or have some of it
+        "size": "UBIGINT",  # bytes, installed
+    },
+}
+
+
+# The rows of a night's cells and checks, from its plan and its attempts; nothing is read here.
+
+Row = dict[str, Any]
+LONGEST = 2_000
+"""Characters of a text in a table; documents have it whole."""
+_MOST = {"USMALLINT": (1 << 16) - 1, "UINTEGER": (1 << 32) - 1}
+
+
+def find_contradiction(attempt: Attempt) -> str:
+    """Why the attempt cannot be counted as it says; "" where its result bears it out.
+
+    A pass without a result that passed would be one that nobody saw.
+    """
+    if attempt.result is None:
+        return "it has no result" if attempt.state in GOOD else ""
+    hashes = {package.sha256 for package in attempt.result.packages}
+    if strange := sorted(hashes - {"", attempt.sha256}):
+        return f"its result is about other bytes, SHA-256 {plain(strange[0])[:64]}"
+    return _find_no_pass(attempt.result) if attempt.state in GOOD else ""
+
+
+def _find_no_pass(result: RunResult) -> str:
+    """Why a result is not that of a package that passed; "" where it is."""
+    outcomes = {entry.outcome for _, entry in result.entries()}
+    if bad := sorted(outcomes & {Outcome.FAILED, *BROKE}):
+        verb = "is" if bad[0] is Outcome.BROKEN else "has"
+        return f"its result has a check that {verb} {bad[0].value}"
+    if result.exit_code != FIT:
+        return f"its result says exit code {result.exit_code}"
+    if any(package.verdict is Outcome.NOT_JUDGED for package in result.packages):
+        return f"its result says {Outcome.NOT_JUDGED.value}"
+    return "" if outcomes & GOOD_OUTCOMES else "nothing in its result was inspected"
+
+
+def entries_of(attempt: Attempt) -> Iterator[Entry]:
+    """What its result says of each check."""
+    return (entry for package in packages_of(attempt) for entry in package.entries)
+
+
+def packages_of(attempt: Attempt) -> tuple[PackageResult, ...]:
+    """What its result says of each package."""
+    return attempt.result.packages if attempt.result else ()
+
+
+def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
+    """How the cell's night ended."""
+    deciding = list(end.last.values())
+    entries = [entry for attempt in deciding for entry in entries_of(attempt)]
+    counts = {
+        "problems": sum(len(entry.problems) for entry in entries),
+        "warnings": sum(len(entry.warnings) for entry in entries),
+        "accepted": sum(len(entry.accepted) for entry in entries),
+        "not_inspected": sum(entry.has_gap for entry in entries),
+    }
+    ran = max(end.attempts, key=lambda each: (each.stage == GPU, each.number), default=None)
+    cell = planned.cell
+    return {
+        "night": night,
+        "cell": plain(cell.id),
+        **{name: plain(getattr(cell, name)) for name in AXES},
+        "place": plain(cell.place),
+        "gpu": GPU in end.last,
+        "state": end.state.value,
+        **{
+            name: plain(getattr(end, name))
+            for name in ("reason", "cause", "cause_kind", "evidence")
+        },
+        "attempts": min(len(end.attempts), _MOST["USMALLINT"]),
+        **{name: min(count, _MOST["UINTEGER"]) for name, count in counts.items()},
+        **{name: plain(getattr(planned, name)) for name in ("file_name", "version", "url")},
+        "sha256": planned.sha256,
+        "size": max(planned.size, 0),
+        "uploaded": plain(planned.uploaded),
+        "serial": plain(planned.serial),
+        "facts": facts_of(end),
+        "seconds": _round(sum(each.seconds for each in end.attempts)),
+        "installing": _round(
+            sum(each.installing for attempt in deciding for each in packages_of(attempt))
+        ),
+        "cpu_seconds": _round(sum(each.cpu_seconds for each in end.attempts)),
+        "peak_memory": max((each.peak_memory for each in end.attempts), default=0),
+        "started": _as_utc(min((each.started for each in end.attempts), default="")),
+        "log": "" if ran is None else name_log(ran),
+    }
+
+
+def facts_of(end: CellEnd) -> str:
+    """Under which SHA-256 the store has the facts that its attempts gathered; "" for none."""
+    return next((each.facts for each in reversed(end.attempts) if each.facts), "")
+
+
+def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
+    """What the attempts that decided say of each check."""
+    for stage in (CPU, GPU):
+        for entry in entries_of(end.last[stage]) if stage in end.last else ():
+            first = _first_problem(entry)
+            yield {
+                "night": night,
+                "cell": plain(planned.cell.id),
+                "stage": stage,
+                "check": plain(entry.check),
+                "family": plain(entry.family),
+                "check_place": plain(entry.place),
+                "outcome": entry.outcome.value,
+                "reason": plain(entry.reason),
+                "problems": len(entry.problems),
+                "path": plain(first.path) if first else "",
+                "sentence": plain(first.sentence) if first else "",
+                "seconds": _round(entry.seconds),
+            }
+
+
+def _first_problem(entry: Entry) -> Problem | NotInspected | None:
+    """The worst of it: of an accepted one, or of a gap, where there is nothing worse."""
+    accepted = (each.problem for each in entry.accepted)
+    problems = chain(entry.problems, entry.warnings, accepted)
+    return next(problems, None) or next(iter(entry.not_inspected), None)
+
+
+def _as_utc(text: str) -> str | None:
+    """A time as DuckDB reads it; None for what is none."""
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        if found.tzinfo is not None:
+            found = found.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+    return found.replace(tzinfo=None).isoformat(" ", "seconds")
+
+
+def _round(seconds: Any) -> float:
+    """To the millisecond: what is beyond that is noise, and noise is what Parquet cannot pack."""
+    return round(min(max(float(seconds), 0.0), 1e9), 3)
+
+
+def plain(text: Any) -> str:
+    """A text that every table can hold: no half of a character, and not without end."""
+    found = text if isinstance(text, str) else ""
+    if not found.isascii():
+        found = found.encode("utf-8", "replace").decode("utf-8")
+    return cut(found.replace("\0", "\N{SYMBOL FOR NULL}"), LONGEST)
+
+
+# The rows of a package's objects and parts, out of its facts.
+#
+# No more of the document is looked at than the tables have, so that facts of an earlier version, or
+# of a later one with more in it, are read too.
+
+_FACTS = "binary-checks/facts/"
+_GLIBC = re.compile(r"GLIBC_(\d{1,4}(?:\.\d{1,4})*)")
+_RELR = (2, 36)  # GLIBC_ABI_DT_RELR came with it
+_ARCHITECTURE = "x86_64"  # of an object file that says none, in the model
+_PLACES = ("site_packages", "headers", "climbs")
+_LARGEST_BIGINT = (1 << 62) - 1
+_DIGITS = 16  # of a digest that only tells one table of exports from another
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactsRows:
+    """What the tables have of one package."""
+
+    objects: tuple[Row, ...]
+    parts: tuple[Row, ...]
+
+
+def read_facts_rows(path: Path, night: str, sha256: str, named: str) -> FactsRows:
+    """Read a document of facts, ``.json.gz``, which must be that package's.
+
+    Raises RecordError, one line, for one that is cut, corrupt, or of another package.
+    """
+    try:
+        return _read(read_document(path), night, sha256)
+    except OddityError as error:
+        raise RecordError(f"{named}: {error}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
+        raise RecordError(f"{named}: not the facts of a package") from None
+
+
+def _read(document: Any, night: str, sha256: str) -> FactsRows:
+    if not str(document["schema"]).startswith(_FACTS):
+        raise OddityError("not the facts of a package, but another schema")
+    objects = [
+        {"night": night, "sha256": sha256, **_object_row(row)} for row in document["object_files"]
+    ]
+    lost = (*document["malformed_objects"], *document["unread_objects"])
+    package = Package(
+        path=Path("package"),
+        layout=_demand_package(document["package"], sha256),
+        members=tuple(map(_light_member, document["members"])),
+        objects=tuple(map(_light_object, document["object_files"])),
+        malformed=tuple(map(_lost_object, lost)),
+    )
+    parts = [
+        {"night": night, "sha256": sha256, "part": part, "files": found.files, "size": found.size}
+        for part, found in measure_parts(package).items()
+    ]
+    return FactsRows(objects=tuple(objects), parts=tuple(parts))
+
+
+def _demand_package(row: Mapping[str, Any], sha256: str) -> Layout:
+    if row["sha256"] != sha256:
+        raise OddityError("the facts of another package")
+    return Layout(**{name: row["layout"][name] for name in _PLACES if name in row["layout"]})
+
+
+def _object_row(row: Mapping[str, Any]) -> Row:
+    versions = row.get("symbol_versions", ())
+    exports = sorted(f"{each['name']}@{each.get('version', '')}" for each in row.get("exports", ()))
+    return {
+        "path": plain(row["path"]),
+        "architecture": plain(row.get("architecture", _ARCHITECTURE)),
+        "size": _count(row.get("size", 0)),
+        "needed": [plain(each["name"]) for each in row.get("needed", ())],
+        "glibc": highest_glibc(each["version"] for each in versions if not each.get("weak")),
+        "exports": _digest(exports)[:_DIGITS] if exports else "",
+        "gpu": sorted(_find_generations(row.get("device_code", ())) - {""}),
+    }
+
+
+def _find_generations(codes: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The GPU architectures of code that a driver can use."""
+    unusable = DeviceLinking.UNUSABLE.value
+    return {plain(each["architecture"]) for each in codes if each.get("linking") != unusable}
+
+
+def _digest(texts: Iterable[str]) -> str:
+    """Of the texts as lines."""
+    found, between = hashlib.sha256(), b""
+    for text in texts:
+        found.update(between + text.encode("utf-8", "replace"))
+        between = b"\n"
+    return found.hexdigest()
+
+
+def highest_glibc(versions: Iterable[str]) -> str:
+    """The highest version of glibc among version nodes, as 2.34; "" where none is of it."""
+    found = (_RELR if each == "GLIBC_ABI_DT_RELR" else _read_version(each) for each in versions)
+    return ".".join(map(str, max(found, default=())))
+
+
+def _read_version(node: str) -> tuple[int, ...]:
+    match = _GLIBC.fullmatch(node)
+    return tuple(map(int, match[1].split("."))) if match else ()
+
+
+def _light_object(row: Mapping[str, Any]) -> ObjectFile:
+    """What the measuring of parts looks at."""
+    kind = object_kinds()[row["format"]]
+    found: dict[str, Any] = {"kind": Kind(row["kind"])} if "kind" in row else {}
+    if "device_code" in row:
+        found["device_code"] = tuple(map(_light_code, row["device_code"]))
+    if "debug_bytes" in row:
+        found["debug_bytes"] = _count(row["debug_bytes"])
+    return kind(path=str(row["path"]), **found)
+
+
+def _light_code(row: Mapping[str, Any]) -> DeviceCode:
+    amount = _count(row["bytes"])
+    return DeviceCode(kind=DeviceKind.UNKNOWN, architecture="", count=1, bytes=amount, compressed=0)
+
+
+def _light_member(row: Mapping[str, Any]) -> Member:
+    return Member(
+        path=str(row["path"]),
+        archive_name=str(row["archive_name"]),
+        size=_count(row.get("size", 0)),
+        mode=_count(row.get("mode", 0)),
+        target=str(row.get("target", "")),
+    )
+
+
+def _lost_object(row: Mapping[str, Any]) -> MalformedObject:
+    return MalformedObject(path=str(row["path"]), format=Format.ELF, offset=0, reason="")
+
+
+def _count(number: Any) -> int:
+    """A number of bytes that a table can hold."""
+    return min(max(int(number), 0), _LARGEST_BIGINT)
