@@ -13,7 +13,7 @@ from binary_checks.documents.json_schema import describe_document
 from binary_checks.errors import RecordError
 from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.records import demand_digest, open_document, write_document
-from binary_checks.fleet.store.safe_names import is_safe_part
+from binary_checks.fleet.store.store_names import is_safe_part
 
 ARTIFACT_SCHEMA = "binary-checks/artifact/1"
 KINDS = ("wheel", "conda", "libtorch", "library")

@@ -12,9 +12,9 @@ from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.verdict import read_object
 from binary_checks.fleet.store import Store, Stored, ask_at_once
-from binary_checks.fleet.store.safe_names import is_safe_part
 from binary_checks.fleet.store.store_names import (
     channel_prefix,
+    is_safe_part,
     member_name,
     split_member,
     withdrawn_name,

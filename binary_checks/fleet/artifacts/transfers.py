@@ -48,8 +48,12 @@ from binary_checks.fleet.artifacts.kept_artifacts import (
 )
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import find_facts, open_facts
-from binary_checks.fleet.store.safe_names import is_safe_part
-from binary_checks.fleet.store.store_names import companion_name, facts_name, package_name
+from binary_checks.fleet.store.store_names import (
+    companion_name,
+    facts_name,
+    is_safe_part,
+    package_name,
+)
 from binary_checks.lines import cut, one_line
 from binary_checks.model.binary_configuration import BinaryConfiguration
 

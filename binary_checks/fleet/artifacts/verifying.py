@@ -65,7 +65,6 @@ from binary_checks.fleet.artifacts.verdict import LARGEST_STATEMENT, read_time
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import demand_facts
-from binary_checks.fleet.store.safe_names import is_safe_part
 from binary_checks.fleet.store.store_names import (
     DERIVED,
     FACTS,
@@ -73,6 +72,7 @@ from binary_checks.fleet.store.store_names import (
     artifact_name,
     companion_name,
     expired_name,
+    is_safe_part,
     metadata_name,
     package_name,
     policy_name,

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.store.safe_names import demand_name
+from binary_checks.fleet.store.store_names import demand_name
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 _YES = {"1", "true", "yes", "on"}

@@ -6,21 +6,29 @@ programs.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import random
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
+from binary_checks.cache_folder import make_private, name_cache_folder, remove_oldest, take_turns
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.store import MOST_READ, Store, Stored
-from binary_checks.fleet.store.bucket_errors import Refusal, read_refusal
 from binary_checks.fleet.store.bucket_settings import BucketSettings, read_settings
-from binary_checks.fleet.store.mirror import Mirror
-from binary_checks.fleet.store.safe_names import demand_derived, demand_name, demand_prefix
-from binary_checks.fleet.store.store_names import is_named_by_content
+from binary_checks.fleet.store.store_names import (
+    demand_derived,
+    demand_name,
+    demand_prefix,
+    is_named_by_content,
+)
+from binary_checks.regular_files import written_beside
 from binary_checks.withheld import user_environment
 
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -313,3 +321,118 @@ def _stored(row: Any) -> Stored | None:
 
 def _name_of(each: Stored) -> str:
     return each.name
+
+
+# What went wrong with a request to an object store: worth another try or not, in a few words.
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w{1,60})</Code>|\(code: (\w{1,60})\)")
+_KIND = re.compile(r"kind: (\w{1,20}),")
+_BUSY = {
+    "SlowDown",
+    "InternalError",
+    "ServiceUnavailable",
+    "RequestTimeout",
+    # Two writers at once, neither of which may have won:
+    "ConditionalRequestConflict",
+}
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
+_TAKEN = "BlobAlreadyExists"  # what Azure answers with 409, where others answer 412
+# What a cloud's own machines ask for credentials:
+_METADATA = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|http://metadata/")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """What came instead of an answer."""
+
+    reason: str
+    again: bool = False  # whether it may be otherwise next time
+    missing: bool = False  # there is no such object
+    taken: bool = False  # there is one already
+
+
+def read_refusal(error: Exception, settings: BucketSettings) -> Refusal:
+    """Read an error of obstore's, whose text may repeat keys and signatures: of it only codes."""
+    text = str(error)
+    status = int(found[1]) if (found := _STATUS.search(text)) else 0
+    code = (found[1] or found[2]) if (found := _CODE.search(text)) else ""
+    if _METADATA.search(text):
+        return Refusal(reason=f"no credentials: set {settings.provider.credentials}")
+    if not status and not code:
+        return _read_broken(text, settings.host or settings.provider.name)
+    missing = isinstance(error, FileNotFoundError) and code not in _NO_BUCKET
+    conflict = status == 409 and code != _TAKEN
+    busy = status >= 500 or status in (408, 429) or conflict or code in _BUSY
+    words = " ".join(filter(None, (str(status or ""), code)))
+    explained = ": there is no such bucket" if code in _NO_BUCKET else ""
+    return Refusal(
+        reason=f"the server answers {words}{explained}",
+        again=busy,
+        missing=missing,
+        taken=type(error).__name__ == "AlreadyExistsError" and not busy,
+    )
+
+
+def _read_broken(text: str, server: str) -> Refusal:
+    kind = found[1].lower() if (found := _KIND.search(text)) else ""
+    if "HTTP error" in text or kind:
+        words = {"connect": "no connection to", "timeout": "too slow an answer of"}
+        return Refusal(reason=f"{words.get(kind, 'a broken connection to')} {server}", again=True)
+    return Refusal(reason=f"{server} gave no answer that can be read")
+
+
+# Copies of objects that never change, kept on this host for its further runs.
+
+_MOST = 4 << 30  # bytes of all stores; what was used last goes last
+_OFTEN = 256 << 20  # bytes after which it is looked again whether that is too much
+_TURN = 60.0  # seconds for which another may be making room
+
+
+class Mirror:
+    """The copies of one store's objects."""
+
+    def __init__(self, url: str, identity: str) -> None:
+        self._url = url
+        self._root = name_cache_folder() / "stores"
+        self._folder = self._root / hashlib.sha256(identity.encode()).hexdigest()[:32]
+        self._added = _OFTEN  # bytes since room was made
+
+    def find(self, name: str) -> Path | None:
+        """The copy, if there is one."""
+        path = self._folder / name
+        try:
+            os.utime(path)  # it is used
+        except OSError:
+            return None
+        return path
+
+    def keep(self, name: str, pieces: Iterable[bytes], size: int) -> Path:
+        """Make the copy. Raises StoreError where there is no room, or a piece is missing."""
+        if size > _MOST:
+            raise StoreError(f"{self._url}: {name}: {size} bytes, more than {_MOST} are kept here")
+        path = self._folder / name
+        try:
+            self._make_room(size)
+            make_private(path.parent)
+            with written_beside(path) as file:
+                _write(file, pieces, size)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(f"{self._url}: {name}: cannot be kept here: {reason}") from None
+        return path
+
+    def _make_room(self, size: int) -> None:
+        self._added += size
+        if self._added >= _OFTEN:
+            self._added = 0
+            with take_turns(self._root / ".lock", _TURN):
+                copies = (each for each in self._root.rglob("*") if each.name != ".lock")
+                remove_oldest(filter(Path.is_file, copies), _MOST)
+
+
+def _write(file: IO[bytes], pieces: Iterable[bytes], size: int) -> None:
+    for piece in pieces:
+        file.write(piece)
+    if file.tell() != size:
+        raise OSError(f"{file.tell()} of its {size} bytes came")

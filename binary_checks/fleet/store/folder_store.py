@@ -21,13 +21,13 @@ from typing import IO
 from binary_checks.cache_folder import take_turns, try_lock
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.store import MOST_READ, Stored
-from binary_checks.fleet.store.safe_names import (
+from binary_checks.fleet.store.store_names import (
+    MARK,
     demand_derived,
     demand_name,
     demand_prefix,
     is_safe_part,
 )
-from binary_checks.fleet.store.store_names import MARK
 from binary_checks.regular_files import open_regular
 
 _PARTIAL = ".partial"  # no name begins with a dot

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.store.safe_names import demand_derived
+from binary_checks.fleet.store.store_names import demand_derived
 from tests.fleet.artifacts.made_artifacts import index_members
 
 TOP = "https://example.org/a/b/"

@@ -13,7 +13,8 @@ import pytest
 
 from binary_checks import cache_folder
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.store import Store, bucket_store, mirror, open_store
+from binary_checks.fleet.store import Store, bucket_store, open_store
+from binary_checks.fleet.store import bucket_store as mirror
 from binary_checks.fleet.store.bucket_settings import read_settings
 from binary_checks.fleet.store.bucket_store import BucketStore
 from fixtures.fleet.faulty_proxy import BUSY, DEAF, LOST, SLOW, FaultyProxy, put_before
