@@ -13,6 +13,7 @@ from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.causes.cause_rules import (
     INFRA,
     LOG,
+    LONGEST_LINE,
     PRODUCT,
     REASON,
     TOOL,
@@ -21,11 +22,10 @@ from binary_checks.fleet.causes.cause_rules import (
     Causes,
     shipped_causes,
 )
-from binary_checks.fleet.causes.leading import find_leaders
-from binary_checks.fleet.causes.line_patterns import LONGEST_LINE
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Entry, Outcome, PackageResult, RunResult
+from binary_checks.model import Entry, Level, Outcome, PackageResult, RunResult
 from binary_checks.regular_files import open_regular
+from binary_checks.reports.faults import fold
 
 MOST_LINES = 2_000
 _MOST_BYTES = 1 << 20
@@ -215,3 +215,13 @@ def _unknown(evidence: str, *, again: bool) -> Cause:
 
 def _show(line: str) -> str:
     return cut(one_line(cut(line.strip(), LONGEST_LINE)), _LONGEST_EVIDENCE)
+
+
+# Which check leads where several say the same fault, as reports of one run fold them.
+
+
+def find_leaders(result: RunResult | None) -> list[str]:
+    """The checks whose errors a report shows, in its order."""
+    packages = result.packages if result else ()
+    faults = (fault for package in packages for fault in fold(package.entries))
+    return [fault.shown.check for fault in faults if fault.level is Level.ERROR]

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from itertools import chain
 
 from binary_checks.errors import BinaryChecksError, ProfileError, RecordError, StoreError
-from binary_checks.fleet.causes.leading import find_leaders
+from binary_checks.fleet.causes.naming_causes import find_leaders
 from binary_checks.fleet.known.waived_nights import (
     LONG,
     LOOKED_AT,

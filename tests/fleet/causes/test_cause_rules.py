@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.causes.cause_rules import KINDS, load_causes, shipped_causes
-from binary_checks.fleet.causes.line_patterns import LONGEST_LINE, SlowPattern, compile_pattern
+from binary_checks.fleet.causes.cause_rules import (
+    KINDS,
+    LONGEST_LINE,
+    SlowPattern,
+    compile_pattern,
+    load_causes,
+    shipped_causes,
+)
 
 RULE = """
 [[causes]]
