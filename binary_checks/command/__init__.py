@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         withheld.take_back()
         if lifeline := withheld.user_environment().get(_LIFELINE):
-            from binary_checks.fleet.nights.lifelines import hold_lifeline
+            from binary_checks.fleet.nights.attempt_process import hold_lifeline
 
             hold_lifeline(lifeline)
         signal.signal(signal.SIGTERM, _interrupt)

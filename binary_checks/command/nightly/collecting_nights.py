@@ -11,16 +11,17 @@ from pathlib import Path
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, parse_cells
-from binary_checks.fleet.nights.closing import (
+from binary_checks.fleet.nights.merging import (
     ChangedCell,
     ClosedNight,
+    Merged,
     close_night,
     list_waiting,
+    merge_night,
     read_closed,
 )
-from binary_checks.fleet.nights.index_changes import compare_serials
-from binary_checks.fleet.nights.merging import Merged, merge_night
 from binary_checks.fleet.nights.night_dates import choose_night, now, read_date
+from binary_checks.fleet.nights.planning import compare_serials
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store

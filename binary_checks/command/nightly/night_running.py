@@ -22,12 +22,16 @@ from binary_checks.fleet.attempts import CPU, GPU
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.cells.choosing import OneOff, choose_cells
 from binary_checks.fleet.final_states import CellEnd
-from binary_checks.fleet.nights.attempting import AttemptTask
-from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
+from binary_checks.fleet.nights.attempting import AttemptTask, NextAttempt
+from binary_checks.fleet.nights.coordinating import (
+    ALL,
+    PAUSE,
+    Coordinator,
+    NightOutcome,
+    NightScreen,
+)
 from binary_checks.fleet.nights.engines import Engine, open_engine
 from binary_checks.fleet.nights.night_dates import read_date, tonight
-from binary_checks.fleet.nights.progress import NightScreen
-from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store

@@ -11,9 +11,9 @@ from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.causes.cause_rules import Causes, load_causes
 from binary_checks.fleet.final_states import CellEnd, final_state
+from binary_checks.fleet.nights.cell_commands import rerun_command
 from binary_checks.fleet.nights.found_facts import find_cell_facts
 from binary_checks.fleet.nights.night_dates import choose_night
-from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store

@@ -17,7 +17,7 @@ from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.ci_settings import CiSettings, demand_install, demand_text, read_ci
 from binary_checks.fleet.ci.runner_tables import CPU, GPU, HOSTED, RunsOn, choose_machine
 from binary_checks.fleet.nights.cell_commands import options_of
-from binary_checks.fleet.nights.frozen_inputs import is_shipped
+from binary_checks.fleet.nights.planning import is_shipped
 from binary_checks.sources.known_problem_lists import is_url
 
 _OLDEST = (3, 10)  # of the Pythons that the tool itself runs on

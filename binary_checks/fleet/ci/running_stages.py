@@ -26,9 +26,8 @@ from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
 from binary_checks.fleet.ci.pipeline import make_options, name_values
-from binary_checks.fleet.nights.cell_commands import choose_python, options_of_gpu
-from binary_checks.fleet.nights.lifelines import stretch_lifeline
-from binary_checks.fleet.nights.local_pythons import find_python
+from binary_checks.fleet.nights.attempt_process import stretch_lifeline
+from binary_checks.fleet.nights.cell_commands import choose_python, find_python, options_of_gpu
 from binary_checks.fleet.nights.night_dates import read_date, tonight
 from binary_checks.withheld import DEAF, user_environment
 

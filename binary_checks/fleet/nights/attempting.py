@@ -14,7 +14,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,15 @@ from typing import Any, TypeVar
 from binary_checks.documents.encoding import dump
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import ProfileError, RecordError, StoreError
+from binary_checks.exit_codes import (
+    EMPTY,
+    EXIT_CODES,
+    FIT,
+    INTERRUPTED,
+    MISUSED,
+    OUR_BUG,
+    TRY_AGAIN,
+)
 from binary_checks.fleet.attempts import CPU, GPU, Attempt, ProcessEnd
 from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
 from binary_checks.fleet.causes.naming_causes import Cause, name_cause, read_tail
@@ -31,10 +40,8 @@ from binary_checks.fleet.nights.attempt_process import (
     StoppedError,
     run_command,
 )
-from binary_checks.fleet.nights.attempt_states import Left, decide_state
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs, options_of_gpu
 from binary_checks.fleet.nights.night_dates import now
-from binary_checks.fleet.nights.retrying import may_end_otherwise
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import lose_attempt, read_stored_attempt, write_attempt
 from binary_checks.fleet.states import GOOD, CellState
@@ -48,7 +55,8 @@ from binary_checks.fleet.store.store_names import (
 )
 from binary_checks.fleet.stored_nights import name_log, read_frozen
 from binary_checks.lines import cut, one_line
-from binary_checks.model import RunResult
+from binary_checks.model import Outcome, PackageResult, RunResult
+from binary_checks.model.outcomes import choose_cell_state
 from binary_checks.regular_files import open_regular
 from binary_checks.withheld import DEAF
 
@@ -339,3 +347,161 @@ def _read_end(log: Path) -> bytes:
 def _find_last_line(log: bytes) -> str:
     lines = log[-8192:].decode("utf-8", "replace").split("\n")
     return next((cut(one_line(line.strip())) for line in lines[::-1] if line.strip()), "")
+
+
+# Decides the state of one attempt from how its process ended and what it left; purely.
+
+_LOST, _FAILED, _INFRA = CellState.LOST, CellState.FAILED, CellState.INFRA
+_NEEDS_A_PERSON = {  # the same again would end the same
+    OUR_BUG: "`binary-checks` broke",
+    MISUSED: "`binary-checks` does not run as the cell says",
+    EMPTY: "no check was selected",
+}
+Decided = tuple[CellState, str]
+"""A state, and the reason for it where no problem shows it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Left:
+    """What a process left behind in its folder."""
+
+    run: RunResult | None = None  # its result; None: it left none, or none that can be read
+    complaint: str = ""  # why there is none; one line
+    last_line: str = ""  # of its log
+
+
+def decide_state(end: ProcessEnd, left: Left, sha256: str) -> Decided:
+    """Decide what one attempt at a package of that hash came to.
+
+    A process that did not end by itself judged nothing, whatever it had written before: the
+    attempt is lost. So it is where the process and its result contradict each other.
+    """
+    if end.timed_out:
+        return _LOST, f"still running after {end.seconds:,.0f} seconds, and ended"
+    if end.exit_status is None or end.exit_status not in EXIT_CODES:
+        return _LOST, _name_death(end)
+    if left.run is None:
+        return _without_result(end.exit_status, left)
+    if left.run.exit_code != end.exit_status:
+        state = _INFRA if end.exit_status == TRY_AGAIN else _LOST
+        said = f"its result says exit code {left.run.exit_code}, the process {end.exit_status}"
+        return state, _because(said, left.last_line)
+    return _with_result(left.run, sha256)
+
+
+def _name_death(end: ProcessEnd) -> str:
+    if end.exit_status is not None:
+        return f"ended with status {end.exit_status:#x}, which is none of `binary-checks`"
+    starved = "; the kernel killed for want of memory meanwhile" if end.oom_kills > 0 else ""
+    return f"ended by signal {end.signal}{starved}"
+
+
+def _without_result(status: int, left: Left) -> Decided:
+    """An exit status alone says whose fault it is, but never that a package passed."""
+    if status == TRY_AGAIN:
+        return _INFRA, left.last_line or left.complaint
+    if status in _NEEDS_A_PERSON:
+        return _FAILED, _because(_NEEDS_A_PERSON[status], left.last_line)
+    said = "interrupted" if status == INTERRUPTED else f"no result, with exit code {status}"
+    return _LOST, _because(said, left.complaint)
+
+
+def _because(said: str, why: str) -> str:
+    return cut(one_line(f"{said}: {why}" if why else said))
+
+
+def _with_result(run: RunResult, sha256: str) -> Decided:
+    if len(run.packages) != 1:
+        return _LOST, f"its result is about {len(run.packages)} packages, and not about one"
+    package = run.packages[0]
+    accepts = any(entry.accepted for entry in package.entries)
+    state = choose_cell_state(run.exit_code, package.verdict, accepts=accepts)
+    if state is _INFRA:
+        return _INFRA, _find_error(run, package)
+    if sha256 and package.sha256 and package.sha256 != sha256:
+        return _INFRA, f"other bytes than planned: SHA-256 {package.sha256}, and not {sha256}"
+    if run.exit_code == FIT and sha256 and not package.sha256:
+        return _LOST, "its result does not say which bytes were judged"
+    if state is _LOST:
+        contradiction = f"its result says {package.verdict.value}, and yet exit code 0"
+        return _LOST, "interrupted" if run.exit_code == INTERRUPTED else contradiction
+    shown = state in GOOD or _shows_problem(package)
+    return state, "" if shown else _find_failure(run, package)
+
+
+def _shows_problem(package: PackageResult) -> bool:
+    return any(entry.problems for entry in package.entries)
+
+
+def _find_error(run: RunResult, package: PackageResult) -> str:
+    errors = (e for e in package.entries if e.outcome is Outcome.ERROR)
+    told = (f"{entry.check}: {entry.reason}" for entry in errors if entry.reason)
+    return _because(next(told, "") or next(iter(run.complaints), "") or package.stopped, "")
+
+
+def _find_failure(run: RunResult, package: PackageResult) -> str:
+    """Why a run without problems is no pass: a check broke, or something could not be judged."""
+    broken = (e for e in package.entries if e.outcome is Outcome.BROKEN)
+    told = [f"{entry.check}: {entry.reason}" for entry in broken]
+    told += [package.unjudged, package.unrun, *run.complaints, package.stopped]
+    return _because(next(filter(None, told), "") or f"verdict {package.verdict.value}", "")
+
+
+# Whether a stage of a cell needs another attempt, and when; purely, from those that there are.
+
+MOST = 3
+"""Attempts of a stage, with those that were in vain for no fault of the package."""
+_MOST_FAILURES = 2
+_TIMED_OUT = "timed-out"
+_MOST_TIMED_OUT = 2  # a hang is mostly the same again, and each takes as long as the limit
+_GROWTH = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NextAttempt:
+    """An attempt that is still to be made."""
+
+    number: int
+    pause: float = 0.0  # seconds after the one before
+
+
+def may_end_otherwise(state: CellState, result: RunResult | None, *, by_cause: bool) -> bool:
+    """Whether another attempt at the same bytes may end otherwise.
+
+    Static checks would find the same again. So a failure is worth it only where every problem is of
+    a check that runs the package; what broke or was lost is, unless its cause speaks against it.
+    """
+    if state is CellState.FAILED:
+        return _failed_at_run_time(result)
+    return by_cause and state in (CellState.INFRA, CellState.LOST)
+
+
+def _failed_at_run_time(result: RunResult | None) -> bool:
+    """Whether all that failed runs the package, as the texts of the result's checks state."""
+    if result is None:
+        return False
+    runs = {check.id for check in result.checks if check.runs_package}
+    failed = {entry.check for _, entry in result.entries() if entry.outcome is Outcome.FAILED}
+    return bool(failed) and failed <= runs
+
+
+def plan_next(attempts: Sequence[Attempt], pause: float) -> NextAttempt | None:
+    """The next attempt of a stage that has made these, by number; None: it has come to its end.
+
+    A failure is tried again at once, and once; what broke or was lost with growing pauses.
+    """
+    number = 1 + max((each.number for each in attempts), default=0)
+    # A stage that was blocked was not tried.
+    tried = [each for each in attempts if each.state is not CellState.BLOCKED]
+    if not tried:
+        return NextAttempt(number=number)
+    last = tried[-1]
+    alike = sum(each.state is last.state and each.cause == last.cause for each in tried)
+    if not last.again or any(each.state in GOOD for each in tried) or len(tried) >= MOST:
+        return None
+    if last.state is CellState.FAILED:
+        failures = sum(each.state is CellState.FAILED for each in tried)
+        return NextAttempt(number=number) if failures < _MOST_FAILURES else None
+    if last.cause == _TIMED_OUT and alike >= _MOST_TIMED_OUT:
+        return None
+    return NextAttempt(number=number, pause=pause * _GROWTH ** (len(tried) - 1))

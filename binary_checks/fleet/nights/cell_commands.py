@@ -2,19 +2,99 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.nights.frozen_inputs import is_shipped
-from binary_checks.fleet.nights.local_pythons import find_python, is_here
+from binary_checks.fleet.cells.axis_values import family_of
+from binary_checks.fleet.nights.planning import is_shipped
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import read_frozen
+from binary_checks.model import RunResult
 from binary_checks.profile.known import spell_cell
+
+# Finds the interpreters of this host by version: on PATH, and where tools put several of them.
+
+_PATIENCE = 20.0  # seconds in which an interpreter must have answered
+_ASK = """
+import sys, sysconfig
+free = sysconfig.get_config_var("Py_GIL_DISABLED")
+print("%d.%d" % sys.version_info[:2] + "t" * bool(free))
+"""
+
+
+@cache
+def find_python(version: str) -> str:
+    """The path of an interpreter of that version, 3.12 or 3.13t, that starts; "" without one."""
+    for path in dict.fromkeys(_list_candidates(version)):
+        if _says_version(path) == version:
+            return path
+    return ""
+
+
+def is_here(system: str, architecture: str) -> bool:
+    """Whether a cell's system is this host's, as far as its name goes."""
+    own = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
+    if own == "linux" and system.startswith("musl") is (platform.libc_ver()[0] == "glibc"):
+        return False
+    same = {"amd64": "x86_64", "aarch64": "arm64"}
+    machine = platform.machine().lower()
+    return family_of(system) == own and same.get(architecture, architecture) == same.get(
+        machine, machine
+    )
+
+
+def _list_candidates(version: str) -> Iterator[str]:
+    """What may be one; the shims of version managers may not start."""
+    yield sys.executable
+    name = f"python{version}"
+    if found := shutil.which(name):
+        yield found
+    bare = version.rstrip("t")
+    free = "+freethreaded" if version.endswith("t") else ""
+    tag = f"cp{bare.replace('.', '')}"
+    roots = (
+        (os.environ.get("PYENV_ROOT") or "~/.pyenv", f"versions/{bare}*/bin/{name}"),
+        ("~/.local/share/uv/python", f"cpython-{bare}.*{free}-*/bin/{name}"),
+        ("/opt/python", f"{tag}-{tag}{version[len(bare) :]}/bin/python"),  # manylinux's images
+        (
+            os.environ.get("RUNNER_TOOL_CACHE") or "/opt/hostedtoolcache",
+            f"Python/{bare}.*/*/bin/{name}",
+        ),
+        (os.environ.get("LOCALAPPDATA") or "~", f"Programs/Python/Python{tag[2:]}*/python.exe"),
+    )
+    for root, pattern in roots:
+        yield from sorted(map(str, Path(root).expanduser().glob(pattern)), reverse=True)
+
+
+def _says_version(path: str) -> str:
+    """What it says itself; "" where it does not start."""
+    try:
+        ended = subprocess.run(
+            [path, "-I", "-S", "-c", _ASK],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ""
+    return ended.stdout.strip() if ended.returncode == 0 else ""
+
+
+# How a planned cell is run: the arguments of `binary-checks` for its bytes, and no others.
 
 KNOWN = "known.toml"
 _PROFILES = "profiles"
@@ -127,3 +207,42 @@ def fetch_inputs(store: Store, command: CellCommand, folder: Path) -> None:
             raise StoreError(f"{store.url}: the plan has an input {name}, which leads elsewhere")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+
+
+# The one command that reruns a cell at one's own desk, on the very bytes that the night judged.
+
+_PLACE, _IMAGE = "--binary-place", "image:"
+
+
+def rerun_command(
+    plan: NightPlan, planned: PlannedCell, store: str, result: RunResult | None = None
+) -> str:
+    """The command, to be pasted into a shell; "" for a cell that the plan has no file for.
+
+    Where the ``result`` of the night's run names the image that it ran in, the command takes that
+    very image. One without frozen files needs nothing of the store. Else `nightly rerun` fetches
+    them from there: the profile as it was, with those that it extends, and the known problems.
+    """
+    if not planned.url or not planned.sha256:
+        return ""
+    command = command_of(plan, planned, find_python=lambda version: f"python{version}")
+    place = pin_place(planned.cell.place, result)
+    if command.inputs:
+        at = ["--date", plan.night, "--store", store]
+        pinned = [_PLACE, place] if place != planned.cell.place else []
+        return shlex.join(("binary-checks", "nightly", "rerun", planned.cell.id, *at, *pinned))
+    return shlex.join(("binary-checks", *_replace(command.arguments, planned.cell.place, place)))
+
+
+def pin_place(place: str, result: RunResult | None) -> str:
+    """The place with the digest of the image that it was; as it is where the result names none."""
+    images = result.packages[0].roots if result and result.packages else ()
+    pins = len(images) == 1 and place.startswith(_IMAGE)
+    return f"{_IMAGE}{images[0]}" if pins else place
+
+
+def _replace(arguments: tuple[str, ...], old: str, new: str) -> list[str]:
+    replaced = list(arguments)
+    if old and _PLACE in arguments:
+        replaced[arguments.index(_PLACE) + 1] = new
+    return replaced

@@ -26,9 +26,7 @@ from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
-from binary_checks.fleet.nights.engines import Engine
-from binary_checks.fleet.nights.gpu_devices import lend_device
-from binary_checks.fleet.nights.night_folders import open_folder
+from binary_checks.fleet.nights.engines import Engine, lend_device, open_folder
 from binary_checks.fleet.store import open_store
 
 RESOURCES = {CPU: "CPU", GPU: "GPU"}

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
+import shutil
+import socket
+import stat
+import tempfile
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
 
+from binary_checks.cache_folder import make_private, name_cache_folder, take_lock, try_lock
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
-from binary_checks.fleet.nights.attempt_process import RunningProcesses
+from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError, kill_carriers
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
-from binary_checks.fleet.nights.gpu_devices import count_gpus, lend_device
-from binary_checks.fleet.nights.night_folders import open_folder
 from binary_checks.fleet.store import Store
 from binary_checks.trees.batches import count_cores
 
@@ -83,3 +91,122 @@ def _open_local(store: Store, jobs: int, gpus: int) -> Iterator[Engine]:
         finally:
             for queue in queues.values():
                 queue.shutdown(cancel_futures=True)
+
+
+# The NVIDIA devices of this host, of which each attempt is lent one that nobody else uses.
+
+_PAUSE = 0.2  # seconds between two looks for a device that is free
+
+
+def count_gpus() -> int:
+    """The NVIDIA devices of this host that are not hidden from this process."""
+    found = len(list(Path("/proc/driver/nvidia/gpus").glob("*"))) or len(
+        list(Path("/dev").glob("nvidia[0-9]*"))
+    )
+    return min(found, len(_list_visible(found)))
+
+
+@contextlib.contextmanager
+def lend_device(count: int, running: RunningProcesses) -> Iterator[str]:
+    """Give a device as CUDA names it, "" for whatever there is, once one of so many is free.
+
+    A lock file of this host keeps it from all other attempts, those of other coordinators too.
+    Where there are fewer devices than attempts at once, they share them. Raises StoppedError when
+    the attempts are ended meanwhile, and OSError where the cache folder can hold no locks.
+    """
+    folder = name_cache_folder() / "nights"
+    make_private(folder)
+    while not running.stopped:
+        for name, device in _name_locks(count).items():
+            with (folder / name).open("a+b") as file:
+                if take_lock(file):
+                    yield device
+                    return
+        time.sleep(_PAUSE)
+    raise StoppedError("ended before a GPU was free")
+
+
+def _name_locks(count: int) -> dict[str, str]:
+    """The devices of so many attempts at once, by the names of their lock files."""
+    host, names = socket.gethostname(), _list_visible(count) or [""]
+    found = {}
+    for number in range(count):
+        device, sharer = names[number % len(names)], number // len(names)
+        found[f"{host}.gpu{re.sub('[^A-Za-z0-9-]', '_', device)}.{sharer}.lock"] = device
+    return found
+
+
+def _list_visible(most: int) -> list[str]:
+    """The devices as CUDA_VISIBLE_DEVICES names them, of so many at most."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return list(map(str, range(most)))
+    return [each.strip() for each in visible.split(",") if each.strip() not in ("", "-1")]
+
+
+# The folder of a night on this host, in which its attempts have theirs.
+#
+# A lock shows that its night still runs. The next night ends and removes what a killed one left.
+
+_PREFIX = "binary-checks-night-"
+_NAME = re.compile(re.escape(_PREFIX) + "[a-z0-9_]{8}")  # as tempfile completes it
+_LOCK = "lock"
+
+
+@contextlib.contextmanager
+def open_folder() -> Iterator[str]:
+    """Make the folder of a night, and remove it when the block ends.
+
+    Raises OSError where the folder of temporary files has no room, or no locks.
+    """
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    folder, lock = _make_folder()
+    try:
+        yield str(folder)
+    finally:
+        _empty(folder)
+        lock.close()  # Windows removes no open file
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_folder() -> tuple[Path, IO[bytes]]:
+    """A folder, and its lock, which this process holds."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # Another night may take the folder for abandoned before it has its lock.
+        with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as opened:
+            lock = opened.enter_context((folder / _LOCK).open("wb"))
+            if take_lock(lock) and (folder / _LOCK).exists():
+                opened.pop_all()
+                return folder, lock
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of nights that were killed, and end what still runs in them."""
+    for folder in filter(_is_ours, parent.iterdir()):
+        with contextlib.suppress(OSError), (folder / _LOCK).open("r+b") as lock:
+            if not try_lock(lock):
+                continue
+            kill_carriers(str(folder))
+            _empty(folder)
+            (folder / _LOCK).unlink()
+        with contextlib.suppress(OSError):  # it is not empty
+            folder.rmdir()
+
+
+def _empty(folder: Path) -> None:
+    """Remove all but the lock, so that the next night goes on where this one is killed."""
+    for each in folder.iterdir():
+        if each.name != _LOCK:
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a night of this user made it."""
+    if not _NAME.fullmatch(folder.name):
+        return False
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and (os.name == "nt" or found.st_uid == os.geteuid())

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import platform
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timezone
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from binary_checks import __version__
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.causes.cause_rules import load_causes
 from binary_checks.fleet.cells.matrix import CellSource, Matrix
-from binary_checks.fleet.nights.frozen_inputs import FrozenInputs, freeze
 from binary_checks.fleet.nights.night_dates import now, read_date
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.published.looked_up import LookedUp
@@ -21,6 +25,12 @@ from binary_checks.fleet.published.questions import look_up
 from binary_checks.fleet.states import CellState
 from binary_checks.knowledge.configurations import find_day, judge_age
 from binary_checks.lines import one_line
+from binary_checks.model.run_results import KnownListIdentity
+from binary_checks.profile.known import LIST
+from binary_checks.profile.reading import load_profile
+from binary_checks.profile.toml_values import read_toml
+from binary_checks.regular_files import read_named
+from binary_checks.sources.known_problem_lists import HeldList, hold_list, is_url
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.web.addresses import show, take_credentials
 
@@ -122,3 +132,195 @@ def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState 
     if said := judge_age(day[1], today, source.freshness, day[0]):
         return CellState.STALE, f"{found.file_name}: {said}"
     return None, ""
+
+
+# Freezes what cells are judged by: profiles with all that they name, known problems, causes.
+
+_LARGEST = 4 << 20  # bytes of one file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrozenInputs:
+    """What holds for a whole night; ``files`` has the bytes by SHA-256."""
+
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    """Each file that any profile consists of, by its path, as a folder of a run has it."""
+    named: Mapping[str, str] = field(default_factory=dict)
+    """That path of each profile that a cell names, as it names it; not of those shipped."""
+    known_sha256: str = ""
+    known_source: str = ""  # its path, or its URL without what may be secret
+    known_remark: str = ""  # why a copy of it holds
+    known_complaint: str = ""
+    causes_sha256: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def is_shipped(named: str) -> bool:
+    """Whether it is the name of a profile that comes with this package, and no path."""
+    return "/" not in named and not named.endswith(".toml")
+
+
+def freeze(
+    matrix: Matrix, known: str | None, causes: Path | None, now: datetime | None = None
+) -> FrozenInputs:
+    """Read all of it once. Raises ProfileError, but for known problems: then no waiver holds.
+
+    ``known``, a path or a URL, stands in for the list that the matrix names.
+    """
+    files: dict[str, bytes] = {}
+    named, profiles = _read_profiles(matrix)
+    held = _hold(matrix, known, now or datetime.now(timezone.utc))
+    known_sha256 = _keep(held.content, files) if held and not held.complaint else ""
+    own = causes or (matrix.folder / matrix.causes if matrix.causes else None)
+    causes_sha256 = ""
+    if own is not None:
+        content = read_named(own, _LARGEST, f"causes {own.name}")
+        load_causes(content, own.name)
+        causes_sha256 = _keep(content, files)
+    _keep(matrix.content, files)
+    return FrozenInputs(
+        profiles={path: _keep(content, files) for path, content in profiles},
+        named=named,
+        known_sha256=known_sha256,
+        known_source=held.identity.source if held else "",
+        known_remark=one_line(held.identity.remark) if held else "",
+        known_complaint=held.complaint if held else "",
+        causes_sha256=causes_sha256,
+        files=files,
+    )
+
+
+def _hold(matrix: Matrix, known: str | None, now: datetime) -> HeldList | None:
+    """The list that is named, fetched once for all cells; None where none is."""
+    argument, folder = (known, Path.cwd()) if known else (matrix.known, matrix.folder)
+    if not argument:
+        return None
+    try:
+        return hold_list(argument, folder, now)
+    except ProfileError as error:
+        source = "" if is_url(argument) else one_line(argument)
+        return HeldList(
+            identity=KnownListIdentity(source=source, complaint=str(error).removeprefix(LIST))
+        )
+
+
+def _keep(content: bytes, files: dict[str, bytes]) -> str:
+    digest = hashlib.sha256(content).hexdigest()
+    files[digest] = content
+    return digest
+
+
+def _read_profiles(matrix: Matrix) -> tuple[dict[str, str], list[tuple[str, bytes]]]:
+    """The paths of the cells' own profiles, and every file that these consist of.
+
+    Paths are below the nearest folder of all of them.
+    """
+    named = sorted({cell.profile for cell in matrix.cells} - {""})
+    for each in filter(is_shipped, named):
+        load_profile(each)
+    own = [each for each in named if not is_shipped(each)]
+    paths: dict[Path, str] = {}
+    for each in own:
+        load_profile(str(matrix.folder / each))  # with all that it names, or it says what lacks
+        paths.update((path, each) for path in _follow(matrix.folder / each))
+    if not paths:
+        return {}, []
+    try:
+        root = Path(os.path.commonpath([matrix.folder, *(path.parent for path in paths)]))
+    except ValueError:  # several drives
+        raise ProfileError(f"profile {own[0]}: on another drive than {matrix.source}") from None
+
+    def shorten(path: Path) -> str:
+        return path.relative_to(root).as_posix()
+
+    return (
+        {each: shorten(Path(os.path.normpath(matrix.folder / each))) for each in own},
+        [
+            (shorten(path), read_named(path, _LARGEST, f"profile {profile}: {path.name}"))
+            for path, profile in sorted(paths.items())
+        ],
+    )
+
+
+def _follow(path: Path) -> Iterator[Path]:
+    """A profile's own file, those that it extends, and those that they name."""
+    path = Path(os.path.normpath(path))
+    table = read_toml(path, f"profile {path.name}")
+    if path.name == "pyproject.toml":
+        table = table.get("tool", {}).get("binary_checks", {})
+    yield path
+    for name in (*table.get("checks", ()), *_list_sources(table.get("probes", {}))):
+        yield Path(os.path.normpath(path.parent / name))
+    if not is_shipped(table.get("extends", "")):
+        yield from _follow(path.parent / table["extends"])
+
+
+def _list_sources(probes: Mapping[str, Any]) -> Iterator[str]:
+    for table in probes.values():
+        for unit in table.get("units", {}).values() if isinstance(table, dict) else ():
+            if "file" in unit:
+                yield unit["file"]
+
+
+# Says which cells of a plan stand for other bytes by now: an index changed in between.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexChange:
+    """One cell whose source answers otherwise than when the night was planned."""
+
+    cell: str  # id
+    reason: str  # one line: what it stands for now, and what it was judged on
+    now: PlannedCell
+
+
+def compare_serials(
+    plan: NightPlan, matrix: Matrix, surroundings: Surroundings | None = None
+) -> tuple[IndexChange, ...]:
+    """Ask every source again; what was judged stays as it is.
+
+    A page that changed for other files alone is no change of a cell, whatever its serial.
+    """
+    again = plan_cells(matrix, read_day(plan.night), FrozenInputs(), surroundings)
+    now = {each.cell.id: each for each in again}
+    return tuple(_list_changes(plan, now))
+
+
+def _list_changes(plan: NightPlan, again: dict[str, PlannedCell]) -> Iterator[IndexChange]:
+    for planned in plan.cells:
+        now = again.get(planned.cell.id)
+        if now is not None and (reason := _compare(planned, now)):
+            yield IndexChange(cell=planned.cell.id, reason=reason, now=now)
+
+
+def _compare(planned: PlannedCell, now: PlannedCell) -> str:
+    """What changed for one cell; "" where it stands for the same file."""
+    if now.state is planned.state and now.state in (CellState.INFRA, CellState.MISSING):
+        return ""
+    if now.state is CellState.INFRA:
+        return f"could not be asked again: {now.reason}"
+    serials = _say_serials(planned, now)
+    if now.state is CellState.MISSING:
+        gone = f"{planned.file_name or 'the file that there was'} is not there any more"
+        return f"{gone}{serials}: {now.reason}"
+    return _compare_files(planned, now, serials)
+
+
+def _compare_files(planned: PlannedCell, now: PlannedCell, serials: str) -> str:
+    name = now.file_name
+    if not planned.sha256:
+        return f"{name} is there now{serials}"
+    if planned.file_name != name:
+        return f"{name} is there now, {planned.file_name} was planned{serials}"
+    if planned.sha256 != now.sha256:
+        hashes = f"sha256 {planned.sha256[:12]}… was planned, {now.sha256[:12]}… is there now"
+        return f"{name} was replaced under its name: {hashes}{serials}"
+    if planned.url != now.url:
+        return f"{name} is at another URL now, with the same bytes: {now.url}"
+    return ""
+
+
+def _say_serials(planned: PlannedCell, now: PlannedCell) -> str:
+    if not planned.serial or not now.serial or planned.serial == now.serial:
+        return ""
+    return f" (serial {planned.serial[:12]}, then {now.serial[:12]})"

@@ -19,7 +19,7 @@ from binary_checks.documents.builds import read_build
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.attempts import CPU, Attempt
 from binary_checks.fleet.final_states import final_state
-from binary_checks.fleet.nights.rerunning import rerun_command
+from binary_checks.fleet.nights.cell_commands import rerun_command
 from binary_checks.fleet.page.history import CellNight
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store

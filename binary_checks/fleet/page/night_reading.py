@@ -20,7 +20,7 @@ from binary_checks.fleet.known.waived_nights import (
     read_before,
     read_waived_night,
 )
-from binary_checks.fleet.nights.closing import ClosedNight, read_closed
+from binary_checks.fleet.nights.merging import ClosedNight, read_closed
 from binary_checks.fleet.nights.night_dates import read_date
 from binary_checks.fleet.page.history import ASKED, History, read_history
 from binary_checks.fleet.plan import NightPlan

@@ -15,9 +15,13 @@ import pytest
 import binary_checks
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.nights import local_pythons
-from binary_checks.fleet.nights.cell_commands import CellCommand, command_of, options_of_gpu
-from binary_checks.fleet.nights.local_pythons import find_python
+from binary_checks.fleet.nights import cell_commands
+from binary_checks.fleet.nights.cell_commands import (
+    CellCommand,
+    command_of,
+    find_python,
+    options_of_gpu,
+)
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import CellState
 from fixtures.build_wheel import build_wheel
@@ -38,9 +42,9 @@ PYTHONS = {"3.8": "/opt/python3.8"}
 
 @pytest.fixture(autouse=True)
 def linux(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_pythons.sys, "platform", "linux")
-    monkeypatch.setattr(local_pythons.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(local_pythons.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(cell_commands.sys, "platform", "linux")
+    monkeypatch.setattr(cell_commands.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(cell_commands.platform, "libc_ver", lambda: ("glibc", "2.36"))
 
 
 def command(

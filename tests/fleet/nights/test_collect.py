@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from binary_checks.fleet.nights.closing import read_closed
+from binary_checks.fleet.nights.merging import read_closed
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import closed_name, plan_name, table_name

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError
-from binary_checks.fleet.nights.gpu_devices import lend_device
-from binary_checks.fleet.nights.night_folders import open_folder
+from binary_checks.fleet.nights.engines import lend_device, open_folder
 
 
 @pytest.fixture(autouse=True)

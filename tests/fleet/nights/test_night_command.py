@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command.nightly import ACTIONS, run
-from binary_checks.fleet.nights.night_folders import open_folder
+from binary_checks.fleet.nights.engines import open_folder
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store

@@ -7,8 +7,8 @@ import io
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.final_states import CellEnd
-from binary_checks.fleet.nights.progress import NightScreen
-from binary_checks.fleet.nights.retrying import NextAttempt
+from binary_checks.fleet.nights.attempting import NextAttempt
+from binary_checks.fleet.nights.coordinating import NightScreen
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
 from tests.fleet.nights.night_cells import NIGHT
