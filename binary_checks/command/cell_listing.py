@@ -21,7 +21,7 @@ from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
 from binary_checks.fleet.cells.choosing import ALSO, ONLY, OneOff, choose_cells, read_one_off
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS
-from binary_checks.fleet.ci.runner_tables import HOSTED
+from binary_checks.fleet.ci.ci_settings import HOSTED
 from binary_checks.lines import cut, one_line
 from binary_checks.reports.verdict_texts import count
 
@@ -79,10 +79,9 @@ def _list(options: argparse.Namespace) -> int:
 
 def _list_jobs(options: argparse.Namespace) -> int:
     """Print the jobs of this run as a CI system takes them: the tier is that of the event."""
-    from binary_checks.fleet.ci.chosen_jobs import CiRun, choose_jobs, find_run
     from binary_checks.fleet.ci.ci_settings import read_ci
-    from binary_checks.fleet.ci.generators import load_generator
-    from binary_checks.fleet.ci.pipeline import make_pipeline
+    from binary_checks.fleet.ci.generated_files import load_generator
+    from binary_checks.fleet.ci.pipeline import CiRun, choose_jobs, find_run, make_pipeline
 
     matrix = read_matrix(options.file or Path(DEFAULT_FILE))
     branch = read_ci(matrix).branch

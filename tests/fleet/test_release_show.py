@@ -10,7 +10,7 @@ pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 pytest.importorskip("securesystemslib", reason="the extra sign is not installed")
 pytest.importorskip("check_jsonschema")
 
-from binary_checks.fleet.ci.generators import GENERATORS, PLACES
+from binary_checks.fleet.ci.generated_files import GENERATORS, PLACES
 from fixtures.fleet.object_store import find_program
 from fixtures.fleet.release_show import PLATFORMS, PROJECT, PYTHONS, SCHEMAS, VERSION, Stage, show
 

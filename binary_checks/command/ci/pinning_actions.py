@@ -19,7 +19,7 @@ _PURPOSE = (
 
 def run(arguments: Sequence[str]) -> int:
     """Resolve what is named, else hold all pins against their tags; returns the exit status."""
-    from binary_checks.fleet.ci.action_tags import SERVER, list_moved, resolve_pin
+    from binary_checks.fleet.ci.actions import SERVER, list_moved, resolve_pin
     from binary_checks.fleet.ci.ci_settings import read_ci
 
     parser = SubcommandParser(prog="binary-checks ci pin", description=_PURPOSE)

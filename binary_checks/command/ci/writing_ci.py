@@ -18,7 +18,7 @@ from binary_checks.lines import cut, one_line
 from binary_checks.reports.verdict_texts import count
 
 if TYPE_CHECKING:
-    from binary_checks.fleet.ci.generators import RenderedFiles
+    from binary_checks.fleet.ci.generated_files import RenderedFiles
     from binary_checks.fleet.ci.pipeline import Pipeline
 
 _PURPOSE = (
@@ -91,7 +91,7 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
             raise ProfileError(
                 f"ci: --system {system!r:.40} is not one of: {known}{suggest(system, SYSTEMS)}"
             )
-    from binary_checks.fleet.ci.generators import write_files
+    from binary_checks.fleet.ci.generated_files import write_files
     from binary_checks.fleet.ci.pipeline import list_missing, make_pipeline
 
     if not options.folder.is_dir():
@@ -108,7 +108,7 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
 
 def places_of(systems: Sequence[str], refused: Container[str]) -> list[str]:
     """Where files may be left over: of the systems that are named, else of all."""
-    from binary_checks.fleet.ci.generators import PLACES
+    from binary_checks.fleet.ci.generated_files import PLACES
 
     meant = [system for system in systems or SYSTEMS if system not in refused]
     return [place for system in meant for place in PLACES[system]]

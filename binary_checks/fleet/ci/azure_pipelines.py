@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from binary_checks.fleet.cells.choosing import ONLY
-from binary_checks.fleet.ci.chosen_jobs import ChosenJobs, demand_rows
+from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.job_scripts import (
     ARTIFACTS,
     JOB_PYTHON,
@@ -23,11 +23,10 @@ from binary_checks.fleet.ci.job_scripts import (
     plan_line,
     secrets_of,
     stage_line,
+    write_yaml,
 )
-from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell
-from binary_checks.fleet.ci.runner_tables import RunsOn
+from binary_checks.fleet.ci.pipeline import ChosenJobs, Pipeline, PipelineCell, demand_rows
 from binary_checks.fleet.ci.running_stages import NIGHT_DATE
-from binary_checks.fleet.ci.yaml_files import write_yaml
 
 _MAIN = "azure-pipelines.yml"
 _TESTS = ".azure/binary-checks-tests.yml"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.choosing import ONLY
 from binary_checks.fleet.cells.tiers import TIERS
-from binary_checks.fleet.ci.chosen_jobs import TIER, TRIGGER, ChosenJobs
+from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.job_scripts import (
     FETCH_PYTHONS,
     JOB_PYTHON,
@@ -20,6 +20,7 @@ from binary_checks.fleet.ci.job_scripts import (
     MAKE_PYTHON,
     OWN_PATH,
     SMOKE_PYTHONS,
+    dump_yaml,
     has_python,
     hide_secrets,
     identify,
@@ -27,11 +28,17 @@ from binary_checks.fleet.ci.job_scripts import (
     plan_line,
     secrets_of,
     stage_line,
+    write_yaml,
 )
-from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, SmokeGroup
-from binary_checks.fleet.ci.runner_tables import RunsOn
+from binary_checks.fleet.ci.pipeline import (
+    TIER,
+    TRIGGER,
+    ChosenJobs,
+    Pipeline,
+    PipelineCell,
+    SmokeGroup,
+)
 from binary_checks.fleet.ci.running_stages import NIGHT_DATE
-from binary_checks.fleet.ci.yaml_files import dump_yaml, write_yaml
 
 _LARGEST = 3_000_000
 """Bytes of a configuration that CircleCI continues with."""

@@ -9,23 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
-from binary_checks.fleet.ci.chosen_jobs import MOST_ROWS, ChosenJobs, demand_rows
-from binary_checks.fleet.ci.github_jobs import list_rows_of_jobs, write_workflow
-from binary_checks.fleet.ci.github_steps import (
-    ALWAYS,
-    FOLDER,
-    OFFICE,
-    READ,
-    Json,
-    check_out,
-    list_variables,
-    say,
-    set_up_python,
-    use,
-)
+from binary_checks.fleet.ci.actions import demand_pin
+from binary_checks.fleet.ci.ci_settings import LISTING, OwnJob, OwnStep, OwnWorkflow, RunsOn
 from binary_checks.fleet.ci.job_scripts import (
     ARTIFACTS,
     LEAVES,
@@ -34,11 +24,205 @@ from binary_checks.fleet.ci.job_scripts import (
     plan_line,
     secrets_of,
     stage_line,
+    write_yaml,
 )
-from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, SmokeGroup
-from binary_checks.fleet.ci.runner_tables import RunsOn
+from binary_checks.fleet.ci.pipeline import (
+    MOST_ROWS,
+    ChosenJobs,
+    Pipeline,
+    PipelineCell,
+    SmokeGroup,
+    demand_rows,
+)
 from binary_checks.fleet.ci.running_stages import NIGHT_DATE
-from binary_checks.fleet.ci.yaml_files import write_yaml
+
+# What all workflows that are written for GitHub share: its limits, and the usual steps.
+
+Json = dict[str, Any]
+FOLDER = ".github/workflows"
+OFFICE = "ubuntu-24.04"
+"""The machine of jobs that run no package."""
+READ = {"contents": "read"}
+ALWAYS = "!cancelled()"
+BASH = {"run": {"shell": "bash"}}
+
+
+def say(expression: str) -> str:
+    """An expression, as GitHub reads it."""
+    return f"${{{{ {expression} }}}}"
+
+
+def list_variables(pipeline: Pipeline, **values: str) -> Json:
+    """The variables of every job, and others: installing reads them, too."""
+    found = {**pipeline.settings.environment, **values}
+    return {"env": found} if found else {}
+
+
+def use(pipeline: Pipeline, action: str, **given: Any) -> Json:
+    """A step that uses a pinned action; underscores of its inputs stand for dashes."""
+    step: Json = {"uses": demand_pin(pipeline.settings.actions, action).used}
+    return {**step, "with": {key.replace("_", "-"): value for key, value in given.items()}}
+
+
+def check_out(pipeline: Pipeline) -> Json:
+    """The repository, without what would let later steps write to it."""
+    return use(pipeline, "actions/checkout", persist_credentials=False)
+
+
+def set_up_python(pipeline: Pipeline, version: str) -> Json:
+    """The Python of the job, or several, a line each, of which the last one is `python`."""
+    given: Json = {"python_version": version, "allow_prereleases": True}
+    return use(pipeline, "actions/setup-python", **given)
+
+
+# Writes the workflows of a project's own jobs for GitHub, by the rules of the generated ones.
+
+
+def write_workflow(workflow: OwnWorkflow, pipeline: Pipeline) -> Json:
+    """The document of one workflow. Raises ProfileError."""
+    jobs = [job for job in pipeline.settings.jobs if job.workflow == workflow.name]
+    if not jobs:
+        raise ProfileError(
+            f"{pipeline.source}: ci.workflows.{workflow.name}: it has no [[ci.jobs]]"
+        )
+    written = {job.name: _write_job(job, pipeline) for job in jobs}
+    if listed := [job for job in jobs if job.condition]:
+        written = {LISTING: _listing_job(listed, pipeline), **written}
+    return {
+        "name": workflow.name,
+        "on": _events(workflow),
+        "permissions": {},
+        "concurrency": {
+            "group": f"{say('github.workflow')}-{say('github.ref')}",
+            "cancel-in-progress": workflow.pull_requests,
+        },
+        "defaults": BASH,
+        "jobs": written,
+    }
+
+
+def _events(workflow: OwnWorkflow) -> Json:
+    found: Json = {}
+    pushed = {"branches": [*workflow.branches], "tags": [*workflow.tags]}
+    if any(pushed.values()):
+        found["push"] = {kind: names for kind, names in pushed.items() if names}
+    if workflow.pull_requests:
+        found["pull_request"] = None
+    if workflow.schedule:
+        found["schedule"] = [{"cron": workflow.schedule}]
+        found["workflow_dispatch"] = None
+    return found
+
+
+def _listing_job(jobs: list[OwnJob], pipeline: Pipeline) -> Json:
+    """Computes the rows of the jobs that run for cells."""
+    plan = f'{plan_line(pipeline, "github").strip()} >> "$GITHUB_OUTPUT"'
+    return {
+        "runs-on": OFFICE,
+        "timeout-minutes": 10,
+        "permissions": READ,
+        **list_variables(pipeline),
+        "outputs": {_output(job): say(f"steps.plan.outputs.{_output(job)}") for job in jobs},
+        "steps": [
+            check_out(pipeline),
+            set_up_python(pipeline, pipeline.settings.python),
+            {"run": install_line(pipeline).strip()},
+            {"id": "plan", "run": plan},
+        ],
+    }
+
+
+def _output(job: OwnJob) -> str:
+    """What the rows of a job are called among the outputs of a step, whose other names are ours."""
+    return f"rows_{job.workflow}_{job.name}"
+
+
+def list_rows_of_jobs(pipeline: Pipeline) -> dict[str, list[Json]]:
+    """The rows of all jobs that run for cells, by the name of their output."""
+    jobs = (job for job in pipeline.settings.jobs if job.condition)
+    return {_output(job): [*_rows(job, pipeline)] for job in jobs}
+
+
+def _write_job(job: OwnJob, pipeline: Pipeline) -> Json:
+    rows: Any = [*_rows(job, pipeline)]
+    needs = [*([LISTING] if job.condition else []), *job.needs]
+    found: Json = {"needs": needs} if needs else {}
+    if job.condition:
+        rows = say(f"fromJSON(needs.{LISTING}.outputs.{_output(job)})")
+    found["runs-on"] = say("matrix.runner") if job.condition else job.runner or OFFICE
+    found["timeout-minutes"] = max(1, round(job.timeout / 60))
+    if rows:
+        found["strategy"] = {"fail-fast": False, "matrix": {"include": rows}}
+    if job.environment:
+        found["environment"] = dict(job.environment)
+    found["permissions"] = dict(job.permissions) or READ
+    python = say("matrix.python") if job.condition else job.python
+    variables = {"CELL_PYTHON": python} if job.condition else {}
+    variables |= {f"JOB_{name.upper()}": say(f"matrix.{name}") for name in job.matrix}
+    if variables:
+        found["env"] = variables
+    return {**found, "steps": [*_write_steps(job, pipeline, python)]}
+
+
+def _rows(job: OwnJob, pipeline: Pipeline) -> Iterator[Json]:
+    """The rows of the matrix: cells, multiplied with the axes of the job's own."""
+    cells: list[Json] = [{}]
+    if job.condition:
+        cells = [
+            {"runner": list(each.runners["github"].labels), "python": each.python}
+            for each in pipeline.cells
+            if job.condition.meets(each.cell)
+        ]
+        if not cells:
+            raise ProfileError(f"{job.where}: when = {job.condition.written!r} matches no cell")
+    rows = [
+        {**cell, **dict(zip(job.matrix, chosen, strict=True))}
+        for cell in cells
+        for chosen in product(*job.matrix.values())
+    ]
+    if len(rows) > MOST_ROWS:
+        raise ProfileError(f"{job.where}: {len(rows)} jobs, of which GitHub makes {MOST_ROWS}")
+    yield from filter(None, rows)
+
+
+def _write_steps(job: OwnJob, pipeline: Pipeline, python: str) -> Iterator[Json]:
+    if job.checkout:
+        yield check_out(pipeline)
+    if python:
+        yield set_up_python(pipeline, python)
+    for folder in job.takes:
+        yield use(pipeline, "actions/download-artifact", name=folder, path=folder)
+    for step in job.steps:
+        yield _write_step(step, pipeline)
+    for folder in job.leaves:
+        yield _leave(pipeline, folder, absent="error")
+    for folder in job.keeps:
+        yield {"if": "always()", **_leave(pipeline, folder, absent="ignore")}
+
+
+def _leave(pipeline: Pipeline, folder: str, *, absent: str) -> Json:
+    action = "actions/upload-artifact"
+    return use(pipeline, action, name=folder, path=folder, if_no_files_found=absent)
+
+
+def _write_step(step: OwnStep, pipeline: Pipeline) -> Json:
+    said: Json = {"name": step.name} if step.name else {}
+    if step.condition:
+        said["if"] = step.condition
+    if step.uses:
+        said["uses"] = pipeline.settings.actions[step.uses].used
+        return {**said, "with": dict(step.given)} if step.given else said
+    if step.environment:
+        said["env"] = dict(step.environment)
+    return {**said, "run": step.run}
+
+
+# Writes GitHub Actions: constant workflows, whose matrices a first job computes at run time.
+#
+# `binary-checks.yml` plans a run and calls a workflow for at most 256 cells, which calls the
+# workflow of one cell for each: so the GPU stage of a cell waits for the CPU stage of that cell
+# alone, and no matrix is larger than GitHub allows. `binary-checks-night.yml` judges what is
+# published.
 
 _MAIN = f"{FOLDER}/binary-checks.yml"
 _CHUNK = f"{FOLDER}/binary-checks-chunk.yml"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from binary_checks.fleet.cells.choosing import LABELS
-from binary_checks.fleet.ci.chosen_jobs import EVENT, GITLAB_LABELS, WHOLE, ChosenJobs
+from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.job_scripts import (
     FETCH_PYTHONS,
     JOB_PYTHON,
@@ -20,6 +20,7 @@ from binary_checks.fleet.ci.job_scripts import (
     OWN_PATH,
     SMOKE_PYTHONS,
     TAKES,
+    dump_yaml,
     find_family,
     has_python,
     hide_secrets,
@@ -27,11 +28,18 @@ from binary_checks.fleet.ci.job_scripts import (
     plan_line,
     secrets_of,
     stage_line,
+    write_yaml,
 )
-from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, SmokeGroup
-from binary_checks.fleet.ci.runner_tables import RunsOn
+from binary_checks.fleet.ci.pipeline import (
+    EVENT,
+    GITLAB_LABELS,
+    WHOLE,
+    ChosenJobs,
+    Pipeline,
+    PipelineCell,
+    SmokeGroup,
+)
 from binary_checks.fleet.ci.running_stages import CHAIN, NIGHT, NIGHT_DATE
-from binary_checks.fleet.ci.yaml_files import dump_yaml, write_yaml
 
 MOST_JOBS = 500
 """Of a pipeline on GitLab.com's free tier; more are in child pipelines of the child."""

@@ -15,9 +15,8 @@ import pytest
 
 from binary_checks.fleet.cells.cells_file import parse_cells
 from binary_checks.fleet.cells.tiers import NIGHTLY, choose_tier
-from binary_checks.fleet.ci.chosen_jobs import WHOLE, CiRun, choose_jobs
-from binary_checks.fleet.ci.generators import GENERATORS
-from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline
+from binary_checks.fleet.ci.generated_files import GENERATORS
+from binary_checks.fleet.ci.pipeline import WHOLE, CiRun, Pipeline, choose_jobs, make_pipeline
 
 HOSTED = ("github", "gitlab", "circleci", "azure")
 SCHEMAS: Mapping[str, str] = {

@@ -12,7 +12,7 @@ pytest.importorskip("yaml")
 
 from binary_checks.command import main
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.ci.chosen_jobs import CiRun, choose_jobs, find_run
+from binary_checks.fleet.ci.pipeline import CiRun, choose_jobs, find_run
 from tests.fleet.ci.ci_files import HOSTED, PROJECT, list_jobs, make, read_outputs
 
 GPU_CELL = "torch-linux-x86_64-3.12-cu126"

@@ -47,7 +47,7 @@ def test_what_is_written_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) 
 def test_without_pyyaml_there_is_one_line(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("binary_checks.fleet.ci.generators.find_spec", lambda _: None)
+    monkeypatch.setattr("binary_checks.fleet.ci.generated_files.find_spec", lambda _: None)
     assert main(arguments) == 4
     assert capsys.readouterr().err == (
         "binary-checks: ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`\n"
@@ -344,8 +344,7 @@ def test_what_is_no_action_reaches_no_git(wanted: str, capsys: pytest.CaptureFix
 def test_a_tag_that_moved_is_found(
     actions: tuple[str, dict[str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from binary_checks.fleet.ci.action_pins import ActionPin
-    from binary_checks.fleet.ci.action_tags import list_moved
+    from binary_checks.fleet.ci.actions import ActionPin, list_moved
 
     server, commits = actions
 

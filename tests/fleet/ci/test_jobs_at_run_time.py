@@ -12,8 +12,8 @@ pytest.importorskip("yaml")
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.ci import circleci_workflows, gitlab_pipelines
-from binary_checks.fleet.ci.chosen_jobs import find_run
 from binary_checks.fleet.ci.job_scripts import identify
+from binary_checks.fleet.ci.pipeline import find_run
 from tests.fleet.ci.ci_files import (
     PROJECT,
     Json,

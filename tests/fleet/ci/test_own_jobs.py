@@ -13,11 +13,16 @@ yaml = pytest.importorskip("yaml")
 
 from binary_checks.errors import ProfileError  # noqa: E402
 from binary_checks.fleet.cells.cells_file import read_cells  # noqa: E402
-from binary_checks.fleet.ci.chosen_jobs import CiRun, choose_jobs  # noqa: E402
-from binary_checks.fleet.ci.generators import write_files  # noqa: E402
-from binary_checks.fleet.ci.github_jobs import list_rows_of_jobs  # noqa: E402
-from binary_checks.fleet.ci.github_workflows import list_jobs  # noqa: E402
-from binary_checks.fleet.ci.pipeline import make_pipeline  # noqa: E402
+from binary_checks.fleet.ci.generated_files import write_files  # noqa: E402
+from binary_checks.fleet.ci.github_workflows import (  # noqa: E402
+    list_jobs,
+    list_rows_of_jobs,
+)
+from binary_checks.fleet.ci.pipeline import (  # noqa: E402
+    CiRun,
+    choose_jobs,
+    make_pipeline,
+)
 from tests.fleet.ci.ci_files import read_outputs  # noqa: E402
 
 CELLS = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.ci.generators import GENERATORS
+from binary_checks.fleet.ci.generated_files import GENERATORS
 from binary_checks.fleet.nights.cell_commands import find_python
 from tests.fleet.ci.ci_files import PROJECT
 
