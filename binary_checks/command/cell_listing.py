@@ -15,12 +15,18 @@ from binary_checks.command.foreign_cells import add_foreign, demand_foreign, rea
 from binary_checks.command.helping import OPTIONS
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.cell_rows import tabulate_cells
-from binary_checks.fleet.cells.cells_document import CELLS_SCHEMA, write_cells
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
-from binary_checks.fleet.cells.choosing import ALSO, ONLY, OneOff, choose_cells, read_one_off
+from binary_checks.fleet.cells.choosing import (
+    ALSO,
+    NIGHTLY,
+    ONLY,
+    TIERS,
+    OneOff,
+    choose_cells,
+    read_one_off,
+)
+from binary_checks.fleet.cells.listing import CELLS_SCHEMA, tabulate_cells, write_cells
 from binary_checks.fleet.cells.matrix import Matrix
-from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS
 from binary_checks.fleet.ci.ci_settings import HOSTED
 from binary_checks.lines import cut, one_line
 from binary_checks.reports.verdict_texts import count

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.axis_values import demand_value
 from binary_checks.fleet.cells.cells_file import parse_cells
 from binary_checks.fleet.cells.cibuildwheel_identifiers import read_identifiers
-from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells.matrix import Matrix, demand_value
 from binary_checks.lines import cut, one_line
 
 _FORM = "cibuildwheel"

@@ -11,7 +11,7 @@ from packaging.version import InvalidVersion
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
-from binary_checks.fleet.cells.axis_values import demand_value, family_of
+from binary_checks.fleet.cells.matrix import demand_value, family_of
 from binary_checks.knowledge.configurations import (
     READERS,
     choose_stated,

@@ -21,7 +21,7 @@ from binary_checks.fleet.artifacts.gating import (
 from binary_checks.fleet.artifacts.matching import FIELDS
 from binary_checks.fleet.artifacts.signatures import PublicKey, read_public_key
 from binary_checks.fleet.artifacts.verdict import GOOD_WORDS
-from binary_checks.fleet.cells.table_rows import read_rows
+from binary_checks.fleet.cells.cells_file import read_rows
 from binary_checks.lines import one_line
 from binary_checks.model.places import read_place
 from binary_checks.profile.known import read_condition

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
 
 
@@ -61,3 +64,123 @@ class Matrix:
     def source_of(self, cell: Cell) -> CellSource:
         """Where a cell is published."""
         return self.sources.get(cell.source, PIPS_INDEX)
+
+
+# Which values the axes of a matrix may have, and what they come to in tags of wheels.
+
+_NEWEST = {"linux": "manylinux_2_39", "musllinux": "musllinux_1_2", "macos": "macosx_15_0"}
+"""The tag of the newest system that cells without a number stand for: it takes older ones too."""
+_ARCHITECTURES = {
+    "linux": ("x86_64", "aarch64", "i686", "armv7l", "ppc64le", "riscv64", "s390x"),
+    "macos": ("x86_64", "arm64"),
+    "windows": ("amd64", "arm64", "x86"),
+}
+_SAME = ({"x86_64", "amd64", "x64"}, {"aarch64", "arm64"}, {"i686", "x86", "i386"})
+"""Names of one architecture, of which each system has its own."""
+_KNOWN: Mapping[str, tuple[str, ...]] = {
+    "kind": ("wheel", "conda", "libtorch"),
+    "libtorch": tuple(
+        f"{how}-{what}-deps" for how in ("shared", "static") for what in ("with", "without")
+    ),
+    "cxx_abi": ("pre-cxx11", "cxx11"),
+}
+_SYSTEM = re.compile(
+    r"linux|musllinux|macos|windows|manylinux_2_\d{1,2}|musllinux_1_\d{1,2}|macosx_\d{2}_\d{1,2}"
+)
+_PYTHON = re.compile(r"3\.\d{1,2}t?")
+_FREE_THREADED = 13  # of 3.13t
+_PLAIN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._+-]*[A-Za-z0-9_+])?")
+_FAMILIES = {"musllinux": "linux", "manylinux": "linux", "macosx": "macos"}
+
+
+def demand_value(axis: str, value: object, where: str) -> str:
+    """One value of an axis. Raises ProfileError for what it cannot be."""
+    if not isinstance(value, str):
+        why = " (TOML reads 3.10 as 3.1)" if isinstance(value, float) else ""
+        raise ProfileError(f"{where}: {value!r:.40} is not a string; write it in quotes{why}")
+    if not _PLAIN.fullmatch(value):
+        raise ProfileError(
+            f"{where}: {value!r:.60} names no file: letters, digits and ._+- alone may stand in it"
+        )
+    known = _KNOWN.get(axis)
+    if known and value not in known:
+        raise ProfileError(
+            f"{where}: {value!r} is not one of: {', '.join(known)}{hint(value, known)}"
+        )
+    if axis == "system" and not _SYSTEM.fullmatch(value):
+        systems = ("linux", "musllinux", "macos", "windows")
+        raise ProfileError(
+            f"{where}: {value!r} is not one of: {', '.join(systems)}, nor a tag such as "
+            f"manylinux_2_28, musllinux_1_2 or macosx_14_0{hint(value, systems)}"
+        )
+    if axis == "python" and not _PYTHON.fullmatch(value):
+        raise ProfileError(f"{where}: {value!r} is not a Python, as 3.12 and 3.13t are")
+    if axis == "python" and value.endswith("t") and int(value[2:-1]) < _FREE_THREADED:
+        raise ProfileError(f"{where}: {value!r}: free threading begins with 3.{_FREE_THREADED}t")
+    return value
+
+
+def hint(value: str, known: tuple[str, ...]) -> str:
+    """Ask whether the nearest is meant; "" where none is near."""
+    close = get_close_matches(value, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _hint_same(value: str, known: tuple[str, ...]) -> str:
+    """Ask whether that architecture is meant by the name that the system has for it."""
+    named = [each for same in _SAME if value in same for each in known if each in same]
+    return f"; did you mean {named[0]!r}?" if named else hint(value, known)
+
+
+def family_of(system: str) -> str:
+    """The operating system: linux for musllinux and manylinux_2_28, macos for macosx_14_0."""
+    name = system.partition("_")[0]
+    return _FAMILIES.get(name, name)
+
+
+def demand_consistent(cell: Cell, where: str) -> None:
+    """Raise ProfileError where the axes of one cell contradict each other."""
+    if cell.architecture and not cell.system:
+        raise ProfileError(f"{where}: architecture {cell.architecture!r} without a system")
+    if cell.system and not cell.architecture:
+        raise ProfileError(f"{where}: system {cell.system!r} without an architecture")
+    known = _ARCHITECTURES[family_of(cell.system)] if cell.system else ()
+    if cell.system and cell.architecture not in known:
+        raise ProfileError(
+            f"{where}: {cell.system} has no architecture {cell.architecture!r}, but "
+            f"{', '.join(known)}{_hint_same(cell.architecture, known)}"
+        )
+    if cell.system.startswith("macosx_10_") and cell.architecture == "arm64":
+        raise ProfileError(f"{where}: {cell.system} has no arm64, which begins with macosx_11_0")
+    if cell.libtorch and cell.kind != "libtorch":
+        raise ProfileError(f"{where}: libtorch = {cell.libtorch!r}, but kind is {cell.kind!r}")
+    if cell.kind == "libtorch" and cell.python:
+        raise ProfileError(
+            f"{where}: a libtorch archive has no python, but {cell.python!r} is named"
+        )
+
+
+def name_target(cell: Cell) -> str:
+    """What ``--binary-for`` takes for the cell's Python and system; "" where it names none.
+
+    A system without a number stands for a new one, so that nothing published is overlooked.
+    """
+    if not cell.system or not cell.python:
+        return ""
+    return f"cp{cell.python.replace('.', '')}-{name_platform(cell)}"
+
+
+def name_platform(cell: Cell) -> str:
+    """The platform tag of the cell's system: manylinux_2_39_x86_64."""
+    if cell.system == "windows":
+        return {"amd64": "win_amd64", "arm64": "win_arm64", "x86": "win32"}[cell.architecture]
+    return f"{_NEWEST.get(cell.system, cell.system)}_{cell.architecture}"
+
+
+def name_subdir(cell: Cell) -> str:
+    """What conda calls the cell's system; "" where it names none."""
+    if not cell.system:
+        return ""
+    family = {"linux": "linux", "macos": "osx", "windows": "win"}[family_of(cell.system)]
+    bits = {"x86_64": "64", "amd64": "64", "x86": "32", "i686": "32"}
+    return f"{family}-{bits.get(cell.architecture, cell.architecture)}"

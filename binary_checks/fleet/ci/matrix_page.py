@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.cell_rows import GPU, name_values, tabulate_cells
+from binary_checks.fleet.cells.listing import GPU, name_values, tabulate_cells
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.generated_files import heading
 from binary_checks.fleet.ci.pipeline import Pipeline

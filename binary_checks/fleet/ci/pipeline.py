@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import AXES, Cell
-from binary_checks.fleet.cells.choosing import ONLY
+from binary_checks.fleet.cells.choosing import NIGHTLY, ONLY, TIERS
 from binary_checks.fleet.cells.matrix import Matrix
-from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS
 from binary_checks.fleet.ci.ci_settings import (
     CPU,
     GPU,

@@ -14,7 +14,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.axis_values import family_of
+from binary_checks.fleet.cells.matrix import family_of
 from binary_checks.fleet.ci.generated_files import heading
 from binary_checks.fleet.ci.job_scripts import find_family, identify
 from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, name_values

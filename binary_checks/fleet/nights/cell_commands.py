@@ -15,7 +15,7 @@ from pathlib import Path
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.axis_values import family_of
+from binary_checks.fleet.cells.matrix import family_of
 from binary_checks.fleet.nights.planning import is_shipped
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store

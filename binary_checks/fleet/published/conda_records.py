@@ -8,7 +8,7 @@ from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.axis_values import name_subdir
+from binary_checks.fleet.cells.matrix import name_subdir
 from binary_checks.fleet.published.looked_up import LookedUp, fail, miss
 from binary_checks.sources.conda_channel import RecordWish, find_records
 from binary_checks.sources.surroundings import Surroundings

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.axis_values import name_target
+from binary_checks.fleet.cells.matrix import name_target
 from binary_checks.fleet.published.looked_up import LookedUp, fail, miss
 from binary_checks.indexes.choice import Listing, Wish, choose_listed, read_listing
 from binary_checks.indexes.index_places import IndexPlaces, list_files

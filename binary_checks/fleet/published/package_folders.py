@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.axis_values import name_subdir
+from binary_checks.fleet.cells.matrix import name_subdir
 from binary_checks.fleet.published.index_pages import look_up_wheels_in_folder
 from binary_checks.fleet.published.looked_up import LookedUp, fail, miss
 from binary_checks.fleet.published.single_files import look_up_file, read_name

@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.cells.cells_file import fill, names_file
 from binary_checks.fleet.cells.matrix import CellSource, Matrix
-from binary_checks.fleet.cells.source_tables import fill, names_file
 from binary_checks.fleet.published.conda_records import look_up_in_channel
 from binary_checks.fleet.published.index_pages import look_up_on_index
 from binary_checks.fleet.published.looked_up import LookedUp, fail

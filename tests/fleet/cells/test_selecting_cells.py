@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.cells.choosing import choose_cells
-from binary_checks.fleet.cells.selecting import select, shard
+from binary_checks.fleet.cells.choosing import choose_cells, select, shard
 
 CELLS = [
     Cell(id=f"torch-{python}-{variant}", project="torch", python=python, variant=variant)
