@@ -14,7 +14,6 @@ from binary_checks.command import SubcommandParser, guard, suggest
 from binary_checks.command.foreign_cells import add_foreign, demand_foreign, read_foreign
 from binary_checks.command.helping import OPTIONS
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
 from binary_checks.fleet.cells.choosing import (
     ALSO,
@@ -28,6 +27,7 @@ from binary_checks.fleet.cells.choosing import (
 from binary_checks.fleet.cells.listing import CELLS_SCHEMA, tabulate_cells, write_cells
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.ci_settings import HOSTED
+from binary_checks.fleet.night import Cell
 from binary_checks.lines import cut, one_line
 from binary_checks.reports.verdict_texts import count
 

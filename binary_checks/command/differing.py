@@ -83,7 +83,7 @@ def _load_known(path: str | None) -> tuple[KnownProblem, ...]:
 def _read(name: str, options: argparse.Namespace) -> Build:
     """The facts of one side, whatever it is."""
     if name.startswith(_STORED):
-        from binary_checks.fleet.nights.found_facts import read_stored_build
+        from binary_checks.fleet.stored_nights import read_stored_build
 
         return read_stored_build(options.store, name.removeprefix(_STORED))
     kind = _document_kind(Path(name))

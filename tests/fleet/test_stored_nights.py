@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.records import write_attempt
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.night import Attempt
 from binary_checks.fleet.store import Stored
 from binary_checks.fleet.store.folder_store import FolderStore
 from binary_checks.fleet.store.store_names import result_name
-from binary_checks.fleet.stored_nights import NightAttempts
+from binary_checks.fleet.stored_nights import NightAttempts, write_attempt
+from binary_checks.model.outcomes import CellState
 
 NIGHT = "2026-11-20"
 

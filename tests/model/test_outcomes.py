@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from binary_checks import exit_codes
-from binary_checks.fleet.states import CellState
 from binary_checks.model import Outcome
 from binary_checks.model.outcomes import (
     BROKE,
@@ -15,6 +14,7 @@ from binary_checks.model.outcomes import (
     GOOD_OUTCOMES,
     JUDGED,
     VERDICTS,
+    CellState,
     choose_cell_state,
     choose_exit_code,
 )

@@ -15,8 +15,8 @@ from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, t
 from binary_checks.fleet.artifacts.axis_claims import read_by_hand
 from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
 from binary_checks.fleet.artifacts.verdict import read_time
-from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.stored_nights import choose_night
 from binary_checks.lines import cut, one_line
 
 _PURPOSE = (

@@ -29,8 +29,8 @@ from binary_checks.fleet.artifacts.transfers import (
     read_companions,
     tell_host,
 )
-from binary_checks.fleet.nights.night_dates import now
 from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.stored_nights import now
 from binary_checks.knowledge.configurations import read_variables
 from binary_checks.lines import one_line
 from binary_checks.trees.batches import count_cores

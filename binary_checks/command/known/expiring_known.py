@@ -20,10 +20,10 @@ from binary_checks.fleet.known.waived_nights import (
     key_of,
     read_before,
 )
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.views import open_tables
+from binary_checks.model.outcomes import CellState
 from binary_checks.profile.known import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
 from binary_checks.regular_files import read_named, written_beside
 

@@ -8,14 +8,12 @@ from datetime import datetime, timedelta, timezone
 
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.final_states import final_state
 from binary_checks.fleet.known.linting import MOST_DAYS
 from binary_checks.fleet.known.proposing import PLACEHOLDER, FailedProblem, list_failed, propose
-from binary_checks.fleet.nights.night_dates import read_date
-from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.night import NightPlan, final_state
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, list_nights
+from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, list_nights, read_date
+from binary_checks.model.outcomes import CellState
 from binary_checks.reports.known_list import spell_entry
 from binary_checks.reports.verdict_texts import count
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, parse_cells
+from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.nights.merging import (
     ChangedCell,
     ClosedNight,
@@ -20,14 +21,12 @@ from binary_checks.fleet.nights.merging import (
     merge_night,
     read_closed,
 )
-from binary_checks.fleet.nights.night_dates import choose_night, now, read_date
 from binary_checks.fleet.nights.planning import compare_serials
-from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.stored_nights import demand_plan
+from binary_checks.fleet.stored_nights import choose_night, demand_plan, now, read_date
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
 from binary_checks.lines import one_line
+from binary_checks.model.outcomes import CellState
 
 _PURPOSE = "Collect the results of a night, make its tables, and close it."
 _STAYS_OPEN = 1

@@ -18,10 +18,9 @@ from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, comp
 from binary_checks.command.cell_listing import add_one_off, ask_one_off, read_matrix
 from binary_checks.errors import ProfileError
 from binary_checks.exit_codes import PROBLEMS
-from binary_checks.fleet.attempts import CPU, GPU
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.cells.choosing import OneOff, choose_cells
-from binary_checks.fleet.final_states import CellEnd
+from binary_checks.fleet.night import CPU, GPU, CellEnd, NightPlan, PlannedCell
 from binary_checks.fleet.nights.attempting import AttemptTask, NextAttempt
 from binary_checks.fleet.nights.coordinating import (
     ALL,
@@ -31,12 +30,10 @@ from binary_checks.fleet.nights.coordinating import (
     NightScreen,
 )
 from binary_checks.fleet.nights.engines import Engine, open_engine
-from binary_checks.fleet.nights.night_dates import read_date, tonight
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name
-from binary_checks.fleet.stored_nights import find_plan, keep_plan, list_nights
+from binary_checks.fleet.stored_nights import find_plan, keep_plan, list_nights, read_date, tonight
+from binary_checks.model.outcomes import CellState
 from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Plan a night, or continue one, and run the cells that have no result yet."

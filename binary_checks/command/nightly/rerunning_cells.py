@@ -13,9 +13,8 @@ from binary_checks.command import SubcommandParser
 from binary_checks.command.nightly.showing_cells import find_cell
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
-from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.store import open_store
-from binary_checks.fleet.stored_nights import demand_plan
+from binary_checks.fleet.stored_nights import choose_night, demand_plan
 from binary_checks.lines import one_line
 from binary_checks.withheld import DEAF
 

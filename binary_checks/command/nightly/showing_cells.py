@@ -8,19 +8,22 @@ from collections.abc import Iterator, Sequence
 
 from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.causes.cause_rules import Causes, load_causes
-from binary_checks.fleet.final_states import CellEnd, final_state
+from binary_checks.fleet.night import LETTERS, Attempt, CellEnd, NightPlan, PlannedCell, final_state
 from binary_checks.fleet.nights.cell_commands import rerun_command
-from binary_checks.fleet.nights.found_facts import find_cell_facts
-from binary_checks.fleet.nights.night_dates import choose_night
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name, frozen_name
-from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, name_log, read_frozen
+from binary_checks.fleet.stored_nights import (
+    NightAttempts,
+    choose_night,
+    demand_plan,
+    find_cell_facts,
+    name_log,
+    read_frozen,
+)
 from binary_checks.lines import cut, one_line
 from binary_checks.model import RunResult
+from binary_checks.model.outcomes import CellState
 
 _PURPOSE = "Show how a cell's night ended, and the command that reruns it."
 _SHOWN_PROBLEMS, _SHOWN_LOG = 20, 20  # lines

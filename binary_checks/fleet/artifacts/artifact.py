@@ -11,9 +11,9 @@ from binary_checks.documents.decoding import OddityError, decode_fields
 from binary_checks.documents.encoding import encode_fields
 from binary_checks.documents.json_schema import describe_document
 from binary_checks.errors import RecordError
-from binary_checks.fleet.cell import AXES
-from binary_checks.fleet.records import demand_digest, open_document, write_document
+from binary_checks.fleet.night import AXES
 from binary_checks.fleet.store.store_names import is_safe_part
+from binary_checks.fleet.stored_nights import demand_digest, open_document, write_document
 
 ARTIFACT_SCHEMA = "binary-checks/artifact/1"
 KINDS = ("wheel", "conda", "libtorch", "library")

@@ -26,10 +26,7 @@ from binary_checks.fleet.artifacts.verdict import (
     read_time,
     write_statement,
 )
-from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.night import Attempt, Cell, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan
 from binary_checks.knowledge.tags import read_claims
@@ -39,7 +36,7 @@ from binary_checks.model.binary_configuration import (
     BinaryConfiguration,
     ClaimSource,
 )
-from binary_checks.model.outcomes import GOOD_OUTCOMES
+from binary_checks.model.outcomes import GOOD_OUTCOMES, CellState
 from binary_checks.model.packages import Wheel
 
 

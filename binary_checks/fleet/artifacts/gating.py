@@ -25,7 +25,7 @@ from binary_checks.fleet.artifacts.verdict import (
     read_object,
     read_time,
 )
-from binary_checks.fleet.records import demand_digest
+from binary_checks.fleet.stored_nights import demand_digest
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome
 from binary_checks.model.outcomes import GAPS

@@ -27,7 +27,7 @@ from binary_checks.fleet.artifacts.artifact import (
 from binary_checks.fleet.artifacts.axis_claims import ANY, libc_of
 from binary_checks.fleet.artifacts.channels import ChannelMember, list_members
 from binary_checks.fleet.artifacts.kept_artifacts import hash_file, list_artifacts
-from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.night import Cell
 from binary_checks.fleet.store import Store
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.lines import cut, one_line

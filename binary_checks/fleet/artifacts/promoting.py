@@ -53,7 +53,6 @@ from binary_checks.fleet.artifacts.verdict import (
     read_time,
     seal,
 )
-from binary_checks.fleet.records import demand_digest
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import (
     artifact_name,
@@ -61,6 +60,7 @@ from binary_checks.fleet.store.store_names import (
     policy_name,
     promotion_name,
 )
+from binary_checks.fleet.stored_nights import demand_digest
 
 _IMMUTABLE = "a file name means one file in a channel, for ever"
 

@@ -11,7 +11,7 @@ from binary_checks.documents.decoding import OddityError, decode_fields, read_js
 from binary_checks.documents.encoding import dump, encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.exit_codes import EMPTY, MISUSED
-from binary_checks.fleet.records import demand_digest
+from binary_checks.fleet.stored_nights import demand_digest
 from binary_checks.lines import cut, one_line
 from binary_checks.model import GOOD_OUTCOMES, Entry, Outcome, PackageResult, RunResult, sum_up
 from binary_checks.model.outcomes import VERDICTS, Words

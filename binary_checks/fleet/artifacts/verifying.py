@@ -62,7 +62,7 @@ from binary_checks.fleet.artifacts.signatures import (
     read_envelope,
 )
 from binary_checks.fleet.artifacts.verdict import LARGEST_STATEMENT, read_time
-from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.night import Cell
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import demand_facts
 from binary_checks.fleet.store.store_names import (

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from binary_checks.exit_codes import EMPTY, FIT, INTERRUPTED, MISUSED, OUR_BUG, TRY_AGAIN
-from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.causes.cause_rules import (
     INFRA,
     LOG,
@@ -22,6 +21,7 @@ from binary_checks.fleet.causes.cause_rules import (
     Causes,
     shipped_causes,
 )
+from binary_checks.fleet.night import ProcessEnd
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Entry, Level, Outcome, PackageResult, RunResult
 from binary_checks.regular_files import open_regular

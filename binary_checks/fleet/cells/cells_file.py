@@ -16,7 +16,6 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.matrix import (
     PIPS_INDEX,
     CellSource,
@@ -25,6 +24,7 @@ from binary_checks.fleet.cells.matrix import (
     demand_consistent,
     demand_value,
 )
+from binary_checks.fleet.night import AXES, Cell
 from binary_checks.model.places import read_place
 from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown

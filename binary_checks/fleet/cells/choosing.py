@@ -12,9 +12,9 @@ from itertools import combinations
 from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.cells_file import demand_source
 from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.night import AXES, Cell
 from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import reject_unknown
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.matrix import demand_consistent
+from binary_checks.fleet.night import Cell
 from binary_checks.profile.toml_values import quote_toml
 
 _IDENTIFIER = re.compile(r"([a-z]{2})(\d+)(?:_\d+)?(t?)-([a-z0-9]+)(?:_([a-z0-9_]+))?")

@@ -8,9 +8,9 @@ from typing import Any
 
 from binary_checks.documents.encoding import dump, encode_fields
 from binary_checks.documents.json_schema import describe_document
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.choosing import NIGHTLY, OneOff
 from binary_checks.fleet.cells.matrix import LeftOut, Matrix
+from binary_checks.fleet.night import Cell
 
 # A project's cells as a table: what they have in common, and a row for those alike but for one.
 

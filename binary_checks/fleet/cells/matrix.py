@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.night import Cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

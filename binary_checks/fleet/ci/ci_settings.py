@@ -11,10 +11,10 @@ from typing import Any
 
 from binary_checks import __version__
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.cells_file import demand_public, read_rows
 from binary_checks.fleet.cells.matrix import PIPS_INDEX, Matrix, demand_value
 from binary_checks.fleet.ci.actions import ActionPin, read_pins
+from binary_checks.fleet.night import AXES, Cell
 from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import yaml
 
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.cells.matrix import family_of
 from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.generated_files import heading
 from binary_checks.fleet.ci.pipeline import Pipeline
 from binary_checks.fleet.ci.running_stages import CPU_RESULTS, DIST, GPU_RESULTS, SITE
+from binary_checks.fleet.night import Cell
 
 JOB_PYTHON = "JOB_PYTHON"
 """The variable with the version of Python that runs a job."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.choosing import NIGHTLY, ONLY, TIERS
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.ci_settings import (
@@ -27,9 +26,10 @@ from binary_checks.fleet.ci.ci_settings import (
     demand_text,
     read_ci,
 )
+from binary_checks.fleet.night import AXES, Cell
 from binary_checks.fleet.nights.cell_commands import options_of
-from binary_checks.fleet.nights.night_dates import tonight
 from binary_checks.fleet.nights.planning import is_shipped
+from binary_checks.fleet.stored_nights import tonight
 from binary_checks.sources.known_problem_lists import is_url
 
 _OLDEST = (3, 10)  # of the Pythons that the tool itself runs on

@@ -21,14 +21,14 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.exit_codes import FIT, PROBLEMS, TRY_AGAIN
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
 from binary_checks.fleet.ci.pipeline import make_options, name_values
+from binary_checks.fleet.night import Cell
 from binary_checks.fleet.nights.attempt_process import stretch_lifeline
 from binary_checks.fleet.nights.cell_commands import choose_python, find_python, options_of_gpu
-from binary_checks.fleet.nights.night_dates import read_date, tonight
+from binary_checks.fleet.stored_nights import read_date, tonight
 from binary_checks.withheld import DEAF, user_environment
 
 CHAIN = ("build", "test", "gpu", "publish")

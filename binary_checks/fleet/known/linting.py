@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from fnmatch import translate
 from functools import lru_cache
 
-from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.night import Cell
 from binary_checks.profile.known import KnownList, KnownProblem
 from binary_checks.reports.known_list import REASON
 

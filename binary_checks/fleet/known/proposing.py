@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import takewhile
 
-from binary_checks.fleet.cell import AXES, Cell
-from binary_checks.fleet.final_states import CellEnd
-from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.night import AXES, Cell, CellEnd, PlannedCell
 from binary_checks.model import Problem
 from binary_checks.profile.known import CellCondition, KnownProblem, is_follow_up, read_condition
 from binary_checks.reports.known_list import escape_glob

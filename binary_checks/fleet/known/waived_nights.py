@@ -8,13 +8,12 @@ from datetime import date
 from typing import Protocol
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.final_states import final_state
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.night import NightPlan, PlannedCell, final_state
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, read_frozen
 from binary_checks.model import Problem
+from binary_checks.model.outcomes import CellState
 from binary_checks.profile.known import KnownList, KnownProblem, read_known_list
 
 LONG = 5

@@ -20,7 +20,7 @@ from typing import IO
 
 from binary_checks.errors import BinaryChecksError
 from binary_checks.exit_codes import EXIT_CODES
-from binary_checks.fleet.attempts import ProcessEnd
+from binary_checks.fleet.night import ProcessEnd
 from binary_checks.windows_job import SUSPENDED, close_job, open_job
 
 # A pipe by which a command learns that whoever started it is dead, however that was killed.

@@ -31,9 +31,9 @@ from binary_checks.exit_codes import (
     OUR_BUG,
     TRY_AGAIN,
 )
-from binary_checks.fleet.attempts import CPU, GPU, Attempt, ProcessEnd
 from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
 from binary_checks.fleet.causes.naming_causes import Cause, name_cause, read_tail
+from binary_checks.fleet.night import CPU, GOOD, GPU, Attempt, NightPlan, PlannedCell, ProcessEnd
 from binary_checks.fleet.nights.attempt_process import (
     LOG_HALF,
     RunningProcesses,
@@ -41,10 +41,6 @@ from binary_checks.fleet.nights.attempt_process import (
     run_command,
 )
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs, options_of_gpu
-from binary_checks.fleet.nights.night_dates import now
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import lose_attempt, read_stored_attempt, write_attempt
-from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
 from binary_checks.fleet.store.store_names import (
@@ -53,10 +49,17 @@ from binary_checks.fleet.store.store_names import (
     result_name,
     running_name,
 )
-from binary_checks.fleet.stored_nights import name_log, read_frozen
+from binary_checks.fleet.stored_nights import (
+    lose_attempt,
+    name_log,
+    now,
+    read_frozen,
+    read_stored_attempt,
+    write_attempt,
+)
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, PackageResult, RunResult
-from binary_checks.model.outcomes import choose_cell_state
+from binary_checks.model.outcomes import CellState, choose_cell_state
 from binary_checks.regular_files import open_regular
 from binary_checks.withheld import DEAF
 

@@ -14,10 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.matrix import family_of
+from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
 from binary_checks.fleet.nights.planning import is_shipped
-from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import read_frozen

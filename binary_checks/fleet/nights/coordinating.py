@@ -21,8 +21,17 @@ from queue import Empty, SimpleQueue
 from typing import Protocol, TextIO
 
 from binary_checks.errors import RecordError, StoreError
-from binary_checks.fleet.attempts import CPU, GPU, Attempt
-from binary_checks.fleet.final_states import CellEnd, final_state
+from binary_checks.fleet.night import (
+    CPU,
+    GOOD,
+    GPU,
+    LETTERS,
+    Attempt,
+    CellEnd,
+    NightPlan,
+    PlannedCell,
+    final_state,
+)
 from binary_checks.fleet.nights.attempt_process import StoppedError
 from binary_checks.fleet.nights.attempting import (
     MOST,
@@ -33,9 +42,6 @@ from binary_checks.fleet.nights.attempting import (
     record,
 )
 from binary_checks.fleet.nights.engines import Engine
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import lose_attempt, read_stored_attempt
-from binary_checks.fleet.states import GOOD, LETTERS, CellState
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import (
     result_name,
@@ -43,7 +49,9 @@ from binary_checks.fleet.store.store_names import (
     running_prefix,
     split_attempt,
 )
+from binary_checks.fleet.stored_nights import lose_attempt, read_stored_attempt
 from binary_checks.lines import cut, one_line
+from binary_checks.model.outcomes import CellState
 from binary_checks.reports.verdict_texts import count
 
 PAUSE = 30.0  # seconds before a second attempt; the third waits four times as long

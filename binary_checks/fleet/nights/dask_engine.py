@@ -23,7 +23,7 @@ from distributed import Client, WorkerPlugin, get_worker
 
 from binary_checks import __version__
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
-from binary_checks.fleet.attempts import CPU, GPU, Attempt
+from binary_checks.fleet.night import CPU, GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.engines import Engine, lend_device, open_folder

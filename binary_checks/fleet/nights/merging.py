@@ -17,16 +17,18 @@ from pathlib import Path
 from binary_checks.documents.decoding import OddityError, decode_fields
 from binary_checks.documents.encoding import encode_fields
 from binary_checks.errors import ProfileError, RecordError, StoreError
-from binary_checks.fleet.attempts import CPU, GPU, Attempt
-from binary_checks.fleet.final_states import CellEnd, end_stage, is_conclusive, rank
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import (
-    open_document,
-    read_stored_attempt,
-    write_attempt,
-    write_document,
+from binary_checks.fleet.night import (
+    CPU,
+    GOOD,
+    GPU,
+    Attempt,
+    CellEnd,
+    NightPlan,
+    PlannedCell,
+    end_stage,
+    is_conclusive,
+    rank,
 )
-from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import find_facts, identify_facts, keep_facts, open_facts
 from binary_checks.fleet.store.store_names import (
@@ -37,7 +39,14 @@ from binary_checks.fleet.store.store_names import (
     result_prefix,
     split_attempt,
 )
-from binary_checks.fleet.stored_nights import find_plan, name_log
+from binary_checks.fleet.stored_nights import (
+    find_plan,
+    name_log,
+    open_document,
+    read_stored_attempt,
+    write_attempt,
+    write_document,
+)
 
 _DEPTH = 2  # folders between the one named and a store: a folder an artifact, a folder in it
 _MOST_ATTEMPTS = 100  # of one stage of a cell: a night makes three, and each job its own

@@ -18,13 +18,12 @@ from binary_checks import __version__
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.causes.cause_rules import load_causes
 from binary_checks.fleet.cells.matrix import CellSource, Matrix
-from binary_checks.fleet.nights.night_dates import now, read_date
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.published.looked_up import LookedUp
-from binary_checks.fleet.published.questions import look_up
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.night import NightPlan, PlannedCell
+from binary_checks.fleet.published import LookedUp, look_up
+from binary_checks.fleet.stored_nights import now, read_date
 from binary_checks.knowledge.configurations import find_day, judge_age
 from binary_checks.lines import one_line
+from binary_checks.model.outcomes import CellState
 from binary_checks.model.run_results import KnownListIdentity
 from binary_checks.profile.known import LIST
 from binary_checks.profile.reading import load_profile

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
-from binary_checks.fleet.states import GOOD, WELL, CellState
+from binary_checks.fleet.night import GOOD, WELL
+from binary_checks.model.outcomes import CellState
 
 _WIDTH, _TALL = 640.0, 120.0  # of a chart
 _PARTS = ("native", "debug", "device", "python", "metadata", "other")

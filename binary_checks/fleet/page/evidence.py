@@ -17,11 +17,9 @@ from binary_checks.declaring import find_checks
 from binary_checks.differences import compare
 from binary_checks.documents.builds import read_build
 from binary_checks.errors import BinaryChecksError
-from binary_checks.fleet.attempts import CPU, Attempt
-from binary_checks.fleet.final_states import final_state
+from binary_checks.fleet.night import CPU, Attempt, NightPlan, PlannedCell, final_state
 from binary_checks.fleet.nights.cell_commands import rerun_command
 from binary_checks.fleet.page.history import CellNight
-from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.stored_nights import NightAttempts

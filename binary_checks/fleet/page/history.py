@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from binary_checks.errors import StoreError
-from binary_checks.fleet.cell import AXES
-from binary_checks.fleet.states import DECIDED, GOOD, CellState
+from binary_checks.fleet.night import AXES, DECIDED, GOOD
+from binary_checks.model.outcomes import CellState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from binary_checks.fleet.night import GOOD, WELL
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
 from binary_checks.fleet.page.naming import TONES, spell, spell_projects, spell_since
 from binary_checks.fleet.page.night_reading import Remarks
-from binary_checks.fleet.states import GOOD, WELL, CellState
 from binary_checks.lines import LONGEST
+from binary_checks.model.outcomes import CellState
 from binary_checks.reports.markdown import spell_code
 from binary_checks.reports.verdict_texts import count
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
-from binary_checks.fleet.cell import AXES
+from binary_checks.fleet.night import AXES, LETTERS
 from binary_checks.fleet.page.history import CellNight
-from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.lines import one_line
+from binary_checks.model.outcomes import CellState
 from binary_checks.reports.html.figures import shorten
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,180}")

@@ -20,11 +20,9 @@ from binary_checks.fleet.known.waived_nights import (
     read_before,
     read_waived_night,
 )
+from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.nights.merging import ClosedNight, read_closed
-from binary_checks.fleet.nights.night_dates import read_date
 from binary_checks.fleet.page.history import ASKED, History, read_history
-from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import frozen_name, plan_name
 from binary_checks.fleet.stored_nights import (
@@ -32,10 +30,12 @@ from binary_checks.fleet.stored_nights import (
     closed_nights,
     find_plan,
     list_nights,
+    read_date,
     read_frozen,
 )
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.lines import cut, one_line
+from binary_checks.model.outcomes import CellState
 from binary_checks.profile.known import KnownList, KnownProblem, read_known_list
 
 _MORE = 60  # nights that are looked back on beyond those shown: for "since", and for news

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from binary_checks.fleet.causes.cause_rules import shipped_causes
-from binary_checks.fleet.cell import AXES
+from binary_checks.fleet.night import AXES, GOOD, LETTERS
 from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks, draw_states
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.history import CellNight, History
@@ -21,7 +21,7 @@ from binary_checks.fleet.page.naming import (
     spell_seconds,
     spell_since,
 )
-from binary_checks.fleet.states import GOOD, LETTERS, CellState
+from binary_checks.model.outcomes import CellState
 from binary_checks.reports.html.figures import spell_size
 from binary_checks.reports.verdict_texts import count
 

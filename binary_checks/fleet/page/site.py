@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urljoin
 from xml.etree import ElementTree
 
+from binary_checks.fleet.night import GOOD, LETTERS
 from binary_checks.fleet.page.charts import draw_cell_badge, draw_project_badge
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.history import CellNight, History
@@ -42,9 +43,9 @@ from binary_checks.fleet.page.pages import (
     link_cells,
     spell_change,
 )
-from binary_checks.fleet.states import GOOD, LETTERS, CellState
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText
+from binary_checks.model.outcomes import CellState
 from binary_checks.reports.verdict_texts import count
 
 INDEX = "index.html"

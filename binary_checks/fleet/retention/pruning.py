@@ -14,7 +14,6 @@ from binary_checks.fleet.artifacts.channels import (
     list_members,
 )
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
-from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.retention.rules import (
     Deletion,
     PastCell,
@@ -22,7 +21,6 @@ from binary_checks.fleet.retention.rules import (
     StoreHistory,
     digest_of,
 )
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, Stored, ask_at_once
 from binary_checks.fleet.store.store_names import (
     ATTEMPT_FOLDERS,
@@ -32,8 +30,9 @@ from binary_checks.fleet.store.store_names import (
     night_folder,
     result_prefix,
 )
-from binary_checks.fleet.stored_nights import closed_nights, demand_plan, list_nights
+from binary_checks.fleet.stored_nights import closed_nights, demand_plan, list_nights, read_attempt
 from binary_checks.fleet.tables.views import open_tables
+from binary_checks.model.outcomes import CellState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from binary_checks.errors import PruneRefusedError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.channels import ChannelMember
 from binary_checks.fleet.artifacts.derived_index import read_time
-from binary_checks.fleet.states import GOOD, CellState
+from binary_checks.fleet.night import GOOD
 from binary_checks.fleet.store import Stored
 from binary_checks.fleet.store.store_names import (
     ATTEMPT_FOLDERS,
@@ -27,6 +27,7 @@ from binary_checks.fleet.store.store_names import (
     split_artifact,
     split_attempt,
 )
+from binary_checks.model.outcomes import CellState
 
 _OF_NIGHT = re.compile(rf"{NIGHT.pattern}({'|'.join(ATTEMPT_FOLDERS)})/[^/]+")
 _FACTS = re.compile(rf"{FACTS}[0-9a-f]{{2}}/([0-9a-f]{{64}})\.[^/]+")

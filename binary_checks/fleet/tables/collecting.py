@@ -10,11 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from binary_checks.errors import RecordError, StoreError
-from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.final_states import CellEnd, final_state
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import lose_attempt, read_stored_attempt
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.night import Attempt, CellEnd, NightPlan, PlannedCell, final_state
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import find_facts
 from binary_checks.fleet.store.store_names import (
@@ -24,7 +20,7 @@ from binary_checks.fleet.store.store_names import (
     split_attempt,
     table_name,
 )
-from binary_checks.fleet.stored_nights import demand_plan
+from binary_checks.fleet.stored_nights import demand_plan, lose_attempt, read_stored_attempt
 from binary_checks.fleet.tables.rows import (
     TABLES,
     FactsRows,
@@ -35,6 +31,7 @@ from binary_checks.fleet.tables.rows import (
     read_facts_rows,
 )
 from binary_checks.fleet.tables.views import TableWriter, connect, known_packages
+from binary_checks.model.outcomes import CellState
 
 _AT_ONCE = 16  # cells whose documents are in memory
 

@@ -18,11 +18,7 @@ from typing import Any
 from binary_checks.documents.decoding import OddityError, read_document
 from binary_checks.errors import RecordError
 from binary_checks.exit_codes import FIT
-from binary_checks.fleet.attempts import CPU, GPU, Attempt
-from binary_checks.fleet.cell import AXES
-from binary_checks.fleet.final_states import CellEnd
-from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.states import GOOD
+from binary_checks.fleet.night import AXES, CPU, GOOD, GPU, Attempt, CellEnd, PlannedCell
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.knowledge.inventory import measure_parts
 from binary_checks.lines import cut

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from binary_checks.errors import GatherError, StoreError
-from binary_checks.fleet.states import LETTERS
+from binary_checks.fleet.night import LETTERS
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import table_name
 from binary_checks.fleet.stored_nights import closed_nights

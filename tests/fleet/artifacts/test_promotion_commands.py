@@ -14,7 +14,7 @@ from binary_checks.fleet.artifacts.channels import join_channel
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
 from binary_checks.fleet.artifacts.kept_verdicts import list_verdicts
 from binary_checks.fleet.artifacts.matching import find_with_gpu
-from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.night import Cell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import artifact_name, promotion_prefix, verdict_prefix
 from binary_checks.model import RunResult

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.attempts import ProcessEnd
 from binary_checks.fleet.causes.cause_rules import load_causes, shipped_causes
 from binary_checks.fleet.causes.naming_causes import (
     MOST_LINES,
@@ -17,6 +16,7 @@ from binary_checks.fleet.causes.naming_causes import (
     name_cause,
     read_tail,
 )
+from binary_checks.fleet.night import ProcessEnd
 from binary_checks.model import Entry, Outcome, PackageResult, Problem, ProfileIdentity, RunResult
 from fixtures.fleet.inducing import list_failures, make, read_record
 from fixtures.fleet.lab import NotHere

@@ -18,10 +18,10 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.command.ci import run
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cells_file import parse_cells, read_cells
 from binary_checks.fleet.cells.choosing import choose_tier
 from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.night import Cell
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "pytorch" / "cells.toml"
 PRINTED = json.loads(Path(__file__).with_name("pytorch_cells.json").read_text("utf-8"))

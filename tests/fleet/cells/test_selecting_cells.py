@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.choosing import choose_cells, select, shard
+from binary_checks.fleet.night import Cell
 
 CELLS = [
     Cell(id=f"torch-{python}-{variant}", project="torch", python=python, variant=variant)

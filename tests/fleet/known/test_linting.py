@@ -6,9 +6,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.known import linting
 from binary_checks.fleet.known.linting import LintRules, lint_list
+from binary_checks.fleet.night import Cell
 from binary_checks.profile.known import read_known_list
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import fixtures
 from binary_checks.command.nightly import run
-from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
 from binary_checks.fleet.nights.coordinating import read_attempts
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_plan, write_plan
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import plan_name
+from binary_checks.fleet.stored_nights import read_plan, write_plan
 
 STAND_IN = (sys.executable, "-S", str(Path(fixtures.__file__).parent / "fleet" / "stand_in.py"))
 NIGHT = "2026-11-20"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from binary_checks.fleet.attempts import ProcessEnd
+from binary_checks.fleet.night import ProcessEnd
 from binary_checks.fleet.nights.attempting import Left, decide_state
-from binary_checks.fleet.states import CellState
 from binary_checks.model import Outcome, PackageResult, ProfileIdentity, RunResult
+from binary_checks.model.outcomes import CellState
 
 SHA256 = "1" * 64
 

@@ -14,7 +14,7 @@ import pytest
 
 import binary_checks
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
 from binary_checks.fleet.nights import cell_commands
 from binary_checks.fleet.nights.cell_commands import (
     CellCommand,
@@ -22,8 +22,7 @@ from binary_checks.fleet.nights.cell_commands import (
     find_python,
     options_of_gpu,
 )
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.states import CellState
+from binary_checks.model.outcomes import CellState
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_only_index
 

@@ -16,7 +16,7 @@ import pytest
 
 from binary_checks.command.nightly import run
 from binary_checks.errors import GatherError
-from binary_checks.fleet.attempts import CPU, GPU
+from binary_checks.fleet.night import CPU, GPU
 from binary_checks.fleet.nights.coordinating import read_attempts
 from binary_checks.fleet.store import Store, open_store
 from tests.fleet.nights.night_cells import NIGHT, STAND_IN, keep_plan, plan_cell, run_night, runs_of

@@ -6,9 +6,9 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.nights.found_facts import find_cell_facts, read_found
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
+from binary_checks.fleet.stored_nights import find_cell_facts, read_found
+from binary_checks.model.outcomes import CellState
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 

@@ -13,13 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.final_states import final_state
+from binary_checks.fleet.night import Attempt, PlannedCell, final_state
 from binary_checks.fleet.nights import attempting
 from binary_checks.fleet.nights.coordinating import read_attempts
-from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
+from binary_checks.model.outcomes import CellState
 from fixtures.fleet.faulty_proxy import BUSY, put_before
 from fixtures.fleet.object_store import BUCKET, ObjectStore, find_program
 from tests.fleet.nights.night_cells import (

@@ -11,12 +11,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.night import Attempt, Cell, NightPlan, PlannedCell
 from binary_checks.fleet.nights.merging import Merged, merge_night
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_attempt, write_attempt, write_plan
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import (
     facts_name,
@@ -24,7 +20,8 @@ from binary_checks.fleet.store.store_names import (
     plan_name,
     result_name,
 )
-from binary_checks.fleet.stored_nights import name_log
+from binary_checks.fleet.stored_nights import name_log, read_attempt, write_attempt, write_plan
+from binary_checks.model.outcomes import CellState
 from fixtures.fleet.short_results import fill_in
 
 NIGHT = "2026-11-20"

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command.nightly import ACTIONS, run
+from binary_checks.fleet.night import PlannedCell
 from binary_checks.fleet.nights.engines import open_folder
-from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import closed_name, result_name
+from binary_checks.model.outcomes import CellState
 from tests.fleet.nights.night_cells import (
     NIGHT,
     begin_night,

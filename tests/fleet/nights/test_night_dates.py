@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.nights.night_dates import choose_night, read_date
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.stored_nights import list_nights
+from binary_checks.fleet.stored_nights import choose_night, list_nights, read_date
 
 
 @pytest.fixture

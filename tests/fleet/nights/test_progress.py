@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import io
 
-from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.final_states import CellEnd
+from binary_checks.fleet.night import Attempt, Cell, CellEnd, PlannedCell
 from binary_checks.fleet.nights.attempting import NextAttempt
 from binary_checks.fleet.nights.coordinating import NightScreen
-from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.states import CellState
+from binary_checks.model.outcomes import CellState
 from tests.fleet.nights.night_cells import NIGHT
 
 HOSTILE = "needs \x1b]0;owned\x07lib.so\n::error::and obeys"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.night import Attempt
 from binary_checks.fleet.nights.attempting import NextAttempt, may_end_otherwise, plan_next
-from binary_checks.fleet.states import CellState
 from binary_checks.model import RunResult
+from binary_checks.model.outcomes import CellState
 from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.night_cells import NIGHT
 

@@ -14,10 +14,10 @@ from binary_checks.documents.result_reader import read_results
 from binary_checks.fleet.causes.cause_rules import shipped_causes
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.cell_commands import pin_place, rerun_command
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store.store_names import closed_name, frozen_name
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.model import Problem, RunResult
+from binary_checks.model.outcomes import CellState
 from binary_checks.withheld import DEAF
 from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job

@@ -15,8 +15,6 @@ import pytest
 
 from binary_checks.command import main, nightly
 from binary_checks.fleet.page import evidence
-from binary_checks.fleet.records import read_plan
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import (
     closed_name,
@@ -24,6 +22,8 @@ from binary_checks.fleet.store.store_names import (
     result_name,
     table_name,
 )
+from binary_checks.fleet.stored_nights import read_plan
+from binary_checks.model.outcomes import CellState
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.object_store import BUCKET, ObjectStore
 from fixtures.fleet.script_of_nights import ROLES

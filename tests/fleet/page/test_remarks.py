@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.page.history import CellNight
 from binary_checks.fleet.page.night_reading import Remarks, WaiverNews, review_waivers
-from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.records import read_attempt, read_plan, write_attempt
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import frozen_name, plan_name, result_name
+from binary_checks.fleet.stored_nights import read_attempt, read_plan, write_attempt
+from binary_checks.model.outcomes import CellState
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 

@@ -20,7 +20,6 @@ from binary_checks.fleet.retention.rules import (
     digest_of,
     retain,
 )
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Stored
 from binary_checks.fleet.store.store_names import (
     artifact_name,
@@ -33,6 +32,7 @@ from binary_checks.fleet.store.store_names import (
     result_name,
     verdict_name,
 )
+from binary_checks.model.outcomes import CellState
 
 PASSED, FAILED, MISSING = CellState.PASSED, CellState.FAILED, CellState.MISSING
 LETTERS = {"·": PASSED, "X": FAILED, "k": CellState.KNOWN, "~": CellState.FLAKY, "-": MISSING}

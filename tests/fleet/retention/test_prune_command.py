@@ -20,11 +20,9 @@ from binary_checks.fleet import store as store_room
 from binary_checks.fleet.artifacts.artifact import Artifact, write_artifact
 from binary_checks.fleet.artifacts.channel_index import write_index
 from binary_checks.fleet.artifacts.channels import join_channel, list_members
-from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.records import read_plan, write_plan
+from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.retention.pruning import carry_out, read_prune_view
 from binary_checks.fleet.retention.rules import retain
-from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import MOST_READ, Store, Stored, open_store
 from binary_checks.fleet.store.store_names import (
     artifact_name,
@@ -32,6 +30,8 @@ from binary_checks.fleet.store.store_names import (
     plan_name,
     verdict_name,
 )
+from binary_checks.fleet.stored_nights import read_plan, write_plan
+from binary_checks.model.outcomes import CellState
 from fixtures.fleet.nights import Nights, make_nights
 
 NIGHTS, KEEP = 4, 2

@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.attempts import CPU, GPU, Attempt
-from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.final_states import final_state
-from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.night import CPU, GPU, Attempt, Cell, PlannedCell, final_state
+from binary_checks.model.outcomes import CellState
 
 
 def planned(*, gpu: bool = False, **fields: Any) -> PlannedCell:
