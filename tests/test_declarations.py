@@ -15,8 +15,8 @@ import pytest
 
 from binary_checks.declaring import FAMILIES, Check, find_checks, find_gatherers
 from binary_checks.examination.facts import ON_DEMAND, find_gatherer
+from binary_checks.gather.linkage import OwnCode
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.gather.own_code import OwnCode
 from binary_checks.model import (
     ObjectFile,
 )

@@ -42,9 +42,7 @@ _NOT_INSTALLED = "nothing is installed in a static run"
 BEFORE_READING = (
     "reading",
     "linkage",
-    "own_code",
     "companions",
-    "configuration",
     "stated_toolkits",
     "description_rendering",
     "module_reading",
@@ -52,7 +50,7 @@ BEFORE_READING = (
 )
 """The modules of ``gather`` that are imported in every run: the pass over a package keeps what the
 functions with ``@gathers`` in them want of its members."""
-ON_DEMAND = ("installing", "ptx_sampling", "release_reading", "remote_reading", "rereading")
+ON_DEMAND = ("installing", "ptx_sampling", "rereading")
 """Those that are imported when one of their facts is asked for; they can want nothing beforehand.
 A static run does not load what runs packages."""
 

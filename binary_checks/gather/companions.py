@@ -99,7 +99,7 @@ class Companions:
         if not (self.fetches and self.channels):
             return ()
         if package.path not in self._linked:
-            from binary_checks.gather.required_conda import fetch_conda  # for few runs
+            from binary_checks.gather.required import fetch_conda  # for few runs
 
             try:
                 paths = fetch_conda(package, self.channels, self.given, self._open_folder())

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from fnmatch import fnmatchcase
+from functools import cached_property, partial
 
 from binary_checks import loaders
 from binary_checks.declaring import gathers
+from binary_checks.errors import BinaryChecksError, TooLarge, Unavailable
 from binary_checks.gather.companions import Companions
-from binary_checks.gather.own_code import OwnCode
-from binary_checks.knowledge.library_names import is_driver_library
+from binary_checks.gather.member_contents import MemberContents
+from binary_checks.knowledge.cuda import find_copies
+from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
 from binary_checks.loaders.reach import find_bystanders
 from binary_checks.loaders.required_packages import find_loaded_before, is_in_doubt, leave_open
-from binary_checks.model import Linkage, TargetSystem
+from binary_checks.model import CodeNames, Edge, Kind, Linkage, Member, Package, TargetSystem
+from binary_checks.model.objects import format_of_name
 from binary_checks.model.places import Installed
-from binary_checks.model.protocols import Source
+from binary_checks.model.protocols import Source, TreeEntry, Want
+from binary_checks.model.python_modules import ImportOpenings, is_extension, parse_extension_name
+from binary_checks.python_code.dll_directories import find_openings
+from binary_checks.python_code.loading_words import LoadingWords, read_words
+from binary_checks.python_code.mentions import OPENING, Openings, SourceFile, is_source
+from binary_checks.python_code.named_files import FileNames, NameSearch
+from binary_checks.python_code.tried_imports import TriedImports
 
 
 @gathers(Linkage)
@@ -77,3 +89,224 @@ def _lacks_required(linkage: Linkage) -> bool:
     needs = (edge for edge in linkage.edges if edge.resolved is None)
     open_needs = any(not is_driver_library(edge.needed) for edge in needs)
     return open_needs or bool(linkage.unexplored or linkage.unresolved)
+
+
+# Searches a package's own Python code for the names of the objects in it.
+
+_MOST = 96 << 20  # bytes of all sources together; torch 2.15 has 33 MiB
+_CALLED = re.compile(rb"^(?:\w+ *= *)?(?:\w+\.)*(\w{1,128})\(", re.MULTILINE)
+"""Functions that a module calls when it is imported, as far as no line around it is indented."""
+_SCRIPT = 64 << 10  # bytes of a script without an ending
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+
+
+def _is_code(entry: TreeEntry) -> bool:
+    return is_source(entry.name) or _is_script(entry.name, entry.size, entry.mode)
+
+
+def _is_script(name: str, size: int, mode: int) -> bool:
+    file_name = name.rpartition("/")[2]
+    return (
+        size <= _SCRIPT
+        and ("." not in file_name or file_name.endswith(".sh"))
+        and bool(mode & 0o100 or ".data/scripts/" in name)
+    )
+
+
+def _may_be_object(entry: TreeEntry) -> bool:
+    """Whether it is called like a library or a program, and is no script."""
+    name = entry.name.rpartition("/")[2]
+    called = format_of_name(name) is not None or name.endswith(".exe")
+    return called or ("." not in name and entry.size > _SCRIPT)
+
+
+CODE = Want(chooses=_is_code, longest=_MOST, beside=_may_be_object)
+"""Facts search it for the objects of the package, and without any it is not asked for."""
+
+
+class OwnCode:
+    """A package's own code, to be searched for what it does with the objects of the package."""
+
+    def __init__(self, package: Package, contents: MemberContents) -> None:
+        self.package = package
+        self._contents = contents
+
+    @cached_property
+    def names(self) -> CodeNames:
+        """Which objects the package's code names, among those that are no extension modules.
+
+        What cannot be read is said in the answer, and nothing is raised for it.
+        """
+        candidates = dict(_find_candidates(self.package))
+        if not candidates:
+            return CodeNames()
+        try:
+            return self._search(candidates)
+        except (BinaryChecksError, OSError) as error:
+            return CodeNames(unread=str(error))
+
+    def _search(self, candidates: Mapping[str, tuple[str, ...]]) -> CodeNames:
+        place, search = self.package.layout.place, NameSearch(FileNames(candidates))
+        for path, content in self._read_sources():
+            search.see(path, content)
+        found = search.conclude()
+        return CodeNames(
+            named=frozenset(map(place, found.named)),
+            completed=frozenset(map(place, found.completed)),
+            guided=frozenset(map(place, found.guided)),
+            modules=found.modules,
+        )
+
+    def find_import_openings(self) -> ImportOpenings:
+        """Which objects the package's code opens by their paths, and when.
+
+        Of an opening whose name only running it tells, those count that the source spells out.
+        """
+        opening: dict[str, SourceFile] = {}
+        called: set[str] = set()
+        candidates = {
+            self.package.layout.shorten(item.path): (item.file_name,)
+            for item in self.package.objects
+            if item.kind is Kind.SHARED
+            and ".libs/" not in item.path
+            and not is_driver_library(item.file_name)  # so spelled, it is the user's
+        }
+        paths = tuple(self.package.layout.shorten(member.path) for member in self.package.members)
+        place = self.package.layout.place
+        try:
+            for path, content in self._read_sources():
+                called.update(name.decode() for name in _CALLED.findall(content))
+                if OPENING.is_in(content):
+                    opening[path] = SourceFile(path, len(content), partial(bytes, content))
+            found = find_openings(opening.values(), paths, called)
+            return _sort_openings(found, opening, FileNames(candidates), place)
+        except (BinaryChecksError, OSError):
+            return ImportOpenings(unfollowed=frozenset(map(place, candidates)))
+
+    def find_tried(self, linkage: Linkage) -> frozenset[str]:
+        """Extension modules that lack a library, and that the package imports only if they load."""
+        lacking = {edge.path for edge in linkage.edges if _is_foreign(edge)}
+        shorten = self.package.layout.shorten
+        names = {
+            item.path: parse_extension_name(shorten(item.path))
+            for item in self.package.objects
+            if item.path in lacking and is_extension(item)
+        }
+        modules = {path: name.module for path, name in names.items() if name is not None}
+        if not modules:
+            return frozenset()
+        search = TriedImports(frozenset(modules.values()), self.package.size)
+        try:
+            for path, content in self._read_sources():
+                search.see(path, content)
+        except (BinaryChecksError, OSError):
+            return frozenset()
+        tried = search.conclude()
+        return frozenset(path for path, module in modules.items() if module in tried)
+
+    def read_loading_words(self) -> LoadingWords:
+        """Read what the package's sources import.
+
+        Sources that cannot be read may load anything: nobody knows that they do not.
+        """
+        try:
+            return read_words(self._read_sources())
+        except (BinaryChecksError, OSError) as error:
+            return LoadingWords(imports=frozenset(), loading=f"not read: {error}", everywhere=False)
+
+    @cached_property
+    def _sources(self) -> dict[Member, str]:
+        """The package's code, Python and the scripts beside its programs, and where it lies."""
+        objects = {item.path for item in self.package.objects}
+        files = (
+            member
+            for member in self.package.members
+            if not (member.is_directory or member.target or member.path in objects)
+        )
+        shown = ((member, self.package.layout.shorten(member.path)) for member in files)
+        return {
+            member: path
+            for member, path in shown
+            if is_source(path) or _is_script(member.archive_name, member.size, member.mode)
+        }
+
+    def _read_sources(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the sources. Raises TooLarge, and Unavailable where any cannot be read."""
+        if sum(member.size for member in self._sources) > _MOST:
+            raise TooLarge(f"its own code has more than {_MOST >> 20} MiB")
+        for member, content in self._contents.each(self._sources):
+            if isinstance(content, Unavailable):
+                raise content
+            yield self._sources[member], content
+
+
+def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What something else than an import statement must open, with its names."""
+    needed = {need.name.rpartition("/")[2] for item in package.objects for need in item.needed}
+    for item in package.objects:
+        names = (item.file_name, item.name.rpartition("/")[2])
+        grafted = item.file_name in needed and ".libs/" in item.path
+        if item.kind in _LOADED and not grafted and not is_extension(item):
+            yield package.layout.shorten(item.path), tuple(filter(None, names))
+
+
+@gathers(OwnCode, wants=(CODE,))
+def take_code(package: Package, contents: MemberContents) -> OwnCode:
+    """Take the package's own code, which is searched for what a fact asks for."""
+    return OwnCode(package, contents)
+
+
+@gathers(CodeNames)
+def find_code_names(code: OwnCode) -> CodeNames:
+    """Find which of its objects the package's own code names."""
+    return code.names
+
+
+@gathers(ImportOpenings)
+def find_import_openings(package: Package, code: OwnCode, linkage: Linkage) -> ImportOpenings:
+    """Find what the package's code opens, where it needs a library of the driver or has a copy."""
+    needs = (edge.needed for edge in (*linkage.edges, *linkage.edges_beside))
+    if not any(map(is_driver_library, needs)) and not find_copies(
+        package.objects, DRIVER_LIBRARIES
+    ):
+        return ImportOpenings()
+    return code.find_import_openings()
+
+
+def _sort_openings(
+    found: Openings,
+    sources: Mapping[str, SourceFile],
+    names: FileNames,
+    place: Callable[[str], str],
+) -> ImportOpenings:
+    """Sort the files by when they are opened. Raises TooLarge."""
+    spelled = {
+        path: _spell_out(sources[path], names)
+        for path in dict.fromkeys((*(each.source for each in found.calls), *found.left))
+    }
+    demanded, tried, late = set[str](), set[str](), set[str]()
+    for each in found.calls:
+        words = spelled[each.source]
+        names.pay(len(words) * len(each.patterns))
+        guessed = (path for path in words if any(fnmatchcase(path, p) for p in each.patterns))
+        chosen = late if each.late else tried if each.tried else demanded
+        chosen.update(each.paths, guessed)
+    unfollowed = frozenset().union(*(spelled[path] for path in found.left))
+    return ImportOpenings(
+        demanded=frozenset(map(place, demanded)),
+        tried=frozenset(map(place, tried - demanded)),
+        later=frozenset(map(place, late - demanded)),
+        unfollowed=frozenset(map(place, unfollowed - demanded)),
+    )
+
+
+def _spell_out(source: SourceFile, names: FileNames) -> frozenset[str]:
+    """The files that one source names. Raises TooLarge."""
+    search = NameSearch(names)
+    search.see(source.path, source.read())
+    found = search.conclude()
+    return found.named | found.completed
+
+
+def _is_foreign(edge: Edge) -> bool:
+    return edge.resolved is None and not (edge.elsewhere or edge.weak or edge.delayed)

@@ -2,12 +2,57 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from packaging.tags import Tag
+
 from binary_checks import objects, systems
 from binary_checks.declaring import gathers
+from binary_checks.errors import (
+    BinaryChecksError,
+    GatherError,
+    NotApplicable,
+    PackageError,
+    RemoteChanged,
+    Unavailable,
+)
 from binary_checks.gather.member_contents import MemberContents
+from binary_checks.gather.stated_toolkits import LONGEST as LONGEST_TEXT
+from binary_checks.gather.stated_toolkits import compile_patterns, find_pattern
 from binary_checks.model import Package, TargetSystem
-from binary_checks.model.protocols import Progress, Reading, Source, Wants
+from binary_checks.model.packages import Wheel
+from binary_checks.model.protocols import (
+    ObjectReader,
+    Progress,
+    Reading,
+    Remote,
+    Source,
+    Tree,
+    TreeEntry,
+    Visited,
+    Wanted,
+    Wants,
+)
+from binary_checks.model.published import (
+    Publication,
+    PublishedFile,
+    PublishedWheel,
+    Release,
+    ReleasePart,
+)
+from binary_checks.model.requests import ReleaseRequest
+from binary_checks.objects.first_bytes import read_first_bytes
+from binary_checks.packages import outline_of
+from binary_checks.packages.wheel import find_dist_info, parse_file_name
+from binary_checks.packages.wheel_texts import LONGEST, read_headers
 from binary_checks.profile.reading import Profile
+from binary_checks.sources.release import ExpectedSet
+from binary_checks.trees import open_part
+from binary_checks.trees.file_bytes import PackageBytes, open_bytes
+from binary_checks.trees.ranged_bytes import RangedBytes
 
 
 @gathers(Reading)
@@ -35,3 +80,212 @@ def take_contents(reading: Reading, source: Source) -> MemberContents:
 def name_target(package: Package, profile: Profile) -> TargetSystem:
     """Name the system that the package promises to run on, with what the profile adds to it."""
     return systems.target_for(package.claims, profile.system_libraries, profile.dll_directories)
+
+
+# Reads of a published file what is said of it and what ranges show, before any download.
+
+_CONDA = (".conda", ".tar.bz2")  # name-version-build
+_FACTS: dict[type[Package], Callable[..., PublishedFile]] = {Wheel: PublishedWheel}
+"""The kinds of packages of which more is known than of any."""
+
+
+def demand_remote(source: Source) -> Remote:
+    """The file where it is published. Raises NotApplicable for one that is here."""
+    remote = source.remote()
+    if remote is None:
+        raise NotApplicable("it is a file of this machine, not a published one")
+    return remote
+
+
+@gathers(Publication)
+def find_publication(source: Source) -> Publication:
+    """Read what is stated of a published file. Raises NotApplicable for one that is here."""
+    return read_publication(demand_remote(source))
+
+
+def read_publication(remote: Remote) -> Publication:
+    """Read what the index states of the file, and its name. Raises GatherError."""
+    name, version, tags = _read_name(remote.file_name)
+    metadata = remote.core_metadata()
+    return Publication(
+        file_name=remote.file_name,
+        name=name,
+        version=version,
+        tags=tags,
+        provenance=remote.provenance,
+        metadata=None if metadata is None else read_headers(metadata)[0],
+    )
+
+
+def _read_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
+    """What the name of a wheel or a conda package says; nothing where it is neither."""
+    if file_name.endswith(_CONDA):
+        stem = next(file_name.removesuffix(end) for end in _CONDA if file_name.endswith(end))
+        name, version, _ = [*stem.rsplit("-", 2), "", ""][:3]
+        return name, version, ()
+    try:
+        name, version, _, tags = parse_file_name(file_name)
+    except PackageError:
+        return "", "", ()
+    return name, version, tags
+
+
+@gathers(PublishedFile)
+def find_published(source: Source, reader: ObjectReader) -> PublishedFile:
+    """Read ranges of a published file. Raises NotApplicable for one that is here."""
+    return read_published(demand_remote(source), reader)
+
+
+def read_published(remote: Remote, reader: ObjectReader) -> PublishedFile:
+    """Read it by ranges; once more from the start where it changed meanwhile.
+
+    Raises Unavailable where the server sends no ranges, PackageError for what is no package, and
+    GatherError where the network broke or the file changed again.
+    """
+    try:
+        return _read(remote, reader)
+    except RemoteChanged:
+        pass
+    except Unavailable as error:
+        raise Unavailable(f"before the download: {error}") from None
+    try:
+        return _read(remote, reader, again=True)
+    except RemoteChanged:
+        raise GatherError(f"{remote.file_name}: it changed twice while it was read") from None
+
+
+def _read(remote: Remote, reader: ObjectReader, *, again: bool = False) -> PublishedFile:
+    with ExitStack() as files:
+        file = remote.open()
+        files.callback(file.close)
+        ranged = RangedBytes(remote.file_name, file)
+        package: Package = outline_of(open_part(ranged, files, read_first_bytes), reader)
+        transfer = ranged.transfer
+    return _FACTS.get(type(package), PublishedFile)(
+        package=package,
+        requests=transfer.requests,
+        transferred=transfer.size,
+        began_anew=again,
+    )
+
+
+# Reads of each package of a release what holds for all of them, and no more than that.
+
+_AT_ONCE = 8  # packages: those on a server are waited for
+_MOST_TEXTS = 8  # of them, in one package
+
+
+@gathers(Release)
+def read_release(
+    source: Source, request: ReleaseRequest, reader: ObjectReader, expected: ExpectedSet | None
+) -> Release:
+    """Read every part. Raises NotApplicable of a single package, ProfileError for a bad pattern."""
+    if not source.parts():
+        raise NotApplicable("it is a package, not several")
+    patterns = compile_patterns(request.commits, "probes.release.commits", "commit")
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        parts = [*pool.map(lambda each: _read_part(each, patterns, reader), source.parts())]
+    listed, gap = _list_siblings(source)
+    return Release(
+        parts=tuple(sorted(parts, key=lambda part: part.file_name)),
+        listed=listed,
+        unlisted=gap,
+        expected=None if expected is None else expected.globs,
+        expected_by="" if expected is None else expected.written,
+    )
+
+
+def _list_siblings(source: Source) -> tuple[tuple[str, ...] | None, str]:
+    """The files that indexes list beside the packages, and why not all of them are known."""
+    remotes = [remote for part in source.parts() if (remote := part.remote()) is not None]
+    found: set[str] = set()
+    for remote in remotes:
+        try:
+            found.update(remote.siblings())
+        except GatherError as error:
+            return None, str(error)
+    return (tuple(sorted(found)) if found else None), ""
+
+
+def _read_part(
+    source: Source, patterns: Mapping[str, re.Pattern[str]], reader: ObjectReader
+) -> ReleasePart:
+    """What one says; what cannot be had of it is its gap, and none of the others'."""
+    try:
+        try:
+            return _open_part(source, patterns, reader)
+        except RemoteChanged:
+            return _open_part(source, patterns, reader)
+    except (PackageError, GatherError, Unavailable) as error:
+        return ReleasePart(file_name=source.label, gap=_say(source, error))
+
+
+def _say(source: Source, error: BinaryChecksError) -> str:
+    return str(error).removeprefix(f"{source.label}: ")
+
+
+def _open_part(
+    source: Source, patterns: Mapping[str, re.Pattern[str]], reader: ObjectReader
+) -> ReleasePart:
+    with ExitStack() as files:
+        tree = open_part(_open_bytes(source, files), files)
+        name, version, metadata = _find_metadata(tree)
+        wanted = {metadata: LONGEST["METADATA"]} if metadata else {}
+        stating = _find_stating(tree, patterns)
+        wanted.update((each.name, LONGEST_TEXT) for each in stating)
+        only = [each for each in tree.entries() if each.name in wanted]
+        visited = tree.visit(reader, Wanted(kept=wanted, only=only, hashed=False))
+    texts = {each.member.archive_name: _demand(each) for each in visited}
+    headers, _ = read_headers(texts.get(metadata, b""))
+    return ReleasePart(
+        file_name=source.label,
+        name=name,
+        version=version,
+        requires=tuple(value for key, value in headers if key.lower() == "requires-dist"),
+        has_metadata=bool(metadata),
+        commits=tuple(_find_commits(stating, texts, patterns)),
+    )
+
+
+def _open_bytes(source: Source, files: ExitStack) -> PackageBytes:
+    remote = source.remote()
+    if remote is None:
+        return files.enter_context(open_bytes(source.path))
+    file = remote.open()
+    files.callback(file.close)
+    return RangedBytes(remote.file_name, file)
+
+
+def _find_metadata(tree: Tree) -> tuple[str, str, str]:
+    """Name, version, and the member that says more; of what is no wheel nothing."""
+    if not tree.label.endswith(".whl"):
+        return "", "", ""
+    name, version, _, _ = parse_file_name(tree.label)
+    return name, version, f"{find_dist_info(tree)}/METADATA"
+
+
+def _find_stating(tree: Tree, patterns: Mapping[str, re.Pattern[str]]) -> list[TreeEntry]:
+    """The members that may say the commit."""
+    found = [
+        each
+        for each in tree.entries()
+        if each.size <= LONGEST_TEXT and find_pattern(each.name, patterns) is not None
+    ]
+    return found[:_MOST_TEXTS]
+
+
+def _demand(each: Visited) -> bytes:
+    if each.content is None:
+        fault = next(iter(each.member.faults), "it cannot be read")
+        raise PackageError(f"{each.member.archive_name}: {fault}")
+    return each.content
+
+
+def _find_commits(
+    stating: list[TreeEntry], texts: Mapping[str, bytes], patterns: Mapping[str, re.Pattern[str]]
+) -> Iterator[tuple[str, str]]:
+    for entry in stating:
+        pattern = find_pattern(entry.name, patterns)
+        text = texts[entry.name].decode(errors="replace")
+        if pattern is not None and (found := pattern.search(text)) and found[1]:
+            yield entry.name, found[1]

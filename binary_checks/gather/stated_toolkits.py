@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import BinaryChecksError, Unavailable
+from binary_checks.errors import BinaryChecksError, ProfileError, Unavailable
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.gather.stating_files import (
-    LONGEST,
-    compile_patterns,
-    find_named,
-    find_pattern,
-    list_endings,
-)
+from binary_checks.knowledge.configurations import configure
+from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.toolkit_claims import claim_by_label, claim_by_package, read_stated
-from binary_checks.model import Member, Package, TargetSystem
+from binary_checks.model import Linkage, Member, Package, TargetSystem
 from binary_checks.model.binary_configuration import (
+    BinaryConfiguration,
+    LinkedLibraries,
     Platform,
+    StatedConfiguration,
     StatedToolkits,
     ToolkitClaim,
     ToolkitSource,
@@ -28,6 +27,65 @@ from binary_checks.model.binary_configuration import (
 )
 from binary_checks.model.protocols import TreeEntry, Want
 from binary_checks.model.requests import BuildsRequest
+
+# Finds the small files of a package that state something of its build, by globs and patterns.
+
+LONGEST = 1 << 20  # bytes of one of them
+_WILD = frozenset("*?[")
+
+
+def compile_patterns(
+    patterns: Mapping[str, str], where: str, what: str
+) -> dict[str, re.Pattern[str]]:
+    """Compile the regular expressions of a table. Raises ProfileError for one that is none."""
+    found = {}
+    for glob, pattern in patterns.items():
+        place = f"{where}.{glob}"
+        try:
+            found[glob] = re.compile(pattern)
+        except re.error as error:
+            raise ProfileError(f"{place}: not a regular expression: {error}") from None
+        if found[glob].groups != 1:
+            raise ProfileError(f"{place}: it needs one group, around the {what}")
+    return found
+
+
+def find_pattern(name: str, patterns: Mapping[str, re.Pattern[str]]) -> re.Pattern[str] | None:
+    """The pattern for a file; a ``*`` of a glob stands for no slash."""
+    return next((known for glob, known in patterns.items() if _matches(name, glob)), None)
+
+
+def find_named(
+    paths: Iterable[str], tables: Iterable[Mapping[str, re.Pattern[str]]]
+) -> Iterator[str]:
+    """Yield the paths that any of the tables has a pattern for.
+
+    Of nearly all of them the last part of the path tells that it has none.
+    """
+    globs = tuple(dict.fromkeys(glob for table in tables for glob in table))
+    leaves = {glob.rpartition("/")[2] for glob in globs}
+    wild = [leaf for leaf in leaves if not _WILD.isdisjoint(leaf)]
+    for path in paths:
+        name = path.rpartition("/")[2]
+        if (name in leaves or any(fnmatchcase(name, leaf) for leaf in wild)) and any(
+            _matches(path, glob) for glob in globs
+        ):
+            yield path
+
+
+def list_endings(tables: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """Yield how the names of files end that globs are for, in whichever folder they lie."""
+    for glob in dict.fromkeys(glob for table in tables for glob in table):
+        yield re.split(r"[*?]|\[[^]]*\]", glob)[-1]
+
+
+def _matches(name: str, glob: str) -> bool:
+    if name.count("/") != glob.count("/"):
+        return False
+    return all(map(fnmatchcase, name.split("/"), glob.split("/")))
+
+
+# Reads the generated files of a package that state which CUDA or ROCm it was built for.
 
 _MOST = 16  # such files of one package
 _SHOWN = 60  # characters of the text that says it
@@ -128,3 +186,18 @@ def _find_claims(path: str, shown: str, text: str, patterns: _Patterns) -> Itera
                     path=path,
                     detail=words,
                 )
+
+
+# Puts together which build of its project a package is, and what it is linked with.
+
+
+@gathers(BinaryConfiguration)
+def find_configuration(package: Package, stated: StatedConfiguration) -> BinaryConfiguration:
+    """Find which of the many builds of its project the package is, by all that states it."""
+    return configure(package, stated)
+
+
+@gathers(LinkedLibraries)
+def find_linked_libraries(package: Package, linkage: Linkage | None) -> LinkedLibraries:
+    """Find how the package is linked with known libraries; with a simulated loader, whence too."""
+    return find_linked(package, linkage)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine, judge
-from binary_checks.gather import own_code
+from binary_checks.gather import linkage as own_code
 from binary_checks.model import CodeNames, Edge, Linkage
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel

@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.errors import GatherError, PackageError, Unavailable
-from binary_checks.gather.remote_reading import read_publication, read_published
+from binary_checks.gather.reading import read_publication, read_published
 from binary_checks.model import Kind, MalformedObject, ObjectFile, UnreadObject, Wheel
 from binary_checks.model.packages import CppArchive
 from binary_checks.model.published import PublishedWheel

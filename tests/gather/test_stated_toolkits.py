@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.errors import ProfileError
-from binary_checks.gather import stating_files
+from binary_checks.gather import stated_toolkits
 from binary_checks.model.binary_configuration import StatedToolkits
 from binary_checks.model.requests import BuildsRequest
 from fixtures.build_wheel import build_wheel
@@ -94,12 +94,12 @@ def test_a_profile_names_other_files(tmp_path: Path) -> None:
 def test_a_bad_pattern_is_the_profile_s_fault(pattern: str, fault: str) -> None:
     where = "probes.builds.cuda"
     with pytest.raises(ProfileError, match=f"probes.builds.cuda.a.py: {fault}"):
-        stating_files.compile_patterns({"a.py": pattern}, where, "version")
-    assert stating_files.compile_patterns(BuildsRequest().cuda, where, "version")
+        stated_toolkits.compile_patterns({"a.py": pattern}, where, "version")
+    assert stated_toolkits.compile_patterns(BuildsRequest().cuda, where, "version")
 
 
 def test_a_file_that_is_too_long_is_a_gap(tmp_path: Path) -> None:
-    text = "cuda = '12.6'\n" + "#" * stating_files.LONGEST
+    text = "cuda = '12.6'\n" + "#" * stated_toolkits.LONGEST
     with examine(build_wheel(tmp_path, members={"demo/version.py": text})) as examination:
         stated = examination.get(StatedToolkits)
     (gap,) = stated.unread
