@@ -23,8 +23,8 @@ from binary_checks.model import Interpreter, Package, TargetSystem, Wheel, Wheel
 from binary_checks.model.packages import CondaPackage
 from binary_checks.model.requires_dist import demand_names, read_requirement
 from binary_checks.places.channels import ask_channels
-from binary_checks.places.downloads import download
 from binary_checks.places.foreign_tags import ForeignPython, describe_python
+from binary_checks.places.installers import download
 from binary_checks.places.sandbox import Sandbox
 
 _MOST_ROUNDS = 50

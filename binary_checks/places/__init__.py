@@ -3,11 +3,10 @@
 from binary_checks.model import Package
 from binary_checks.model.places import Place
 from binary_checks.places.conda_prefix import CondaPlace, LinkedPlace
-from binary_checks.places.existing import InstalledPlace, list_folders
+from binary_checks.places.existing import InstalledPlace, PrefixPlace, find_python, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings
 from binary_checks.places.image_place import ImagePlace
 from binary_checks.places.limits import Limits
-from binary_checks.places.prefixes import PrefixPlace, find_python
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.unpacked import UnpackedPlace
 from binary_checks.places.venv import FreshPlace

@@ -14,11 +14,9 @@ from binary_checks.model import InstallReport, Package
 from binary_checks.model.packages import CondaPackage, LinkedPackage
 from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
 from binary_checks.places.channels import ChannelAnswer, ask_channels
-from binary_checks.places.existing import InstalledPlace
-from binary_checks.places.host_place import HostPlace
-from binary_checks.places.left_behind import hash_file
-from binary_checks.places.prefixes import find_python
-from binary_checks.places.visible import find_visible, is_below
+from binary_checks.places.existing import InstalledPlace, find_python
+from binary_checks.places.host_place import HostPlace, hash_file
+from binary_checks.places.sandbox import find_visible, is_below
 
 _ADVICE = (
     "name a channel with --binary-channel, give packages with --binary-with, or leave runs out "

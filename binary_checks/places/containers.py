@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import posixpath
+import re
 import select
 import shutil
 import subprocess
@@ -15,14 +18,16 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
-from binary_checks.errors import GatherError
-from binary_checks.places.conversation import Conversation
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.model.places import CleanSystem, LoaderAnswer
 from binary_checks.places.limits import Limits, choose_memory
-from binary_checks.places.processes import Ended, run_process
+from binary_checks.places.processes import Conversation, Ended, run_process
+from binary_checks.places.sandbox import ask_python
 from binary_checks.withheld import user_environment
 
 ENGINES = ("podman", "docker")
@@ -288,3 +293,204 @@ def _list_options(engine: ContainerEngine, limits: Limits, mounts: Mounts) -> tu
         *("--shm-size", str(limits.disk)),
         *(word for bind in binds for word in ("--mount", bind)),
     )
+
+
+# Asks the system of a container what it is, and has its own loader load objects.
+
+_KEPT = 8 << 20  # bytes of what a loader says of one object: a symbol is a line with a path
+_TOGETHER = 25  # objects that are loaded by one command: each command takes 0.1 s by itself
+_PYTHONS_OWN = "libpthread.so.0 libdl.so.2 libutil.so.1 libm.so.6"
+"""What every CPython is linked with, so that modules use it without naming it: numpy's dladdr."""
+_KILLED = "137"  # the status of what was killed at its limit
+_LOADERS: Mapping[str, str] = {
+    "ld-linux-x86-64.so.2": "x86_64",
+    "ld-linux-aarch64.so.1": "aarch64",
+    "ld-linux-armhf.so.3": "armv7l",
+    "ld-linux.so.2": "i686",
+    "ld64.so.2": "ppc64le",
+    "ld64.so.1": "s390x",
+    "ld-linux-riscv64-lp64d.so.1": "riscv64",
+    "ld-linux-loongarch-lp64d.so.1": "loongarch64",
+    "ld-musl-x86_64.so.1": "x86_64",
+    "ld-musl-aarch64.so.1": "aarch64",
+    "ld-musl-armhf.so.1": "armv7l",
+    "ld-musl-i386.so.1": "i686",
+    "ld-musl-powerpc64le.so.1": "ppc64le",
+    "ld-musl-riscv64.so.1": "riscv64",
+    "ld-musl-s390x.so.1": "s390x",
+}
+"""The dynamic loaders by name, and the model's spelling of their architectures."""
+_LOOK = """
+for each; do
+  for folder in /lib64 /lib /usr/lib64 /usr/lib; do
+    if [ -e "$folder/$each" ]; then loader=$folder/$each; break 2; fi
+  done
+done
+echo "loader $loader"
+case $loader in
+  *musl*) echo "libc musl $("$loader" 2>&1 | sed -n 's/^Version //p')" ;;
+  *) echo "libc $(getconf GNU_LIBC_VERSION)" ;;
+esac
+for each in /usr/local/bin/python3.* /usr/bin/python3.* /opt/python/cp3*/bin/python; do
+  if [ -x "$each" ]; then echo "python $each"; fi
+done
+"""
+# What ldd -r does: glibc's loader then looks up every version and symbol, and runs nothing.
+_TRACE = """
+mark=$1 limit=$2 most=$3 listing=$4 preload=$5 loader=$6; shift 6
+out=$(mktemp) err=$(mktemp)
+for each; do
+  timeout -s KILL "$limit" env -i LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes LD_BIND_NOW=yes \\
+    ${preload:+"LD_PRELOAD=$preload"} "$loader" $listing "$each" >"$out" 2>"$err"
+  printf '%s%s\\n' "$mark" "$?"; head -c "$most" "$out"
+  printf '%s\\n' "$mark"; head -c "$most" "$err"
+done
+rm -f "$out" "$err"
+"""
+_PYTHON = re.compile(r"/opt/python/.+|.*/python3\.\d+t?")
+
+
+def look_around(container: Container, known: CleanSystem, timeout: float) -> CleanSystem:
+    """Add what a process finds there: the C library, the loader, and the Pythons."""
+    ended = container.run(("sh", "-c", _LOOK, "sh", *_LOADERS), timeout=timeout)
+    found = [line.partition(" ") for line in ended.stdout.splitlines()]
+    said = {key: value for key, _, value in found}
+    loader = said.get("loader", "")
+    return replace(
+        known,
+        libc=said.get("libc", "").strip(),
+        architecture=_LOADERS.get(posixpath.basename(loader), ""),
+        loader=loader,
+        pythons=tuple(
+            value for key, _, value in found if key == "python" and _PYTHON.fullmatch(value)
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SystemLoader:
+    """The dynamic loader of a container's system."""
+
+    container: Container
+    system: CleanSystem
+    timeout: float  # seconds for one object
+
+    def load(self, places: Sequence[str], *, python: bool) -> Mapping[str, LoaderAnswer]:
+        """Have objects loaded, each in a process of its own; ``python`` loads them as one does.
+
+        The answers are by the objects' paths in the container.
+        """
+        groups = [places[start : start + _TOGETHER] for start in range(0, len(places), _TOGETHER)]
+        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+            answers = pool.map(partial(self._load_together, python=python), groups)
+            return {answer.path: answer for group in answers for answer in group}
+
+    def _load_together(self, places: Sequence[str], *, python: bool) -> list[LoaderAnswer]:
+        """Have them loaded by one command, and part what is said of each."""
+        mark = uuid.uuid4().hex
+        listing = "" if self.system.libc.startswith("glibc") else "--list"
+        preload = _PYTHONS_OWN if python else ""
+        words = (mark, f"{self.timeout:.0f}", str(_KEPT), listing, preload, self.system.loader)
+        ended = self.container.run(
+            ("sh", "-c", _TRACE, "sh", *words, *places),
+            timeout=self.timeout * len(places),
+            alone=False,
+            kept=4 * _KEPT * len(places),
+        )
+        said = ended.stdout.split(mark)[1:]
+        said += [""] * (2 * len(places) - len(said))
+        return [
+            self._read(place, printed, complaints)
+            for place, printed, complaints in zip(places, said[::2], said[1::2], strict=True)
+        ]
+
+    def _read(self, place: str, printed: str, complaints: str) -> LoaderAnswer:
+        status, _, text = printed.partition("\n")
+        lack = ""
+        if status in ("", _KILLED):
+            lack = f"hung {self.timeout:g} s"
+        elif len(printed) + len(complaints) >= _KEPT:
+            lack = "its loader says more of it than is read"
+        elif int(status) > 128:
+            lack = f"its loader crashes (signal {int(status) - 128})"
+        return LoaderAnswer(
+            path=place, printed=text, complaints=complaints.removeprefix("\n"), lack=lack
+        )
+
+
+# The interpreter of this host that is mounted into a container, where the image has none.
+
+_PREFIX = "/mnt/python"
+_LIBRARIES = f"{_PREFIX}/lib"
+_ASK = """
+import json, os, sys, sysconfig
+value = sysconfig.get_config_var
+shared = value("Py_ENABLE_SHARED") and os.path.join(value("LIBDIR") or "", value("INSTSONAME"))
+print(json.dumps({
+    "program": os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable),
+    "prefix": sys.base_prefix,
+    "library": os.path.dirname(os.path.abspath(os.__file__)),
+    "shared": shared or "",
+}))
+"""
+_FITS = """
+import importlib, os, sys
+left_out = {"_curses", "_curses_panel", "_dbm", "_gdbm", "_tkinter", "nis", "readline"}
+folder = next((path for path in sys.path if path.endswith("lib-dynload")), "")
+names = {name.partition(".")[0] for name in (os.listdir(folder) if folder else ())}
+for name in sorted(names - left_out):
+    try:
+        if "test" not in name and not name.startswith("xx"):
+            importlib.import_module(name)
+    except ImportError as error:
+        print(name + ": " + str(error))
+"""
+"""Names each module of the standard library that does not load, and why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MountedPython:
+    """An interpreter, and its files that a container is given."""
+
+    program: str  # in the container
+    mounts: Mounts
+    variables: Mapping[str, str]  # that it runs with
+
+
+def mount_python(python: Path) -> MountedPython:
+    """Name the files of an interpreter, and where they are read: its prefix can be moved.
+
+    Only the program, the standard library and libpython: what else lies in its prefix may be a
+    whole system. Raises Unavailable when it does not start.
+    """
+    try:
+        found = json.loads(ask_python(python, _ASK))
+        program, library = Path(found["program"]), Path(found["library"])
+        inside = library.relative_to(found["prefix"])
+        shared = Path(found["shared"]) if found["shared"] else None
+    except GatherError as error:
+        raise Unavailable(str(error)) from None
+    except (ValueError, KeyError) as error:
+        raise Unavailable(f"{python}: no Python that can be mounted: {error}") from None
+    shown = f"{_PREFIX}/bin/{program.name}"
+    mounts: Mounts = ((program, shown), (library, f"{_PREFIX}/{inside}"))
+    variables = {}
+    if shared is not None and shared.is_file():
+        # The path that is built in names a folder of this host. It lies in no folder of the
+        # system's: an object that needs it would load there, and not where Python is static.
+        mounts = (*mounts, (shared.resolve(), f"{_LIBRARIES}/{shared.name}"))
+        variables = {"LD_LIBRARY_PATH": _LIBRARIES}
+    return MountedPython(program=shown, mounts=mounts, variables=variables)
+
+
+def demand_fitting(python: MountedPython, container: Container, title: str, timeout: float) -> None:
+    """Raise Unavailable where it does not run in a container with all of its library."""
+    command = (python.program, "-I", "-S", "-c", _FITS)
+    ended = container.run(command, timeout=timeout, variables=python.variables)
+    said = (ended.stdout if ended.status == 0 else ended.stderr).strip()
+    if ended.status != 0 or said:
+        first = said.partition("\n")[0] or f"it ends with {ended.status}"
+        raise Unavailable(
+            f"{title} has no Python for it, and this host's does not run there ({first}): "
+            "name one with --binary-python that needs nothing of a system, such as uv's"
+        )

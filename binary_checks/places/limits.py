@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from binary_checks.places.process_tree import list_descendants
 
 _INTERVAL = 0.1  # seconds
 ENTRY = 512  # bytes that a file counts for at least
@@ -216,3 +216,61 @@ def spell_bytes(number: int) -> str:
     """Spell a number of bytes: "1 GiB", "1.5 GiB", "64 MiB"."""
     unit, name = (1 << 30, "GiB") if number >= 1 << 30 else (1 << 20, "MiB")
     return f"{number / unit:.3g} {name}"
+
+
+# Which processes descend from one, as Linux shows them, and how all of them are ended.
+
+_ROUNDS = 100  # of a hunt for processes that start others meanwhile
+_GONE = frozenset("ZX")
+
+
+def list_descendants(pid: int) -> tuple[int, ...]:
+    """List the processes below that one, parents first; none where there is no Linux to ask."""
+    if sys.platform != "linux":
+        return ()
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for child, parent in _list_parents():
+        children[parent].append(child)
+    found, waiting = [], [pid]
+    for each in waiting:
+        below = sorted(children.pop(each, ()))
+        found += below
+        waiting += below
+    return tuple(found)
+
+
+def _list_parents() -> Iterator[tuple[int, int]]:
+    """Yield each running process with its parent."""
+    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of paths a second
+        if name.isdecimal():
+            with contextlib.suppress(OSError, ValueError):
+                text = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2]
+                state, parent = text.split(None, 2)[:2]
+                if state.decode() not in _GONE:
+                    yield int(name), int(parent)
+
+
+def find_below(pid: int, depth: int) -> int:
+    """Find the first child of the first child, so deep; the process itself where there is none."""
+    for _ in range(depth):
+        parents = list(_list_parents()) if sys.platform == "linux" else []
+        pid = min((child for child, parent in parents if parent == pid), default=pid)
+    return pid
+
+
+def kill_below(pid: int) -> None:
+    """End all that descends from a process: stopped first, so that none starts another."""
+    stopped: set[int] = set()
+    for _ in range(_ROUNDS):
+        new = set(list_descendants(pid)) - stopped
+        if not new:
+            break
+        _send(new, signal.SIGSTOP)
+        stopped |= new
+    _send(stopped, signal.SIGKILL)
+
+
+def _send(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.places.confinement import confine
-from binary_checks.places.limits import Limits
+from binary_checks.places.limits import MEMORY, TEMPORARY, Limits
 from binary_checks.places.processes import Runner, Watch
-from binary_checks.places.visible import find_visible
 
 _PATIENCE = 60.0  # seconds in which a confined interpreter must have started
 # It is one of the first processes of a namespace of its own, and reads no environment of another.
@@ -123,3 +124,229 @@ def _try(program: str, *, own_proc: bool) -> str:
     if done.returncode == 0 and done.stdout == "True\n":
         return ""
     return done.stderr.strip().partition("\n")[0] or f"bwrap ended with {done.returncode}"
+
+
+# Runs a command where it sees and reaches no more than it needs: in namespaces of Linux.
+#
+# Processes, mounts, network and IPC are its own; the system is read-only, and of the user's files
+# there are only those that are named. What it writes goes to memory, and ends with it. bubblewrap
+# makes them.
+
+_GPU_DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "dxg")
+
+
+def confine(
+    argv: Sequence[str], limits: Limits, *, program: str = "bwrap", own_proc: bool = True
+) -> tuple[str, ...]:
+    """Return the command that runs ``argv`` confined; its environment and folder are the caller's.
+
+    ``own_proc`` says whether it has a /proc of its own; else it reads the host's.
+    It ends as ``argv`` does, with 128 + N for the signal N, and kills everything with it.
+    """
+    shared = () if limits.network else ("--unshare-net",)
+    # In a container Linux refuses a new /proc where the container's own hides something.
+    proc = ("--proc", "/proc") if own_proc else ("--ro-bind", "/proc", "/proc")
+    return (
+        *(program, "--die-with-parent", "--cap-drop", "ALL"),
+        *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", *shared),
+        *(*proc, "--dev", "/dev"),
+        *_mount_host(limits),
+        *_mount_devices(limits),
+        *_mount_own(limits),
+        *("--remount-ro", "/", "--", *argv),
+    )
+
+
+def _mount_host(limits: Limits) -> Iterator[str]:
+    for folder in SYSTEM:
+        if folder.is_symlink():
+            yield from ("--symlink", str(folder.readlink()), str(folder))
+        elif folder.is_dir():
+            yield from ("--ro-bind", str(folder), str(folder))
+    for path in _find_secret(Path("/etc")) if os.geteuid() == 0 else ():
+        if path.is_dir():
+            yield from ("--tmpfs", str(path), "--remount-ro", str(path))
+        else:
+            yield from ("--ro-bind", os.devnull, str(path))
+    if limits.network:
+        # Often a link to where the host's resolver writes.
+        resolver = str(Path("/etc/resolv.conf").resolve())
+        yield from ("--ro-bind-try", resolver, resolver)
+
+
+def _mount_devices(limits: Limits) -> Iterator[str]:
+    for path in _find_settings(Path("/proc")) if os.geteuid() == 0 else ():
+        yield from ("--ro-bind-try", str(path), str(path))
+    for device in find_devices() if limits.gpu else ():
+        yield from ("--dev-bind", str(device), str(device))
+
+
+def _mount_own(limits: Limits) -> Iterator[str]:
+    own = () if is_below(limits.private, (TEMPORARY,)) else (limits.private,)
+    for folder in (*MEMORY, *own):
+        yield from ("--size", str(limits.disk), "--tmpfs", str(folder))
+    yield from ("--remount-ro", "/dev")
+    for folder in (limits.private, limits.home, limits.empty):
+        yield from ("--dir", str(folder))
+    seen = list(SYSTEM)
+    for path in sorted({*limits.visible}, key=lambda each: len(each.parts)):
+        if is_below(path, seen):
+            continue
+        if path.is_symlink() and path.is_file():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.exists():
+            yield from ("--ro-bind", str(path.resolve()), str(path))
+            seen.append(path)
+    for path in (*limits.writable, *limits.services):
+        yield from ("--bind", str(path), str(path))
+
+
+def find_devices(folder: Path = Path("/dev")) -> tuple[Path, ...]:
+    """Find the nodes of GPUs and of their drivers."""
+    return tuple(sorted({path for name in _GPU_DEVICES for path in folder.glob(name)}))
+
+
+@lru_cache
+def _find_settings(folder: Path) -> tuple[Path, ...]:
+    """Find what of the system root sets in /proc, some of it (core_pattern) by no capability."""
+    return tuple(
+        Path(entry.path)
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name)
+        if not entry.name.isdecimal()
+        and not entry.is_symlink()
+        and (entry.is_dir() or entry.stat().st_mode & stat.S_IWUSR)
+    )
+
+
+@lru_cache
+def _find_secret(folder: Path) -> tuple[Path, ...]:
+    """Find what only root may read: root in the sandbox owns the same files."""
+    return tuple(_walk_secret(folder))
+
+
+def _walk_secret(folder: Path) -> Iterator[Path]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode) and mode & stat.S_IROTH and mode & stat.S_IXOTH:
+            yield from _walk_secret(Path(entry.path))
+        elif not stat.S_ISLNK(mode) and not mode & stat.S_IROTH:
+            yield Path(entry.path)
+
+
+# What of the host's files a confined interpreter sees: the system's, and its own.
+
+SYSTEM = tuple(
+    map(
+        Path,
+        (
+            *(
+                "/usr",
+                "/bin",
+                "/sbin",
+                "/lib",
+                "/lib32",
+                "/lib64",
+                "/libx32",
+                "/etc",
+                "/opt",
+                "/sys",
+            ),
+            *("/nix/store", "/gnu/store", "/run/current-system", "/run/opengl-driver"),
+        ),
+    )
+)
+"""What every process of a system needs; no user's files lie there."""
+_ASK = """
+import os, sys
+base = getattr(sys, "_base_executable", None) or sys.executable
+found = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, os.path.dirname(base)]
+print("\\n".join([base, *found]))
+"""
+_LINKS = 40  # as many as Linux follows
+_STANDARD_LIBRARY = re.compile(r"(?:python|pypy)\d")
+
+
+def find_visible(python: Path) -> tuple[Path, ...]:
+    """Name the folders that the interpreter needs beside the system's, and links that lead to it.
+
+    Raises GatherError when it does not start.
+    """
+    found = dict.fromkeys(_find_own(Path(os.path.abspath(python))))  # noqa: PTH100 - links stay
+    return tuple(path for path in found if not is_below(path, SYSTEM))
+
+
+def is_below(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether it is one of these folders, or lies in one."""
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _find_own(python: Path) -> Iterator[Path]:
+    base, *prefixes = ask_python(python, _ASK).splitlines()
+    for program in (python, Path(base)):
+        for step in _follow_links(program):
+            prefix = step.parent.parent
+            if (prefix / "pyvenv.cfg").exists() or _holds_library(prefix):
+                yield from _spell(prefix)
+            else:
+                yield step
+    for prefix in map(Path, prefixes):
+        yield from _spell(prefix)
+
+
+@lru_cache
+def ask_python(python: Path, code: str) -> str:
+    """Return what code prints in an interpreter, with nothing of what is installed (``-S``).
+
+    Raises GatherError where it does not run or fails.
+    """
+    try:
+        done = subprocess.run(
+            (python, "-I", "-S", "-c", code),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+        refused = f"it ends with exit status {done.returncode}" if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        refused = f"it does not end within {_PATIENCE:g} s"
+    except OSError as error:
+        refused = str(error)
+    if refused:
+        raise GatherError(f"{python}: not a Python 3.8 or later that runs here: {refused}")
+    return done.stdout
+
+
+def _follow_links(program: Path) -> Iterator[Path]:
+    """Yield the program's path and every other that its links lead over."""
+    for _ in range(_LINKS):
+        yield program
+        if not program.is_symlink():
+            real = program.parent.resolve() / program.name
+            if real != program:
+                yield real
+            return
+        program = Path(os.path.normpath(program.parent / program.readlink()))
+
+
+def _holds_library(prefix: Path) -> bool:
+    folders = (prefix / "lib", prefix / "lib64")
+    return any(_STANDARD_LIBRARY.match(each.name) for lib in folders for each in _list(lib))
+
+
+def _list(folder: Path) -> tuple[Path, ...]:
+    try:
+        return tuple(folder.iterdir())
+    except OSError:
+        return ()
+
+
+def _spell(prefix: Path) -> Iterator[Path]:
+    """Yield the folder as it is spelled and as it lies; of one that holds a home, its parts."""
+    home = Path.home().resolve()
+    for spelling in dict.fromkeys((prefix, prefix.resolve())):
+        if home.is_relative_to(spelling.resolve()):
+            yield from (spelling / name for name in ("bin", "lib", "lib64", "include"))
+        else:
+            yield spelling

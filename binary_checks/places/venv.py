@@ -12,13 +12,16 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import InstallReport, Package, Wheel
 from binary_checks.model.places import InstalledFolders, TargetPython
 from binary_checks.model.requires_dist import applies, demand_names, read_requirement
-from binary_checks.places.given_wheels import describe_given, list_requirements
-from binary_checks.places.host_place import HostPlace, PlaceSettings
-from binary_checks.places.installers import find_installer, install
-from binary_checks.places.interpreter import require_fit
-from binary_checks.places.left_behind import Differences, compare
-from binary_checks.places.pip_command import make_installer_environment
+from binary_checks.places.host_place import Differences, HostPlace, PlaceSettings, compare
+from binary_checks.places.index_settings import make_installer_environment
+from binary_checks.places.installers import (
+    describe_given,
+    find_installer,
+    install,
+    list_requirements,
+)
 from binary_checks.places.processes import run_process
+from binary_checks.places.running import require_fit
 
 _VENV = "venv"  # the environment's folder, in the place's
 

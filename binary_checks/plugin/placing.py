@@ -91,7 +91,7 @@ def find_interpreter(folder: Path, name: PlaceName) -> Path:
         return demand_program(folder, name.argument, f"{_OPTION} {name.label}")
     if not path.is_dir():
         raise misused(f"{_OPTION} {name.label}: no such folder")
-    from binary_checks.places.prefixes import find_python  # for few runs
+    from binary_checks.places.existing import find_python  # for few runs
 
     return find_python(path) or path / "bin" / "python"
 

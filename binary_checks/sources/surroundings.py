@@ -117,7 +117,7 @@ class Surroundings:
             from packaging.tags import sys_tags
 
             return _label(platform.python_version(), tuple(sys_tags()))
-        from binary_checks.places.interpreter import identify
+        from binary_checks.places.running import identify
 
         try:
             asked = identify(self.python, timeout=_PATIENCE, site=False)  # also in static mode

@@ -17,7 +17,7 @@ from binary_checks.examination.settings import RunSettings
 from binary_checks.gather import required
 from binary_checks.gather.companions import Companions
 from binary_checks.model import Linkage
-from binary_checks.places.pip_command import PIP
+from binary_checks.places.index_settings import PIP
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel

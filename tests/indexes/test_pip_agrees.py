@@ -20,7 +20,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.indexes.choice import Wish, choose
 from binary_checks.indexes.index_places import IndexPlaces, list_files, read_index_places
 from binary_checks.places.foreign_tags import read_target_name
-from binary_checks.places.pip_command import PIP, has_pip
+from binary_checks.places.index_settings import PIP, has_pip
 from binary_checks.web.client import Client
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex

@@ -13,8 +13,8 @@ import pytest
 from binary_checks.model import Ending
 from binary_checks.model.requests import Code, SnippetRequest
 from binary_checks.places import limits
-from binary_checks.places.control_groups import open_group
 from binary_checks.places.limits import Limits, choose_memory, spell_bytes, takes_more_disk
+from binary_checks.places.processes import open_group
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets
 from fixtures.build_wheel import build_wheel

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from binary_checks.places.confinement import confine
 from binary_checks.places.limits import Limits
-from binary_checks.places.visible import find_visible
+from binary_checks.places.sandbox import confine, find_visible
 from fixtures.environments import PYTHON, demand_sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")

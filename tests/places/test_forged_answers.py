@@ -13,7 +13,7 @@ from binary_checks.errors import GatherError
 from binary_checks.model import Ending
 from binary_checks.model.probes import SnippetRun
 from binary_checks.model.requests import Code, CudaRequest, SnippetRequest
-from binary_checks.places.conversation import Conversation
+from binary_checks.places.processes import Conversation
 from binary_checks.places.running import run_probe
 from binary_checks.probes.ask_module.reader import ask_without_gpu
 from binary_checks.probes.import_name.reader import import_each

@@ -23,14 +23,16 @@ from binary_checks.model.places import CleanSystem, Conditions, read_place
 from binary_checks.model.requires_dist import applies, read_requirement
 from binary_checks.packages import open_package
 from binary_checks.places import PlaceSettings, choose_place
-from binary_checks.places.image_choice import choose_image, list_images, rank
-from binary_checks.places.image_place import ImagePlace
-from binary_checks.places.image_prefix import (
+from binary_checks.places.image_place import (
     Cargo,
+    ImagePlace,
     Prefix,
+    choose_image,
     demand_system,
     fill,
     imagine_python,
+    list_images,
+    rank,
     unpack_files,
     unpack_wheel,
 )

@@ -19,8 +19,7 @@ from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
 from binary_checks.model.requires_dist import RequiredWheels
 from binary_checks.places import installers
-from binary_checks.places.installer_faults import find_fault
-from binary_checks.places.installers import find_installer, find_uv, install
+from binary_checks.places.installers import find_fault, find_installer, find_uv, install
 from binary_checks.sources import Surroundings, parse
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel

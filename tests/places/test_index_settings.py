@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from packaging.tags import parse_tag
 
-from binary_checks.places.given_wheels import describe_given, pin_versions
 from binary_checks.places.index_settings import (
     parse_pip_settings,
     read_pip_settings,
     translate_for_uv,
     translate_variables_for_uv,
 )
+from binary_checks.places.installers import describe_given, pin_versions
 
 LISTING = """\
 global.index-url='https://example.org/simple'

@@ -13,12 +13,13 @@ import pytest
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.places import installers
-from binary_checks.places.installer_faults import blame, find_fault
+from binary_checks.places.index_settings import make_installer_environment
 from binary_checks.places.installers import (
+    blame,
+    find_fault,
     find_installer,
     find_uv,
 )
-from binary_checks.places.pip_command import make_installer_environment
 from binary_checks.places.processes import Ended
 
 UV_NO_SOLUTION = """\

@@ -8,7 +8,7 @@ import pytest
 from packaging.tags import Tag
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.places.interpreter import TargetPython, identify, read_target, require_fit
+from binary_checks.places.running import TargetPython, identify, read_target, require_fit
 from fixtures.environments import PYTHON
 from fixtures.values import wheel
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import Unavailable
-from binary_checks.places.mounted_python import mount_python
+from binary_checks.places.containers import mount_python
 
 
 def test_a_program_that_is_no_python_is_named_in_one_line(tmp_path: Path) -> None:

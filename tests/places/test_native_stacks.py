@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binary_checks.places.native_stacks import read_stack
+from binary_checks.places.processes import read_stack
 
 GDB = """\
 [Thread debugging using libthread_db enabled]

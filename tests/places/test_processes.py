@@ -11,8 +11,7 @@ import pytest
 
 from binary_checks.errors import GatherError
 from binary_checks.model import Ending
-from binary_checks.places.conversation import read_answer
-from binary_checks.places.processes import Ended, name_crash, run_process
+from binary_checks.places.processes import Ended, name_crash, read_answer, run_process
 from binary_checks.places.running import (
     ProbeAnswer,
     find_places,

@@ -16,13 +16,18 @@ import pytest
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Step
-from binary_checks.places import confinement, sandbox
-from binary_checks.places.confinement import confine, find_devices
+from binary_checks.places import sandbox
+from binary_checks.places import sandbox as confinement
 from binary_checks.places.existing import find_sources
-from binary_checks.places.interpreter import identify
 from binary_checks.places.limits import Limits
-from binary_checks.places.sandbox import Sandbox, choose_sandbox
-from binary_checks.places.visible import find_visible
+from binary_checks.places.running import identify
+from binary_checks.places.sandbox import (
+    Sandbox,
+    choose_sandbox,
+    confine,
+    find_devices,
+    find_visible,
+)
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import (

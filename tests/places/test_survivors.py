@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.model import Ending
-from binary_checks.places.process_tree import kill_below, list_descendants
+from binary_checks.places.limits import kill_below, list_descendants
 from binary_checks.places.processes import run_process
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
@@ -118,7 +118,7 @@ time.sleep(600)
 def test_all_below_a_process_are_listed_and_ended(tmp_path: Path) -> None:
     code = f"""
 import subprocess, sys, time
-from binary_checks.places.process_tree import kill_below, list_descendants
+from binary_checks.places.limits import kill_below, list_descendants
 child = subprocess.Popen((sys.executable, "-c", {FORKS!r}), stdout=subprocess.PIPE)
 for _ in range(4):
     child.stdout.readline()

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.places import toolchains
-from binary_checks.places.toolchains import find_files_of, find_named, find_programs
+from binary_checks.places import unpacked
+from binary_checks.places.unpacked import find_files_of, find_named, find_programs
 
 
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have nothing beside this Python."""
-    monkeypatch.setattr(toolchains, "OWN_FOLDER", tmp_path / "own" / "bin")
+    monkeypatch.setattr(unpacked, "OWN_FOLDER", tmp_path / "own" / "bin")
 
 
 def put(path: Path, text: str = "") -> Path:
@@ -91,7 +91,7 @@ def test_of_a_folder_that_is_no_prefix_the_program_alone_is_shown(tmp_path: Path
 
 def test_a_script_is_shown_with_its_python(tmp_path: Path) -> None:
     script = put(tmp_path / "home/cmake", f"#!{sys.executable}\nimport cmake\n")
-    assert set(toolchains.find_visible(Path(sys.executable))) <= set(find_files_of(script))
+    assert set(unpacked.find_visible(Path(sys.executable))) <= set(find_files_of(script))
 
 
 def test_what_every_process_sees_is_not_shown_again() -> None:

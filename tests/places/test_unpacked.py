@@ -16,8 +16,7 @@ from binary_checks import objects, packages
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model.packages import CppArchive
 from binary_checks.places import PlaceSettings, choose_place
-from binary_checks.places.unpacked import UnpackedPlace, demand_builds
-from binary_checks.places.unpacking import RefusedMember, unpack
+from binary_checks.places.unpacked import RefusedMember, UnpackedPlace, demand_builds, unpack
 from binary_checks.trees import open_tree
 from fixtures.archive_entries import Entry
 from fixtures.build_cpp_archive import build_cpp_archive

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.places import index_settings, installers, pip_command
+from binary_checks.places import index_settings, installers
+from binary_checks.places import index_settings as pip_command
 from binary_checks.withheld import DEAF
 from fixtures.package_index import serve_index
 from tests.plugin.conftest import healthy

@@ -13,7 +13,7 @@ import pytest
 from packaging.tags import Tag
 
 from binary_checks.places import list_folders
-from binary_checks.places.interpreter import identify
+from binary_checks.places.running import identify
 from binary_checks.sources.installed import find_installation
 from fixtures.installation import find_site, install_by_hand
 from tests.plugin.conftest import Run, healthy

@@ -26,9 +26,8 @@ from binary_checks.model import Ending, Note, NotInspected
 from binary_checks.model.packages import CppArchive
 from binary_checks.model.probes import ConsumerReport, Stage
 from binary_checks.model.requests import Code, ConsumerRequest, TranslationUnit
-from binary_checks.places import PlaceSettings, choose_sandbox, toolchains
-from binary_checks.places.toolchains import find_programs
-from binary_checks.places.unpacked import UnpackedPlace
+from binary_checks.places import PlaceSettings, choose_sandbox, unpacked
+from binary_checks.places.unpacked import UnpackedPlace, find_programs
 from binary_checks.probes.consume_cpp.reader import build_consumers
 from binary_checks.probes.consume_cpp.tools import find_candidates
 from fixtures.consumer_archive import PKG_CONFIG, Change, make_archive
@@ -164,7 +163,7 @@ def only(names: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch) 
         (tools / name).symlink_to(found)
     monkeypatch.setenv("PATH", str(tools))
     monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(toolchains, "OWN_FOLDER", tools)
+    monkeypatch.setattr(unpacked, "OWN_FOLDER", tools)
 
 
 def edit(path: str, old: str, new: str) -> Change:

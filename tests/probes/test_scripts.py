@@ -15,8 +15,7 @@ import pytest
 
 from binary_checks.declaring import load_checks
 from binary_checks.model import Ending
-from binary_checks.places.interpreter import identify
-from binary_checks.places.running import run_probe
+from binary_checks.places.running import identify, run_probe
 from fixtures.environments import find_interpreters
 
 FOLDER = Path(str(resources.files("binary_checks.probes")))

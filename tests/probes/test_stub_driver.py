@@ -17,7 +17,7 @@ from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import Answer, Ending, RefusedAnswers
 from binary_checks.model.places import ProbeAnswer, TargetPython
 from binary_checks.model.requests import Code, CudaRequest
-from binary_checks.places import toolchains
+from binary_checks.places import unpacked
 from binary_checks.probes.stub_driver import reader
 from binary_checks.probes.stub_driver.reader import ask_under_refusal
 from binary_checks.probes.stub_driver.source import OPTIONS, REFUSALS, write_source
@@ -226,7 +226,7 @@ def test_without_a_compiler_or_another_system_nothing_is_tried(
         ask(windows)
     monkeypatch.delenv("CC")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(toolchains, "OWN_FOLDER", tmp_path)
+    monkeypatch.setattr(unpacked, "OWN_FOLDER", tmp_path)
     with pytest.raises(Unavailable, match=r"no C compiler \(cc, gcc, clang\)"):
         ask(StandIn())
     with pytest.raises(NotApplicable, match=r"\[probes.cuda\] module"):

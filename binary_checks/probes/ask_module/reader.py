@@ -13,7 +13,7 @@ from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.model import Answer, CudaReport, Ending, GpuHost, Package, Step
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest
-from binary_checks.places.native_stacks import describe_lack
+from binary_checks.places.processes import describe_lack
 from binary_checks.probes.gpu_host.reader import HIDDEN, describe_host
 from binary_checks.probes.import_name.reader import describe_end, last_lines, show_all
 from binary_checks.probes.nvidia_libraries.reader import ask_versions

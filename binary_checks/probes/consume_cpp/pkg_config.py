@@ -12,8 +12,7 @@ from binary_checks.errors import Unavailable
 from binary_checks.model import Ending
 from binary_checks.model.packages import CppArchive
 from binary_checks.model.probes import BuildStep, ConsumerUnit, ProgramBuild, Stage
-from binary_checks.places.toolchains import find_programs
-from binary_checks.places.unpacked import UnpackedPlace
+from binary_checks.places.unpacked import UnpackedPlace, find_programs
 from binary_checks.probes.consume_cpp.cmake_project import PROGRAM, SOURCE
 from binary_checks.probes.consume_cpp.tools import Tools
 from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs

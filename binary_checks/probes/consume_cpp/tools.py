@@ -14,8 +14,7 @@ from binary_checks.model import ElfFile, Ending
 from binary_checks.model.places import Conditions
 from binary_checks.model.probes import BuildTools
 from binary_checks.model.protocols import ObjectReader
-from binary_checks.places.toolchains import find_named, find_programs
-from binary_checks.places.unpacked import UnpackedPlace
+from binary_checks.places.unpacked import UnpackedPlace, find_named, find_programs
 from binary_checks.probes.consume_cpp.first_errors import find_first_error
 from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs
 

@@ -24,7 +24,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.places import Conditions, Place
 from binary_checks.model.requests import CudaRequest
-from binary_checks.places.toolchains import find_named, find_programs
+from binary_checks.places.unpacked import find_named, find_programs
 from binary_checks.probes.ask_module.reader import (
     demand_module,
     is_without_cuda,
