@@ -33,7 +33,7 @@ from binary_checks.model.device import DeviceDetails
 from binary_checks.model.requests import DeviceCodeRequest
 from binary_checks.profile.reading import Profile, find_profile, load_profile
 from binary_checks.sources import demand_named, expand, is_published
-from binary_checks.sources.misnamed import demand_package
+from binary_checks.sources.file import demand_package
 from binary_checks.wording.sentences import describe_origin
 
 _PURPOSE = "Print the facts of packages without a verdict: a summary, or everything as JSON."

@@ -26,10 +26,15 @@ from binary_checks.knowledge.configurations import find_day
 from binary_checks.model.outcomes import CellState
 from binary_checks.packages.cpp_archive_name import SUFFIXES, parse_name
 from binary_checks.sources.conda_channel import RecordWish, find_records
-from binary_checks.sources.download_store import Awaited, fetch, keep_by_hash
-from binary_checks.sources.remote import find_here
+from binary_checks.sources.remote import (
+    Awaited,
+    fetch,
+    find_here,
+    keep_by_hash,
+    look_at,
+    read_hashes,
+)
 from binary_checks.sources.surroundings import Surroundings
-from binary_checks.sources.url import look_at, read_hashes
 from binary_checks.web.addresses import file_name, show
 from binary_checks.web.client import Client
 

@@ -17,9 +17,9 @@ from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.screen import progress_line
-from binary_checks.sources.lost import LostSource
-from binary_checks.sources.misnamed import explain, suggest_requirement
+from binary_checks.sources.file import explain, suggest_requirement
 from binary_checks.sources.release import RELEASE
+from binary_checks.sources.remote import LostSource
 from binary_checks.sources.requirement import LABEL as INDEX
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import Protocol
 
 from binary_checks.errors import ProfileError
 from binary_checks.model.protocols import Source
-from binary_checks.sources import conda_channel, file, installed, requirement, url
+from binary_checks.sources import conda_channel, file, installed, requirement
 from binary_checks.sources import folder as folder_source
+from binary_checks.sources import remote as url
 from binary_checks.sources.conda_channel import cut_check
-from binary_checks.sources.misnamed import demand_package, explain, suggest_requirement
+from binary_checks.sources.file import demand_package, explain, suggest_requirement
 from binary_checks.sources.surroundings import Surroundings
 
 __all__ = [

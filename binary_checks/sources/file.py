@@ -4,16 +4,84 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from glob import has_magic
+from itertools import islice
 from pathlib import Path
 
 from binary_checks import packages, trees
-from binary_checks.errors import GatherError, ProfileError
+from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
 from binary_checks.model.packages import Package
-from binary_checks.model.protocols import Tree
-from binary_checks.sources.misnamed import explain
-from binary_checks.sources.opened import OpenedSource
+from binary_checks.model.protocols import (
+    Neighbours,
+    ObjectReader,
+    Preview,
+    Progress,
+    Reading,
+    Remote,
+    Source,
+    Tree,
+    Want,
+)
+from binary_checks.packages import recognises
 from binary_checks.sources.surroundings import Surroundings
+from binary_checks.trees import open_tree
+
+# What sources share whose package is read from a tree.
+
+
+def take_objects(surveyed: Package, stated: Package) -> Package:
+    """What was found installed, with its objects, and what loads them, as they were stated."""
+    return replace(
+        surveyed,
+        objects=stated.objects,
+        malformed=stated.malformed,
+        unread=stated.unread,
+        dll_directories=stated.dll_directories,
+        loading_code=stated.loading_code,
+        preloaded=stated.preloaded,
+    )
+
+
+class OpenedSource(ABC):
+    """A source that opens a tree; what kind of package it holds, the tree tells."""
+
+    @abstractmethod
+    def open(self) -> Tree:
+        """Open what holds the members."""
+
+    def preview(self, reader: ObjectReader) -> Preview:
+        """Say its kind and the formats of its objects. Raises PackageError."""
+        with closing(self.open()) as tree:
+            return packages.kind_of(tree).preview(tree, reader)
+
+    def read(
+        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+    ) -> Reading:
+        """Read every member once, and keep the contents that are wanted. Raises PackageError."""
+        with closing(self.open()) as tree:
+            return packages.read_tree(tree, reader, progress, wants)
+
+    def neighbours(self, reader: ObjectReader) -> Neighbours | None:
+        """How to find what is installed beside it; None where nothing is."""
+        del reader
+        return None
+
+    def remote(self) -> Remote | None:
+        """The file where it is published; None of one that is here."""
+        return None
+
+    def parts(self) -> tuple[Source, ...]:
+        """None: it is a single package."""
+        return ()
+
+
+# A package file, named by its path.
 
 
 def parse(argument: str, folder: Path) -> FileSource | None:
@@ -63,3 +131,107 @@ class FileSource(OpenedSource):
     def restate(self, package: Package) -> Package:
         """All of it is stated: the file is the same to the last bit."""
         return replace(package, path=self.path)
+
+
+# Says in one line of a path that is no package what it is instead, and what to do.
+
+_EMPTY = "a folder without packages or object files"
+_ARCHIVES = (".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".zip")
+_PROJECT = re.compile(r"[A-Za-z0-9][\w-]*")
+"""What may be a project's name on an index, too: a typo never becomes a download."""
+_AS_CONDA = re.compile(r"([A-Za-z0-9][\w.-]*)=(\d[\w.]*)")
+"""A version behind one equals sign, as conda takes it."""
+_MOST_NAMES = 5_000  # PKG-INFO is among the first of an sdist, or nearly so
+_PACKAGES = ("*.whl", "*.conda", "*.tar.bz2", "*/*.whl", "*/*.conda")
+
+
+def explain(written: str, path: Path) -> str:
+    """What is at that path, which the user wrote so. Raises OSError for one that no system has."""
+    if path.is_dir():
+        return f"{written}: {explain_folder(written, path) or _EMPTY}"
+    if not path.exists():
+        missing = "no file matches" if has_magic(written) else "no such file"
+        return f"{written}: {missing}"
+    if not path.is_file():
+        return f"{written}: not a regular file"
+    name = path.name.lower()
+    if name.endswith(_ARCHIVES):
+        return f"{written}: {_explain_archive(shlex.quote(written), path)}"
+    known = next((say for ending, say in _KINDS if name.endswith(ending)), _say_unknown)
+    return f"{written}: {known(shlex.quote(written))}"
+
+
+def suggest_requirement(written: str, path: Path) -> str:
+    """What to add to that of a name that an index may know; "" for another."""
+    if path.exists():
+        return ""
+    if as_conda := _AS_CONDA.fullmatch(written):
+        return f"; a requirement is {as_conda[1]}=={as_conda[2]}"
+    if not _PROJECT.fullmatch(written):
+        return ""
+    return f"; a requirement is {written}==VERSION or index:{written}"
+
+
+def demand_package(written: str) -> None:
+    """Raise ProfileError where that is no package file, in the current folder."""
+    path = Path(written)
+    try:
+        if not (path.is_file() and recognises(path)):
+            raise ProfileError(explain(written, path))
+    except OSError as error:  # too long a name
+        raise ProfileError(f"{written}: {error.strerror}") from None
+    except ValueError:  # a NUL in it
+        raise ProfileError(f"{written}: not a path") from None
+
+
+def explain_folder(written: str, path: Path) -> str:
+    """What to name instead of a folder with packages or a project in it; "" for any other."""
+    pattern = next((each for each in _PACKAGES if any(path.glob(each))), "")
+    if pattern:
+        return f"a folder; name its packages: {written.rstrip('/')}/{pattern}"
+    if (path / "pyproject.toml").is_file() or (path / "setup.py").is_file():
+        return "a folder with a project; build a wheel from it, and name that"
+    return ""
+
+
+def _say_unknown(_: str) -> str:
+    return "neither a package file nor an object file"
+
+
+def _explain_archive(name: str, path: Path) -> str:
+    """Tell a source distribution, which somebody must build, from any other archive."""
+    try:
+        with closing(open_tree(path)) as tree:
+            names = [entry.name for entry in islice(tree.each_entry(), _MOST_NAMES)]
+    except BinaryChecksError as error:
+        return f"an archive that cannot be read: {str(error).removeprefix(f'{path.name}: ')}"
+    if any(re.fullmatch(r"(?:\./)?[^/]+/PKG-INFO", each) for each in names):
+        return (
+            "a source distribution: nothing in it is built; build a wheel from it, which runs its "
+            f"code, and name that: pip wheel --no-deps {name}"
+        )
+    return "an archive, but no package that is known here: no wheel, conda package or C++ libraries"
+
+
+def _say_convertible(name: str) -> str:
+    return f"not a package file; if it holds a distribution, convert it: wheel convert {name}"
+
+
+def _say_document(name: str) -> str:
+    example = f"binary-checks report {name} --format markdown"
+    return f"not a package file; for another report from a result: {example}"
+
+
+def _say_linkable(_: str) -> str:
+    return (
+        "an input for linkers, judged only as part of C++ libraries: name the folder or the "
+        "archive that has it in 'lib', and headers in 'include'"
+    )
+
+
+_KINDS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    *((ending, _say_convertible) for ending in (".egg", ".exe")),
+    (".json", _say_document),
+    *((ending, _say_linkable) for ending in (".a", ".lib", ".o", ".obj")),
+)
+"""How names end that are often taken for a package's, or are parts of one."""

@@ -13,8 +13,7 @@ from binary_checks import packages, trees
 from binary_checks.errors import ProfileError
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import Tree
-from binary_checks.sources.misnamed import explain, explain_folder
-from binary_checks.sources.opened import OpenedSource
+from binary_checks.sources.file import OpenedSource, explain, explain_folder
 from binary_checks.sources.surroundings import Surroundings
 
 LABEL = "folder:"

@@ -13,11 +13,10 @@ from packaging.utils import canonicalize_name
 from binary_checks.errors import PackageError, ProfileError
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import Neighbours, ObjectReader, Tree
-from binary_checks.packages import installed
+from binary_checks.packages import conda_record, installed
 from binary_checks.packages.distributions import DIST_INFO
 from binary_checks.packages.installed import LABEL
-from binary_checks.sources.linked import LinkedSource, find_linked
-from binary_checks.sources.opened import OpenedSource, take_objects
+from binary_checks.sources.file import OpenedSource, take_objects
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.trees.folder import FolderTree
 
@@ -158,3 +157,81 @@ def _list(folder: Path) -> Iterator[Path]:
 
 def _stem(path: Path) -> str:
     return path.name.removesuffix(path.suffix).partition("-")[0]
+
+
+# A package of a conda prefix, known by ``conda-meta`` alone: ``installed:NAME`` of a library.
+
+_META = conda_record.META
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkedSource(OpenedSource):
+    """Where a conda package lies installed."""
+
+    record: Path  # the file in conda-meta
+    folder: Path = Path()  # the current one
+
+    @property
+    def name(self) -> str:
+        """The package's name, as the user spells it."""
+        return str(canonicalize_name(_name_of(self.record)))
+
+    @property
+    def label(self) -> str:
+        """How messages name it: there is no package file."""
+        return f"{LABEL}{self.name}"
+
+    @property
+    def path(self) -> Path:
+        """Its label in the current folder."""
+        return self.folder / self.label
+
+    @property
+    def prefix(self) -> Path:
+        """The folder that it is linked into."""
+        return self.record.parents[1]
+
+    def identity(self) -> str:
+        """By what it is known: ``record_sha256 …``. Raises PackageError."""
+        with closing(self.open()) as tree:
+            return f"record_sha256 {conda_record.hash_rows(tree)}"
+
+    def open(self) -> Tree:
+        """The files in the prefix that its record names."""
+        prefix = self.prefix
+        return FolderTree(
+            self.record, root=prefix, within=prefix, label=self.label, listed_by="conda-meta"
+        )
+
+    def restate(self, package: Package) -> Package:
+        """Look whether its files are there, and take their objects as they are stated."""
+        with closing(self.open()) as tree:
+            return take_objects(conda_record.survey(tree), package)
+
+    def neighbours(self, reader: ObjectReader) -> Neighbours:
+        """What lies in the same prefix."""
+        return partial(self._read_neighbour, reader)
+
+    def _read_neighbour(self, reader: ObjectReader, name: str) -> Package | None:
+        found = find_linked(name, self.prefix)
+        if found is None:
+            return None
+        try:
+            with closing(found.open()) as tree:
+                return conda_record.read_linked(tree, reader, hashed=False)
+        except PackageError:
+            return None
+
+
+def find_linked(name: str, prefix: Path) -> LinkedSource | None:
+    """Find what conda's tools noted of a package; names count as those of distributions do."""
+    wanted = canonicalize_name(name)
+    for record in sorted(prefix.glob(f"{_META}/*.json")):
+        if canonicalize_name(_name_of(record)) == wanted:
+            return LinkedSource(record=record)
+    return None
+
+
+def _name_of(record: Path) -> str:
+    """``libx-1.2-h0_0.json``: neither the version nor the build has a hyphen in it."""
+    return record.stem.rsplit("-", 2)[0]

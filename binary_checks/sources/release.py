@@ -20,7 +20,7 @@ from binary_checks.model.protocols import (
 )
 from binary_checks.packages.wheel import parse_file_name
 from binary_checks.regular_files import read_named
-from binary_checks.sources.opened import OpenedSource
+from binary_checks.sources.file import OpenedSource
 
 RELEASE = "release"
 """How arguments and reports call it."""

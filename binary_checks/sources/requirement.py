@@ -20,9 +20,8 @@ from packaging.version import InvalidVersion, Version
 
 from binary_checks.errors import ProfileError
 from binary_checks.model.published import Provenance
-from binary_checks.sources.remote import Found, RemoteSource, agree_on
+from binary_checks.sources.remote import Found, RemoteSource, agree_on, look_at
 from binary_checks.sources.surroundings import Surroundings
-from binary_checks.sources.url import look_at
 
 LABEL = "index:"
 """Before what is to be looked for in an index, and may have no version."""

@@ -13,7 +13,7 @@ import pytest
 from binary_checks import objects
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import LinkedPackage
-from binary_checks.sources.linked import LinkedSource, find_linked
+from binary_checks.sources.installed import LinkedSource, find_linked
 from fixtures.build_elf import build_elf
 
 SITE = "lib/python3.11/site-packages"

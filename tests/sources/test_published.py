@@ -17,7 +17,8 @@ from binary_checks.cache_folder import take_turns
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.model import Package, Wheel
 from binary_checks.places import index_settings
-from binary_checks.sources import Surroundings, download_store, is_published, parse
+from binary_checks.sources import Surroundings, is_published, parse
+from binary_checks.sources import remote as download_store
 from binary_checks.sources.file import FileSource
 from binary_checks.sources.remote import RemoteSource
 from binary_checks.sources.requirement import NamedRequirement

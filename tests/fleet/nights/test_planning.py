@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.fleet.stored_nights import read_plan, write_plan
 from binary_checks.model.outcomes import CellState
-from binary_checks.sources.download_store import find_taken
+from binary_checks.sources.remote import find_taken
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import Conduct, PackageIndex
 from tests.fleet.nights.made_plans import (
