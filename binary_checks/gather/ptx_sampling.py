@@ -24,7 +24,7 @@ from binary_checks.model.requests import PtxRequest
 from binary_checks.objects.byte_source import DeviceAllowance
 from binary_checks.objects.device.details import read_ptx
 from binary_checks.objects.device.entries import DeviceEntry, list_entries
-from binary_checks.trees.kept import Kept
+from binary_checks.trees.kept_bytes import Kept
 
 
 @gathers(PtxTexts)

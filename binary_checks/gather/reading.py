@@ -51,8 +51,7 @@ from binary_checks.packages.wheel_texts import LONGEST, read_headers
 from binary_checks.profile.reading import Profile
 from binary_checks.sources.release import ExpectedSet
 from binary_checks.trees import open_part
-from binary_checks.trees.file_bytes import PackageBytes, open_bytes
-from binary_checks.trees.ranged_bytes import RangedBytes
+from binary_checks.trees.file_bytes import PackageBytes, RangedBytes, open_bytes
 
 
 @gathers(Reading)

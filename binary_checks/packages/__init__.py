@@ -31,7 +31,7 @@ from binary_checks.packages import (
     wheel,
 )
 from binary_checks.trees import open_tree
-from binary_checks.trees.kept import KeptContents
+from binary_checks.trees.kept_bytes import KeptContents
 from binary_checks.trees.members import SOURCE_CODE
 
 __all__ = [

@@ -21,7 +21,7 @@ from binary_checks.model.protocols import (
     Tree,
     Want,
 )
-from binary_checks.trees.kept import KeptContents
+from binary_checks.trees.kept_bytes import KeptContents
 
 if TYPE_CHECKING:  # only runs that are given a document load what reads it
     from binary_checks.documents.facts_reader import Statement

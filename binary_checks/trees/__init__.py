@@ -15,7 +15,7 @@ from binary_checks.trees import conda, folder, loose_file, tar_tree
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.tar_tree import TarTree
 from binary_checks.trees.zip import tree as zip_tree
-from binary_checks.trees.zip.glimpse import GlimpsedTree, ReadHead
+from binary_checks.trees.zip.tree import GlimpsedTree, ReadHead
 
 _HEAD = 512  # bytes, with which a tar archive begins
 _NAMED = (".conda", ".whl", ".zip")  # which names alone tell: the file is not opened to look

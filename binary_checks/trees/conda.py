@@ -18,8 +18,13 @@ from binary_checks.trees.decompression import find_zstandard
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.tar_tree import Part, TarTree
 from binary_checks.trees.zip.directory import Archive, ZipEntry, read_archive
-from binary_checks.trees.zip.inflate import expand_again, span_of, span_of_head
-from binary_checks.trees.zip.local_header import find_overlaps, locate
+from binary_checks.trees.zip.members import (
+    expand_again,
+    find_overlaps,
+    locate,
+    span_of,
+    span_of_head,
+)
 
 _SUFFIX = ".conda"
 _FORMAT = "metadata.json"

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import os
 import threading
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from binary_checks.errors import PackageError
+from binary_checks.errors import GatherError, PackageError, Unavailable
+
+if TYPE_CHECKING:
+    from binary_checks.model.protocols import RemoteFile
+
 
 Spans: TypeAlias = Iterable[tuple[int, int]]
 """Places in a file: (start, end) in bytes."""
@@ -80,3 +87,123 @@ def open_bytes(path: Path) -> Iterator[FileBytes]:
         yield FileBytes(path, descriptor)
     finally:
         os.close(descriptor)
+
+
+# A package file on a server, read by ranges: few requests, and no byte twice.
+#
+# A server answers in some tens of milliseconds whether it sends one byte or a hundred thousand, so
+# places that lie near each other are fetched together, and those that do not at the same time.
+
+_TAIL = 256 << 10  # bytes at the end: the directory of most archives, and their texts before it
+_GAP = 32 << 10  # bytes between two places that are rather fetched than asked for apart
+_AHEAD = 16 << 10  # bytes that are fetched for whoever asks for fewer
+_AT_ONCE = 8  # requests
+_MOST = 64 << 20  # bytes; an archive that needs more is better downloaded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transfer:
+    """What reading by ranges took."""
+
+    requests: int
+    size: int  # bytes
+
+
+class RangedBytes:
+    """The bytes of a remote file, kept once they were fetched."""
+
+    def __init__(self, name: str, file: RemoteFile) -> None:
+        self.path = Path(name)
+        self.size = file.size
+        self._file = file
+        self._lock = threading.Lock()
+        self._pieces: list[tuple[int, bytes]] = []  # sorted, none of which overlap
+        self._requests = self._fetched = 0
+        self.expect([(self.size - _TAIL, self.size)])
+
+    @property
+    def transfer(self) -> Transfer:
+        """What was asked for until now."""
+        return Transfer(requests=self._requests, size=self._fetched)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return length bytes from offset, fewer where the file ends before.
+
+        Raises RemoteChanged or GatherError, and Unavailable where too much of it is asked for.
+        """
+        start, end = max(offset, 0), min(offset + length, self.size)
+        if start >= end:
+            return b""
+        with self._lock:
+            if self._find_gaps(start, end):
+                self._fetch([(start, max(end, min(start + _AHEAD, self.size)))])
+            return self._join(start, end)
+
+    def expect(self, spans: Spans) -> None:
+        """Fetch all of these that are not here yet, those that lie near each other at once."""
+        with self._lock:
+            self._fetch(spans)
+
+    def _fetch(self, spans: Spans) -> None:
+        wanted = [
+            gap
+            for start, end in _merge((max(start, 0), min(end, self.size)) for start, end in spans)
+            for gap in self._find_gaps(start, end)
+        ]
+        more = sum(end - start for start, end in wanted)
+        if self._fetched + more > _MOST:
+            reason = f"{self._fetched + more} bytes would have to be read of it"
+            raise Unavailable(f"{self.path.name}: {reason}; at most {_MOST} are before a download")
+        if len(wanted) == 1:
+            contents = [self._ask(wanted[0])]
+        else:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                contents = [*pool.map(self._ask, wanted)]
+        starts = (start for start, _ in wanted)
+        self._pieces = sorted([*self._pieces, *zip(starts, contents, strict=True)])
+        self._requests += len(wanted)
+        self._fetched += more
+
+    def _ask(self, span: tuple[int, int]) -> bytes:
+        wanted = span[1] - span[0]
+        content = self._file.read(span[0], wanted)
+        if len(content) != wanted:
+            reason = f"the server sent {len(content)} bytes instead of {wanted}"
+            raise GatherError(f"{self.path.name}: {reason}")
+        return content
+
+    def _find_gaps(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What of a span is not here yet."""
+        gaps = []
+        for begins, content in self._pieces[self._before(start) :]:
+            if begins >= end:
+                break
+            if begins > start:
+                gaps.append((start, begins))
+            start = max(start, begins + len(content))
+        return [*gaps, (start, end)] if start < end else gaps
+
+    def _join(self, start: int, end: int) -> bytes:
+        """The bytes of a span that is here as a whole."""
+        found = [
+            content[max(start - begins, 0) : max(end - begins, 0)]
+            for begins, content in self._pieces[self._before(start) : self._before(end) + 1]
+        ]
+        return b"".join(found)
+
+    def _before(self, place: int) -> int:
+        """The number of the last piece that begins at or before a place."""
+        return max(bisect_right(self._pieces, place, key=lambda piece: piece[0]) - 1, 0)
+
+
+def _merge(spans: Spans) -> list[tuple[int, int]]:
+    """Join those that overlap or lie near each other; empty ones are none."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if start >= end:
+            continue
+        if merged and start <= merged[-1][1] + _GAP:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged

@@ -15,8 +15,8 @@ from binary_checks.errors import PackageError
 from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
 from binary_checks.trees.batches import visit_all
 from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.kept_bytes import check_extent
 from binary_checks.trees.members import MAXIMUM_ENTRIES, WHOLE, MemberReader, Streamed
-from binary_checks.trees.retention import check_extent
 
 _HEAD = 64  # bytes
 _BLOCK = 1 << 20

@@ -17,7 +17,7 @@ from binary_checks.model.protocols import (
     Visited,
     Wanted,
 )
-from binary_checks.trees.retention import MemorySource, StreamedObject
+from binary_checks.trees.kept_bytes import MemorySource, StreamedObject
 
 MAXIMUM_ENTRIES = 150_000  # ansible has 40,000; where each is wrong, it costs two kilobytes
 MAXIMUM_SIZE = 64 << 30  # bytes, of all members together once inflated

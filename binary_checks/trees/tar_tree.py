@@ -26,7 +26,7 @@ from binary_checks.trees.decompression import (
     find_zstandard,
 )
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
-from binary_checks.trees.kept import Kept
+from binary_checks.trees.kept_bytes import Kept
 from binary_checks.trees.members import HEAD, WHOLE, MemberReader, Streamed
 from binary_checks.trees.tar import TarEntry, TarStream
 

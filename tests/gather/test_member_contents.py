@@ -57,7 +57,7 @@ def test_other_members_are_read_again_all_in_one_look(tmp_path: Path, opened: li
 def test_what_finds_no_room_is_read_again(
     tmp_path: Path, opened: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("binary_checks.trees.kept._MOST", len(CODE["demo/__init__.py"]))
+    monkeypatch.setattr("binary_checks.trees.kept_bytes._MOST", len(CODE["demo/__init__.py"]))
     path = build_wheel(tmp_path, members={**CODE, "demo/lib.so": build_elf()})
     with examine(path) as facts:
         members = find(facts.get(Package), *CODE)

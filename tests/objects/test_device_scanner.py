@@ -14,7 +14,7 @@ from binary_checks.model.protocols import Plan
 from binary_checks.objects.device import scanner as device_scanner
 from binary_checks.objects.device.containers import Ask, Walk
 from binary_checks.objects.device.scanner import DeviceScanner
-from binary_checks.trees.retention import MemorySource, StreamedObject
+from binary_checks.trees.kept_bytes import MemorySource, StreamedObject
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import bundle, compressed_bundle, container, entry
 from fixtures.samples import read_fatbin_sample

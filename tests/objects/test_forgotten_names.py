@@ -10,7 +10,7 @@ import pytest
 from binary_checks.model import ElfFile
 from binary_checks.objects import read_objects
 from binary_checks.objects.elf import symbols as elf_symbols
-from binary_checks.trees.retention import MemorySource
+from binary_checks.trees.kept_bytes import MemorySource
 from fixtures.build_elf import ElfSymbol, build_elf
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from binary_checks import objects
 from binary_checks.model import MachOFile
 from binary_checks.objects.macho.signature import PageScanner
-from binary_checks.trees.retention import StreamedObject
+from binary_checks.trees.kept_bytes import StreamedObject
 from fixtures.samples import expected_macho_facts, read_macho_sample
 from tests.objects.byte_sources import Bytes
 

@@ -12,7 +12,7 @@ from binary_checks.model import MachOFile, MalformedObject, ObjectFile, UnreadOb
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations
 from binary_checks.objects.macho.signature import PageScanner
 from binary_checks.objects.strings import NameScanner
-from binary_checks.trees.retention import StreamedObject
+from binary_checks.trees.kept_bytes import StreamedObject
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes
 

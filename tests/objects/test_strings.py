@@ -10,7 +10,7 @@ from binary_checks import objects
 from binary_checks.model import ElfFile, MachOFile, MalformedObject, OpenedNames, PeFile
 from binary_checks.objects import read_objects
 from binary_checks.objects.macho.header import LC_SEGMENT_64
-from binary_checks.trees.retention import StreamedObject
+from binary_checks.trees.kept_bytes import StreamedObject
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.model.protocols import Want
-from binary_checks.trees import kept
-from binary_checks.trees.kept import Fragments, Kept, KeptContents
+from binary_checks.trees import kept_bytes
+from binary_checks.trees.kept_bytes import Fragments, Kept, KeptContents
 
 
 @given(pieces=st.lists(st.binary(min_size=1, max_size=9), min_size=1), data=st.data())
@@ -24,7 +24,7 @@ def test_any_range_is_what_was_appended(
     start = data.draw(st.integers(0, len(whole) - 1))
     end = data.draw(st.integers(start, len(whole)))
     with pytest.MonkeyPatch.context() as patch, closing(Kept()) as found:
-        patch.setattr(kept, "_IN_MEMORY", most)
+        patch.setattr(kept_bytes, "_IN_MEMORY", most)
         for piece in pieces:
             found.append(piece)
         assert found.read(start, end - start) == whole[start:end]
@@ -54,12 +54,12 @@ def test_where_the_disk_is_full_nothing_more_is_kept(monkeypatch: pytest.MonkeyP
         raise OSError(28, "No space left on device")
 
     entry: Any = SimpleNamespace(name="a.py", stored="a.py", size=1)
-    kept = KeptContents([Want(chooses=lambda _: True, longest=10)])
-    kept.expect([entry])
-    kept.keep(entry, b"a")
-    assert kept.find("a.py") == b"a"
+    kept_bytes = KeptContents([Want(chooses=lambda _: True, longest=10)])
+    kept_bytes.expect([entry])
+    kept_bytes.keep(entry, b"a")
+    assert kept_bytes.find("a.py") == b"a"
     monkeypatch.setattr(Kept, "append", refuse)
-    kept.keep(entry, b"b")
-    assert kept.find("a.py") is None
-    kept.keep(entry, b"c")
-    assert kept.find("a.py") is None
+    kept_bytes.keep(entry, b"b")
+    assert kept_bytes.find("a.py") is None
+    kept_bytes.keep(entry, b"c")
+    assert kept_bytes.find("a.py") is None

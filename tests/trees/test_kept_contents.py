@@ -10,7 +10,7 @@ import pytest
 
 from binary_checks.model.protocols import TreeEntry, Want, Wanted
 from binary_checks.trees import open_tree
-from binary_checks.trees.kept import KeptContents
+from binary_checks.trees.kept_bytes import KeptContents
 from binary_checks.trees.members import WHOLE
 from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
@@ -49,7 +49,7 @@ def build(folder: Path, **members: str) -> Path:
 def test_small_and_large_members_are_kept_in_memory_or_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr("binary_checks.trees.kept._IN_MEMORY", most)
+    monkeypatch.setattr("binary_checks.trees.kept_bytes._IN_MEMORY", most)
     path = build(tmp_path, **{"a.py": "import b", "b.py": LARGE, "c.txt": "no source"})
     with closing(read(path, SOURCES)) as kept:
         assert kept.find("demo/a.py") == b"import b"
@@ -87,7 +87,7 @@ def test_nothing_is_kept_for_a_fact_that_asks_only_beside_libraries(tmp_path: Pa
 def test_members_are_charged_by_their_listed_sizes_before_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("binary_checks.trees.kept._MOST", len(LARGE) + 4)
+    monkeypatch.setattr("binary_checks.trees.kept_bytes._MOST", len(LARGE) + 4)
     path = build(tmp_path, **{"a.py": "1234", "b.py": "12345" + LARGE, "c.py": LARGE, "d.py": "1"})
     with closing(read(path, SOURCES)) as kept:
         names = tuple(f"demo/{name}.py" for name in "abcd")

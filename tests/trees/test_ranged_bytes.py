@@ -11,7 +11,7 @@ import pytest
 from binary_checks.errors import GatherError, PackageError, Unavailable
 from binary_checks.model.protocols import Wanted
 from binary_checks.trees import open_part
-from binary_checks.trees.ranged_bytes import RangedBytes
+from binary_checks.trees.file_bytes import RangedBytes
 from fixtures.build_wheel import build_wheel
 from fixtures.fake_reader import FakeReader
 from fixtures.remote_files import RangedFile

@@ -18,8 +18,8 @@ import binary_checks.trees.zip.directory as archive_module
 from binary_checks.errors import BinaryChecksError, GatherError, PackageError
 from binary_checks.model import Member, Package, UnreadObject
 from binary_checks.packages import open_package, preview
-from binary_checks.trees import kept
-from binary_checks.trees.zip import inflate
+from binary_checks.trees import kept_bytes
+from binary_checks.trees.zip import members as inflate
 from fixtures.build_wheel import Entry, build_wheel
 from fixtures.fake_reader import FakeReader
 
@@ -392,7 +392,7 @@ def test_a_full_disk_is_nobodys_fault_but_ours(
             pass
 
     built = build_wheel(tmp_path, members={"demo/a.so": LARGE})
-    monkeypatch.setattr(kept, "_IN_MEMORY", 0)
+    monkeypatch.setattr(kept_bytes, "_IN_MEMORY", 0)
     monkeypatch.setattr(tempfile, "TemporaryFile", Full)
     with pytest.raises(GatherError, match=r"demo/a\.so .* temporary file: No space left"):
         open_package(built, FakeReader(announced=((0, 64),)))

@@ -33,7 +33,7 @@ from binary_checks.objects.elf.header import (
     Section,
     read_header,
 )
-from binary_checks.trees.retention import MemorySource
+from binary_checks.trees.kept_bytes import MemorySource
 
 # What a cubin says of itself: its architecture, and which toolkit made it.
 #

@@ -35,7 +35,7 @@ from binary_checks.objects.device.containers import (
 from binary_checks.objects.device.sections import SECTIONS, SHORT_SECTIONS, Extent, follow_all
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.pe import header as pe_header
-from binary_checks.trees.kept import Kept
+from binary_checks.trees.kept_bytes import Kept
 
 # Decompressing one entry, never to more than its head claims.
 #
