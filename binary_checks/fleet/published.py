@@ -24,7 +24,7 @@ from binary_checks.indexes.choice import Listing, Wish, choose_listed, read_list
 from binary_checks.indexes.index_places import IndexPlaces, list_files
 from binary_checks.knowledge.configurations import find_day
 from binary_checks.model.outcomes import CellState
-from binary_checks.packages.cpp_archive_name import SUFFIXES, parse_name
+from binary_checks.packages.cpp_archive import SUFFIXES, parse_name
 from binary_checks.sources.conda_channel import RecordWish, find_records
 from binary_checks.sources.remote import (
     Awaited,

@@ -46,8 +46,8 @@ from binary_checks.model.published import (
 from binary_checks.model.requests import ReleaseRequest
 from binary_checks.objects.first_bytes import read_first_bytes
 from binary_checks.packages import outline_of
+from binary_checks.packages.distributions import LONGEST, read_headers
 from binary_checks.packages.wheel import find_dist_info, parse_file_name
-from binary_checks.packages.wheel_texts import LONGEST, read_headers
 from binary_checks.profile.reading import Profile
 from binary_checks.sources.release import ExpectedSet
 from binary_checks.trees import open_part

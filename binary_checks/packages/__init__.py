@@ -21,7 +21,6 @@ from binary_checks.model.protocols import (
 )
 from binary_checks.packages import (
     conda,
-    conda_outline,
     conda_record,
     cpp_archive,
     folder,
@@ -30,6 +29,7 @@ from binary_checks.packages import (
     unpacked_wheel,
     wheel,
 )
+from binary_checks.packages import conda as conda_outline
 from binary_checks.trees import open_tree
 from binary_checks.trees.kept_bytes import KeptContents
 from binary_checks.trees.members import SOURCE_CODE

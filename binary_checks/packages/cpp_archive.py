@@ -9,25 +9,33 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
+from urllib.parse import unquote
 
 from binary_checks.errors import GatherError, PackageError
 from binary_checks.model.objects import (
     Format,
+    MachOFile,
     MalformedObject,
     ObjectFile,
     PeFile,
+    StaticArchive,
     UnreadObject,
     object_kinds,
 )
 from binary_checks.model.packages import (
     BuildFiles,
+    Claims,
     CmakePackage,
     CppArchive,
     Headers,
     Layout,
+    StatedBuild,
+    SystemClaim,
     UnreadCode,
 )
 from binary_checks.model.protocols import (
@@ -40,8 +48,6 @@ from binary_checks.model.protocols import (
     Visited,
     Wanted,
 )
-from binary_checks.packages.cpp_archive_claims import read_claims
-from binary_checks.packages.cpp_archive_name import SUFFIXES, parse_name, promises
 from binary_checks.packages.distributions import pick
 from binary_checks.trees.members import find_formats
 
@@ -230,7 +236,7 @@ class _Condenser:
         self._read -= len(content)
         self.full = self.full or self._read < 0
         if _is_header(name) and not self.full:
-            from binary_checks.packages.lost_headers import TooManyMarks, condense
+            from binary_checks.packages.cpp_archive_files import TooManyMarks, condense
 
             try:
                 content = condense(content)
@@ -325,7 +331,7 @@ def _read_build_files(
     }
     if not written:
         return BuildFiles(unread=tuple(unread))
-    from binary_checks.packages.build_system_files import read_build_files  # of few packages
+    from binary_checks.packages.cpp_archive_files import read_build_files  # of few packages
 
     found = read_build_files(written, [each.path for each in members], top=top)
     return replace(found, unread=(*unread, *found.unread))
@@ -348,7 +354,208 @@ def _read_headers(
     ]
     if not condensed:
         return Headers(unread=tuple(unread))
-    from binary_checks.packages.lost_headers import find_lost  # of few packages
+    from binary_checks.packages.cpp_archive_files import find_lost  # of few packages
 
     found = find_lost(condensed, frozenset(each.member.path for each in visited), "include")
     return replace(found, unread=tuple(unread))
+
+
+# What the file name of an archive of C++ libraries says: system, architecture, linking, ABI.
+#
+# ``libtorch-cxx11-abi-shared-with-deps-2.6.0+cu126.zip``, ``libtorch-macos-arm64-2.9.0.zip``,
+# ``onnxruntime-linux-x64-1.20.1.tgz``: there is no standard, so only whole words count.
+
+SUFFIXES = (
+    *(".zip", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.zst", ".tzst", ".tar.bz2", ".tbz2"),
+)
+
+_SYSTEMS = {
+    **dict.fromkeys(("linux", "linux64", "manylinux", "musllinux", "ubuntu", "alpine"), "linux"),
+    **dict.fromkeys(("macos", "osx", "darwin", "mac", "apple"), "macos"),
+    **dict.fromkeys(("win", "windows", "win32", "win64", "mingw", "mingw64", "msvc"), "windows"),
+}
+_ARCHITECTURES = {
+    **dict.fromkeys(("x64", "x86_64", "amd64", "win64", "linux64"), ("x86_64",)),
+    **dict.fromkeys(("arm64", "aarch64"), ("aarch64",)),
+    **dict.fromkeys(("x86", "i386", "i486", "i586", "i686", "win32"), ("i686",)),
+    **dict.fromkeys(("universal", "universal2"), ("x86_64", "aarch64")),
+    **{name: (name,) for name in ("armv7l", "ppc64le", "riscv64", "s390x", "loongarch64")},
+}
+_VARIANT = re.compile(r"cpu|gpu|cu\d{2,3}|cuda\d{0,3}(?:\.\d+)?|rocm\d*(?:\.\d+)*|xpu")
+_VERSION = re.compile(
+    r"v?\d+(?:\.\d+)+(?:(?:a|b|rc|alpha|beta|post|\.?dev|\.post)\d*)?(?:\+[a-z0-9.]+)?|latest"
+)
+_WORD = re.compile(rf"x86_64|(?:{_VERSION.pattern})(?=[-_]|$)|[^-_]+", re.IGNORECASE)
+
+
+class FileName(NamedTuple):
+    """What a file's name says."""
+
+    name: str  # before the first word that says something else: "libtorch"
+    version: str  # with the local version: "2.13.0+cpu"; "" where it says none
+    variant: str  # "cpu", "cu126"
+    stated: StatedBuild
+
+
+_ALSO = {("libtorch", "windows"): ("x86_64",)}
+"""What a name means that leaves the architecture out: PyTorch names only Windows on ARM."""
+
+
+def parse_name(label: str) -> FileName:
+    """Take apart the name of a file."""
+    stem = unquote(label)  # downloads keep the %2B of a URL
+    stem = next((stem.removesuffix(each) for each in SUFFIXES if stem.endswith(each)), stem)
+    words = [found[0].lower() for found in _WORD.finditer(stem)]
+    version = next((word for word in words if _VERSION.fullmatch(word)), "")
+    local = version.partition("+")[2]
+    variants = [word for word in (local, *words) if _VARIANT.fullmatch(word)]
+    name = _find_name(stem, words)
+    system = next((_SYSTEMS[word] for word in words if word in _SYSTEMS), "")
+    named = (_ARCHITECTURES[word] for word in words if word in _ARCHITECTURES)
+    return FileName(
+        name=name,
+        version="" if version == "latest" else version.removeprefix("v"),
+        variant=_spell_variant(variants[0]) if variants else "",
+        stated=StatedBuild(
+            system=system,
+            architectures=next(named, _ALSO.get((name, system), ())),
+            linking="static" if "static" in words else "shared" if "shared" in words else "",
+            with_deps=_read_deps(words),
+            cxx11_abi=_read_abi(words),
+            debug=True if "debug" in words else False if "release" in words else None,
+        ),
+    )
+
+
+def promises(label: str) -> bool:
+    """Whether the name alone says that it is built for some system."""
+    found = parse_name(label)
+    stated = found.stated
+    return found.name == "libtorch" or bool(
+        stated.system and (stated.architectures or stated.linking)
+    )
+
+
+def _find_name(stem: str, words: list[str]) -> str:
+    """The words before the first one with a meaning, as they are spelled."""
+    meant = {*_SYSTEMS, *_ARCHITECTURES, "shared", "static", "with", "without", "cxx11"}
+    place = next(
+        (
+            number
+            for number, word in enumerate(words)
+            if number and (word in meant or _VARIANT.fullmatch(word) or _VERSION.fullmatch(word))
+        ),
+        len(words),
+    )
+    found = list(_WORD.finditer(stem))
+    return stem[: found[place - 1].end()] if found else stem
+
+
+def _read_deps(words: list[str]) -> bool | None:
+    """``with-deps``, ``without-deps``."""
+    place = words.index("deps") if "deps" in words else 0
+    return {"with": True, "without": False}.get(words[place - 1]) if place else None
+
+
+def _read_abi(words: list[str]) -> bool | None:
+    """``cxx11-abi``, ``pre-cxx11-abi``; without either names have meant both."""
+    if "cxx11" not in words:
+        return None
+    place = words.index("cxx11")
+    return not (place and words[place - 1] == "pre")
+
+
+def _spell_variant(word: str) -> str:
+    """``cuda12.6`` as ``cu126``."""
+    found = re.fullmatch(r"cu(?:da)?(\d+)\.?(\d*)", word)
+    return f"cu{found[1]}{found[2]}" if found else word
+
+
+# For which systems an archive of C++ libraries is: by its name, or else by what lies in it.
+
+_SYSTEM_OF = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
+_SYSTEM_OF_MEMBERS = {"ELF": "linux", "Mach-O": "macos", "COFF": "windows", "import": "windows"}
+_VISUAL_CPP = (
+    *("vcruntime140.dll", "vcruntime140_1.dll", "msvcp140.dll", "msvcp140_1.dll"),
+    *("msvcp140_2.dll", "msvcp140_atomic_wait.dll", "msvcp140_codecvt_ids.dll", "concrt140.dll"),
+    *("vcomp140.dll",),
+)
+"""What users who compile against it for Windows have, and redistribute."""
+
+
+class _Seen(NamedTuple):
+    """An object, or the members of a static library that are alike."""
+
+    path: str
+    system: str
+    architecture: str
+    objects: int = 1
+
+
+def read_claims(named: FileName, objects: Sequence[ObjectFile], *, is_folder: bool) -> Claims:
+    """What the name says, and where it says nothing what most of the objects are.
+
+    What has been installed into a folder may count on the system that it was built for, and an
+    archive without dependencies counts on those that users bring.
+    """
+    stated = named.stated
+    partial = is_folder or stated.with_deps is False
+    seen = [item for item in _list_seen(objects) if item.system]
+    system = stated.system or _most((item.system, item.objects) for item in seen)
+    if not system:
+        return Claims(variant=named.variant, partial=partial)
+    own = [item for item in seen if item.system == system]
+    architectures = stated.architectures or _find_architectures(own)
+    claim = SystemClaim(
+        name="_".join((system, *architectures)),
+        system=system,
+        libc=_find_libc(objects) if system == "linux" else "",
+        minimum=_find_minimum(objects) if system == "macos" else None,
+        architectures=architectures,
+    )
+    provided = _VISUAL_CPP if system == "windows" else ()
+    return Claims(systems=(claim,), provided=provided, variant=named.variant, partial=partial)
+
+
+def _list_seen(objects: Iterable[ObjectFile]) -> Iterator[_Seen]:
+    """The objects that are loaded; where there are none, what static libraries are made of."""
+    loaded = [i for i in objects if i.format in _SYSTEM_OF]
+    for item in loaded:
+        yield _Seen(item.path, _SYSTEM_OF[item.format], item.architecture)
+    for item in () if loaded else objects:
+        if isinstance(item, StaticArchive):
+            for each in item.members:
+                system = _SYSTEM_OF_MEMBERS.get(each.format, "")
+                yield _Seen(item.path, system, each.architecture, each.count)
+
+
+def _most(counted: Iterable[tuple[str, int]]) -> str:
+    """The value that is counted most often, "" where there is none."""
+    sums = Counter[str]()
+    for value, count in counted:
+        sums[value] += count
+    del sums[""]
+    return sums.most_common(1)[0][0] if sums else ""
+
+
+def _find_architectures(seen: Sequence[_Seen]) -> tuple[str, ...]:
+    """That of most objects; on macOS, where each library is for several, all of them."""
+    slices = Counter(item.path for item in seen if item.system == "macos")
+    if slices and min(slices.values()) > 1:
+        return tuple(sorted({item.architecture for item in seen}, reverse=True))
+    found = _most((item.architecture, item.objects) for item in seen)
+    return (found,) if found else ()
+
+
+def _find_libc(objects: Iterable[ObjectFile]) -> str:
+    """Of which C library most of its objects are."""
+    needed = (need.name for item in objects for need in item.needed)
+    counted = Counter("musl" if "musl" in name else "glibc" for name in needed if "libc." in name)
+    return counted.most_common(1)[0][0] if counted else "glibc"
+
+
+def _find_minimum(objects: Iterable[ObjectFile]) -> tuple[int, int] | None:
+    """The newest macOS that one of its objects asks for: no name says more."""
+    asked = (item.minimum_os.split(".") for item in objects if isinstance(item, MachOFile))
+    found = [(int(each[0]), int(each[1])) for each in asked if len(each) > 1]
+    return max(found, default=None)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from email.parser import HeaderParser
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,7 +14,7 @@ from packaging.tags import Tag
 
 from binary_checks.knowledge.tags import read_claims
 from binary_checks.model.objects import MalformedObject, ObjectFile, StaticArchive, UnreadObject
-from binary_checks.model.packages import Distribution, Layout
+from binary_checks.model.packages import Distribution, Layout, RecordRow
 from binary_checks.model.protocols import (
     Keeper,
     ObjectReader,
@@ -22,8 +25,8 @@ from binary_checks.model.protocols import (
     Visited,
     Wanted,
 )
-from binary_checks.packages.wheel_texts import Texts
 from binary_checks.python_code import mentions
+from binary_checks.trees.members import MAXIMUM_ENTRIES
 
 DIST_INFO = ".dist-info"
 _WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
@@ -140,3 +143,150 @@ def pick(found: Iterable[ReadObject], kind: type[_Kind]) -> tuple[_Kind, ...]:
 
 def _is_linked(item: ReadObject) -> bool:
     return isinstance(item, StaticArchive) and item.is_plain
+
+
+# Reads the texts in ``*.dist-info``: what cannot be read becomes a fault, never an error.
+
+Headers = tuple[tuple[str, str], ...]
+Faults = tuple[str, ...]
+
+_MIB = 1 << 20
+LONGEST = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
+"""The most bytes of each that are read: parsed, a header of five bytes takes two hundred."""
+
+_SHOWN = 40  # characters of a name in a sentence
+
+
+class Texts(NamedTuple):
+    """What the texts say that tell of a distribution, and what is wrong with each."""
+
+    metadata: Headers
+    wheel: Headers
+    record: tuple[RecordRow, ...] | None
+    record_faults: Faults
+    entry_points: tuple[tuple[str, str, str], ...]
+    faults: Mapping[str, Faults]  # of the others, by the name of the file
+
+
+def read_texts(contents: Mapping[str, bytes | None]) -> Texts:
+    """Read those of them that there are, by their names in the folder."""
+    metadata, metadata_faults = read_headers(contents.get("METADATA") or b"")
+    wheel, wheel_faults = read_headers(contents.get("WHEEL") or b"")
+    record, record_faults = read_record(contents.get("RECORD"))
+    points, point_faults = read_entry_points(contents.get("entry_points.txt") or b"")
+    faults = {"METADATA": metadata_faults, "WHEEL": wheel_faults, "entry_points.txt": point_faults}
+    return Texts(metadata, wheel, record, record_faults, points, faults)
+
+
+def _decode(content: bytes) -> tuple[str, Faults]:
+    try:
+        return content.decode("utf-8-sig"), ()
+    except UnicodeDecodeError as error:
+        fault = f"it is not valid UTF-8 (at byte {error.start:#x})"
+        return content.decode(errors="replace"), (fault,)
+
+
+def read_headers(content: bytes) -> tuple[Headers, Faults]:
+    """Read METADATA or WHEEL, which have the form of an e-mail's header."""
+    text, faults = _decode(content)
+    message = HeaderParser().parsestr(text)
+    defects = (f"its headers are broken: {type(defect).__name__}" for defect in message.defects)
+    headers = tuple((key, str(value).strip()) for key, value in message.items())
+    return headers, (*faults, *dict.fromkeys(defects))
+
+
+def read_record(content: bytes | None) -> tuple[tuple[RecordRow, ...] | None, Faults]:
+    """Read RECORD: CSV with path, hash and size."""
+    if content is None:
+        return None, ()
+    text, faults = _decode(content)
+    rows: list[RecordRow] = []
+    wrong: list[str] = []
+    table = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for columns in table:
+            if not columns:
+                continue
+            if len(rows) == MAXIMUM_ENTRIES:
+                wrong.append(f"line {table.line_num}: more than {len(rows)} rows are not read")
+                break
+            row = _make_row(columns)
+            rows.append(row)
+            if row.size is None or len(columns) != 3:
+                wrong.extend(_judge_columns(table.line_num, columns))
+    except csv.Error as error:
+        wrong.append(f"line {table.line_num}: not CSV, the rest is not read: {error}")
+    return tuple(rows), (*faults, *wrong)
+
+
+def _make_row(columns: list[str]) -> RecordRow:
+    path, signature, size = columns if len(columns) == 3 else [*columns, "", ""][:3]
+    known = size.isascii() and size.isdigit() and len(size) < 20
+    return RecordRow(path=path, hash=signature, size=int(size) if known else None)
+
+
+def _judge_columns(line: int, columns: list[str]) -> Iterator[str]:
+    if len(columns) != 3:
+        yield f"line {line}: {len(columns)} columns instead of three"
+    elif columns[2] and _make_row(columns).size is None:
+        yield f"line {line}: the size {columns[2][:40]!r} is not a number"
+
+
+def read_entry_points(content: bytes) -> tuple[tuple[tuple[str, str, str], ...], Faults]:
+    """Read entry_points.txt: groups of ``name = object reference``."""
+    text, faults = _decode(content)
+    try:
+        return tuple(_read_groups(text)), faults
+    except _GroupError as error:
+        return (), (*faults, f"it cannot be read: {error}")
+
+
+class _GroupError(Exception):
+    """A line at which the standard library gives up."""
+
+
+def _read_groups(text: str) -> list[tuple[str, str, str]]:
+    """Read the form of INI that entry_points.txt has (entry points specification, "File format").
+
+    This is configparser with names as they are and ``=`` alone, in linear time: its own expressions
+    are quadratic in a line's blanks, and its list of errors in its lines.
+    """
+    groups: dict[str, dict[str, list[str]]] = {}
+    group = values = None
+    depth = 0  # of the last line that begins something; what is deeper continues it
+    for number, line in enumerate(text.split("\n"), 1):
+        value = line.strip()
+        if value.startswith(("#", ";")):
+            continue
+        indent = len(line) - len(line.lstrip())
+        if values is not None and (not value or indent > depth):
+            values.append(value)
+        elif value:
+            depth = indent
+            header, close, _ = value[1:].rpartition("]")
+            if value[0] == "[" and close and header:
+                if header in groups:
+                    raise _GroupError(
+                        f"line {number}: the group {header[:_SHOWN]!r} is there twice"
+                    )
+                group, values = groups.setdefault(header, {}), None
+                continue
+            values = _begin_value(value, group, number)
+    return [
+        (header, name, "\n".join(lines).rstrip())
+        for header, items in groups.items()
+        for name, lines in items.items()
+    ]
+
+
+def _begin_value(value: str, group: dict[str, list[str]] | None, number: int) -> list[str]:
+    """Take a line with a name; return the list of its lines. Raises _GroupError."""
+    name, equals, reference = value.partition("=")
+    name = name.rstrip()
+    if group is None:
+        raise _GroupError(f"line {number} stands before any [group]")
+    if not equals or not name:
+        raise _GroupError(f"line {number} is neither [group] nor name = reference")
+    if name in group:
+        raise _GroupError(f"line {number}: the name {name[:_SHOWN]!r} is there twice in its group")
+    return group.setdefault(name, [reference.strip()])

@@ -29,7 +29,7 @@ from binary_checks.model.protocols import (
     Visited,
     Wanted,
 )
-from binary_checks.packages import wheel_texts
+from binary_checks.packages import distributions as wheel_texts
 from binary_checks.packages.distributions import (
     DIST_INFO,
     Landing,
@@ -38,7 +38,7 @@ from binary_checks.packages.distributions import (
     read_members,
 )
 from binary_checks.packages.unpacked_wheel import read_tags
-from binary_checks.packages.wheel_layout import lay_out
+from binary_checks.packages.wheel import lay_out
 from binary_checks.python_code.mentions import DllLoading
 from binary_checks.trees.members import find_formats
 

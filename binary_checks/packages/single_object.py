@@ -9,7 +9,7 @@ from binary_checks.errors import PackageError
 from binary_checks.model.objects import format_of_name
 from binary_checks.model.packages import Layout, SingleObject
 from binary_checks.model.protocols import Keeper, ObjectReader, Preview, Progress, Tree, Wanted
-from binary_checks.packages.loose_objects import assemble
+from binary_checks.packages.folder import assemble
 from binary_checks.trees.loose_file import LooseFile
 from binary_checks.trees.members import find_formats
 

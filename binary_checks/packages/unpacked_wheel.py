@@ -10,10 +10,9 @@ from packaging.utils import canonicalize_name
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import UnpackedWheel
 from binary_checks.model.protocols import Keeper, ObjectReader, Preview, Progress, Tree
-from binary_checks.packages import wheel_texts
-from binary_checks.packages.distributions import DIST_INFO
+from binary_checks.packages import distributions
+from binary_checks.packages.distributions import DIST_INFO, Headers
 from binary_checks.packages.wheel import Title, find_dist_info, read_contents
-from binary_checks.packages.wheel_texts import Headers
 from binary_checks.trees.members import find_formats
 
 
@@ -50,9 +49,9 @@ def read(
 def _read_wheel_headers(tree: Tree, dist_info: str) -> Headers:
     """What WHEEL says, before all else is read: where files belong depends on its tags."""
     entry = tree.find(f"{dist_info}/WHEEL")
-    if entry is None or entry.faults or entry.size > wheel_texts.LONGEST["WHEEL"]:
+    if entry is None or entry.faults or entry.size > distributions.LONGEST["WHEEL"]:
         raise PackageError(f"{tree.label}: {dist_info}/WHEEL cannot be read")
-    return wheel_texts.read_headers(b"".join(tree.pieces(entry)))[0]
+    return distributions.read_headers(b"".join(tree.pieces(entry)))[0]
 
 
 def read_tags(wheel: Headers) -> tuple[Tag, ...]:

@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.model.packages import BuildFiles, PathRole
-from binary_checks.packages import build_system_files
-from binary_checks.packages.build_system_files import read_build_files
-from binary_checks.packages.lost_headers import TooManyMarks, condense, find_lost
+from binary_checks.packages import cpp_archive_files
+from binary_checks.packages.cpp_archive_files import (
+    TooManyMarks,
+    condense,
+    find_lost,
+    read_build_files,
+)
 from fixtures.growth.steps import count_steps
 
 CONFIG = "share/cmake/Demo/DemoConfig.cmake"
@@ -115,7 +119,7 @@ def test_flags_for_the_abi_are_no_conditions() -> None:
 
 
 def test_code_is_read_up_to_a_size_of_all_files_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_system_files, "_MOST_CODE", 100)
+    monkeypatch.setattr(cpp_archive_files, "_MOST_CODE", 100)
     texts = {CONFIG: "set(a b)\n" * 20, "lib/dConfig.cmake": "set(a b)\n"}
     (unread,) = read_build_files(texts, texts).unread
     assert unread.file == CONFIG

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.packages.cpp_archive_name import FileName, parse_name, promises
+from binary_checks.packages.cpp_archive import FileName, parse_name, promises
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from packaging.tags import Tag, parse_tag
 from binary_checks.errors import PackageError
 from binary_checks.model import Member, Wheel
 from binary_checks.packages import open_package, preview, recognises
-from binary_checks.packages.wheel_layout import lay_out
+from binary_checks.packages.wheel import lay_out
 from fixtures.build_wheel import OMIT, Entry, build_wheel
 from fixtures.fake_reader import FakeReader
 

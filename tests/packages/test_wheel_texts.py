@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import PackageError
-from binary_checks.packages.wheel_texts import read_record
+from binary_checks.packages.distributions import read_record
 from binary_checks.trees.members import MAXIMUM_ENTRIES
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import read_wheel
