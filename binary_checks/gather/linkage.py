@@ -22,11 +22,20 @@ from binary_checks.model.objects import format_of_name
 from binary_checks.model.places import Installed
 from binary_checks.model.protocols import Source, TreeEntry, Want
 from binary_checks.model.python_modules import ImportOpenings, is_extension, parse_extension_name
-from binary_checks.python_code.dll_directories import find_openings
-from binary_checks.python_code.loading_words import LoadingWords, read_words
-from binary_checks.python_code.mentions import OPENING, Openings, SourceFile, is_source
-from binary_checks.python_code.named_files import FileNames, NameSearch
-from binary_checks.python_code.tried_imports import TriedImports
+from binary_checks.python_code.dll_directories import (
+    OPENING,
+    Openings,
+    SourceFile,
+    find_openings,
+    is_source,
+)
+from binary_checks.python_code.named_files import (
+    FileNames,
+    LoadingWords,
+    NameSearch,
+    TriedImports,
+    read_words,
+)
 
 
 @gathers(Linkage)

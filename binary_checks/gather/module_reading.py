@@ -20,12 +20,13 @@ from binary_checks.knowledge.python_libraries import (
 from binary_checks.model import Distribution, Member
 from binary_checks.model.protocols import TreeEntry, Want
 from binary_checks.model.python_modules import ModuleNames, PythonModules, UnparsedSource
-from binary_checks.python_code.grammar import read_names, tabulate
 from binary_checks.python_code.parsing import (
     LONGEST,
     FaultyError,
     LeftAloneError,
     ParsingBudget,
+    read_names,
+    tabulate,
 )
 
 _LEAST_COST, _COST = 32_000_000, 128

@@ -51,7 +51,7 @@ from binary_checks.model.mangling import namespace_of
 from binary_checks.model.packages import ANY_SYSTEM
 from binary_checks.model.python_modules import is_extension
 from binary_checks.model.requires_dist import MisfitVersion, applicable, names_required
-from binary_checks.python_code.loading_words import LoadingWords
+from binary_checks.python_code.named_files import LoadingWords
 
 # Which of the packages given beside one are those that it requires, and which it lacks.
 

@@ -37,7 +37,7 @@ from binary_checks.model.protocols import (
 )
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
 from binary_checks.packages.distributions import pick
-from binary_checks.python_code import mentions
+from binary_checks.python_code import dll_directories as mentions
 
 _SUFFIXES = (".conda", ".tar.bz2")
 _PATHS = "info/paths.json"

@@ -25,7 +25,7 @@ from binary_checks.model.protocols import (
     Visited,
     Wanted,
 )
-from binary_checks.python_code import mentions
+from binary_checks.python_code import dll_directories as mentions
 from binary_checks.trees.members import MAXIMUM_ENTRIES
 
 DIST_INFO = ".dist-info"

@@ -39,7 +39,7 @@ from binary_checks.packages.distributions import (
 )
 from binary_checks.packages.unpacked_wheel import read_tags
 from binary_checks.packages.wheel import lay_out
-from binary_checks.python_code.mentions import DllLoading
+from binary_checks.python_code.dll_directories import DllLoading
 from binary_checks.trees.members import find_formats
 
 LABEL = "installed:"

@@ -3,20 +3,141 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import ntpath
-from collections.abc import Iterable, Iterator
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.python_code.bound_names import BoundNames
-from binary_checks.python_code.folding import Folder
-from binary_checks.python_code.mentions import DllLoading, Opening, Openings, SourceFile
+from binary_checks.python_code.folding import SOMETHING, UNKNOWN, Folder, Places, Texts, relative
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
-from binary_checks.python_code.possible_texts import SOMETHING, UNKNOWN, Texts
-from binary_checks.python_code.spared_calls import find_spared_calls
-from binary_checks.python_code.windows_paths import Places, relative
 
-_LONGEST = 192 << 10  # bytes of a source that is parsed: that takes up to 1000 times as many
+# The Python files of a package in which the loading of DLLs is mentioned, and what they do.
+
+_LONGEST_MENTION = 32  # bytes of a mention
+_SUFFIXES = (".py", ".pth")
+_TESTS = frozenset({"test", "tests", "testing", "conftest.py"})  # what users never import
+
+
+class Mention:
+    """What code says that does a certain thing: expressions, compiled when they are used."""
+
+    def __init__(self, *hints: bytes, pattern: bytes) -> None:
+        """Wherever ``pattern`` is, which is short, is one of the ``hints``.
+
+        Each of these begins with one known letter, so that most code is passed over in no time.
+        """
+        self._hints = hints
+        self._pattern = pattern
+
+    @cached_property
+    def _searches(self) -> tuple[Callable[[bytes], object], ...]:
+        return tuple(re.compile(hint).search for hint in self._hints)
+
+    def is_in(self, code: bytes) -> bool:
+        """Whether it is in that piece of code."""
+        hinted = any(search(code) for search in self._searches)
+        return hinted and re.search(self._pattern, code) is not None
+
+    def search(self) -> Callable[[bytes], bool]:
+        """A function that takes code piece by piece and says whether it was in it yet."""
+        found, tail = False, b""
+
+        def take(piece: bytes) -> bool:
+            nonlocal found, tail
+            code = tail + piece
+            found, tail = found or self.is_in(code), code[-_LONGEST_MENTION:]
+            return found
+
+        return take
+
+
+_ADDING_WORDS = rb"add_dll_directory|AddDllDirectory"
+ADDING = Mention(rb"d(?:_dll_directory|DllDirectory)", pattern=_ADDING_WORDS)
+LOADING = Mention(
+    rb"d(?:lopen|Library|_library|_dll_directory|DllDirectory)",
+    rb"DLL",
+    pattern=_ADDING_WORDS + rb"|LoadLibrary|(?:C|Win|Ole|Py)DLL|dlopen|load_library",
+)
+OPENING = Mention(
+    rb"d(?:lopen|Library|_library)",
+    rb"DLL",
+    rb"spec_from_file_location",
+    rb"ExtensionFileLoader",
+    pattern=rb"LoadLibrary|(?:C|Win|Ole|Py)DLL|dlopen|load_library|spec_from_f|ExtensionFileL",
+)
+
+
+class MentionSearch:
+    """Searches members for a mention while they stream by, in several threads."""
+
+    def __init__(self, mention: Mention, is_searched: Callable[[str], bool]) -> None:
+        self._mention = mention
+        self._is_searched = is_searched
+        self.found: set[str] = set()  # names of members
+
+    def watch(self, name: str) -> Callable[[bytes], object] | None:
+        """What is shown the content of the member of that name, None where nobody searches it."""
+        if not self._is_searched(name):
+            return None
+        take = self._mention.search()
+
+        def see(piece: bytes) -> None:
+            if take(piece):
+                self.found.add(name)
+
+        return see
+
+
+class SourceFile(NamedTuple):
+    """A Python file, read when it is its turn."""
+
+    path: str  # installed
+    size: int
+    read: Callable[[], bytes]
+
+
+class Opening(NamedTuple):
+    """A call by which code opens files of its package."""
+
+    source: str
+    paths: tuple[str, ...]
+    patterns: tuple[str, ...]  # of those whose names only running it completes
+    tried: bool  # whether it goes on where that fails
+    late: bool  # whether no import comes there
+
+
+class Openings(NamedTuple):
+    """What the code of a package opens."""
+
+    calls: tuple[Opening, ...]
+    left: tuple[str, ...]  # sources that were not followed to their end
+
+
+class DllLoading(NamedTuple):
+    """What the code of a package does, see ``Package``."""
+
+    dll_directories: tuple[str, ...] = ()
+    loading_code: tuple[str, ...] = ()
+    preloaded: tuple[str, ...] = ()
+
+    def placed(self, place: Callable[[str], str]) -> DllLoading:
+        """The same with other paths: all of them count from site-packages, where code stands."""
+        return DllLoading(*(tuple(map(place, paths)) for paths in self))
+
+
+def is_source(path: str) -> bool:
+    """Whether a file is Python code that users' processes may run."""
+    return path.endswith(_SUFFIXES) and _TESTS.isdisjoint(path.split("/"))
+
+
+# Where a package's own Python code has Windows look for DLLs, found without running it.
+
+_LONGEST_SOURCE = 192 << 10  # bytes of a source that is parsed: that takes up to 1000 times as many
 _MOST_BYTES = 2 << 20  # of all sources of a package together
 _MOST_FILES = 400
 _MOST_COST = 30_000_000  # of all of them; those of torch 2.15 cost 25 million
@@ -97,7 +218,7 @@ def choose_followed(sources: Iterable[SourceFile]) -> Iterator[tuple[SourceFile,
     total = 0
     in_turn = sorted(sources, key=lambda each: (each.path.count("/"), each.path))
     for number, source in enumerate(in_turn):
-        fits = source.size <= _LONGEST and total + source.size <= _MOST_BYTES
+        fits = source.size <= _LONGEST_SOURCE and total + source.size <= _MOST_BYTES
         fits = fits and number < _MOST_FILES
         total += source.size if fits else 0
         yield source, fits
@@ -169,3 +290,149 @@ def _decides(found: _Found | None, directories: set[str]) -> bool:
         return True
     folders = {ntpath.dirname(text) for text in found.opened if UNKNOWN in text}
     return any(UNKNOWN in each or relative(each) not in directories for each in folders)
+
+
+# Which calls of a Python file may fail, or come after the import, as far as its names tell.
+
+_CAUGHT = frozenset({"OSError", "WindowsError", "EnvironmentError", "Exception", "BaseException"})
+"""What ctypes raises for a library that does not load, or what catches that."""
+_OF_SYSTEM = frozenset({"sys", "os", "platform", "environ", "getenv", "TYPE_CHECKING"})
+_EXIST = frozenset({"exists", "isfile", "is_file"})
+_STEP = 4  # what it costs to look at a node
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class SparedCalls(NamedTuple):
+    """Calls by what follows where they fail."""
+
+    tried: frozenset[ast.Call]  # the code around them catches that and goes on
+    late: frozenset[ast.Call]  # in functions that no import calls, or under a condition
+
+
+class _Around(NamedTuple):
+    """What is around a piece of code."""
+
+    functions: tuple[str, ...] = ()
+    tried: bool = False
+    chosen: bool = False  # under a condition that nobody follows
+
+
+def find_spared_calls(
+    tree: ast.Module, budget: ParsingBudget, called: Iterable[str] = ()
+) -> SparedCalls:
+    """Walk over a file once. Raises LeftAloneError where that would cost too much.
+
+    ``called`` are names of functions that other modules call when they are imported.
+    """
+    calls: dict[ast.Call, _Around] = {}
+    left: list[tuple[ast.AST, _Around]] = [(tree, _Around())]
+    while left:
+        node, around = left.pop()
+        if isinstance(node, ast.Call):
+            calls[node] = around
+        if isinstance(node, _FUNCTIONS):
+            around = _Around(functions=(*around.functions, getattr(node, "name", "")))
+        guards = isinstance(node, ast.Try) and any(_goes_on(each, budget) for each in node.handlers)
+        guards = guards or _is_suppressing(node)
+        chooses = isinstance(node, ast.If) and not _is_of_system(node.test, budget)
+        for field, part in ast.iter_fields(node):
+            within = around._replace(tried=True) if guards and field == "body" else around
+            within = within._replace(chosen=True) if chooses and field != "test" else within
+            parts = part if isinstance(part, list) else [part]
+            budget.pay(_STEP * len(parts))
+            left += [(each, within) for each in parts if isinstance(each, ast.AST)]
+    callers = _find_called(calls, called, budget)
+    known = {
+        call: [callers[name] for name in around.functions if name in callers]
+        for call, around in calls.items()
+    }
+    return SparedCalls(
+        frozenset(
+            call
+            for call, around in calls.items()
+            if around.tried or (known[call] and all(known[call]))
+        ),
+        frozenset(
+            call
+            for call, around in calls.items()
+            if around.chosen or (around.functions and not known[call])
+        ),
+    )
+
+
+def _find_called(
+    calls: Mapping[ast.Call, _Around], called: Iterable[str], budget: ParsingBudget
+) -> dict[str, bool]:
+    """The names that an import calls, and whether it goes on wherever such a call fails."""
+    found, before = dict.fromkeys(called, False), {"": False}
+    while found != before:
+        before = dict(found)
+        budget.pay(_STEP * len(calls))
+        for call, around in calls.items():
+            around_it = [found[name] for name in around.functions if name in found]
+            if not around.chosen and (around_it or not around.functions):
+                tried = around.tried or (bool(around_it) and all(around_it))
+                name = _name_of(call.func)
+                found[name] = found.get(name, True) and tried
+    return found
+
+
+def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
+    """Whether a handler takes a failed load, and neither raises nor calls for another library.
+
+    An exception of the package's own may stand for one: xformers raises xFormersInvalidLibException
+    and catches that.
+    """
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {_name_of(kind) for kind in kinds if kind is not None}
+    own = any(_is_own(kind) for kind in kinds if kind is not None)
+    if handler.type is not None and not own and _CAUGHT.isdisjoint(names):
+        return False
+    for node in ast.walk(handler):
+        budget.pay(_STEP)  # again for each handler around it
+        if _tries_again(node):
+            return False
+    return True
+
+
+def _is_own(kind: ast.expr) -> bool:
+    """Whether an exception may be the package's own, rather than Python's."""
+    name, module = _name_of(kind), kind.value if isinstance(kind, ast.Attribute) else None
+    if not name or hasattr(builtins, name):
+        return False
+    return module is None or _name_of(module) not in sys.stdlib_module_names
+
+
+def _tries_again(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        name = _name_of(node.func).lower()
+        return "load" in name or "dll" in name or name in {"dlopen", "exit"}
+    return isinstance(node, ast.Raise)
+
+
+def _is_suppressing(node: ast.AST) -> bool:
+    """Whether a statement is ``with contextlib.suppress(OSError)``."""
+    items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
+    calls = [item.context_expr for item in items if isinstance(item.context_expr, ast.Call)]
+    return any(
+        _name_of(call.func) == "suppress" and not _CAUGHT.isdisjoint(map(_name_of, call.args))
+        for call in calls
+    )
+
+
+def _is_of_system(test: ast.expr, budget: ParsingBudget) -> bool:
+    """Whether a condition asks for the system, for a variable of the environment, or for a file.
+
+    lightgbm opens its library unless ``environ.get("LIGHTGBM_BUILD_DOC", "False") == "True"``.
+    """
+    if isinstance(test, ast.Call) and _name_of(test.func) in _EXIST:
+        return True
+    names = set[str]()
+    for node in ast.walk(test):
+        budget.pay(_STEP)
+        names.add(node.id if isinstance(node, ast.Name) else "")
+    return names <= {"", *_OF_SYSTEM}
+
+
+def _name_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

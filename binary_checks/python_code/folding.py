@@ -4,24 +4,206 @@ from __future__ import annotations
 
 import ast
 import ntpath
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import product
 
-from binary_checks.python_code.bound_names import BoundNames
+from binary_checks.python_code.bound_names import Binding, BoundNames, Grown, Parameter, PythonScope
 from binary_checks.python_code.parsing import ParsingBudget
-from binary_checks.python_code.possible_texts import (
-    NOTHING,
-    SOMETHING,
-    Several,
-    Texts,
-    combine,
-    one,
-    unite,
-)
-from binary_checks.python_code.python_library import NAMES, PythonLibrary
-from binary_checks.python_code.scopes import Binding, Grown, Parameter, PythonScope
-from binary_checks.python_code.windows_paths import Places, join
 
-_COST = 32  # of looking at an expression
+# Where a package's files lie on a Windows that is only imagined, so that paths can be computed.
+
+PREFIX = "Q:\\python"
+SITE = PREFIX + "\\Lib\\site-packages"  # the same in a virtual environment
+
+
+class Places:
+    """The files of a package, asked for by the paths that its code computes."""
+
+    def __init__(self, paths: Iterable[str], budget: ParsingBudget) -> None:
+        self._paths = tuple(paths)
+        self._budget = budget
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        return {path.lower(): path for path in self._paths}
+
+    def file(self, place: str) -> str | None:
+        """The package's own file at that place."""
+        path = (relative(place) or "").lower()
+        return self._files.get(path) or self._files.get(f"{path}.dll")
+
+    def match(self, pattern: str) -> frozenset[str]:
+        """The files that glob would find in one directory."""
+        folder, name = ntpath.split(pattern)
+        directory = (relative(folder) or "").lower()
+        self._budget.pay(len(self._files))
+        inside = (path for path in self._files if path.rpartition("/")[0] == directory)
+        return frozenset(join(path) for path in inside if self._fits(path, name.lower()))
+
+    def _fits(self, path: str, pattern: str) -> bool:
+        last = path.rpartition("/")[2]
+        self._budget.pay(len(path) + len(last) * len(pattern))
+        return fnmatchcase(last, pattern)
+
+    def module(self, name: str) -> str | None:
+        """The file of the package's own module; a directory of DLLs alone passes for one."""
+        self._budget.pay(len(self._files) + len(name))
+        path = name.replace(".", "/").lower()
+        if f"{path}.py" in self._files:
+            return join(f"{path}.py")
+        inside = any(each.startswith(f"{path}/") for each in self._files)
+        return join(path, "__init__.py") if inside else None
+
+
+def join(*parts: str) -> str:
+    """The place of a path that is written as RECORD writes it."""
+    return ntpath.normpath(ntpath.join(SITE, *(part.replace("/", "\\") for part in parts)))
+
+
+def relative(place: str) -> str | None:
+    """Say where a place lies seen from site-packages; None where that is none of the package's."""
+    text = ntpath.normpath(place)
+    lowered = text.lower()
+    if lowered != PREFIX.lower() and not lowered.startswith(PREFIX.lower() + "\\"):
+        return None
+    path = ntpath.relpath(text, SITE).replace("\\", "/")
+    return "" if path == "." else path
+
+
+# The texts that an expression of Python code may be, and what is made of them at what cost.
+
+_LONGEST = 1024  # characters of one text
+_MOST_TEXTS = 256  # that one expression may be
+_TEXT_COST = 32  # of keeping a text, beside its characters
+
+UNKNOWN = "|"
+"""Stands for what only running the code tells: no path of Windows has this sign."""
+
+Texts = frozenset[str]
+"""All that an expression may be; none where it is the user's affair: ``os.environ["PATH"]``."""
+
+
+class Several(Texts):
+    """A list, a tuple or a set, of which any may be an element."""
+
+
+NOTHING: Texts = frozenset()
+SOMETHING: Texts = frozenset({UNKNOWN})
+
+
+def one(text: str) -> Texts:
+    """A text of the code, unless no path is spelled so: surrogates are not printable either."""
+    return frozenset({text}) if len(text) <= _LONGEST and text.isprintable() else SOMETHING
+
+
+def combine(budget: ParsingBudget, function: Callable[..., str], *parts: Texts) -> Texts:
+    """Apply a function that gives no more than it is given, one character a part aside."""
+    count, length = 1, len(parts)
+    for part in parts:
+        count *= len(part)
+        length += max(map(len, part), default=0)
+        if count > _MOST_TEXTS or length > _LONGEST:
+            return SOMETHING
+    budget.pay(count * (_TEXT_COST + length))
+    return frozenset(function(*each) for each in product(*parts))
+
+
+def change(budget: ParsingBudget, function: Callable[[str], str], texts: Texts) -> Texts:
+    """Apply a function that says something only of what is wholly known."""
+    return combine(budget, lambda each: UNKNOWN if UNKNOWN in each else function(each), texts)
+
+
+def unite(budget: ParsingBudget, many: Iterable[Texts]) -> Texts:
+    """Any of all of these; a list, if one of them is."""
+    found, several = set[str](), False
+    for texts in many:
+        budget.pay(_TEXT_COST * len(texts))
+        several |= isinstance(texts, Several)
+        found |= texts
+        if len(found) > _MOST_TEXTS:
+            found = {UNKNOWN}
+    return Several(found) if several else frozenset(found)
+
+
+# What Python's library gives on Windows, as far as paths go.
+
+NAMES: Mapping[str, Texts] = {
+    "os.sep": frozenset({"\\"}),
+    **dict.fromkeys(("os.pardir", "os.path.pardir"), frozenset({".."})),
+    **dict.fromkeys(("sys.prefix", "sys.exec_prefix"), frozenset({PREFIX})),
+    **dict.fromkeys(("os.environ", "os.path.expanduser", "os.path.expandvars"), NOTHING),
+    **dict.fromkeys(("ctypes.util.find_library", "shutil.which"), NOTHING),
+    "site.getsitepackages": Several({PREFIX, SITE}),
+    "site.getusersitepackages": NOTHING,
+}
+"""What stands for these names, also when they are called."""
+
+_LISTS = {f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "reversed", "filter")}
+_PATHS = {"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PureWindowsPath"}
+_CHANGES: Mapping[str, Callable[[str], str]] = {
+    **dict.fromkeys(("builtins.str", "os.fspath", "ctypes.c_wchar_p", "ctypes.c_char_p"), str),
+    **dict.fromkeys((".absolute", ".as_posix", ".encode"), str),
+    **dict.fromkeys(("os.path.abspath", "os.path.realpath", "os.path.normpath"), ntpath.normpath),
+    ".resolve": ntpath.normpath,
+    "os.path.dirname": ntpath.dirname,
+    ".parent": lambda path: ntpath.dirname(path.rstrip("\\/")),
+}
+
+
+class PythonLibrary:
+    """The functions, for the files of one package."""
+
+    def __init__(self, places: Places, budget: ParsingBudget) -> None:
+        self._places = places
+        self._budget = budget
+
+    def change(self, name: str, texts: Texts) -> Texts:
+        """A function of one text, or an attribute of a path."""
+        return change(self._budget, _CHANGES[name], texts)
+
+    def call(self, name: str, given: list[Texts]) -> Texts:
+        """A function by its full name."""
+        first = given[0] if given else NOTHING
+        found = NAMES.get(name, SOMETHING)
+        if name in _LISTS:
+            found = Several(given[-1] if given else NOTHING)
+        elif name in {"os.environ.get", "os.getenv"}:
+            found = unite(self._budget, given[1:2])
+        elif name in _PATHS and given:
+            found = combine(self._budget, ntpath.join, *given)
+        elif name in {"glob.glob", "glob.iglob"}:
+            found = self._match(first)
+        elif name == "sysconfig.get_path" and first <= {"purelib", "platlib"}:
+            found = frozenset({SITE})
+        return self.change(name, first) if name in _CHANGES else found
+
+    def call_method(self, name: str, texts: Texts, given: list[Texts]) -> Texts:
+        """A method of a path or a text; all that is made of the user's is the user's."""
+        if f".{name}" in _CHANGES:
+            return self.change(f".{name}", texts)
+        if name == "joinpath":
+            return combine(self._budget, ntpath.join, texts, *given)
+        if name == "with_suffix" and given:
+            return combine(self._budget, _change_suffix, texts, given[0])
+        if name == "glob" and given:
+            return self._match(combine(self._budget, ntpath.join, texts, given[0]))
+        return SOMETHING if texts - {""} else NOTHING
+
+    def _match(self, patterns: Texts) -> Texts:
+        known = {each for each in patterns if UNKNOWN not in each}
+        found = unite(self._budget, (patterns - known, *map(self._places.match, known)))
+        return Several(found)
+
+
+def _change_suffix(path: str, suffix: str) -> str:
+    return ntpath.splitext(path)[0] + suffix
+
+
+# Folds expressions of Python code into the texts that they may be on Windows; runs nothing.
+
+_EXPRESSION_COST = 32  # of looking at an expression
 _DEEPEST = 40  # expressions in one another
 _MOST_PARTS = 64  # of one expression
 
@@ -60,7 +242,7 @@ class Folder:
         if node is None or reader is None or self._depth == _DEEPEST:
             return SOMETHING
         if node not in self._done:
-            self._budget.pay(_COST)
+            self._budget.pay(_EXPRESSION_COST)
             self._done[node] = SOMETHING  # as long as it is being read: it is made of itself
             self._depth += 1
             self._done[node] = reader(node, scope)
@@ -123,7 +305,7 @@ class Folder:
 
     def _read_name(self, node: ast.Name, scope: PythonScope) -> Texts:
         if bound := scope.find(node.id):
-            self._budget.pay(_COST * len(bound))
+            self._budget.pay(_EXPRESSION_COST * len(bound))
             found = scope.read(node)
             return unite(self._budget, map(self._read_binding, found)) if found else SOMETHING
         if node.id == "__path__":
@@ -152,7 +334,9 @@ class Folder:
         about, inner = parameter.function.args, self._names.inner[parameter.function]
         places = [each.arg for each in (*about.posonlyargs, *about.args)]
         only = [each.arg for each in about.kwonlyargs]
-        self._budget.pay(_COST + len(places) + len(only) + len(call.args) + len(call.keywords))
+        self._budget.pay(
+            _EXPRESSION_COST + len(places) + len(only) + len(call.args) + len(call.keywords)
+        )
         if any(isinstance(each, ast.Starred) for each in call.args):
             return SOMETHING
         given = {each.arg: each.value for each in call.keywords}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from binary_checks.errors import TooLarge
-from binary_checks.python_code.mentions import OPENING
+from binary_checks.python_code.dll_directories import OPENING
+from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
 
-_LONGEST = 128  # characters of a name
+_LONGEST_NAME = 128  # characters of a name
 _FEW = 24  # names that are searched one after the other, before all words are
 _MOST_COMPARED = 4_000_000  # names of files with names that code completes
 _QUOTED = re.compile(rb"""["'/\\=]([\w+.-]{1,128})(?=["'{%/\\]|$)""", re.MULTILINE)
@@ -139,7 +141,7 @@ def spell_stems(name: str) -> Iterator[str]:
 
     ``libdemo.so.1``, ``libdemo`` and ``demo`` are one library's, as ``_demo.abi3.so``, ``_demo``.
     """
-    if len(name) > _LONGEST:
+    if len(name) > _LONGEST_NAME:
         return
     yield name
     if tagged := _TAGGED.search(name):
@@ -150,3 +152,184 @@ def spell_stems(name: str) -> Iterator[str]:
         if each:
             yield each
             yield each.removeprefix("lib") or each
+
+
+# Which extension modules a package imports only where it goes on without them.
+
+_CAUGHT = frozenset({"ImportError", "Exception", "BaseException"})
+"""What a failed load raises, or what catches that; ModuleNotFoundError does not."""
+_LONGEST_SOURCE = 512 << 10  # bytes of a source that is parsed
+_LEAST_COST, _COST = 16_000_000, 16
+"""What all of them may cost: this much, and that for each byte of the package; cupy takes 80
+million."""
+_STEP = 16  # what it costs to look at a node
+
+
+class TriedImports:
+    """Looks through sources for the import statements that name some modules."""
+
+    def __init__(self, modules: frozenset[str], size: int = 0) -> None:
+        """``modules`` by their full names, ``demo.core._fast``; ``size``: the package, in bytes."""
+        self._modules = modules
+        stems = sorted({module.rpartition(".")[2] for module in modules})
+        words = b"|".join(re.escape(stem.encode()) for stem in stems)
+        self._mentioned = re.compile(rb"\b(?:" + words + rb")\b")
+        self._tried: set[str] = set()
+        self._demanded: set[str] = set()
+        self._budget = ParsingBudget(_LEAST_COST + _COST * size)
+
+    def see(self, path: str, content: bytes) -> None:
+        """Look at one source; its path counts from site-packages."""
+        if b"import" not in content:
+            return
+        stems = {name.decode() for name in set(self._mentioned.findall(content))}
+        named = {each for each in self._modules if each.rpartition(".")[2] in stems}
+        if not named:
+            return
+        try:
+            self._budget.pay(len(content))
+            if len(content) > _LONGEST_SOURCE:
+                raise LeftAloneError
+            tree = parse(content, self._budget)
+            imports = list(_list_tried_imports(tree, path.split("/")[:-1], self._budget))
+            self._budget.pay(len(imports) * len(named))
+        except LeftAloneError:
+            self._demanded |= named
+            return
+        for name, guarded in imports:
+            found = {each for each in named if f"{name}.".startswith(f"{each}.")}
+            (self._tried if guarded else self._demanded).update(found)
+
+    def conclude(self) -> frozenset[str]:
+        """Those of the modules that no statement imports without catching its failure."""
+        return frozenset(self._tried - self._demanded)
+
+
+def _list_tried_imports(
+    tree: ast.AST, package: list[str], budget: ParsingBudget
+) -> Iterator[tuple[str, bool]]:
+    """Every name that is imported, in full, and whether code goes on where that fails.
+
+    ``importlib.import_module("demo._fast")`` imports what its text says.
+    """
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while waiting:
+        budget.pay(_STEP)
+        item, guarded = waiting.pop()
+        if isinstance(item, ast.Import):
+            yield from ((alias.name, guarded) for alias in item.names)
+        elif isinstance(item, ast.ImportFrom):
+            above = package[: len(package) - item.level + 1] if item.level else []
+            parts = [*above, *filter(None, [item.module])]
+            yield from ((".".join([*parts, alias.name]), guarded) for alias in item.names)
+            yield ".".join(parts), guarded
+        elif isinstance(item, ast.Call) and _is_import(item.func):
+            texts = (each.value for each in item.args if isinstance(each, ast.Constant))
+            for text in texts:
+                if isinstance(text, str):
+                    relative = text.startswith(".")
+                    yield ".".join([*package, text[1:]]) if relative else text, guarded
+        inner = isinstance(item, ast.Try) and any(map(_goes_on, item.handlers))
+        for field, part in ast.iter_fields(item):
+            within = guarded or (inner and field == "body")
+            nodes = part if isinstance(part, list) else [part]
+            waiting += [(each, within) for each in nodes if isinstance(each, ast.AST)]
+
+
+def _is_import(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else ""
+    name = function.id if isinstance(function, ast.Name) else name
+    return name in {"import_module", "__import__"}
+
+
+def _goes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler takes a failed import, and nothing in it raises again."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {kind.id for kind in kinds if isinstance(kind, ast.Name)}
+    caught = handler.type is None or not _CAUGHT.isdisjoint(names)
+    return caught and not any(isinstance(each, ast.Raise) for each in ast.walk(handler))
+
+
+# What Python code imports, and whether it may load libraries by itself: by its words alone.
+
+_WORDS = (
+    b"ctypes",
+    b"cffi",
+    b"dlopen",
+    b"CDLL",
+    b"load_library",
+    b"add_dll_directory",
+    b"RTLD_GLOBAL",
+    b"LD_LIBRARY_PATH",
+)
+_HINTS = (*_WORDS, b"environ[")
+_LOADING = re.compile(
+    rb"(?<!\w)(?:" + b"|".join(_WORDS) + rb"""|environ\[\s*["']PATH["']\s*\])(?!\w)""", re.ASCII
+)
+"""Whole words: PYTHONPATH is not PATH."""
+_EVERYWHERE = b"RTLD_GLOBAL"
+_KEYWORD = b"import"
+_FARTHEST = 512  # bytes of a line before the keyword
+_STATEMENT = re.compile(
+    rb"""[ \t]*(?:import[ \t]+([\w., \t]{1,999})|from[ \t]+(\w[\w.]{0,250})[ \t]+import\b"""
+    rb"""[ \t]*(?:\(([\w, \t\r\n]{1,999})|([\w, \t]{1,999}))?)"""
+)
+"""From the beginning of a line on."""
+_CALL = re.compile(rb"""(?<!\w)(?:import_module|__import__)\(\s*["'](\w[\w.]{0,250})["']""")
+
+
+class LoadingWords(NamedTuple):
+    """What the sources of a package say together."""
+
+    imports: frozenset[str]  # full names of modules
+    loading: str  # "ctypes in demo/__init__.py"; "" where no word is of loading libraries
+    everywhere: bool  # whether one says RTLD_GLOBAL
+
+
+def _list_names(text: bytes) -> Iterator[bytes]:
+    """Those in ``first, second as name``."""
+    yield from (each.split()[0] for each in text.split(b",") if each.split())
+
+
+def _list_imports(content: bytes) -> Iterator[bytes]:
+    """The modules that statements import, and calls whose text says which.
+
+    Most lines are passed over in no time: all of these have the keyword in them.
+    """
+    place = content.find(_KEYWORD)
+    while place >= 0:
+        line = content.rfind(b"\n", max(place - _FARTHEST, 0), place) + 1
+        statement = _STATEMENT.match(content, line) if line or place <= _FARTHEST else None
+        if statement is not None:
+            several, module, inner, plain = statement.groups(default=b"")
+            yield from _list_names(several)
+            if module:
+                yield module
+                # "from nvidia import cublas": each name may be a module.
+                yield from (module + b"." + each for each in _list_names(inner or plain))
+        called = _CALL.match(content, place) or _CALL.match(content, max(place - 2, 0))
+        if called is not None:
+            yield called[1]
+        after = max(place + len(_KEYWORD), statement.end() if statement is not None else 0)
+        place = content.find(_KEYWORD, after)
+
+
+def read_words(sources: Iterable[tuple[str, bytes]]) -> LoadingWords:
+    """Read the words of sources, which come by their paths."""
+    imports, everywhere = set[bytes](), False
+    outermost: tuple[int, str] | None = None
+    word = b""
+    for path, content in sources:
+        imports.update(_list_imports(content))
+        rank = (path.count("/"), path)
+        if (outermost is None or rank < outermost) and any(map(content.__contains__, _HINTS)):
+            found = _LOADING.search(content)
+            if found is not None:
+                outermost, word = rank, found[0]
+        if not everywhere and _EVERYWHERE in content:
+            everywhere = _EVERYWHERE in _LOADING.findall(content)
+    return LoadingWords(
+        imports=frozenset(each.decode() for each in imports),
+        loading=f"{word.decode()} in {outermost[1]}" if outermost is not None else "",
+        everywhere=everywhere,
+    )

@@ -16,7 +16,7 @@ from binary_checks.loaders.required_packages import (
     leave_open,
 )
 from binary_checks.model import Claims, Member, Package, Rule
-from binary_checks.python_code.loading_words import LoadingWords
+from binary_checks.python_code.named_files import LoadingWords
 from fixtures.linking import extension, library, target
 from fixtures.values import symbols, wheel
 

@@ -11,9 +11,8 @@ from binary_checks import examine
 from binary_checks.checks.python_code.entry_points import missing_entry_point
 from binary_checks.model import Distribution, NotInspected
 from binary_checks.model.python_modules import PythonModules
-from binary_checks.python_code import grammar, parsing
-from binary_checks.python_code.grammar import tabulate
-from binary_checks.python_code.limited_parsing import try_parsing
+from binary_checks.python_code import parsing
+from binary_checks.python_code import parsing as grammar
 from binary_checks.python_code.parsing import (
     LONGEST,
     MOST_TOKENS,
@@ -23,6 +22,8 @@ from binary_checks.python_code.parsing import (
     admit,
     measure,
     parse,
+    tabulate,
+    try_parsing,
 )
 from fixtures.growth import text_rows
 

@@ -6,8 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from binary_checks.python_code.dll_directories import find_loading
-from binary_checks.python_code.mentions import DllLoading, SourceFile
+from binary_checks.python_code.dll_directories import DllLoading, SourceFile, find_loading
 
 
 def follow(code: str, *, path: str = "demo/__init__.py", files: tuple[str, ...] = ()) -> DllLoading:

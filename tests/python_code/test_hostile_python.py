@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.python_code import dll_directories
-from binary_checks.python_code.dll_directories import find_loading
-from binary_checks.python_code.mentions import DllLoading, SourceFile
+from binary_checks.python_code.dll_directories import DllLoading, SourceFile, find_loading
 
 MB = 1 << 20
 HERE = "demo/__init__.py"

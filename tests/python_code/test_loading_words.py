@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.python_code.loading_words import read_words
+from binary_checks.python_code.named_files import read_words
 
 
 @pytest.mark.parametrize(

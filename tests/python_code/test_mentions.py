@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.python_code.mentions import ADDING, LOADING
+from binary_checks.python_code.dll_directories import ADDING, LOADING
 
 ADDS = (b"os.add_dll_directory(here)", b"kernel32.AddDllDirectory(here)")
 LOADS = (

@@ -8,8 +8,7 @@ from textwrap import dedent
 import pytest
 
 from binary_checks.python_code import dll_directories
-from binary_checks.python_code.dll_directories import find_loading
-from binary_checks.python_code.mentions import DllLoading, SourceFile
+from binary_checks.python_code.dll_directories import DllLoading, SourceFile, find_loading
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import read_wheel
 

@@ -7,8 +7,8 @@ from textwrap import dedent
 
 import pytest
 
+from binary_checks.python_code.dll_directories import SparedCalls, find_spared_calls
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget
-from binary_checks.python_code.spared_calls import SparedCalls, find_spared_calls
 
 LATE = """
     def find():
