@@ -31,9 +31,8 @@ from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
 from binary_checks.plugin.session import SESSION, Session, no_such_check, profile_and_checks
 from binary_checks.profile.reading import announce, identify_profile, say_left_out
 from binary_checks.reports.explanation import abridge, explain, explain_family, find_page
-from binary_checks.reports.family_table import summarise
+from binary_checks.reports.family_table import find_differences, summarise
 from binary_checks.reports.known_list import say_written
-from binary_checks.reports.place_differences import find_differences
 from binary_checks.reports.writing import write_all
 from binary_checks.wording.sentences import describe_origin
 

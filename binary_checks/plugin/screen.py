@@ -15,7 +15,7 @@ import pytest
 
 from binary_checks.lines import one_line
 from binary_checks.model.protocols import Progress
-from binary_checks.reports.page_layout import PageLayout, elide
+from binary_checks.reports.terminal import PageLayout, elide
 
 PATIENCE = 1.0  # seconds before a line says what is under way
 _PAUSE = 0.1  # seconds until it changes

@@ -7,14 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from binary_checks.lines import LONGEST, MOST, MOST_OF_A_RUN, cut, one_line
-from binary_checks.model import Entry, Note, Outcome, PackageIdentity, RunResult
-from binary_checks.model.outcomes import GAPS
+from binary_checks.model import Entry, Note, Outcome, PackageIdentity, PackageResult, RunResult
+from binary_checks.model.outcomes import GAPS, GOOD_OUTCOMES
 from binary_checks.wording.problem_lines import (
     accepted_line,
     finding_line,
     problem_lines,
     summarise_gap,
 )
+from binary_checks.wording.sentences import name_first
 
 _HEADINGS = (
     *("family", "checks", "inspected", "problems", "accepted"),
@@ -138,3 +139,27 @@ def _fold_notes(package_file_name: str, notes: Iterable[Note]) -> Iterator[str]:
     for first, *others in kinds.values():
         more = f" (and {len(others):,} more of this kind)" if others else ""
         yield f"{cut(finding_line('note', package_file_name, first), LONGEST - len(more))}{more}"
+
+
+# What works in one place of a run alone: lines that name both.
+
+
+def find_differences(packages: Iterable[PackageResult]) -> Iterator[str]:
+    """Say of each check that found problems in one place, and none in another, which these are."""
+    for package in packages:
+        by_check: dict[str, list[Entry]] = {}
+        for entry in package.entries:
+            if entry.place:
+                by_check.setdefault(entry.check, []).append(entry)
+        for check, entries in by_check.items():
+            fails = [_name(entry) for entry in entries if entry.outcome is Outcome.FAILED]
+            works = [_name(entry) for entry in entries if entry.outcome in GOOD_OUTCOMES]
+            if fails and works:
+                yield (
+                    f"{package.file_name}: {check}: passes in {name_first(works)}, "
+                    f"fails in {name_first(fails)}"
+                )
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry.place} ({entry.system})" if entry.system else entry.place

@@ -20,9 +20,16 @@ from binary_checks.model import (
     Package,
 )
 from binary_checks.model.linkage import Rule
-from binary_checks.reports.html.figures import shorten, spell_size
-from binary_checks.reports.html.graph import MOST_BOXES, MOST_ROWS, Graph, draw_graph
-from binary_checks.reports.html.layered import HEIGHT, WIDTH, place
+from binary_checks.reports.html.graph import (
+    HEIGHT,
+    MOST_BOXES,
+    MOST_ROWS,
+    WIDTH,
+    Graph,
+    draw_graph,
+    place,
+)
+from binary_checks.reports.html.templating import shorten, spell_size
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
 from fixtures.values import elf_file
 

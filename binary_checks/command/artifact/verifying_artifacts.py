@@ -15,7 +15,7 @@ from binary_checks.fleet.artifacts.verifying import Verifier, VerifyScope, read_
 from binary_checks.fleet.cells.cells_file import read_cells
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import cut, one_line
-from binary_checks.reports.html.figures import spell_size
+from binary_checks.reports.html.templating import spell_size
 from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = (

@@ -13,7 +13,7 @@ from binary_checks.fleet.retention.rules import Deletion, Entry, Retention, reta
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import FACTS, NIGHTS
 from binary_checks.lines import one_line
-from binary_checks.reports.html.figures import spell_size
+from binary_checks.reports.html.templating import spell_size
 from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Show what retention would delete of a store, and why it keeps the rest."

@@ -22,7 +22,7 @@ from binary_checks.fleet.page.naming import (
     spell_since,
 )
 from binary_checks.model.outcomes import CellState
-from binary_checks.reports.html.figures import spell_size
+from binary_checks.reports.html.templating import spell_size
 from binary_checks.reports.verdict_texts import count
 
 _AT_ONCE = 4  # cells of a breakage that are named before any is unfolded

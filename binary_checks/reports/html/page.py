@@ -16,8 +16,8 @@ from binary_checks.model import CheckText, Level, Outcome, PackageResult, Proble
 from binary_checks.model.outcomes import BROKE, Fitness
 from binary_checks.reports.explanation import find_page
 from binary_checks.reports.faults import Fault, fold, shell_path
-from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.graph import Graph, draw_graph
+from binary_checks.reports.html.templating import shorten, spell_size
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
 from binary_checks.reports.verdict_texts import find_unrun, spell_verdict
 from binary_checks.wording.sentences import fill_in

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from binary_checks.lines import one_line
 from binary_checks.model import DeviceLinking, Kind, Member, ObjectFile, Package
-from binary_checks.reports.html.figures import shorten, spell_size
+from binary_checks.reports.html.templating import shorten, spell_size
 
 WIDTH, HEIGHT = 1012.0, 380.0
 _MOST = 60

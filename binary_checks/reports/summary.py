@@ -1,0 +1,454 @@
+"""Says in a few lines what is in a package, what it needs, and where it runs at least."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+
+from binary_checks.errors import Unavailable
+from binary_checks.knowledge.cuda import lowest_driver, oldest_driver_of_ptx
+from binary_checks.knowledge.inventory import (
+    NeededLibrary,
+    Origin,
+    each_python,
+    list_bundled,
+    list_needed,
+    newest_nodes,
+    newest_stable_symbol,
+    read_cpp_interface,
+)
+from binary_checks.knowledge.tags import LowestTag, find_lowest_tags
+from binary_checks.model import (
+    DeviceCode,
+    DeviceContainers,
+    DeviceFile,
+    DeviceLinking,
+    DeviceTarget,
+    Distribution,
+    ElfFile,
+    Linkage,
+    ObjectFile,
+    Package,
+    PeFile,
+    StaticArchive,
+)
+from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
+from binary_checks.model.device import (
+    CubinGroup,
+    DeviceDetails,
+    ObjectDetails,
+    PtxGroup,
+)
+from binary_checks.model.python_modules import is_extension
+from binary_checks.wording.sentences import describe_configuration, describe_linked
+
+_WIDTH = 14  # of the words before a line's text
+_FEW = 3
+_MOST = 12  # libraries of one kind that are listed
+_MUSL_HINT = " or later: musl's symbols have no versions that would say more"
+_API_SET = re.compile(r"(?P<family>(?:api|ext)-ms-[a-z]+-[a-z]+)-.*", re.IGNORECASE)
+
+
+def write_summary(
+    package: Package,
+    linkage: Linkage | None = None,
+    configuration: BinaryConfiguration | None = None,
+    linked: LinkedLibraries | None = None,
+    details: DeviceDetails | None = None,
+) -> Iterator[str]:
+    """The account in lines, without their ends; without a linkage, without what is needed."""
+    kinds = Counter(f"{item.format} {item.kind.value}" for item in package.objects)
+    title = f"{package.name} {package.version}".rstrip()
+    yield f"{package.file_name}: {title}, {package.size:,} bytes"
+    yield from (f"  {count:>6} {kind}" for kind, count in sorted(kinds.items()))
+    yield from _under("configuration", _say_configuration(configuration))
+    yield from _under("claims", _say_claims(package))
+    yield from _under("Pythons", _say_pythons(package))
+    if package.objects:
+        yield from _under("lowest tag", _say_tags(package, linkage))
+        yield from _write_needs(package, linkage)
+        yield from _under("bundled", _say_bundled(package))
+        yield from _under("C++", _say_cpp(package))
+        for heading, text in describe_linked(linked) if linked is not None else ():
+            yield from _under(heading, (text,))
+        yield from _under("GPU code", list_architectures(package))
+    for malformed in package.malformed:
+        yield f"malformed: {malformed.path}: {malformed.reason}"
+    for unread in package.unread:
+        yield f"not read: {unread.path}: {unread.reason}"
+    yield from write_gpu_code(package)
+    if details is not None:
+        yield from write_insides(package, details)
+
+
+def _under(heading: str, texts: Iterable[str]) -> Iterator[str]:
+    """A line for each text, the heading before the first."""
+    for text in texts:
+        yield f"  {heading:<{_WIDTH}}{text}"
+        heading = ""
+
+
+def _say_configuration(configuration: BinaryConfiguration | None) -> Iterator[str]:
+    if configuration is not None:
+        yield describe_configuration(configuration)
+
+
+def _say_claims(package: Package) -> Iterator[str]:
+    if systems := ", ".join(claim.name for claim in package.claims.systems):
+        yield systems
+
+
+def _say_pythons(package: Package) -> Iterator[str]:
+    if pythons := list(each_python(package)):
+        yield ", ".join(pythons)
+    if isinstance(package, Distribution) and (requires := package.header("Requires-Python")):
+        yield f"Requires-Python: {requires}"
+    if any(claim.abi.startswith("abi3") for claim in package.claims.pythons):
+        modules = [item for item in package.objects if is_extension(item)]
+        try:
+            found = newest_stable_symbol(modules)
+        except Unavailable as error:
+            yield f"lowest by the stable ABI: not known: {error}"
+            return
+        if found is not None:
+            (major, minor), symbol = found
+            yield f"lowest by the stable ABI: {major}.{minor} ({symbol})"
+
+
+def _say_tags(package: Package, linkage: Linkage | None) -> Iterator[str]:
+    try:
+        lowest = find_lowest_tags(package, linkage)
+    except Unavailable as error:
+        yield f"not known: {error}"
+        return
+    yield from map(_say_tag, lowest)
+
+
+def _say_tag(lowest: LowestTag) -> str:
+    why = _say_reasons(lowest)
+    if lowest.tag:
+        hint = _MUSL_HINT if lowest.family == "musllinux" and not why else ""
+        return f"{lowest.tag}{f': {why}' if why else hint}"
+    otherwise = f"; but for that {lowest.otherwise_tag}" if lowest.otherwise_tag else ""
+    return f"no {lowest.family} tag for {lowest.architecture}: {why}{otherwise}"
+
+
+def _say_reasons(lowest: LowestTag) -> str:
+    """What is needed, by the objects that need it."""
+    needs: dict[str, list[str]] = {}
+    for reason in lowest.reasons:
+        needs.setdefault(reason.need, []).append(reason.path.rpartition("/")[2])
+    said = [f"{need} in {paths[0]}{_more(paths[1:])}" for need, paths in needs.items()]
+    return f"{', '.join(said[:_FEW])}{_more(said[_FEW:])}"
+
+
+def _more(left: list[str]) -> str:
+    return f" and {len(left):,} more" if left else ""
+
+
+def _write_needs(package: Package, linkage: Linkage | None) -> Iterator[str]:
+    needed = list_needed(linkage) if linkage is not None else ()
+    by_origin: dict[Origin, list[str]] = {}
+    for library in needed:
+        by_origin.setdefault(library.origin, []).append(_say_needed(package, library))
+    for origin, heading in _HEADINGS.items():
+        few = origin in (Origin.SYSTEM, Origin.PYTHON)
+        texts = by_origin.get(origin, [])
+        left = [f"and {len(texts) - _MOST:,} more"] if len(texts) > _MOST else []
+        lines = [", ".join(_fold(texts))] if few and texts else [*texts[:_MOST], *left]
+        yield from _under(heading, lines)
+
+
+def _fold(names: Iterable[str]) -> Iterator[str]:
+    """API sets of Windows by their family: the C runtime alone has fifteen."""
+    families = Counter[str]()
+    for name in names:
+        if match := _API_SET.fullmatch(name):
+            families[match["family"].lower()] += 1
+        else:
+            yield name
+    yield from (f"{family}-* ({count})" for family, count in sorted(families.items()))
+
+
+_HEADINGS = {
+    Origin.SYSTEM: "system",
+    Origin.PYTHON: "of Python",
+    Origin.REQUIRED: "of others",
+    Origin.MISSING: "missing",
+}
+
+
+def _say_needed(package: Package, library: NeededLibrary) -> str:
+    if library.origin in (Origin.SYSTEM, Origin.PYTHON):
+        about = (*newest_nodes(package, library.name), library.partly)
+        notes = ", ".join(filter(None, about))
+        return f"{library.name} ({notes})" if notes else library.name
+    paths = [package.layout.shorten(path) for path in library.needed_by]
+    origin = ""
+    if library.distributions:
+        perhaps = "" if library.found else "perhaps "
+        origin = f" {perhaps}from {' or '.join(library.distributions)}"
+    return f"{library.name}{origin}, needed by {paths[0]}{_more(paths[1:])}"
+
+
+def _say_bundled(package: Package) -> Iterator[str]:
+    bundled = list_bundled(package)
+    for path, size in bundled[:_MOST]:
+        yield f"{size:>12,}  {package.layout.shorten(path)}"
+    if len(bundled) > 1:
+        yield f"{sum(size for _, size in bundled):>12,}  all {len(bundled)}"
+
+
+def _say_cpp(package: Package) -> Iterator[str]:
+    try:
+        found = read_cpp_interface(package)
+    except Unavailable as error:
+        yield f"not known: {error}"
+        return
+    if found is None:
+        return
+    yield ", ".join(
+        filter(
+            None,
+            (
+                *found.libraries,
+                *found.versions,
+                f"new std::string in {found.new_strings}" if found.new_strings else "",
+                f"old std::string in {found.old_strings}" if found.old_strings else "",
+                "Visual C++ {}.{}".format(*found.toolset) if found.toolset else "",
+            ),
+        )
+    )
+
+
+# Tables of a package's device code by architecture, a library each.
+
+_WithDeviceCode = ElfFile | PeFile | StaticArchive | DeviceFile
+_COLUMNS = ("architecture", "kind", "linking", "entries", "compressed", "containers", "bytes")
+_WORDS = 3  # columns of words, before those of numbers
+_RELOCATABLE = (DeviceLinking.RELINKABLE, DeviceLinking.UNUSABLE)
+_NUMBERS = re.compile(r"(\d+)")
+
+
+class _Row(NamedTuple):
+    """A line of a table: what there is for one target."""
+
+    code: DeviceCode
+    containers: str  # how many have it, of how many
+
+
+def write_gpu_code(package: Package) -> Iterator[str]:
+    """A table for each library with device code, and what is doubtful or damaged in it."""
+    carriers = [item for item in package.objects if isinstance(item, _WithDeviceCode)]
+    yield from _write_tables([item for item in carriers if item.device_code], package)
+    for item in carriers:
+        path = package.layout.shorten(item.path)
+        for group in item.device_containers:
+            if group.reason:
+                yield f"device code in doubt: {path}: {_name(group)}: {group.reason}"
+        for fault in item.device_faults:
+            yield f"damaged device code: {path}: at byte {fault.offset:#x}: {fault.reason}"
+
+
+def list_architectures(package: Package) -> Iterator[str]:
+    """The targets that there is device code for, by kind: "sass sm_70, sm_90"."""
+    carriers = (item for item in package.objects if isinstance(item, _WithDeviceCode))
+    by_kind: dict[str, dict[str, None]] = {}
+    for code in sorted((code for item in carriers for code in item.device_code), key=_natural):
+        unusable = "unusable " if code.linking is DeviceLinking.UNUSABLE else ""
+        by_kind.setdefault(unusable + code.kind.value, {})[code.architecture or "?"] = None
+    yield from (f"{kind} {', '.join(names)}" for kind, names in by_kind.items())
+
+
+def _write_tables(carriers: list[_WithDeviceCode], package: Package) -> Iterator[str]:
+    """A table for each library, the largest first, and one for all where there are several."""
+    for item in sorted(carriers, key=lambda item: (-_bytes_of(item.device_code), item.path)):
+        yield ""
+        yield _title(package.layout.shorten(item.path), item.device_code, item.size)
+        yield from _write_table(_rows(item.device_code, item.device_containers))
+    if len(carriers) > 1:
+        codes = _add_up(item.device_code for item in carriers)
+        containers = [group for item in carriers for group in item.device_containers]
+        inflated = sum(item.size for item in _each_file(package.objects))
+        yield ""
+        yield _title(f"all {len(carriers)} together", codes, inflated)
+        yield from _write_table(_rows(codes, containers))
+
+
+def _name(group: DeviceContainers) -> str:
+    if not group.count:
+        return f"all from byte {group.offset:#x} on"
+    plural = "" if group.count == 1 else "s, the first"
+    return f"{group.count} container{plural} at byte {group.offset:#x}"
+
+
+def _title(what: str, codes: Iterable[DeviceCode], whole: int) -> str:
+    size = _bytes_of(codes)
+    share = f" ({size / whole:.0%} of {whole:,})" if whole else ""
+    return f"device code of {what}: {size:,} bytes{share}"
+
+
+def _each_file(objects: Iterable[ObjectFile]) -> Iterable[ObjectFile]:
+    """One object of each file: slices of a fat one would count it twice."""
+    return {item.path: item for item in objects}.values()
+
+
+def _bytes_of(codes: Iterable[DeviceCode]) -> int:
+    return sum(code.bytes for code in codes)
+
+
+def _rows(codes: Iterable[DeviceCode], groups: Iterable[DeviceContainers]) -> Iterator[_Row]:
+    having: Counter[tuple[DeviceTarget, str]] = Counter()
+    total: Counter[str] = Counter()
+    for group in groups:
+        sort = _sort_of(group.linking)
+        total[sort] += group.count
+        having.update(dict.fromkeys(((target, sort) for target in group.targets), group.count))
+    for code in sorted(codes, key=_natural):
+        target = DeviceTarget(kind=code.kind, architecture=code.architecture)
+        sort = _sort_of(code.linking)
+        yield _Row(code, f"{having[target, sort]}/{total[sort]}")
+
+
+def _sort_of(linking: DeviceLinking) -> str:
+    """Of what containers a row counts: one container may have code of use and of none."""
+    return "relocatable" if linking in _RELOCATABLE else linking.value
+
+
+def _natural(code: DeviceCode) -> tuple[str, list[tuple[int, str]], str]:
+    """So that sm_90 stands before sm_100."""
+    return code.kind.value, architecture_order(code.architecture), code.linking.value
+
+
+def architecture_order(name: str) -> list[tuple[int, str]]:
+    """A key by which sm_90 stands before sm_100."""
+    return [(int(part) if part.isdecimal() else -1, part) for part in _NUMBERS.split(name)]
+
+
+def _add_up(all_codes: Iterable[Iterable[DeviceCode]]) -> list[DeviceCode]:
+    sums: dict[tuple[str, str, str], DeviceCode] = {}
+    for codes in all_codes:
+        for code in codes:
+            key = code.kind.value, code.architecture, code.linking.value
+            before = sums.get(key)
+            sums[key] = code if before is None else _add(before, code)
+    return list(sums.values())
+
+
+def _add(one: DeviceCode, other: DeviceCode) -> DeviceCode:
+    return replace(
+        one,
+        count=one.count + other.count,
+        bytes=one.bytes + other.bytes,
+        compressed=one.compressed + other.compressed,
+    )
+
+
+def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
+    """The lines of a table, without a column on linking where all code is whole."""
+    cells: list[tuple[str, ...]] = [
+        _COLUMNS,
+        *(
+            (
+                code.architecture or "?",
+                code.kind.value,
+                code.linking.value,
+                f"{code.count:,}",
+                f"{code.compressed:,}",
+                containers,
+                f"{code.bytes:,}",
+            )
+            for code, containers in rows
+        ),
+    ]
+    words = _WORDS
+    if all(row[2] == DeviceLinking.WHOLE.value for row in cells[1:]):
+        cells = [row[:2] + row[3:] for row in cells]
+        words -= 1
+    yield from write_table(cells, left=range(words))
+
+
+def write_table(rows: Iterable[tuple[str, ...]], left: Container[int]) -> Iterator[str]:
+    """Rows in columns as wide as their widest cell; those of ``left`` are set to the left."""
+    cells = list(rows)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        spelled = (
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield f"  {'  '.join(spelled)}".rstrip()
+
+
+# Says what lies inside a package's device code: toolkits, and the drivers that run it.
+
+
+def write_insides(package: Package, details: DeviceDetails) -> Iterator[str]:
+    """A few lines for each library with device code."""
+    systems = [claim.system for claim in package.claims.systems]
+    for item in details.objects:
+        yield ""
+        yield f"inside the device code of {package.layout.shorten(item.path)}:"
+        yield from _say_cubins(item.cubins, systems)
+        yield from _say_ptx(item.ptx, systems)
+        yield from _say_unread(item)
+
+
+def _say_cubins(groups: Iterable[CubinGroup], systems: Iterable[str]) -> Iterator[str]:
+    ordered = sorted(groups, key=lambda each: _version_order(each.toolkit))
+    for toolkit, of_toolkit in groupby(ordered, key=lambda each: each.toolkit):
+        found = list(of_toolkit)
+        count = sum(each.count for each in found)
+        made = f"CUDA {toolkit}" if toolkit else "a toolkit that is not stated"
+        things = f"{count:,} cubin{'' if count == 1 else 's'} for {_list_targets(found)}"
+        yield f"  machine code of {made}: {things}{_runs(toolkit, systems)}"
+
+
+def _runs(toolkit: str, systems: Iterable[str]) -> str:
+    drivers = _name_drivers(
+        {system: lowest_driver(toolkit, system) for system in systems if toolkit}
+    )
+    return f"; runs on {drivers}" if drivers else ""
+
+
+def _compiles(version: str, systems: Iterable[str]) -> str:
+    drivers = _name_drivers({system: oldest_driver_of_ptx(version, system) for system in systems})
+    return f"; compiled by {drivers}" if drivers else ""
+
+
+def _say_ptx(groups: Iterable[PtxGroup], systems: Iterable[str]) -> Iterator[str]:
+    ordered = sorted(groups, key=lambda each: _version_order(each.version))
+    for version, of_version in groupby(ordered, key=lambda each: each.version):
+        found = list(of_version)
+        count = sum(each.count for each in found)
+        plural = "text" if count == 1 else "texts"
+        things = f"{count:,} {plural} for {_list_targets(found)}"
+        yield f"  PTX {version}: {things}{_compiles(version, systems)}"
+
+
+def _name_drivers(drivers: dict[str, str]) -> str:
+    """The oldest drivers, by system where they differ."""
+    known = {system: driver for system, driver in drivers.items() if driver}
+    if len(set(known.values())) == 1:
+        return f"driver {next(iter(known.values()))} and later"
+    return ", ".join(f"driver {driver} and later ({system})" for system, driver in known.items())
+
+
+def _list_targets(groups: Iterable[CubinGroup | PtxGroup]) -> str:
+    found = sorted({each.target.architecture for each in groups}, key=architecture_order)
+    return ", ".join(each or "?" for each in found)
+
+
+def _version_order(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split("."))) if version else ()
+
+
+def _say_unread(item: ObjectDetails) -> Iterator[str]:
+    for group in item.unread:
+        plural = "entry" if group.count == 1 else "entries, the first"
+        word = "broken" if group.broken else "not read"
+        yield f"  {word}: {group.count:,} {plural} at byte {group.offset:#x}: {group.reason}"
