@@ -10,8 +10,7 @@ from binary_checks.errors import GatherError, NotThere, ProfileError
 from binary_checks.indexes.simple_page import ACCEPT, ListedFile, read_page
 from binary_checks.places.index_settings import is_true
 from binary_checks.web.addresses import origin_of, show, split, take_credentials
-from binary_checks.web.client import Client
-from binary_checks.web.file_urls import path_of
+from binary_checks.web.client import Client, path_of
 
 PYPI = "https://pypi.org/simple"
 _OF_PIP = ("index-url", "extra-index-url", "find-links", "no-index")

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from binary_checks.errors import BinaryChecksError, GatherError
 from binary_checks.web.addresses import file_name, show, split
-from binary_checks.web.answers import WebAnswer
+from binary_checks.web.transport import WebAnswer
 
 ACCEPT = (
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, "

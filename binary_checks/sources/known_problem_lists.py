@@ -24,7 +24,7 @@ from binary_checks.profile.known import LARGEST_LIST, LIST, KnownList, KnownProb
 from binary_checks.regular_files import open_regular, read_named, written_beside
 
 if TYPE_CHECKING:
-    from binary_checks.web.answers import WebAnswer
+    from binary_checks.web.transport import WebAnswer
 
 
 UNAVAILABLE = "known list unavailable"
@@ -101,7 +101,7 @@ def _read_argument(argument: str) -> _Named:
     if scheme is None:
         return _Named(place=place, sha256=digest)
     if scheme[1].lower() == "file":
-        from binary_checks.web.file_urls import path_of
+        from binary_checks.web.client import path_of
 
         try:
             return _Named(place=str(path_of(place)), sha256=digest)
@@ -184,8 +184,8 @@ def _hold_url(named: _Named, now: datetime) -> HeldList:
 def _fetch(named: _Named, kept: KeptList | None) -> WebAnswer | None:
     """The answer of the server, None where it has what was kept. Raises GatherError."""
     from binary_checks.places.index_settings import read_pip_settings
-    from binary_checks.web.answers import Validator
     from binary_checks.web.client import Client
+    from binary_checks.web.transport import Validator
     from binary_checks.web.web_settings import read_web_settings
     from binary_checks.withheld import user_environment
 
@@ -203,7 +203,7 @@ def _fetch(named: _Named, kept: KeptList | None) -> WebAnswer | None:
 def _take(named: _Named, answer: WebAnswer, kept: KeptList | None, now: datetime) -> HeldList:
     """What the server sent, if that is a list. Raises GatherError; ProfileError for its hash."""
     from binary_checks.sources.known_problem_lists import KeptList, keep_list
-    from binary_checks.web.answers import is_html
+    from binary_checks.web.transport import is_html
 
     if is_html(answer.content):
         raise GatherError("a web page (HTML) instead of the list")

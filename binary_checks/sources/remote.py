@@ -182,7 +182,7 @@ def find_here(url: str) -> Path | None:
     """The file that a ``file:`` URL is about: it is read where it lies."""
     if not url.lower().startswith("file:"):
         return None
-    from binary_checks.web.file_urls import path_of
+    from binary_checks.web.client import path_of
 
     return path_of(url)
 

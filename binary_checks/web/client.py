@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from binary_checks import __version__
-from binary_checks.errors import GatherError, NotThere, ProfileError
+from binary_checks.errors import (
+    GatherError,
+    MalformedError,
+    NotThere,
+    ProfileError,
+    RemoteChanged,
+    Unavailable,
+)
 from binary_checks.model.protocols import Progress
 from binary_checks.web.addresses import (
     Credentials,
     WebOrigin,
     demand_web,
+    file_name,
     origin_of,
     quote_strange,
     show,
     take_credentials,
 )
-from binary_checks.web.answers import Reply, Validator, WebAnswer
-from binary_checks.web.file_urls import DiskFile, path_of, read_file_url
-from binary_checks.web.transport import Transient, Transport
-from binary_checks.web.web_file import WebFile
+from binary_checks.web.transport import (
+    AS_IT_IS,
+    Reply,
+    Transient,
+    Transport,
+    Validator,
+    WebAnswer,
+    is_html,
+)
 from binary_checks.web.web_settings import WebSettings
 
 _T = TypeVar("_T")
@@ -109,7 +125,7 @@ class Client:
         A note beside it says which state that is; ``hashed`` says that the caller knows by a hash
         whether it is the right one. Raises NotThere or GatherError.
         """
-        from binary_checks.web.downloading import Download, copy
+        from binary_checks.web.client import Download, copy
 
         if _is_file(url):
             copy(path_of(url), path, progress)
@@ -233,3 +249,338 @@ def _demand_good(reply: Reply, *, conditional: bool = False) -> Reply:
     if reply.status in (401, 407):
         raise GatherError(f"{show(reply.url)}: asks for credentials ({said})")
     raise GatherError(f"{show(reply.url)}: {said}")
+
+
+# Downloads one file whole: after a cut it goes on where it was, if the file is still the same.
+
+_STEP = 1 << 20  # bytes that must have come for a further try to be worth it
+
+
+def copy(source: Path, path: Path, progress: Progress | None) -> None:
+    """Copy a file of this host. Raises NotThere or GatherError."""
+    try:
+        if not source.is_file():
+            raise NotThere(f"{source}: no such file")
+        shutil.copyfile(source, path)
+        if progress is not None:
+            size = path.stat().st_size
+            progress(size, size)
+    except OSError as error:
+        raise GatherError(f"{source}: cannot be copied: {error.strerror}") from None
+
+
+class Download:
+    """One download into one file, beside which lies the state of the file that it is of."""
+
+    def __init__(  # noqa: PLR0913 - what the client was asked
+        self,
+        client: Client,
+        url: str,
+        path: Path,
+        *,
+        size: int | None,
+        progress: Progress | None,
+        limit: int,
+    ) -> None:
+        self._client, self._url, self._path = client, url, path
+        self._size, self._progress, self._limit = size, progress, limit
+        self.hashed = False  # whether somebody will know whether it is the right file
+        self._note = path.with_name(f"{path.name}.state")
+
+    def finish(self) -> None:
+        """Ask until all of it is there; each try that brings something counts as the first one."""
+        before = -1
+        while True:
+            try:
+                self._client.insist(self._url, self._try_once)
+                return
+            except GatherError:
+                there = self._there()
+                if there < before + _STEP or not (self._state().for_ranges or self.hashed):
+                    raise
+                before = there
+            except OSError as error:
+                raise GatherError(f"{self._path.parent}: {error.strerror}") from None
+
+    def _try_once(self) -> None:
+        there, state = self._there(), self._state()
+        headers = dict(AS_IT_IS)
+        if there and (state.for_ranges or self.hashed):
+            headers["Range"] = f"bytes={there}-"
+        if there and state.for_ranges:
+            headers["If-Range"] = state.for_ranges
+        reply = self._client.open(self._url, headers)
+        try:
+            self._take(reply, there, state)
+        except BaseException:
+            reply.drop()
+            raise
+        reply.done()
+
+    def _take(self, reply: Reply, there: int, state: Validator) -> None:
+        part = reply.part
+        if reply.status == 206 and part and part[0] == there and not state.differs(reply.validator):
+            self._write(reply, there, part[2])
+        elif reply.status == 200:
+            self._write(reply, 0, reply.length)
+        else:  # what is there is of another file, or longer than this one
+            self._path.unlink(missing_ok=True)
+            raise Transient("the file changed while it was read")
+
+    def _write(self, reply: Reply, offset: int, size: int | None) -> None:
+        expected = self._size if self._size is not None else size
+        if size is not None and expected != size:
+            said = f"{size:,} bytes, but {expected:,} by the index"
+            raise GatherError(f"{show(self._url)}: {said}")
+        self._note_state(reply.validator)
+        done = offset
+        with self._path.open("r+b" if offset else "wb") as file:
+            file.seek(offset)
+            for piece in reply.pieces(self._limit - offset):
+                if not done:
+                    demand_file(reply, piece)
+                    if is_html(piece):
+                        raise GatherError(f"{show(self._url)}: a web page (HTML), not the file")
+                done += len(piece)
+                file.write(piece)
+                if self._progress is not None:
+                    self._progress(done, expected or 0)
+        if size is not None and done != size:
+            raise Transient("the connection was cut")
+        self._note.unlink(missing_ok=True)
+
+    def _there(self) -> int:
+        return self._path.stat().st_size if self._path.is_file() else 0
+
+    def _state(self) -> Validator:
+        try:
+            found = json.loads(self._note.read_text(encoding="utf-8"))
+            return Validator(etag=str(found["etag"]), last_modified=str(found["last_modified"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return Validator()
+
+    def _note_state(self, state: Validator) -> None:
+        row = {"etag": state.etag, "last_modified": state.last_modified}
+        self._note.write_text(json.dumps(row), encoding="utf-8")
+
+
+# A file on a server, read in parts, and refused as soon as it is not the same file any more.
+
+_TAIL = 1 << 18  # bytes at the end that the first request asks for: there zip archives are listed
+_LARGEST = 64 << 20  # bytes of one part
+
+
+class WebFile:
+    """Its end is there from the start; every other part is one request."""
+
+    def __init__(self, client: Client, url: str, reply: Reply) -> None:
+        self._client = client
+        self._asked = url  # with what the server is to see
+        self._url = url  # the same, or where it led to
+        self.url = show(url)
+        self.name = file_name(url)
+        self.validator = reply.validator
+        self.size = 0
+        self.ranges = False
+        self.transferred = 0  # bytes of bodies
+        self.requests = 1
+        self.headers = reply.headers
+        self._tail = (0, b"")
+        self._counting = threading.Lock()  # parts are asked for from several threads
+
+    @classmethod
+    def begin(cls, client: Client, url: str) -> WebFile:
+        """Ask for its end; a server that sends it all is not listened to. Raises GatherError."""
+
+        def ask(wanted: str) -> WebFile:
+            reply = client.open(url, {**AS_IT_IS, "Range": wanted})
+            try:
+                file = cls(client, url, reply)
+                file._take_first(reply, suffix=wanted.startswith("bytes=-"))
+                return file
+            finally:
+                reply.drop()
+
+        try:
+            return client.insist(url, lambda: ask(f"bytes=-{_TAIL}"))
+        except _NoSuffix:  # some servers know no range that counts from the end
+            return client.insist(url, lambda: ask("bytes=0-0"))
+
+    def _take_first(self, reply: Reply, *, suffix: bool) -> None:
+        self._url = reply.url
+        part = reply.part
+        if reply.status == 206 and part is not None:
+            start, end, self.size = part
+            content = b"".join(reply.pieces(_TAIL))
+            if len(content) != end - start or (suffix and end != self.size):
+                raise Transient("sends another part than was asked for")
+            self.ranges, self._tail = True, (start, content)
+            self.transferred += len(content)
+        elif reply.status == 200:
+            demand_file(reply, b"")
+            self.size = reply.length if reply.length is not None else -1
+        elif suffix:
+            raise _NoSuffix
+        else:
+            raise GatherError(f"{self.url}: answers {reply.status} to a question for its bytes")
+
+    @property
+    def etag(self) -> str:
+        """The server's mark of this state of the file."""
+        return self.validator.etag
+
+    @property
+    def last_modified(self) -> str:
+        """When it last changed, as the server says it."""
+        return self.validator.last_modified
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly those bytes, with one request where they are not there yet.
+
+        Raises MalformedError where the file ends before, RemoteChanged where it is another one by
+        now, Unavailable where the server sends no parts, GatherError where the network broke.
+        """
+        if not self.ranges:
+            raise Unavailable("the server sends no parts of files")
+        if offset < 0 or length < 0 or offset + length > self.size:
+            raise MalformedError("the file ends before", offset)
+        start, tail = self._tail
+        if start <= offset and offset + length <= start + len(tail):
+            return tail[offset - start : offset - start + length]
+        if length > _LARGEST:
+            raise GatherError(f"{self.url}: {length:,} bytes at once, of at most {_LARGEST:,}")
+        return self._client.insist(self.url, lambda: self._ask(offset, length)) if length else b""
+
+    def _ask(self, offset: int, length: int) -> bytes:
+        with self._counting:
+            self.requests += 1
+        headers = {**AS_IT_IS, "Range": f"bytes={offset}-{offset + length - 1}"}
+        if mark := self.validator.for_ranges:
+            headers["If-Range"] = mark
+        reply = self._open(headers)
+        try:
+            self._demand_same(reply)
+            if reply.part != (offset, offset + length, self.size):
+                raise GatherError(f"{self.url}: sends another part than was asked for")
+            content = b"".join(reply.pieces(length))
+        except BaseException:
+            reply.drop()
+            raise
+        with self._counting:
+            self.transferred += len(content)
+        if len(content) != length:
+            raise Transient("the connection was cut")
+        reply.done()
+        return content
+
+    def _open(self, headers: dict[str, str]) -> Reply:
+        """Where the first request led to; from the beginning where that address has expired."""
+        if self._url == self._asked:
+            return self._client.open(self._asked, headers)
+        try:
+            return self._client.open(self._url, headers)
+        except Transient:
+            raise
+        except GatherError:
+            self._url = self._asked
+            return self._client.open(self._asked, headers)
+
+    def _demand_same(self, reply: Reply) -> None:
+        """Raise RemoteChanged unless it is a part of the file that was begun with."""
+        part = reply.part
+        other = part is not None and part[2] != self.size
+        if reply.status != 206 or other or self.validator.differs(reply.validator):
+            raise RemoteChanged(f"{self.url}: the file changed while it was read: try again")
+
+    def close(self) -> None:
+        """Nothing is held open between two requests."""
+
+
+class _NoSuffix(Exception):
+    """The server does not know ranges that count from the end."""
+
+
+def demand_file(reply: Reply, head: bytes) -> None:
+    """Raise GatherError for a web page in the place of a file: a login, an error, a portal."""
+    if reply.content_type in ("text/html", "application/xhtml+xml") and (not head or is_html(head)):
+        raise GatherError(f"{show(reply.url)}: a web page (HTML) instead of the file")
+
+
+# Serves ``file:`` URLs as servers do the others.
+
+
+def path_of(url: str) -> Path:
+    """Where the file lies. Raises GatherError for one on another host."""
+    from urllib.request import url2pathname  # with all that speaks HTTP
+
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost"):
+        raise GatherError(f"{show(url)}: a file: URL of another host")
+    try:
+        return Path(url2pathname(parts.path))
+    except (OSError, ValueError):
+        raise NotThere(f"{show(url)}: not a path") from None
+
+
+def read_file_url(url: str, most: int) -> WebAnswer:
+    """The whole file; of a folder the page in it. Raises NotThere or GatherError."""
+    path = path_of(url)
+    try:
+        if path.is_dir():
+            path, url = path / "index.html", f"{url.rstrip('/')}/index.html"
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotThere(f"{show(url)}: no such file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise GatherError(f"{show(url)}: cannot be read: {reason}") from None
+    if len(content) > most:
+        raise GatherError(f"{show(url)}: more than {most:,} bytes")
+    html = path.suffix.lower() in (".html", ".htm")
+    return WebAnswer(url=url, content=content, content_type="text/html" if html else "")
+
+
+class DiskFile:
+    """A file behind a ``file:`` URL, read in parts."""
+
+    ranges = True
+    transferred = requests = 0
+
+    def __init__(self, url: str) -> None:
+        self.url = show(url)
+        path = path_of(url)
+        self.name = path.name
+        self._lock = threading.Lock()  # parts are read from several threads
+        try:
+            if not path.is_file():
+                raise NotThere(f"{self.url}: no such file")
+            self._file = path.open("rb")
+            self.size = path.stat().st_size
+            self.validator = Validator(etag=f'"{path.stat().st_mtime_ns}-{self.size}"')
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not a path"
+            raise GatherError(f"{self.url}: cannot be read: {reason}") from None
+
+    @property
+    def etag(self) -> str:
+        """By what this state of the file is known."""
+        return self.validator.etag
+
+    @property
+    def last_modified(self) -> str:
+        """Nothing: the other says it."""
+        return ""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly those bytes. Raises MalformedError where the file ends before."""
+        with self._lock:
+            self._file.seek(offset)
+            content = self._file.read(length)
+        if len(content) != length:
+            raise MalformedError("the file ends before", offset)
+        return content
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._file.close()

@@ -10,7 +10,7 @@ import pytest
 from binary_checks.errors import GatherError
 from binary_checks.indexes import simple_page
 from binary_checks.indexes.simple_page import ListedFile, read_page
-from binary_checks.web.answers import WebAnswer
+from binary_checks.web.transport import WebAnswer
 
 URL = "https://index.example/simple/demo/"
 WHEEL = "demo-1.0-py3-none-any.whl"

@@ -13,7 +13,8 @@ from binary_checks.errors import (
     NotThere,
     ProfileError,
 )
-from binary_checks.web import answers, transport
+from binary_checks.web import transport
+from binary_checks.web import transport as answers
 from binary_checks.web.client import Client
 from binary_checks.web.web_settings import WebSettings, read_web_settings
 from fixtures.package_index import Conduct, PackageIndex

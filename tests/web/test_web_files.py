@@ -14,8 +14,8 @@ from binary_checks.errors import (
     RemoteChanged,
     Unavailable,
 )
-from binary_checks.web.answers import is_html
 from binary_checks.web.client import Client
+from binary_checks.web.transport import is_html
 from binary_checks.web.web_settings import WebSettings
 from fixtures.package_index import Conduct, PackageIndex
 from tests.web.conftest import CONTENT

@@ -19,7 +19,7 @@ from binary_checks.fleet.artifacts.derived_index import (
     spell_time,
 )
 from binary_checks.indexes.simple_page import ListedFile, read_page
-from binary_checks.web.answers import WebAnswer
+from binary_checks.web.transport import WebAnswer
 from tests.fleet.artifacts.made_artifacts import index_members
 
 TOP = "https://example.org/store/"
