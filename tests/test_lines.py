@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from binary_checks.documents.facts_writer import write_facts
+from binary_checks.documents.facts import write_facts
 from binary_checks.lines import cut, one_line
 from fixtures.values import member, wheel
 

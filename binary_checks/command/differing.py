@@ -119,7 +119,7 @@ def _examine(name: str, options: argparse.Namespace) -> Build:
 
 def _write(comparison: BuildComparison, options: argparse.Namespace) -> None:
     if options.json:
-        from binary_checks.documents.diff_writer import write_diff
+        from binary_checks.documents.builds import write_diff
 
         sys.stdout.writelines(write_diff(comparison))
         return

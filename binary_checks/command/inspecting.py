@@ -116,8 +116,7 @@ def _print(facts: Examination, options: argparse.Namespace, separator: _Separato
     configuration, linked = facts.get(BinaryConfiguration), facts.get(LinkedLibraries)
     details = facts.get(DeviceDetails) if options.device_details else None
     if options.json:
-        from binary_checks.documents.facts_reader import DERIVED
-        from binary_checks.documents.facts_writer import write_facts
+        from binary_checks.documents.facts import DERIVED, write_facts
 
         algorithm, _, digest = facts.source.identity().partition(" ")
         sha256 = digest if algorithm == "sha256" else ""  # what is installed has that of RECORD

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from binary_checks.documents.encoding import dump
+from binary_checks.documents.json_values import dump
 from binary_checks.fleet.tables.table_questions import QueryAnswer
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.reports.markdown import spell_cell

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from binary_checks import reports
 from binary_checks.command import SubcommandParser, guard
-from binary_checks.documents.facts_reader import restore
-from binary_checks.documents.result_reader import read_results
+from binary_checks.documents.facts import restore
+from binary_checks.documents.result import read_results
 from binary_checks.errors import ProfileError
 from binary_checks.model import RunResult
 from binary_checks.reports.writing import Destination, demand_place, find_report, write_to

@@ -7,12 +7,13 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
-from binary_checks.documents.decoding import OddityError
-from binary_checks.documents.facts_reader import WRITER, Statement, WantedFacts, restore
-from binary_checks.documents.result_reader import read_results
+from binary_checks.documents.facts import WRITER, Statement, WantedFacts, restore
+from binary_checks.documents.json_schema import describe_document
+from binary_checks.documents.json_values import OddityError, dump, dump_rows, encode, encode_fields
+from binary_checks.documents.result import read_results
 from binary_checks.errors import ProfileError
 from binary_checks.model import Linkage, Package, Symbol, SymbolTable
-from binary_checks.model.run_results import Build
+from binary_checks.model.run_results import Build, BuildComparison
 
 _FIELDS = frozenset({"name", "library", "version", "weak", "hidden", "ordinal", "forwarder"})
 
@@ -137,3 +138,27 @@ def _column(rows: Iterable[Mapping[str, Any]], key: str, there: frozenset[str]) 
     if not {*map(type, values)} <= {str}:
         raise OddityError(f"symbols: {key}: not a string")
     return tuple(map(intern, values))
+
+
+# Writes what differs between two builds as JSON.
+
+DIFF_SCHEMA = "binary-checks/diff/1"
+_TABLES = ("lines", "not_compared")
+
+
+def write_diff(comparison: BuildComparison) -> Iterator[str]:
+    """The document in pieces, a row a line."""
+    heads = encode_fields(comparison)
+    yield f'{{\n"schema": {dump(DIFF_SCHEMA)}'
+    for name in sorted(heads.keys() - {*_TABLES}):
+        yield f',\n"{name}": {dump(heads[name])}'
+    for name in _TABLES:
+        yield f',\n"{name}": ['
+        yield from dump_rows(map(encode, getattr(comparison, name)))
+        yield "]"
+    yield "\n}\n"
+
+
+def describe_diff() -> dict[str, Any]:
+    """The JSON Schema of the document, out of the types that it is written from."""
+    return describe_document(DIFF_SCHEMA, BuildComparison)

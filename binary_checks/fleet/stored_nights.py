@@ -11,11 +11,16 @@ from functools import cached_property
 from typing import Any
 
 from binary_checks.documents.builds import read_build
-from binary_checks.documents.decoding import OddityError, decode_at, decode_fields, read_json
-from binary_checks.documents.encoding import dump, encode_fields
 from binary_checks.documents.json_schema import describe_document
-from binary_checks.documents.result_reader import decode_run
-from binary_checks.documents.result_writer import encode_run
+from binary_checks.documents.json_values import (
+    OddityError,
+    decode_at,
+    decode_fields,
+    dump,
+    encode_fields,
+    read_json,
+)
+from binary_checks.documents.result import decode_run, encode_run
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.night import (
     ATTEMPT_SCHEMA,

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.documents.facts_reader import DERIVED
-from binary_checks.documents.facts_writer import write_facts
+from binary_checks.documents.facts import DERIVED, write_facts
 from binary_checks.errors import BinaryChecksError
 from binary_checks.examination.facts import Facts
 from binary_checks.model import Linkage, Package

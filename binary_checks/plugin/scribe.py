@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.documents.decoding import decoder, read_json
-from binary_checks.documents.encoding import encode
+from binary_checks.documents.json_values import decoder, encode, read_json
 from binary_checks.examination.judging import Verdict
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.model import Entry, Outcome, PackageIdentity

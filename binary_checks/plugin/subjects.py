@@ -23,7 +23,7 @@ from binary_checks.sources.remote import LostSource
 from binary_checks.sources.requirement import LABEL as INDEX
 
 if TYPE_CHECKING:
-    from binary_checks.documents.facts_reader import Statement
+    from binary_checks.documents.facts import Statement
     from binary_checks.places import Sandbox
     from binary_checks.plugin.placing import Placing
 
@@ -167,7 +167,7 @@ def find_sources(
         raise misused(*lost)
     try:
         for name in dict.fromkeys(config.option.binary_facts):
-            from binary_checks.documents.facts_reader import restore
+            from binary_checks.documents.facts import restore
 
             found = _spread(restore(named.folder / name, named=name), found)
     except (ProfileError, PackageError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from binary_checks.documents.result_writer import write_results
+from binary_checks.documents.result import write_results
 from binary_checks.model import RunResult
 
 name = "json"

@@ -24,7 +24,7 @@ from binary_checks.model.protocols import (
 from binary_checks.trees.kept_bytes import KeptContents
 
 if TYPE_CHECKING:  # only runs that are given a document load what reads it
-    from binary_checks.documents.facts_reader import Statement
+    from binary_checks.documents.facts import Statement
 
 
 def trust(source: Source, statement: Statement) -> StatedSource | None:

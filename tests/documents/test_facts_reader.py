@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from binary_checks import objects
-from binary_checks.documents import decoding
-from binary_checks.documents.facts_reader import Statement, restore
-from binary_checks.documents.facts_writer import record_sha256, write_facts
+from binary_checks.documents import json_values
+from binary_checks.documents.facts import Statement, record_sha256, restore, write_facts
 from binary_checks.errors import ProfileError, Unavailable
 from binary_checks.model import (
     Edge,
@@ -205,7 +204,7 @@ def test_a_document_that_is_too_large_is_not_parsed(
     path = write(tmp_path)
     packed = path.with_suffix(".json.gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    monkeypatch.setattr(decoding, "LARGEST", 1000)
+    monkeypatch.setattr(json_values, "LARGEST", 1000)
     for each in (path, packed):
         with pytest.raises(ProfileError, match="larger than 1000 bytes"):
             restore(each)

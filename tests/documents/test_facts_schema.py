@@ -11,8 +11,7 @@ import jsonschema
 import pytest
 
 from binary_checks import objects, packages
-from binary_checks.documents.facts_schema import describe_facts
-from binary_checks.documents.facts_writer import write_facts
+from binary_checks.documents.facts import describe_facts, write_facts
 from binary_checks.model import DeviceKind, DeviceTarget, Package
 from binary_checks.model.device import (
     CubinGroup,

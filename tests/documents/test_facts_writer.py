@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.documents.facts_writer import record_sha256, write_facts
+from binary_checks.documents.facts import record_sha256, write_facts
 from binary_checks.model import (
     Dependency,
     DeviceCode,

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.documents.result_reader import read_results
-from binary_checks.documents.result_writer import describe_results, write_results
+from binary_checks.documents.result import describe_results, read_results, write_results
 from binary_checks.errors import ProfileError
 from binary_checks.model import (
     Accepted,

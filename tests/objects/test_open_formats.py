@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.declaring import check
-from binary_checks.documents.decoding import OddityError, decoder
+from binary_checks.documents.json_values import OddityError, decoder
 from binary_checks.examination.judging import applicable_formats
 from binary_checks.model import (
     ElfFile,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import objects
-from binary_checks.documents.facts_writer import record_sha256
+from binary_checks.documents.facts import record_sha256
 from binary_checks.errors import PackageError
 from binary_checks.model import Format, InstalledPackage, Wheel
 from binary_checks.packages import installed, open_package

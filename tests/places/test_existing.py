@@ -10,7 +10,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.checks.expected import snippet_fails
-from binary_checks.documents.facts_writer import record_sha256
+from binary_checks.documents.facts import record_sha256
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, InstalledPackage, Note
 from binary_checks.model.requests import Code, SnippetRequest

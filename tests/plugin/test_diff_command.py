@@ -12,8 +12,7 @@ import jsonschema
 import pytest
 
 from binary_checks.command import main
-from binary_checks.documents.facts_reader import WRITER
-from binary_checks.documents.facts_writer import write_facts
+from binary_checks.documents.facts import WRITER, write_facts
 from binary_checks.model import Linkage, Package, Symbol, Symbols
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import Entry

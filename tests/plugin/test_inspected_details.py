@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.documents.facts_reader import restore
+from binary_checks.documents.facts import restore
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import ZSTD, compressed_entry, container
 from fixtures.build_wheel import build_wheel

@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from binary_checks.documents.result_writer import describe_results, write_results
+from binary_checks.documents.result import describe_results, write_results
 from binary_checks.model import RunResult
 from fixtures.build_conda import build_conda
 from fixtures.build_cpp_archive import build_cpp_archive

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.documents.facts_writer import write_facts
+from binary_checks.documents.facts import write_facts
 from binary_checks.errors import ProfileError
 from binary_checks.model import (
     Accepted,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import objects, packages
-from binary_checks.documents.facts_reader import Statement
+from binary_checks.documents.facts import Statement
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
 from binary_checks.model import Format, InstalledPackage, hash_record
 from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
-from binary_checks.documents.decoding import OddityError
+from binary_checks.documents.json_values import OddityError
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES
 from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from binary_checks.documents.decoding import OddityError, decode_fields
-from binary_checks.documents.encoding import encode_fields
 from binary_checks.documents.json_schema import describe_document
+from binary_checks.documents.json_values import OddityError, decode_fields, encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.fleet.night import AXES
 from binary_checks.fleet.store.store_names import is_safe_part

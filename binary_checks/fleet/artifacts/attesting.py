@@ -11,8 +11,8 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 
-from binary_checks.documents.decoding import OddityError
-from binary_checks.documents.result_reader import read_results
+from binary_checks.documents.json_values import OddityError
+from binary_checks.documents.result import read_results
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from binary_checks.documents.decoding import OddityError, decode_fields
-from binary_checks.documents.encoding import dump, encode_fields
+from binary_checks.documents.json_values import OddityError, decode_fields, dump, encode_fields
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.verdict import read_object

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.documents.decoding import LARGEST, OddityError, read_json
-from binary_checks.documents.facts_reader import Statement, WantedFacts, restore
+from binary_checks.documents.facts import Statement, WantedFacts, restore
+from binary_checks.documents.json_values import LARGEST, OddityError, read_json
 from binary_checks.errors import (
     ArtifactRefusedError,
     BrokenDataError,

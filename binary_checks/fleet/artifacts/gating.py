@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 
-from binary_checks.documents.decoding import OddityError, decode_fields
-from binary_checks.documents.encoding import dump, encode_fields
+from binary_checks.documents.json_values import OddityError, decode_fields, dump, encode_fields
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.matching import FIELDS, is_itself

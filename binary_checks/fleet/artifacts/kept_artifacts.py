@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from binary_checks.documents.decoding import OddityError
+from binary_checks.documents.json_values import OddityError
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts.artifact import (
     FILE_AXES,

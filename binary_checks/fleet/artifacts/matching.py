@@ -15,8 +15,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from binary_checks.documents.encoding import dump, dump_rows
 from binary_checks.documents.json_schema import DIALECT
+from binary_checks.documents.json_values import dump, dump_rows
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import (
     FILE_AXES,

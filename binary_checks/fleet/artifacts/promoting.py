@@ -15,8 +15,7 @@ from threading import Lock
 from typing import Any
 
 from binary_checks import __version__
-from binary_checks.documents.decoding import OddityError, decode_fields
-from binary_checks.documents.encoding import encode_fields
+from binary_checks.documents.json_values import OddityError, decode_fields, encode_fields
 from binary_checks.errors import (
     ArtifactRefusedError,
     BrokenDataError,

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from binary_checks.documents.decoding import OddityError
-from binary_checks.documents.encoding import dump
+from binary_checks.documents.json_values import OddityError, dump
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.artifacts.verdict import read_object
 from binary_checks.lines import cut, one_line

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from binary_checks.documents.decoding import OddityError
-from binary_checks.documents.facts_reader import Statement
+from binary_checks.documents.facts import Statement
+from binary_checks.documents.json_values import OddityError
 from binary_checks.errors import (
     ArtifactRefusedError,
     GatherError,

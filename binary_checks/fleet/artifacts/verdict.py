@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from binary_checks.documents.decoding import OddityError, decode_fields, read_json
-from binary_checks.documents.encoding import dump, encode_fields
+from binary_checks.documents.json_values import (
+    OddityError,
+    decode_fields,
+    dump,
+    encode_fields,
+    read_json,
+)
 from binary_checks.errors import RecordError
 from binary_checks.exit_codes import EMPTY, MISUSED
 from binary_checks.fleet.stored_nights import demand_digest

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.documents.decoding import OddityError, read_json
+from binary_checks.documents.json_values import OddityError, read_json
 from binary_checks.errors import (
     BrokenDataError,
     PackageError,

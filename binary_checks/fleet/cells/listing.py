@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from binary_checks.documents.encoding import dump, encode_fields
 from binary_checks.documents.json_schema import describe_document
+from binary_checks.documents.json_values import dump, encode_fields
 from binary_checks.fleet.cells.choosing import NIGHTLY, OneOff
 from binary_checks.fleet.cells.matrix import LeftOut, Matrix
 from binary_checks.fleet.night import Cell

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from binary_checks.documents.encoding import dump
-from binary_checks.documents.result_reader import read_results
+from binary_checks.documents.json_values import dump
+from binary_checks.documents.result import read_results
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.exit_codes import (
     EMPTY,

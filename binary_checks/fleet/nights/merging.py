@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from binary_checks.documents.decoding import OddityError, decode_fields
-from binary_checks.documents.encoding import encode_fields
+from binary_checks.documents.json_values import OddityError, decode_fields, encode_fields
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.night import (
     CPU,

@@ -16,7 +16,7 @@ from typing import IO
 from packaging.version import InvalidVersion, Version
 
 from binary_checks import __version__
-from binary_checks.documents.decoding import LARGEST, OddityError, read_document
+from binary_checks.documents.json_values import LARGEST, OddityError, read_document
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import facts_name, facts_prefix

@@ -6,8 +6,7 @@ import json
 import re
 import secrets
 
-from binary_checks.documents.decoding import OddityError, read_json
-from binary_checks.documents.encoding import dump
+from binary_checks.documents.json_values import OddityError, dump, read_json
 from binary_checks.errors import StoreError
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import MARK, TOP_LEVEL

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from binary_checks.documents.decoding import OddityError, read_document
+from binary_checks.documents.json_values import OddityError, read_document
 from binary_checks.errors import RecordError
 from binary_checks.exit_codes import FIT
 from binary_checks.fleet.night import AXES, CPU, GOOD, GPU, Attempt, CellEnd, PlannedCell

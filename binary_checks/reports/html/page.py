@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import markupsafe
 
-from binary_checks.documents.facts_reader import restore
+from binary_checks.documents.facts import restore
 from binary_checks.errors import ProfileError
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.model import CheckText, Level, Outcome, PackageResult, Problem, RunResult

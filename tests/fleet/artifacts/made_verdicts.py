@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from binary_checks.documents.result_writer import write_results
+from binary_checks.documents.result import write_results
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.verdict import PackageVerdict, make_verdict
 from binary_checks.knowledge.configurations import READERS

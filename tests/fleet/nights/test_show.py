@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from binary_checks.documents.result_reader import read_results
+from binary_checks.documents.result import read_results
 from binary_checks.fleet.causes.cause_rules import shipped_causes
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.cell_commands import pin_place, rerun_command

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import __version__
-from binary_checks.documents.facts_writer import write_facts
+from binary_checks.documents.facts import write_facts
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import (

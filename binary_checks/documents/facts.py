@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from sys import intern
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from binary_checks import __version__
-from binary_checks.documents.decoding import (
+from binary_checks.documents.json_schema import DIALECT, describe_fields
+from binary_checks.documents.json_values import (
     Decode,
     OddityError,
     decode_at,
@@ -20,6 +22,9 @@ from binary_checks.documents.decoding import (
     decode_symbols,
     decoder,
     demand_keys,
+    dump,
+    dump_rows,
+    encode_fields,
     read_document,
     record_decoder,
 )
@@ -28,20 +33,116 @@ from binary_checks.model import (
     DeviceFile,
     Distribution,
     Edge,
+    Linkage,
     MalformedObject,
     Member,
     ObjectFile,
     Package,
     RecordRow,
     StaticArchive,
+    Symbol,
     SymbolTable,
     UnknownSymbols,
     UnreadObject,
     hash_record,
 )
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
+from binary_checks.model.device import DeviceDetails, ObjectDetails
+from binary_checks.model.linkage import Rule
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
+
+# Writes the facts of a package as JSON, without a verdict: streamed, sorted, reproducible.
+
+
+def write_facts(  # noqa: PLR0913
+    package: Package,
+    sha256: str,
+    linkage: Linkage | None,
+    derived: Mapping[str, object] = MappingProxyType({}),
+    *,
+    details: DeviceDetails | None = None,
+    symbols: bool,
+) -> Iterator[str]:
+    """The document in pieces: one object file at a time, whatever the package's size.
+
+    ``derived`` are facts by their names in the document, ``details`` those of device code where
+    they were asked for. Every row is a line, for people and for diffs.
+    """
+    yield "{\n"
+    yield f'"schema": {dump(SCHEMA)},\n'
+    yield f'"written_by": {dump(WRITER)},\n'
+    yield f'"symbols": {dump(symbols)},\n'
+    for name in DERIVED:
+        fact = encode_fields(derived[name]) if name in derived else None
+        yield f"{dump(name)}: {dump(fact)},\n"
+    yield f'"package": {dump(_package(package, sha256))},\n'
+    rows = (_object(item, symbols=symbols) for item in package.objects)
+    yield from _table("object_files", rows)
+    yield from _table("malformed_objects", map(encode_fields, package.malformed))
+    yield from _table("unread_objects", map(encode_fields, package.unread))
+    yield from _table("members", map(encode_fields, package.members))
+    record = package.record if isinstance(package, Distribution) else None
+    yield from _table("record", map(encode_fields, record)) if record is not None else ()
+    if details is not None:
+        yield from _table("device_details", map(encode_fields, details.objects))
+    if linkage is None:
+        yield '"linkage": null\n'
+    else:
+        yield from _table("linkage", _edges(linkage), end="")
+    yield "}\n"
+
+
+def _table(name: str, rows: Iterable[dict[str, Any]], end: str = ",") -> Iterator[str]:
+    yield f"{dump(name)}: ["
+    yield from dump_rows(rows)
+    yield f"]{end}\n"
+
+
+def _package(package: Package, sha256: str) -> dict[str, Any]:
+    facts = {
+        **encode_fields(package, LEFT_OUT),
+        "file_name": package.file_name,
+        "kind": type(package).__name__,
+        "name": package.name,
+        "version": package.version,
+        "sha256": sha256,
+        "layout": asdict(package.layout),
+        "claims": asdict(package.claims),
+    }
+    if isinstance(package, Distribution):
+        facts["tags"] = [str(tag) for tag in package.tags]
+        facts["record_sha256"] = record_sha256(package)
+    return facts
+
+
+def record_sha256(package: Distribution) -> str:
+    """The hash of what RECORD says, by which an installed copy is known too."""
+    return hash_record(package.dist_info, package.record or ())
+
+
+def _object(item: ObjectFile, *, symbols: bool) -> dict[str, Any]:
+    facts = {"path": item.path, "format": item.format, **encode_fields(item, APART)}
+    for name in SYMBOLS:
+        table: SymbolTable = getattr(item, name)
+        if symbols and len(table):
+            facts[name] = sorted((encode_fields(symbol) for symbol in table), key=dump)
+    return facts
+
+
+def _edges(linkage: Linkage) -> Iterator[dict[str, Any]]:
+    for edge in sorted(linkage.edges, key=lambda e: (e.path, e.architecture, e.needed)):
+        yield {
+            "path": edge.path,
+            "architecture": edge.architecture,
+            "needed": edge.needed,
+            "resolved": edge.resolved,
+            "rule": edge.rule.value,
+            **{name: value for name in DOUBTS if (value := getattr(edge, name))},
+        }
+
+
+# Reads the facts of a package back from the JSON that ``inspect`` wrote, strictly.
 
 SCHEMA = "binary-checks/facts/2"
 WRITER = f"binary-checks {__version__}"
@@ -252,3 +353,101 @@ def _take(about: dict[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise OddityError(f"{key} is missing, or not a string")
     return value
+
+
+# Describes the document of facts as a JSON Schema, out of the model's types.
+
+_Kind = TypeVar("_Kind", Package, ObjectFile)
+_TEXT = {"type": "string"}
+_ROWS = {
+    "malformed_objects": MalformedObject,
+    "unread_objects": UnreadObject,
+    "members": Member,
+    "record": RecordRow,
+}
+
+
+def describe_facts() -> dict[str, Any]:
+    """The JSON Schema of the document, out of the types that it is written from.
+
+    Those of our own that are loaded: what a project adds, it describes itself.
+    """
+    found: dict[str, Any] = {}
+    packages = [_describe_package(kind, found) for kind in _sort_own(package_kinds())]
+    objects = [_describe_object(kind, found) for kind in _sort_own(object_kinds())]
+    tables = {name: _list(describe_fields(kind, found)) for name, kind in _ROWS.items()}
+    properties = {
+        "schema": {"const": SCHEMA},
+        "written_by": _TEXT,
+        "symbols": {"type": "boolean"},
+        **{
+            name: {"anyOf": [describe_fields(kind, found), {"type": "null"}]}
+            for name, kind in DERIVED.items()
+        },
+        "package": {"oneOf": packages},
+        "object_files": _list({"oneOf": objects}),
+        **tables,
+        "device_details": _list(describe_fields(ObjectDetails, found)),
+        "linkage": {"anyOf": [_list(_describe_edge(found)), {"type": "null"}]},
+    }
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:{SCHEMA.replace('/', ':')}",
+        "title": SCHEMA,
+        "type": "object",
+        "required": sorted(properties.keys() - OPTIONAL),
+        "additionalProperties": False,
+        "properties": properties,
+        "$defs": dict(sorted(found.items())),
+    }
+
+
+def _sort_own(kinds: Mapping[str, type[_Kind]]) -> Iterator[type[_Kind]]:
+    ours = __name__.partition(".")[0]
+    return (kind for _, kind in sorted(kinds.items()) if kind.__module__.startswith(f"{ours}."))
+
+
+def _describe_package(kind: type[Package], found: dict[str, Any]) -> dict[str, Any]:
+    told = {"file_name": _TEXT, "kind": {"const": kind.__name__}, "sha256": _TEXT}
+    if issubclass(kind, Distribution):
+        told["record_sha256"] = _TEXT
+    described = describe_fields(kind, found, LEFT_OUT)
+    needed = {*told, "name", "version", "layout", "claims"}
+    return {
+        **described,
+        "required": sorted(needed.union(described["required"])),
+        "properties": {**described["properties"], **told},
+    }
+
+
+def _describe_object(kind: type[ObjectFile], found: dict[str, Any]) -> dict[str, Any]:
+    described = describe_fields(kind, found, APART)
+    table = _list(describe_fields(Symbol, found))
+    return {
+        **described,
+        "required": sorted({*described["required"], "format"}),
+        "properties": {
+            **described["properties"],
+            "format": {"const": str(kind.format)},
+            **dict.fromkeys(sorted(SYMBOLS), table),
+        },
+    }
+
+
+def _describe_edge(found: dict[str, Any]) -> dict[str, Any]:
+    properties = {
+        **dict.fromkeys(("path", "architecture", "needed"), _TEXT),
+        "resolved": {"type": ["string", "null"]},
+        "rule": {"enum": [rule.value for rule in Rule]},
+    }
+    doubts = describe_fields(Edge, found)["properties"]
+    return {
+        "type": "object",
+        "required": sorted(properties),
+        "additionalProperties": False,
+        "properties": {**properties, **{name: doubts[name] for name in DOUBTS}},
+    }
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
