@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.probes.consume_cpp.first_errors import find_first_error, find_undefined
+from binary_checks.probes.consume_cpp.tools import find_first_error, find_undefined
 
 GCC = """\
 In file included from main.cpp:1:

@@ -20,7 +20,7 @@ from binary_checks.checks.gpu import gpu_result_differs
 from binary_checks.model import Ending, GpuReport, Measurement, Note, Step
 from binary_checks.model.places import Conditions, ProbeAnswer
 from binary_checks.places.running import run_probe
-from binary_checks.probes.gpu_torch.stepping import GpuStep, choose_steps, read_steps, take_steps
+from binary_checks.probes.gpu_torch.reader import GpuStep, choose_steps, read_steps, take_steps
 from fixtures.gpu.spoiling import VARIABLE, make_environment
 from tests.oracles.downloads import pip
 

@@ -19,8 +19,12 @@ from binary_checks.model.places import ProbeAnswer, TargetPython
 from binary_checks.model.requests import Code, CudaRequest
 from binary_checks.places import unpacked
 from binary_checks.probes.stub_driver import reader
-from binary_checks.probes.stub_driver.reader import ask_under_refusal
-from binary_checks.probes.stub_driver.source import OPTIONS, REFUSALS, write_source
+from binary_checks.probes.stub_driver.reader import (
+    OPTIONS,
+    REFUSALS,
+    ask_under_refusal,
+    write_source,
+)
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON, open_offline
 from fixtures.values import wheel
