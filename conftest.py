@@ -8,5 +8,6 @@ that was installed, whichever is first on the path.
 import os
 
 os.environ.pop("GITHUB_ACTIONS", None)  # else packages of tests would annotate our own commits
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles us
 
 pytest_plugins = ["binary_checks.plugin", "pytester"]
