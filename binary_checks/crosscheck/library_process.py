@@ -117,7 +117,7 @@ class Libraries:
         assert process.stdout is not None
         self._lines = queue.Queue()
         heard = (process.stdout, self._lines)
-        self._reader = threading.Thread(target=_hear, args=heard, daemon=True)
+        self._reader = threading.Thread(target=_forward_lines, args=heard, daemon=True)
         self._reader.start()
         return process
 
@@ -162,7 +162,7 @@ def _is_here(place: str) -> bool:
     return os.path.realpath(place) == os.path.realpath(os.curdir)
 
 
-def _hear(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
+def _forward_lines(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
     """Pass each line on, and at the end a piece without an end of line."""
     while True:
         try:

@@ -67,10 +67,10 @@ class _Inquiry:
             for library in wanted
             if library.distribution not in self._absent
         ]
-        spoken = [self._hear(path, items, library, answer) for library, answer in answers]
+        spoken = [self._take_answer(path, items, library, answer) for library, answer in answers]
         self._objects += len(items) * any(spoken)
 
-    def _hear(
+    def _take_answer(
         self, path: str, items: Sequence[ObjectFile], library: Library, answer: LibraryAnswer
     ) -> bool:
         """Hold an answer against our own; whether there is one."""

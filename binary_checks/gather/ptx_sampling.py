@@ -90,9 +90,9 @@ def _read_all(
 
 
 def _read(path: str, entry: DeviceEntry, allowance: DeviceAllowance) -> PtxText:
-    allowance.unpack(entry.cost())
+    allowance.charge_unpacking(entry.cost())
     content = entry.unpack().rstrip(b"\0")
-    ptx = read_ptx(content, allowance.go_through)
+    ptx = read_ptx(content, allowance.charge_reading)
     return PtxText(
         path=path,
         offset=entry.offset,

@@ -1,23 +1,25 @@
-"""Bytes in, object files out: the module is an ObjectReader, over one reader a format.
+"""Read object files: bytes in, facts of `binary_checks.model` out.
 
-A reader has two functions: ``plan``, by the first bytes of a file, says what to keep of it while it
-streams by and what scans it; ``read`` makes objects of what was kept, and of what was seen. Which
-one to take stands in ``READERS``, so that none is loaded before its time.
+This package is an ObjectReader. It has one reader for each format, a module with two functions:
+``plan`` gets the first bytes of a file and returns which byte ranges to keep while the file streams
+by, and which scanners look at the rest; ``read`` builds the objects from the kept bytes and from
+what the scanners saw. ``READERS`` maps formats to modules, and a module is imported when the first
+file of its format appears.
 
-``elf``, ``macho`` and ``pe`` are twins: a thought that they share has the same file in each, and
-its functions stand in the same order (tests/test_architecture.py holds it)::
+``elf``, ``macho`` and ``pe`` are twins. A subject that they share is in the file of the same name,
+with its functions in the same order (tests/test_architecture.py checks it)::
 
-    reader      plan, read                          what to keep, and what scans the rest;
-                                                    what becomes an object of the model
+    reader      plan, read                          which ranges to keep and what scans the rest;
+                                                    objects of the model
     header      read_header, architecture_of        headers, segments and sections; bytes by
                                                     their addresses (ELF and PE)
     symbols     read_symbols                        imports and exports
-    refusals    verify_extent, find_refusals        what is cut off; why no loader takes it, from
-                                                    the outside in
+    refusals    verify_extent, find_refusals        truncation; why no loader takes the file, from
+                                                    the outermost header inwards
     signature   signature_matches                   Mach-O and PE
 
-The other files are of one format alone, and named by its own terms. ``device`` has a ``reader``
-too, which plans and reads files that are nothing but code for GPUs.
+The other files belong to one format and use its terms. ``device`` has a ``reader`` too, for files
+that hold only code for GPUs.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ _OLDEST_JAVA = 45
 
 
 class _Reader(Protocol):
-    """What the module of one format does."""
+    """The functions that the module of a format must have."""
 
     def plan(self, head: bytes, size: int, factor: int, /) -> Plan: ...
     def read(
@@ -61,18 +63,21 @@ class _Reader(Protocol):
 
 
 class Readable(NamedTuple):
-    """A format that is read: how its files begin, and the module that reads them."""
+    """A format that can be read: the first bytes of its files, and the module that reads them."""
 
     format: Format
     beginnings: tuple[bytes, ...]
-    module: str  # with the two functions of a reader; loaded when the first such file comes along
-    recognises: Callable[[bytes], bool] = bool  # whether a file that begins so really is one
+    module: str  # dotted name; imported when the first file of the format appears
+    # more precise test of the first bytes, if ``beginnings`` match
+    recognises: Callable[[bytes], bool] = bool
 
 
 def is_no_java(head: bytes) -> bool:
-    """Whether a file is no Java class: these begin as fat Mach-O files do.
+    """Return whether a file with the magic 0xCAFEBABE is a fat Mach-O file, not a Java class.
 
-    Where those count slices, they have a version.
+    Bytes 4 to 8 are ``nfat_arch`` in a fat file (<mach-o/fat.h>), a few slices at most; in a class
+    file they are the minor and the major version (JVM specification, section 4.1), which is at
+    least 45.
     """
     return 0 < int.from_bytes(head[4:8], "big") < _OLDEST_JAVA
 
@@ -93,16 +98,19 @@ READERS: tuple[Readable, ...] = (
     ),
     Readable(Format.ARCHIVE, (b"!<arch>\n", b"!<thin>\n"), f"{__name__}.archives"),
     Readable(
-        Format.DEVICE,  # CUDA's with its version: four bytes alone may be anything
+        # CUDA's magic with version 1, since the four bytes of the magic alone are too common
+        Format.DEVICE,
         (b"\x50\xed\x55\xba\1\0", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"),
         f"{__name__}.device.reader",
     ),
 )
-"""A format is one module and one line here: its class of object files may stand in the module."""
+"""To add a format, write its module and add a line here. The module may define its own class of
+object files.
+"""
 
 
 def _find(head: bytes) -> Readable | None:
-    """The first that the bytes announce."""
+    """Return the first entry of READERS that matches a file's first bytes."""
     for each in READERS:
         if head.startswith(each.beginnings) and each.recognises(head):
             return each
@@ -110,32 +118,34 @@ def _find(head: bytes) -> Readable | None:
 
 
 def _load(found: Readable) -> _Reader:
-    """Load a reader, when the first file of its format comes along."""
+    """Import the reader of a format."""
     return cast("_Reader", import_module(found.module))
 
 
 def recognise(head: bytes) -> Format | None:
-    """The format that the first bytes (64 are enough) announce, None for anything else."""
+    """Return the format that the first bytes (64 are enough) announce, or None."""
     found = _find(head)
     if found is None:
         return None
-    _load(found)  # which may define the class of its objects, of which a check may ask
+    _load(found)  # which may define the class of its objects, and a check may apply to that class
     return found.format
 
 
 def announce(path: str, head: bytes) -> Format | None:
-    """The format that a file's first bytes announce, or else that a loader expects by its name."""
+    """Return the format announced by a file's first bytes, else the one that its name promises."""
     return recognise(head) or expect(path, head)
 
 
 def plan(head: bytes, size: int, factor: int = 1) -> Plan:
-    """What to keep of a file that begins so, and what scans it; a longer head keeps less.
+    """Return which byte ranges of a file to keep, and which scanners read all of it.
 
-    ``factor`` times as much of it will be read as usual.
+    ``head`` is the beginning of the file: with a longer head, less has to be kept. ``size`` is in
+    bytes. ``factor`` multiplies all limits on what is read.
     """
     found = _find(head)
     planned = _load(found).plan(head, size, factor) if found else Plan()
-    if not planned.scanners or not is_searched(size, factor):  # what is kept whole is searched then
+    # a file that is kept whole is searched later
+    if not planned.scanners or not is_searched(size, factor):
         return planned
     return replace(planned, scanners=(*planned.scanners, NumpyScanner()))
 
@@ -143,10 +153,11 @@ def plan(head: bytes, size: int, factor: int = 1) -> Plan:
 def read_objects(
     path: str, source: ByteSource, observations: Observations = NOTHING_SEEN, factor: int = 1
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
-    """Every object in the file (each slice of a fat one); never raises for what the bytes say.
+    """Return every object in the file (one for each slice of a fat Mach-O file).
 
-    ``factor`` times as much of it is read as usual. A file that holds none under the name of a
-    library is malformed: a loader will refuse it.
+    Never raises for the file's contents: a broken file is a MalformedObject. So is a file that has
+    the name of a library and holds no object, since a loader will refuse it. ``factor`` multiplies
+    all limits on what is read.
     """
     head = source.read(0, min(_HEAD, source.size))
     found = _find(head)
@@ -170,7 +181,7 @@ def _read(
                 path=path, format=found.format, offset=error.offset, reason=error.reason
             ),
         )
-    except Unavailable as error:  # there is more of something than is read
+    except Unavailable as error:  # the file exceeds a limit
         too_large = isinstance(error, TooLarge)
         return (
             UnreadObject(path=path, format=found.format, reason=str(error), too_large=too_large),
@@ -178,9 +189,10 @@ def _read(
 
 
 class LimitedReader:
-    """An ObjectReader that reads so many times as much of a file as this module does.
+    """An ObjectReader whose limits on what is read of a file are multiplied by a factor.
 
-    It may take a sample of the device code in each object, too, of all objects of one package.
+    With ``samples`` it also reads a sample of the device code in each object. The allowance for
+    that is shared by all objects that one LimitedReader reads, so make one for each package.
     """
 
     def __init__(self, factor: int, *, samples: bool = False) -> None:
@@ -189,29 +201,32 @@ class LimitedReader:
         self.recognise, self.announce = recognise, announce
 
     def plan(self, head: bytes, size: int) -> Plan:
-        """What to keep of a file that begins so, and what scans it."""
+        """Return which byte ranges of a file to keep, and which scanners read all of it."""
         return plan(head, size, self._factor)
 
     def read_objects(
         self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
-        """Every object in the file."""
+        """Return every object in the file, with a sample of its device code if asked for."""
         found = read_objects(path, source, observations, self._factor)
         if self._allowance is None or not any(getattr(each, "device_code", ()) for each in found):
             return found
-        from binary_checks.objects.device.details import add_samples  # of GPU packages
+        from binary_checks.objects.device.details import add_samples  # only GPU packages need it
 
         return add_samples(found, source, self._allowance)
 
 
-# Files that are no object at all although their name is that of one.
+# Files that have the name of a library and are no object.
 
 _TAGGED = re.compile(r"\.(?:cpython-|pypy\d|graalpy\d|abi3t?\.so\Z)|\.pyd\Z", re.IGNORECASE)
-_APPLE_DOUBLE = "._"  # a file's attributes beside it, as macOS archives them (ibm_db 3.3.0)
-_SHOWN = 16  # bytes
-# Linkers take text for a library (glibc's own libc.so, ncurses): what it says stands for others.
+# prefix of AppleDouble files: attributes of a file, next to it in archives made by macOS (ibm_db
+# 3.3.0)
+_APPLE_DOUBLE = "._"
+_SHOWN = 16  # bytes shown in a message
+# Linkers accept a text in place of a library (GNU ld manual, "Implicit Linker Scripts"): glibc's
+# libc.so and the ncurses libraries name the real libraries that way.
 _LINKER_SCRIPT = re.compile(rb"\s*(?:/\*|(?:INPUT|GROUP|OUTPUT_FORMAT|SEARCH_DIR)\s*\()")
-_TAPI = b"--- !tapi"  # the same for Apple's linker
+_TAPI = b"--- !tapi"  # first line of a .tbd file, the text stub that Apple's linker accepts
 _OTHERS = {
     b"!<arch>\n": "a static archive, which linkers take and no loader does",
     b"!<thin>\n": "a thin archive, which only names the objects on the machine that built it",
@@ -222,22 +237,22 @@ _OTHERS = {
     b"<!DOCTYPE": "a web page",
     b"<html": "a web page",
 }
-"""What lies under the names of libraries instead of them, by its first bytes."""
+"""First bytes of files that are often shipped under the name of a library by mistake."""
 
 _OF_OTHER_SYSTEMS = {
-    b"\0asm": "a WebAssembly module",  # Pyodide's .cpython-313-wasm32-emscripten.so
-    b"<bigaf>\n": "an archive of AIX",  # teradatasql.aix.so, in wheels for any system
+    b"\0asm": "a WebAssembly module",  # Pyodide: _x.cpython-313-wasm32-emscripten.so
+    b"<bigaf>\n": "an archive of AIX",  # teradatasql.aix.so, in wheels for every platform
     b"\x01\xdf": "an XCOFF object of AIX",
     b"\x01\xf7": "an XCOFF object of AIX",
 }
-"""What loaders of systems that are not known here take under the name of a library."""
+"""First bytes of library files of systems whose loaders we do not know."""
 
 
 def expect(path: str, head: bytes) -> Format | None:
-    """The format that a loader expects of a file of that name; None where none opens it.
+    """Return the format that a loader expects of a file with this name; None if no loader opens it.
 
-    A linker script is input for linkers only: no fault unless the name is that of an extension
-    module, which Python itself opens.
+    A linker script under the name of a library is input for linkers and no fault, except under the
+    name of an extension module, which Python itself opens.
     """
     name = path.rpartition("/")[2]
     if name.startswith(_APPLE_DOUBLE):
@@ -252,9 +267,9 @@ def _is_text_for_linkers(head: bytes) -> bool:
 
 
 def refuse(path: str, expected: Format, head: bytes, size: int) -> MalformedObject | UnreadObject:
-    """Say that a file is no object at all although its name is that of one.
+    """Return the object for a file that has the name of a library and is none.
 
-    What some other system's loader takes under that name is not inspected.
+    It is an UnreadObject if the file is one for another system's loader, else a MalformedObject.
     """
     for beginning, what in _OF_OTHER_SYSTEMS.items():
         if head.startswith(beginning):

@@ -70,15 +70,15 @@ def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
     elif machine not in _MACHINES:
         return
     if start + count * _SECTION.size <= source.size:  # else the source says so
-        source.refuse_more(count, _MOST_SECTIONS, "sections")
+        source.require_at_most(count, _MOST_SECTIONS, "sections")
     table = source.read(start, count * _SECTION.size)
     strings = symbols + symbol_count * symbol_size
     for name, size, offset in _SECTION.iter_unpack(table):
         if size and offset:
-            yield _spell(source, name.rstrip(b"\0"), strings), offset, size
+            yield _read_section_name(source, name.rstrip(b"\0"), strings), offset, size
 
 
-def _spell(source: LimitedSource, name: bytes, strings: int) -> str:
+def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
     """A name of more than 8 bytes stands in the string table, at the offset ``/123``."""
     if name.startswith(b"/") and name[1:].isdigit():
         start = strings + int(name[1:])

@@ -1,4 +1,7 @@
-"""Refuses what is too much to be read of one file: no fault of it, and not passed over either."""
+"""The bytes of one file: limits on what is read of them, and byte ranges.
+
+A file that exceeds a limit is not at fault, and must not pass as inspected either: TooLarge.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ from typing import Final
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model.protocols import ByteSource
 
-_MOST_UNPACKED: Final = 32 << 30  # bytes of one package; cuDNN's engines come to some 6 billion
-_MOST_READ: Final = 1 << 30  # bytes of their tables; torch's come to 47 MB
+_MOST_UNPACKED: Final = 32 << 30  # bytes per package; cuDNN's engines unpack to 6 billion
+# bytes of symbol tables and notes of cubins per package; torch's have 47 MB
+_MOST_READ: Final = 1 << 30
 
 
 class LimitedSource:
-    """The bytes of one file, with how many times as much as usual is read of it."""
+    """The bytes of one file, with the factor that multiplies the limits on what is read of it."""
 
     def __init__(self, source: ByteSource, factor: int = 1) -> None:
         self._source = source
@@ -24,43 +28,43 @@ class LimitedSource:
         self.factor = factor
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        """Return the limit for this file, where ``most`` is the default limit."""
         return self._source.read(offset, length)
 
     def limit(self, most: int) -> int:
-        """How much is read of this file where it is ``most`` as a rule."""
+        """Return the limit to apply to this file instead of the default limit ``most``."""
         return most * self.factor
 
-    def refuse_more(self, count: int, most: int, what: str) -> None:
-        """Raise TooLarge where the file has more of something than is read."""
+    def require_at_most(self, count: int, most: int, what: str) -> None:
+        """Raise TooLarge if ``count`` exceeds the default limit ``most`` times the factor."""
         if count > (most := self.limit(most)):
             raise TooLarge(f"it has {count} {what}; at most {most} are read")
 
 
 class DeviceAllowance:
-    """How much of one package's device code is still decompressed and read, by all threads.
+    """Counts down how much device code of one package may still be decompressed and read.
 
-    It is charged beforehand: thousands of entries that turn out to be broken at their end take as
-    long as healthy ones.
+    Threads share it. Bytes are charged before the work is done: thousands of entries that turn out
+    to be broken at their end take as long as intact ones.
     """
 
     def __init__(self, factor: int = 1) -> None:
-        self.factor = factor  # how many times as much as usual is read
+        self.factor = factor  # multiplies both limits
         self._most = self._left = _MOST_UNPACKED * factor
         self._most_read = self._read_left = _MOST_READ * factor
         self._lock = Lock()
 
-    def unpack(self, size: int) -> None:
-        """Count bytes that an entry claims to unpack to. Raises TooLarge."""
+    def charge_unpacking(self, size: int) -> None:
+        """Charge the bytes that an entry claims to unpack to. Raises TooLarge."""
         with self._lock:
             self._left -= size
             left = self._left
         if left < 0:
             raise TooLarge(f"the package's device code unpacks to more than {self._most} bytes")
-        self.go_through(0)
+        self.charge_reading(0)
 
-    def go_through(self, size: int) -> None:
-        """Count bytes of tables and texts. Raises TooLarge."""
+    def charge_reading(self, size: int) -> None:
+        """Charge bytes of tables and texts that are about to be read. Raises TooLarge."""
         with self._lock:
             self._read_left -= size
             left = self._read_left
@@ -69,18 +73,19 @@ class DeviceAllowance:
             raise TooLarge(f"the package's cubins have more than {most} bytes of names and facts")
 
 
-# What plans are made of: the first bytes of a file, and ranges of it that are joined or cut.
+# Plans: the first bytes of a file, and arithmetic of byte ranges. A range is (start, end), in bytes
+# from the start of the file; the byte at ``end`` does not belong to it.
 
 
 class Head:
-    """The first bytes of a file as a ByteSource that claims the whole file's size."""
+    """The first bytes of a file, as a ByteSource that has the whole file's size."""
 
     def __init__(self, head: bytes, size: int) -> None:
         self._head = head
         self.size = size
 
     def read(self, offset: int, length: int) -> bytes:
-        """The bytes, as long as they are among the first."""
+        """Return bytes among the first ones. Raises MalformedError for any others."""
         if offset + length > len(self._head):
             raise MalformedError("not among the first bytes", offset)
         return self._head[offset : offset + length]
@@ -89,9 +94,9 @@ class Head:
 def complement(
     skipped: Iterable[tuple[int, int]], kept: Iterable[tuple[int, int]], size: int
 ) -> tuple[tuple[int, int], ...]:
-    """Everything from 0 to size but what is skipped, and in any case what is kept.
+    """Return all ranges from 0 to ``size`` except the skipped ones, plus the kept ones.
 
-    Ranges are (start, end); those of the answer are sorted, not empty and do not touch.
+    The result is sorted; its ranges are not empty and do not touch.
     """
     wanted = [(max(start, 0), min(end, size)) for start, end in kept]
     position = 0
@@ -103,7 +108,7 @@ def complement(
 
 
 def merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sort ranges and join those that touch, without empty ones."""
+    """Sort ranges and join those that touch or overlap; drop empty ones."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if start >= end:
@@ -116,7 +121,7 @@ def merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def find_within(places: Iterable[int], ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
-    """Those of the places that lie in one of the ranges."""
+    """Yield the places that lie in one of the ranges."""
     merged = merge(ranges)
     for place in places:
         index = bisect_right(merged, place, key=itemgetter(0)) - 1
@@ -127,7 +132,10 @@ def find_within(places: Iterable[int], ranges: Iterable[tuple[int, int]]) -> Ite
 def intersect(
     ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
 ) -> tuple[tuple[int, int], ...]:
-    """What of the ranges lies in one of the others; none of either touches another of its own."""
+    """Return the parts of the ranges that lie in one of the others.
+
+    Neither argument may have ranges that overlap each other.
+    """
     found, rest = [], sorted(others, reverse=True)
     for start, end in sorted(ranges):
         while rest and rest[-1][0] < end:

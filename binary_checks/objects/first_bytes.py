@@ -1,7 +1,7 @@
-"""What the first bytes of an object file tell of it: format, kind and architecture.
+"""Read the format, kind and architecture of an object file of which only the first bytes are here.
 
-That is for files of which no more is at hand. What they do not tell has its usual value, as if it
-were right: whoever asks for more has to read the file.
+Facts that the first bytes do not state keep their default values, which may be wrong. Read the
+whole file if you need them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from binary_checks.model.protocols import ReadObject
 from binary_checks.objects import expect, recognise, refuse
 from binary_checks.objects.byte_source import Head, LimitedSource
 
-_CLR = 14  # the number of the directory that .NET code has
+# IMAGE_DIRECTORY_ENTRY_COM_DESCRIPTOR, which only .NET code has (PE format, "Optional Header Data
+# Directories")
+_CLR = 14
 
 
 class _Beginning(Head):
-    """The first bytes of a file, of which not all are here."""
+    """The first bytes of a file; reading beyond them is no fault of the file."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Those bytes. Raises Unavailable for others."""
+        """Return bytes among the first ones. Raises Unavailable for any others."""
         try:
             return super().read(offset, length)
         except MalformedError:
@@ -38,7 +40,10 @@ class _Beginning(Head):
 
 
 def read_first_bytes(path: str, head: bytes, size: int) -> tuple[ReadObject, ...]:
-    """What a file of that size is that begins so; a fat one has an object for each slice."""
+    """Return the objects of a file of ``size`` bytes that begins with ``head``.
+
+    A fat Mach-O file has one object for each slice.
+    """
     found = recognise(head)
     read = {Format.ELF: _read_elf, Format.PE: _read_pe, Format.MACHO: _read_macho}.get(
         found or Format("")
@@ -65,7 +70,10 @@ def _read_elf(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
 
 
 def _read_pe(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
-    """ARM64EC calls itself x86_64 here: that it is hybrid stands in its load configuration."""
+    """Read a PE image. ARM64EC appears as x86_64.
+
+    Only its load configuration, which lies further on, marks it as hybrid.
+    """
     from binary_checks.objects.pe import header as pe
 
     signature = pe.find_signature(source)
@@ -83,7 +91,10 @@ def _read_pe(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
 
 
 def _read_macho(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
-    """Of a fat file the slices' own headers lie further on: for what each is, the file tells."""
+    """Read a Mach-O file. The slices of a fat file keep the default kind.
+
+    Their own headers lie further on, usually beyond the first bytes.
+    """
     from binary_checks.objects.macho import header as macho
     from binary_checks.objects.macho.reader import KINDS
 

@@ -305,9 +305,9 @@ class _Reading:
     def inspect(self, entry: DeviceEntry) -> None:
         """Decompress an entry and read it; what cannot be read is taken note of."""
         self._inspected += 1
-        count = self._allowance.go_through
+        count = self._allowance.charge_reading
         try:
-            self._allowance.unpack(entry.cost())
+            self._allowance.charge_unpacking(entry.cost())
             content = entry.unpack()
             if entry.kind is DeviceKind.PTX:
                 self._add_ptx(entry, read_ptx(content, count))

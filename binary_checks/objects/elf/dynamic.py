@@ -1,4 +1,4 @@
-"""Reads what ld.so reads of an ELF file: PT_DYNAMIC, symbol versions and relocations."""
+"""Read what ld.so reads of an ELF file: PT_DYNAMIC, symbol versions and relocations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from binary_checks.objects.elf.header import (
     runs_on_a_host,
 )
 
-# The dynamic segment: the entries by which a loader finds everything else.
+# The dynamic segment (gABI chapter 5, "Dynamic Section"; names with GNU, VER, RELR or FLAGS_1 are
+# extensions, in glibc's elf.h). Through its entries a loader finds everything else.
 
 DT_NEEDED: Final = 1
 DT_HASH: Final = 4
@@ -73,20 +74,21 @@ DF_1_PIE: Final = 0x08000000
 
 _MOST_ENTRIES = 1 << 16
 _MOST_STRINGS = 1 << 28
-"""Bytes of DT_STRTAB that are read; the largest libraries have some ten million."""
+"""Limit on the bytes of DT_STRTAB; the largest libraries have some ten million."""
 _LONGEST = 64 * 1024
-"""Bytes that a string of the dynamic string table may have and be read."""
+"""Limit on the bytes of one string in DT_STRTAB."""
 
 
 class Dynamic:
-    """The entries of PT_DYNAMIC and their strings; empty for a file that has none."""
+    """The entries of PT_DYNAMIC with their strings; empty for a file without PT_DYNAMIC."""
 
     __slots__ = ("_entries", "_last", "strings")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = (), strings: bytes = b"") -> None:
         self._entries = tuple(entries)
-        self._last = dict(self._entries)  # a loader too keeps the last of a tag
-        self.strings = strings  # DT_STRTAB: ends with NUL, and no string in it is absurdly long
+        # of several entries with one tag, loaders use the last as well
+        self._last = dict(self._entries)
+        self.strings = strings  # DT_STRTAB: ends with NUL, and no string in it exceeds the limit
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -95,37 +97,37 @@ class Dynamic:
         return tag in self._last
 
     def value(self, tag: int) -> int:
-        """The entry's value or address; 0 when there is none."""
+        """Return the value or address of the last entry with this tag; 0 if there is none."""
         return self._last.get(tag, 0)
 
     def string(self, tag: int) -> str:
-        """The string that the entry names; "" when there is none."""
+        """Return the string that the entry refers to; "" if there is none."""
         return self.text(self._last[tag]) if tag in self._last else ""
 
     def texts(self, tag: int) -> tuple[str, ...]:
-        """The strings of every entry of that tag, in order."""
+        """Return the strings of all entries with this tag, in order."""
         return tuple(self.text(value) for kind, value in self._entries if kind == tag)
 
     def search_path(self, tag: int) -> tuple[str, ...]:
-        """The elements of DT_RPATH or DT_RUNPATH; () when there is no such entry."""
+        """Return the elements of DT_RPATH or DT_RUNPATH; () if there is no such entry."""
         return tuple(self.string(tag).split(":")) if tag in self._last else ()
 
     def text(self, offset: int) -> str:
-        """The string at that place of the string table; raises MalformedError outside of it."""
+        """Return the string at an offset of DT_STRTAB. Raises MalformedError outside of it."""
         if offset >= len(self.strings):
             raise MalformedError(f"a string at {offset:#x}, beyond the end of DT_STRTAB")
         return decode(self.strings[offset : self.strings.index(b"\0", offset)])
 
 
 def decode(name: bytes) -> str:
-    """Names are UTF-8 by habit only; bytes that are not stay visible as escapes."""
+    """Decode a name. ELF does not define its encoding: bytes that are not UTF-8 are escaped."""
     return name.decode("utf-8", "backslashreplace")
 
 
 def read_dynamic(image: MappedImage, segments: Iterable[Segment]) -> Dynamic:
     """Read PT_DYNAMIC and its string table.
 
-    Raises MalformedError, or TooLarge for more than is read.
+    Raises MalformedError, or TooLarge if one exceeds its limit.
     """
     segment = next((s for s in segments if s.type == PT_DYNAMIC), None)
     if segment is None:
@@ -155,15 +157,16 @@ def _read_strings(image: MappedImage, dynamic: Dynamic) -> bytes:
     return strings
 
 
-# The heads of DT_GNU_HASH and DT_HASH, by which a loader looks names up.
+# The headers of DT_HASH (gABI chapter 5, "Hash Table") and DT_GNU_HASH ("GNU Hash ELF Sections"),
+# by which a loader looks symbols up.
 
 WIDE_SYSV: Final = (22, 0x9026)
-"""EM_S390 and EM_ALPHA, whose DT_HASH has words of 8 bytes with 64 bits, against the gABI."""
+"""EM_S390 and EM_ALPHA: their 64-bit DT_HASH has words of 8 bytes, where the gABI says 4."""
 _HASH_BITS: Final = 32
 
 
 def hash_sysv(name: bytes) -> int:
-    """The hash of DT_HASH and of the version tables (gABI, "Hash Table")."""
+    """Return the hash used by DT_HASH and by version records (gABI chapter 5, "Hash Table")."""
     value = 0
     for byte in name:
         value = (value << 4) + byte
@@ -172,9 +175,10 @@ def hash_sysv(name: bytes) -> int:
 
 
 def judge_hash_table(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
-    """Heads that a loader cannot work with: of the GNU table, where there are both.
+    """Yield what a loader cannot work with in the header of the hash table.
 
-    Raises MalformedError. How far the tables reach is seen to where symbols are counted.
+    A loader uses DT_GNU_HASH if both are present. Whether the table itself lies inside its segment
+    is checked where symbols are counted. Raises MalformedError if there is no hash table.
     """
     if DT_GNU_HASH in dynamic:
         head = image.header.struct("IIII")
@@ -193,21 +197,22 @@ def judge_hash_table(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
         raise MalformedError("neither DT_GNU_HASH nor DT_HASH: no symbol is ever found in it")
 
 
-# The symbol versions an ELF file needs of others (DT_VERNEED) and defines (DT_VERDEF).
+# Symbol versions (LSB Core, "Symbol Versioning"): the ones that an ELF file needs (DT_VERNEED) and
+# defines (DT_VERDEF).
 
 _VER_FLG_BASE = 1
 _VER_FLG_WEAK = 2
-_MOST_VERSIONS = 0x7FFF  # version indices have 15 bits
+_MOST_VERSIONS = 0x7FFF  # a version index has 15 bits; bit 15 marks a hidden version
 
 
 class Versions(NamedTuple):
-    """The version nodes of one object."""
+    """The version nodes that one object needs and defines."""
 
     needed: tuple[NeededVersion, ...] = ()
     defined: tuple[str, ...] = ()
     by_index: dict[int, tuple[str, str]] = {}  # noqa: RUF012 - never changed; versym -> (library, node)
-    own: frozenset[int] = frozenset()  # the indices of what it defines itself
-    faults: tuple[str, ...] = ()  # records by which a loader finds no version, or another one
+    own: frozenset[int] = frozenset()  # indices of the nodes that it defines
+    faults: tuple[str, ...] = ()  # records that make a loader find no version, or the wrong one
 
 
 def read_versions(image: MappedImage, dynamic: Dynamic) -> Versions:
@@ -216,7 +221,7 @@ def read_versions(image: MappedImage, dynamic: Dynamic) -> Versions:
     needed = tuple(_read_needed(image, dynamic, faults))
     defined = tuple(_read_defined(image, dynamic, faults))
     by_index = {index: (item.library, item.version) for index, item in needed}
-    # The base node stands for the library itself: a symbol bound to it has no version.
+    # The base node (VER_FLG_BASE) is the library itself: a symbol bound to it has no version.
     by_index |= {index: ("", "" if base else name) for index, name, base in defined}
     return Versions(
         needed=tuple(item for _, item in needed),
@@ -230,7 +235,7 @@ def read_versions(image: MappedImage, dynamic: Dynamic) -> Versions:
 def _read_needed(
     image: MappedImage, dynamic: Dynamic, faults: dict[str, None]
 ) -> Iterator[tuple[int, NeededVersion]]:
-    """Every Vernaux of every Verneed, with its version index."""
+    """Yield each Vernaux of each Verneed, with its version index."""
     need, auxiliary = image.header.struct("HHIII"), image.header.struct("IHHII")
     files = _chain(image, need, dynamic, (DT_VERNEED, DT_VERNEEDNUM), "DT_VERNEED")
     known, total = frozenset(dynamic.texts(DT_NEEDED)), 0
@@ -243,7 +248,7 @@ def _read_needed(
                 "ends the process where nothing else has loaded it"
             ] = None
         total += count
-        if total > _MOST_VERSIONS:  # many records may share one chain
+        if total > _MOST_VERSIONS:  # checked in total, since many records may share one chain
             raise MalformedError(f"DT_VERNEED claims more than {_MOST_VERSIONS} versions")
         for _, row in _follow(image, auxiliary, file_address + first, count, "a Vernaux"):
             hashed, flags, index, name, _ = row
@@ -255,11 +260,11 @@ def _read_needed(
 def _read_defined(
     image: MappedImage, dynamic: Dynamic, faults: dict[str, None]
 ) -> Iterator[tuple[int, str, bool]]:
-    """Index, name and whether it is the base node, of every Verdef."""
+    """Yield index, name and whether it is the base node, for each Verdef."""
     definition, auxiliary = image.header.struct("HHHHIII"), image.header.struct("II")
     nodes = _chain(image, definition, dynamic, (DT_VERDEF, DT_VERDEFNUM), "DT_VERDEF")
     for address, (revision, flags, index, _, hashed, first, _) in nodes:
-        # The first Verdaux is the node's name; those after it are its parents.
+        # The first Verdaux has the node's name, later ones the names of its parents.
         place, _ = image.unpack(auxiliary, address + first, "a Verdaux")
         name, is_base = dynamic.text(place), bool(flags & _VER_FLG_BASE)
         faults.update(_judge_revision("Verdef", revision))
@@ -274,7 +279,7 @@ def _judge_revision(what: str, revision: int) -> Iterator[tuple[str, None]]:
 
 
 def _judge_hash(verb: str, version: str, hashed: int) -> Iterator[tuple[str, None]]:
-    """A loader compares the hashes before the names."""
+    """Yield a fault if the hash is wrong: a loader compares hashes before names."""
     if hashed != hash_sysv(version.encode("utf-8", "surrogateescape")):
         yield f"{verb} version {version} under a wrong hash, by which no loader finds it", None
 
@@ -290,7 +295,7 @@ def _chain(
 def _follow(
     image: MappedImage, layout: Any, address: int, count: int, what: str
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Address and fields of each record; the last field leads to the next one."""
+    """Yield address and fields of each record; its last field is the offset to the next one."""
     if count > _MOST_VERSIONS:
         raise MalformedError(f"{what} claims {count} entries")
     for remaining in range(count - 1, -1, -1):
@@ -298,26 +303,27 @@ def _follow(
         yield address, fields
         if remaining and not fields[-1]:
             raise MalformedError(f"{what} ends {remaining} entries before its count")
-        if not remaining and fields[-1]:  # glibc's loader follows them, whatever the count says
+        if not remaining and fields[-1]:  # glibc's loader follows the chain, not the count
             raise MalformedError(f"{what} continues past its count")
         address += fields[-1]
 
 
-# The relocation tables of an ELF file, as columns: a large library has a million records.
-#
-# They are read for text relocations and for pointers to device code. No record is judged.
+# The relocation tables (gABI chapter 4, "Relocation"), as columns: a large library has a million
+# records. They are read for text relocations and for pointers to device code. Single records are
+# not judged.
 
-_NONE: Final = 0  # R_X86_64_NONE and its like, of every architecture: nothing is changed
+_NONE: Final = 0  # R_X86_64_NONE and its counterpart of every architecture: changes nothing
 _MOST_RELOCATIONS: Final = (
     1 << 28
-)  # bytes of a table; the largest libraries have some twenty million
+)  # bytes of one table; the largest libraries have some twenty million
 
 
 class RelocationTypes(NamedTuple):
-    """The relocations of one architecture."""
+    """The relocation types of one architecture that matter here."""
 
-    relative: int  # R_*_RELATIVE: the load address plus the addend
-    addends: bool = True  # records are Elf_Rela; else Elf_Rel, with the addend in the place itself
+    relative: int  # R_*_RELATIVE: load address plus addend
+    # records are Elf_Rela; if False Elf_Rel, whose addend is in the relocated place
+    addends: bool = True
 
 
 RELOCATION_TYPES: Final = {
@@ -330,11 +336,11 @@ RELOCATION_TYPES: Final = {
     "riscv64": RelocationTypes(relative=3),
     "loongarch64": RelocationTypes(relative=3),
 }
-"""The records of other architectures are not read."""
+"""Relocations of other architectures are not read. Numbers are from the processor supplements."""
 
 
 class Relocations:
-    """The columns of one table, in its order."""
+    """The columns of one relocation table, in its order."""
 
     __slots__ = ("addends", "offsets", "types")
 
@@ -342,7 +348,7 @@ class Relocations:
         order, wide = image.header.byte_order, image.header.bits == 64
         words, step = column("Q" if wide else "I", content, order), 3 if addends else 2
         self.offsets = words[::step]
-        self.addends = words[2::step] if addends else None  # as unsigned numbers
+        self.addends = words[2::step] if addends else None  # as unsigned numbers; None for Elf_Rel
         information = words[1::step]
         if wide:
             halves = array("I", information.tobytes())
@@ -356,11 +362,11 @@ class RelocationTables(NamedTuple):
     """All relocations of one object."""
 
     tables: tuple[Relocations, ...]
-    packed: array[int]  # DT_RELR: addresses, and bitmaps of what follows them
+    packed: array[int]  # words of DT_RELR: an address, or a bitmap of the words that follow it
 
 
 def column(kind: str, content: bytes, byte_order: str) -> array[int]:
-    """The bytes as machine integers of 8 ("Q"), 4 ("I") or 2 ("H") bytes each."""
+    """Return an array of integers of 8 ("Q"), 4 ("I") or 2 ("H") bytes each."""
     numbers = array(kind, content)
     if (byte_order == "<") != (sys.byteorder == "little"):
         numbers.byteswap()
@@ -370,7 +376,7 @@ def column(kind: str, content: bytes, byte_order: str) -> array[int]:
 def read_relocations(
     image: MappedImage, dynamic: Dynamic, types: RelocationTypes
 ) -> RelocationTables:
-    """Read the tables that a loader goes through. Raises MalformedError, or TooLarge."""
+    """Read the tables that a loader processes. Raises MalformedError, or TooLarge."""
     tables = tuple(_read_tables(image, dynamic, types))
     wide = image.header.bits == 64
     content = b""
@@ -396,7 +402,10 @@ def _read_tables(
 def count_unwritable(
     image: MappedImage, segments: Iterable[Segment], dynamic: Dynamic, types: RelocationTypes
 ) -> int:
-    """How many relocations change what a PT_LOAD maps without PF_W. Raises as reading them does."""
+    """Count the relocations that change bytes of a PT_LOAD without PF_W (text relocations).
+
+    Raises MalformedError or TooLarge as `read_relocations` does.
+    """
     loads = [each for each in segments if each.type == PT_LOAD and not each.flags & PF_W]
     fixed = [(each.address, each.address + each.memory_size) for each in loads]
     relocations = read_relocations(image, dynamic, types)
@@ -411,7 +420,11 @@ def count_unwritable(
 
 
 def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterator[int]:
-    """The places between two addresses that the words of DT_RELR relocate."""
+    """Yield the addresses from ``start`` to ``end`` that DT_RELR relocates.
+
+    An even word is an address, which is relocated. An odd word is a bitmap: bit n, from 1, stands
+    for the n-th word behind the last place that was covered. ``word`` is the size in bytes.
+    """
     place, reach = 0, (8 * word - 1) * word
     for entry in words:
         if not entry & 1:
@@ -425,14 +438,15 @@ def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterat
         place += reach
 
 
-# What an ELF file is for: a library, a program, code of a device, or none of these.
+# Whether an ELF file is a library, a program, code of a device, or none of these.
 
 _EM_BPF: Final = 247
-_AMDGPU_OS_ABIS: Final = range(64, 67)  # ELFOSABI_AMDGPU_HSA, _PAL, _MESA3D
+# ELFOSABI_AMDGPU_HSA, ELFOSABI_AMDGPU_PAL, ELFOSABI_AMDGPU_MESA3D
+_AMDGPU_OS_ABIS: Final = range(64, 67)
 
 
 def kind_of_unloaded(header: ElfHeader) -> Kind | None:
-    """The kind of a file that no loader of the host takes; None for one that it may take."""
+    """Return the kind of a file that no loader of the host takes; None if one may take it."""
     if not runs_on_a_host(header):
         return Kind.DEVICE if _is_device_code(header) else Kind.OTHER
     if header.type == ET_REL:
@@ -441,10 +455,11 @@ def kind_of_unloaded(header: ElfHeader) -> Kind | None:
 
 
 def _is_device_code(header: ElfHeader) -> bool:
-    """Whether it looks as the tools of its device write it; a wrong e_machine makes no such file.
+    """Return whether the file looks as its device's tools write it; a damaged e_machine does not.
 
-    Cubins and BPF programs are never shared objects; AMD's code objects are, with an ABI of their
-    own. Libraries for Hexagon and the like (Qualcomm's ``libQnnHtpV73Skel.so``) look as any other.
+    Cubins and BPF programs are never ET_DYN. AMD's code objects are, with an OS ABI of their own.
+    Libraries for Hexagon and similar devices (Qualcomm's ``libQnnHtpV73Skel.so``) look like any
+    library.
     """
     if header.machine in (EM_CUDA, _EM_BPF):
         return header.type != ET_DYN
@@ -454,9 +469,10 @@ def _is_device_code(header: ElfHeader) -> bool:
 
 
 def kind_of_loaded(header: ElfHeader, dynamic: Dynamic, interpreter: str) -> Kind:
-    """Position-independent executables are ET_DYN too, and some libraries can be run.
+    """Return whether a loadable file is an executable or a shared library.
 
-    libQt6Core.so.6 and glibc's own libc.so.6 have a PT_INTERP; a DT_SONAME tells them apart.
+    Position-independent executables are ET_DYN too, and some libraries have a PT_INTERP because
+    they can be run (libQt6Core.so.6, glibc's libc.so.6). A DT_SONAME marks a library.
     """
     if not may_be_opened(header, dynamic) or (interpreter and DT_SONAME not in dynamic):
         return Kind.EXECUTABLE
@@ -464,5 +480,5 @@ def kind_of_loaded(header: ElfHeader, dynamic: Dynamic, interpreter: str) -> Kin
 
 
 def may_be_opened(header: ElfHeader, dynamic: Dynamic) -> bool:
-    """Whether dlopen takes a file of its kind, which is refused for programs."""
+    """Return whether dlopen accepts a file of this type; it refuses programs."""
     return header.type != ET_EXEC and not dynamic.value(DT_FLAGS_1) & DF_1_PIE

@@ -1,4 +1,8 @@
-"""Reads an ELF file's headers, its segments and sections, and its bytes by their addresses."""
+"""Read the headers, segments and sections of an ELF file, and its bytes by their addresses.
+
+"gABI" is the System V Application Binary Interface, whose chapter 4, "Object Files", and chapter 5,
+"Program Loading and Dynamic Linking", define ELF.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,8 @@ from typing import Any, Final, NamedTuple
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.byte_source import LimitedSource, merge
 
-# The ELF header: class, byte order, machine, and where the two tables of headers lie.
-#
-# Architectures are spelled as platform tags spell them.
+# The ELF header (gABI chapter 4, "ELF Header"): class, byte order, machine, and where the two
+# tables of headers lie. Architectures are named as platform tags name them.
 
 ET_REL: Final = 1
 ET_EXEC: Final = 2
@@ -25,9 +28,10 @@ _SEGMENT_SIZE = {32: 32, 64: 56}
 _SECTION_SIZE = {32: 40, 64: 64}
 _SECTION = {32: "IIIIIIIIII", 64: "IIQQQQIIQQ"}
 _MOST_SEGMENTS = 1 << 16
-_MOST_SECTIONS = 1 << 17  # object files with a section for each function have tens of thousands
-_PN_XNUM = 0xFFFF  # e_phnum when there are more: the number stands in section header 0
-_SHN_XINDEX = 0xFFFF  # e_shstrndx, likewise
+_MOST_SECTIONS = 1 << 17  # object files with one section per function have tens of thousands
+# value of e_phnum if the number of program headers is in sh_info of section header 0
+_PN_XNUM = 0xFFFF
+_SHN_XINDEX = 0xFFFF  # value of e_shstrndx if the index is in sh_link of section header 0
 
 _ARCHITECTURES = {
     (2, 32, ">"): "sparc",
@@ -66,8 +70,9 @@ _DEVICES = {
 _EM_ARM = 40
 _EF_ARM_ABI_FLOAT_SOFT = 0x200
 
-# What glibc assumes of a file without PT_GNU_STACK (DEFAULT_STACK_PERMS of its stackinfo.h; the
-# kernel agrees on these). aarch64, ppc64, ppc64le, riscv and loongarch assume the opposite.
+# Architectures for which glibc makes the stack executable if a file has no PT_GNU_STACK
+# (DEFAULT_STACK_PERMS in its stackinfo.h; the kernel agrees for these). aarch64, ppc64, ppc64le,
+# riscv and loongarch default to a stack that is not executable.
 _EXECUTABLE_STACK_BY_DEFAULT = frozenset(
     {"x86_64", "x32", "i686", "armv7l", "armv7b", "armel", "ppc", "s390", "s390x"}
     | {"mips", "mipsel", "mips64", "mips64el", "sparc", "sparc64"}
@@ -75,19 +80,19 @@ _EXECUTABLE_STACK_BY_DEFAULT = frozenset(
 
 
 class ElfHeader(NamedTuple):
-    """What the ELF header says, with the overflow rules of its counts resolved."""
+    """The fields of the ELF header, with counts that overflow 16 bits already resolved."""
 
     bits: int
-    byte_order: str  # as struct spells it
+    byte_order: str  # "<" or ">", as in the struct module
     type: int
     machine: int
     flags: int
     segments_offset: int
     segment_count: int
-    sections_offset: int  # 0: the file has no section headers
+    sections_offset: int  # 0 if the file has no section headers
     section_count: int
-    names_index: int  # of the section that holds the sections' names
-    identification: bytes  # e_ident, of which a loader also looks at what follows class and order
+    names_index: int  # index of the section that holds the names of sections
+    identification: bytes  # e_ident: a loader also looks at the bytes after class and byte order
     version: int  # e_version
 
     @property
@@ -97,23 +102,23 @@ class ElfHeader(NamedTuple):
 
     @property
     def sections_end(self) -> int:
-        """Where the section headers end; 0 when there are none."""
+        """Where the section headers end, in bytes from the start; 0 if there are none."""
         return self.sections_offset + self.section_count * _SECTION_SIZE[self.bits]
 
     def struct(self, layout: str) -> Struct:
-        """A compiled structure in the file's byte order."""
+        """Return a compiled structure in the file's byte order."""
         return Struct(self.byte_order + layout)
 
     @property
     def section_struct(self) -> Struct:
-        """One section header."""
+        """The layout of one section header (Elf32_Shdr or Elf64_Shdr)."""
         return self.struct(_SECTION[self.bits])
 
 
 def read_header(source: LimitedSource) -> ElfHeader:
-    """Read and verify the ELF header and the extent of both tables.
+    """Read the ELF header, and verify that both tables of headers lie inside the file.
 
-    Raises MalformedError, or TooLarge where they are too long.
+    Raises MalformedError, or TooLarge if a table has more entries than we read.
     """
     start = source.read(0, min(64, source.size))
     if len(start) < 16 or start[:4] != MAGIC:
@@ -142,7 +147,10 @@ def read_header(source: LimitedSource) -> ElfHeader:
 
 
 def _with_large_counts(source: LimitedSource, header: ElfHeader) -> ElfHeader:
-    """Take counts that do not fit into 16 bits from section header 0 (gABI, chapter 4)."""
+    """Resolve counts that do not fit into 16 bits (gABI chapter 4, "ELF Header").
+
+    They are in section header 0: e_phnum in sh_info, e_shnum in sh_size, e_shstrndx in sh_link.
+    """
     overflows = header.section_count == 0 or _PN_XNUM in (header.segment_count, header.names_index)
     if not header.sections_offset or not overflows:
         return header
@@ -158,41 +166,41 @@ def _with_large_counts(source: LimitedSource, header: ElfHeader) -> ElfHeader:
 
 
 def _verify_extent(header: ElfHeader, source: LimitedSource) -> None:
-    """Also bounds the memory that the tables will take."""
+    """Verify that both tables of headers lie inside the file, and limit their memory."""
     for noun, end in (("program", header.segments_end), ("section", header.sections_end)):
         if end > (size := source.size):
             raise MalformedError(
                 f"the {noun} headers end at byte {end:#x}, the file has {size:#x} bytes", size
             )
-    source.refuse_more(header.segment_count, _MOST_SEGMENTS, "program headers")
-    source.refuse_more(header.section_count, _MOST_SECTIONS, "section headers")
+    source.require_at_most(header.segment_count, _MOST_SEGMENTS, "program headers")
+    source.require_at_most(header.section_count, _MOST_SECTIONS, "section headers")
 
 
 def architecture_of(header: ElfHeader) -> str:
-    """The one spelling of the file's architecture; "machine-<e_machine>" where there is none."""
+    """Return the name of the file's architecture, "machine-<e_machine>" if it has none."""
     machine = header.machine
     if machine == _EM_ARM and header.flags & _EF_ARM_ABI_FLOAT_SOFT:
-        return "armel"  # another calling convention than what tags call armv7l
+        return "armel"  # soft-float calling convention, not that of the tag armv7l
     known = _ARCHITECTURES.get((machine, header.bits, header.byte_order))
     return known or _DEVICES.get(machine) or f"machine-{machine}"
 
 
 def runs_on_a_host(header: ElfHeader) -> bool:
-    """Whether a CPU that platform tags know runs it; all else is code for some device."""
+    """Return whether a CPU that has a platform tag runs the file. If not, it is device code."""
     return (header.machine, header.bits, header.byte_order) in _ARCHITECTURES
 
 
 def is_known_device(header: ElfHeader) -> bool:
-    """Whether it is for a device whose files are known to lie in packages."""
+    """Return whether the file is for a device whose code is known to be shipped in packages."""
     return header.machine in _DEVICES
 
 
 def assumes_executable_stack(architecture: str) -> bool:
-    """Whether a file without PT_GNU_STACK gets an executable stack."""
+    """Return whether a file without PT_GNU_STACK gets an executable stack."""
     return architecture in _EXECUTABLE_STACK_BY_DEFAULT
 
 
-# The program headers, which say what a loader maps, and where.
+# The program headers (gABI chapter 5, "Program Header"): what a loader maps, and where.
 
 PT_LOAD: Final = 1
 PT_DYNAMIC: Final = 2
@@ -211,7 +219,7 @@ PF_R: Final = 4
 
 
 class Segment(NamedTuple):
-    """One program header."""
+    """One program header. Offsets and sizes are in bytes."""
 
     type: int
     flags: int
@@ -223,7 +231,7 @@ class Segment(NamedTuple):
 
 
 def read_segments(source: LimitedSource, header: ElfHeader) -> tuple[Segment, ...]:
-    """Read every program header, in order."""
+    """Read all program headers, in order."""
     start, end = header.segments_offset, header.segments_end
     table = source.read(start, end - start)
     if header.bits == 64:
@@ -233,7 +241,7 @@ def read_segments(source: LimitedSource, header: ElfHeader) -> tuple[Segment, ..
     return tuple(Segment(t, f, o, v, fs, ms, a) for t, o, v, _, fs, ms, f, a in rows)
 
 
-# The section headers, which may be missing: no loader looks at them.
+# The section headers (gABI chapter 4, "Sections"). They may be missing: no loader reads them.
 
 SHT_PROGBITS: Final = 1
 SHT_NOTE: Final = 7
@@ -244,11 +252,11 @@ SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
 
 _MOST_NAMES = 1 << 26
-"""Bytes of section names that are read; those of the largest libraries have some thousand."""
+"""Limit on the bytes of section names; the largest libraries have some thousand."""
 
 
 class Section(NamedTuple):
-    """One section header."""
+    """One section header. Offsets and sizes are in bytes."""
 
     name: str
     type: int
@@ -259,9 +267,9 @@ class Section(NamedTuple):
 
 
 def read_sections(source: LimitedSource, header: ElfHeader) -> tuple[Section, ...]:
-    """Read every section header, in order.
+    """Read all section headers, in order.
 
-    Raises MalformedError where names lie outside, TooLarge where they are too long.
+    Raises MalformedError if their names lie outside the file, TooLarge if they exceed the limit.
     """
     start, end = header.sections_offset, header.sections_end
     if not header.section_count:
@@ -283,23 +291,24 @@ def _read_names(
         return b""
     if offset + size > source.size:
         raise MalformedError("the sections' names lie beyond the end of the file", source.size)
-    source.refuse_more(size, _MOST_NAMES, "bytes of section names")
+    source.require_at_most(size, _MOST_NAMES, "bytes of section names")
     return source.read(offset, size)
 
 
 def _name_at(names: bytes, offset: int) -> str:
-    end = names.find(b"\0", offset, offset + 256)  # none of the names that count is longer
+    # names longer than 256 bytes are read as "": no name that we look for is longer
+    end = names.find(b"\0", offset, offset + 256)
     return names[offset : end if end >= 0 else offset].decode("latin-1")
 
 
 def is_debug_companion(sections: tuple[Section, ...]) -> bool:
-    """Whether all that would be loaded is gone, as ``objcopy --only-keep-debug`` leaves it."""
+    """Return whether nothing loadable is left, as after ``objcopy --only-keep-debug``."""
     kept = {section.type for section in sections if section.flags & SHF_ALLOC}
     return SHT_NOBITS in kept and kept <= {SHT_NOBITS, SHT_NOTE}
 
 
 def has_debug_information(sections: tuple[Section, ...]) -> bool:
-    """Whether DWARF's main section is there with contents, compressed or not."""
+    """Return whether .debug_info is there and not empty, compressed (.zdebug_info) or not."""
     return any(
         section.name in (".debug_info", ".zdebug_info")
         and section.type != SHT_NOBITS
@@ -309,7 +318,7 @@ def has_debug_information(sections: tuple[Section, ...]) -> bool:
 
 
 def measure_debug_information(sections: tuple[Section, ...]) -> int:
-    """The bytes of the file that sections of DWARF take, each byte counted once."""
+    """Return how many bytes of the file are DWARF sections, counting each byte once."""
     extents = merge(
         (section.offset, section.offset + section.size)
         for section in sections
@@ -321,7 +330,7 @@ def measure_debug_information(sections: tuple[Section, ...]) -> int:
 def find_extents(
     sections: tuple[Section, ...], names: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Start and end of the sections of these names that have contents, in file order."""
+    """Return start and end of the sections with these names that are not empty, in file order."""
     found = (
         (section.offset, section.offset + section.size)
         for section in sections
@@ -333,9 +342,9 @@ def find_extents(
 def find_read_only(
     sections: tuple[Section, ...], others: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Start and end of what is loaded, neither written nor run, but sections whose names begin so.
+    """Return start and end of sections that are loaded, not written and not run.
 
-    Sections that claim the same bytes are one.
+    Sections whose names begin with one of ``others`` are left out; overlapping ones are joined.
     """
     flags = SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR
     return merge(
@@ -347,15 +356,16 @@ def find_read_only(
     )
 
 
-# The bytes of an ELF file at the addresses where a loader maps them.
+# The bytes of an ELF file at the addresses where a loader maps them (gABI chapter 5, "Program
+# Loading").
 
 _BLOCK = 16 * 1024
-"""What is read at once where a table's length is known only by walking it."""
+"""Bytes read at once from a table whose length is only known after walking it."""
 _PAGE = 4096
 
 
 class MappedImage:
-    """The file's bytes by the address they are mapped at; what no segment holds is malformed."""
+    """The file's bytes by virtual address. Addresses outside every PT_LOAD are malformed."""
 
     __slots__ = ("_block", "_block_start", "_loads", "header", "path", "source")
 
@@ -373,15 +383,18 @@ class MappedImage:
         self._block_start = 0
 
     def locate(self, address: int, what: str) -> tuple[int, int]:
-        """The file offset of an address, and how many bytes follow it in its segment."""
+        """Return the file offset of an address, and how many bytes follow it in its segment."""
         for start, size, offset in self._loads:
             distance = address - start
             if 0 <= distance < size:
                 return offset + distance, size - distance
         raise MalformedError(f"{what} at address {address:#x} lies in no loaded segment")
 
-    def demand(self, address: int, length: int, what: str) -> int:
-        """The file offset of an address that so many bytes follow. Raises MalformedError."""
+    def require(self, address: int, length: int, what: str) -> int:
+        """Return the file offset of an address, and require ``length`` bytes there.
+
+        Raises MalformedError if its segment has fewer.
+        """
         offset, available = self.locate(address, what)
         if length > available:
             raise MalformedError(
@@ -390,19 +403,19 @@ class MappedImage:
         return offset
 
     def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
-        """Exactly length bytes from the address on, which lie together in the file too.
+        """Return exactly ``length`` bytes from an address, which must be contiguous in the file.
 
-        Raises MalformedError, or TooLarge for more than ``most``, if that is not 0.
+        Raises MalformedError, or TooLarge for more than ``most`` bytes (0: no limit).
         """
         if not length:
             return b""
-        offset = self.demand(address, length, what)
+        offset = self.require(address, length, what)
         if 0 < (most := self.source.limit(most)) < length:
             raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
         return self.source.read(offset, length)
 
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
-        """One small structure; neighbours are read along, so that walking a chain stays cheap."""
+        """Unpack one structure. Its neighbours are read ahead, so that walking a chain is cheap."""
         start = address - self._block_start
         if start < 0 or start + layout.size > len(self._block):
             _, available = self.locate(address, what)
@@ -413,10 +426,11 @@ class MappedImage:
 
 
 def _join(loads: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Join each (address, size, offset) with the next where that goes on in memory and file.
+    """Join each (address, size, offset) with the next if it continues it in memory and in the file.
 
-    patchelf's new first segment ends inside the string table that it moved down (semgrep 1.185.0's
-    ``semgrep-core``, which runs): a loader knows no end of a table but that of memory.
+    The new first segment that patchelf makes ends inside the string table that it moved
+    (``semgrep-core`` of semgrep 1.185.0, which runs). A loader does not check tables against
+    segments, only against memory.
     """
     held: tuple[int, int, int] | None = None
     for load in loads:
@@ -431,10 +445,11 @@ def _join(loads: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int
 
 
 def _mapped_size(segment: Segment, size: int) -> int:
-    """How many bytes of the file a kernel maps for a segment: whole pages, as mmap does.
+    """Return how many bytes of the file are mapped for a segment: whole pages, as mmap does.
 
-    patchelf has left PT_DYNAMIC behind the end of its segment, but in its page (casadi 3.8.2's
-    ``clp``, which runs). Where memory goes on after the file's bytes, the rest is zeroed.
+    patchelf has left PT_DYNAMIC behind the end of its segment but in the same page (``clp`` of
+    casadi 3.8.2, which runs). If the segment is larger in memory than in the file, the rest of the
+    page is zeroed instead, so it does not count.
     """
     if segment.memory_size > segment.file_size:
         return segment.file_size

@@ -1,7 +1,7 @@
-"""Reads ELF files: program headers and the dynamic segment first, as a loader does.
+"""Read ELF files by program headers and the dynamic segment, as a loader does.
 
-Section headers may be missing; they only tell of debug information and device code. Everything
-a file refers to must lie inside of it: a truncated file is malformed, never empty.
+Section headers may be missing; they are used only for debug information, device code and strings.
+Everything that a file refers to must lie inside it: a truncated file is malformed, never empty.
 """
 
 from __future__ import annotations
@@ -96,13 +96,16 @@ from binary_checks.objects.strings import (
     find_texts,
 )
 
-# The notes: its build id, the x86 ISA level, guards of control flow.
+# Notes (gABI chapter 5, "Note Section"): the build id, and the program properties of the "Linux
+# Extensions to gABI": the x86 ISA level, guards of control flow.
 
 _NT_GNU_BUILD_ID = 3
 _NT_GNU_PROPERTY_TYPE_0 = 5
-_X86_ISA_1_NEEDED = 0xC0008002  # ..._USED (0xC0010002) states no requirement
+# GNU_PROPERTY_X86_ISA_1_NEEDED; GNU_PROPERTY_X86_ISA_1_USED (0xC0010002) states no requirement
+_X86_ISA_1_NEEDED = 0xC0008002
 _X86 = 0xC0000002, ((1, "IBT"), (2, "SHSTK"))  # GNU_PROPERTY_X86_FEATURE_1_AND
-_AARCH64_FEATURES = 0xC0000000, ((1, "BTI"), (2, "PAC"), (4, "GCS"))  # ..._AARCH64_FEATURE_1_AND
+# GNU_PROPERTY_AARCH64_FEATURE_1_AND
+_AARCH64_FEATURES = 0xC0000000, ((1, "BTI"), (2, "PAC"), (4, "GCS"))
 _GUARDS = {
     "x86_64": _X86,
     "x32": _X86,
@@ -111,13 +114,15 @@ _GUARDS = {
     "aarch64_be": _AARCH64_FEATURES,
 }
 _FROM_NOTES = frozenset({"x86_64", "x32", "i686"})
-"""Where glibc reads the property note of a file without PT_GNU_PROPERTY too: older linkers'."""
+"""Architectures for which glibc reads the property note from PT_NOTE if there is no
+PT_GNU_PROPERTY, as in files of older linkers.
+"""
 _ISA_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
-_LONGEST_NOTE = 1 << 20  # bytes of notes that are read; real ones have some hundred
+_LONGEST_NOTE = 1 << 20  # limit on the bytes of one note segment; real ones have some hundred
 
 
 class Notes(NamedTuple):
-    """What the notes tell; "" where they say nothing."""
+    """Facts from the notes; "" for those that they do not state."""
 
     build_id: str = ""
     isa_level: str = ""
@@ -125,17 +130,17 @@ class Notes(NamedTuple):
 
 
 def read_notes(source: LimitedSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
-    """Read every PT_NOTE; the first build id counts. Raises TooLarge for a long one.
+    """Read all note segments; the first build id counts. Raises TooLarge if one is too long.
 
-    An ISA level counts wherever it stands: files must not be called fit for more CPUs than they
-    are. Guards count where glibc finds them.
+    An ISA level counts wherever it stands, since a file must not be called fit for more CPUs than
+    it is. Guards count only where glibc finds them.
     """
     build_id, needed = "", 0
     by_type: dict[int, list[dict[int, int]]] = {PT_GNU_PROPERTY: [], PT_NOTE: []}
     for segment in segments:
         if segment.type not in by_type or not segment.file_size:
             continue
-        source.refuse_more(segment.file_size, _LONGEST_NOTE, "bytes in a PT_NOTE")
+        source.require_at_most(segment.file_size, _LONGEST_NOTE, "bytes in a PT_NOTE")
         contents = source.read(segment.offset, segment.file_size)
         for kind, description in _iterate(contents, header, segment.alignment):
             if kind == _NT_GNU_BUILD_ID and not build_id:
@@ -143,14 +148,18 @@ def read_notes(source: LimitedSource, header: ElfHeader, segments: Iterable[Segm
             elif kind == _NT_GNU_PROPERTY_TYPE_0:
                 properties = _read_properties(description, header)
                 needed |= properties.get(_X86_ISA_1_NEEDED, 0)
-                if segment.alignment == header.bits // 8:  # glibc passes over all others
+                # glibc skips note segments with any other alignment
+                if segment.alignment == header.bits // 8:
                     by_type[segment.type].append(properties)
     isa_level = next((name for bit, name in _ISA_LEVELS if needed & bit), "")
     return Notes(build_id, isa_level, _find_guards(by_type, architecture_of(header)))
 
 
 def _find_guards(by_type: Mapping[int, list[dict[int, int]]], architecture: str) -> tuple[str, ...]:
-    """Those of the one note that glibc reads: the first of PT_GNU_PROPERTY, else of PT_NOTE."""
+    """Return the guards in the one note that glibc reads.
+
+    It is the first in PT_GNU_PROPERTY, else the first in PT_NOTE.
+    """
     if architecture not in _GUARDS:
         return ()
     kind, bits = _GUARDS[architecture]
@@ -160,10 +169,11 @@ def _find_guards(by_type: Mapping[int, list[dict[int, int]]], architecture: str)
 
 
 def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tuple[int, bytes]]:
-    """Type and description of each note of the owner GNU.
+    """Yield type and description of each note whose owner is "GNU".
 
-    Notes are padded to 4 bytes, in a segment aligned to 8 to 8. A note that does not fit ends the
-    walk: no loader reads notes but the property one, and linkers have padded them in every way.
+    Notes are padded to 4 bytes, in a segment aligned to 8 to 8 bytes. A note that does not fit ends
+    the walk without a fault: loaders read only the property note, and linkers have padded notes in
+    every way.
     """
     layout, step = header.struct("III"), 8 if alignment == 8 else 4
     position = 0
@@ -179,7 +189,10 @@ def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tup
 
 
 def _read_properties(description: bytes, header: ElfHeader) -> dict[int, int]:
-    """The masks of four bytes among the properties, the first of each kind."""
+    """Return the properties of four bytes, by type; of several with one type, the first.
+
+    A property is pr_type, pr_datasz and data, padded to 8 bytes (4 in a 32-bit file).
+    """
     layout, word = header.struct("II"), header.struct("I")
     found: dict[int, int] = {}
     position = 0
@@ -196,22 +209,24 @@ def _round_up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
-# Telling machine code from strings and tables by a few samples, where one segment holds both.
+# Tell machine code from strings and tables by a few samples, if one segment holds both.
 #
-# Linkers that do not separate code put the strings behind it, and only the section headers, at the
-# end of the file, say where. What is taken for code in error is missed there, and then told.
+# Linkers that do not separate code put read-only data behind it in one segment. Only the section
+# headers, at the end of the file, say where. Strings that are taken for code are not searched,
+# which OpenedNames.unread then reports.
 
 _SAMPLE = 1 << 9  # bytes
-_SAMPLES = 2  # in a piece, the last one at its end
-_WORD = 4  # bytes of an instruction for AArch64
+_SAMPLES = 2  # per piece; the last sample ends where the piece does
+_WORD = 4  # bytes of an AArch64 instruction
 
-_X86_64 = b"\x48\x8b\x89\x0f"  # a prefix, two moves, and what begins longer opcodes
-_X86_64_SHARE = 0.1  # of code; 19 of 20 samples of published libraries' have more
+_X86_64 = b"\x48\x8b\x89\x0f"  # REX.W, two opcodes of MOV, and the first byte of two-byte opcodes
+# share of these bytes in code; 19 of 20 samples of published libraries have more
+_X86_64_SHARE = 0.1
 _AARCH64 = bytes.fromhex(
     "0b 0f 10 13 14 17 1a 1e 2a 34 35 38 39 3a 3d 4a 4e 52 54 6b 6e 6f 71 72 79"
     "7a 8a 8b 90 91 94 97 a9 aa ad b4 b5 b8 b9 cb d1 d2 d6 eb f1 f8 f9"
 )
-"""How the words of common instructions end."""
+"""The last bytes of common instructions, which hold the opcode (little-endian words)."""
 _AARCH64_SHARE = 0.6
 
 
@@ -236,22 +251,24 @@ TELLING: Final[Mapping[str, IsCode]] = {
     "x86_64": partial(_is_code, _looks_like_x86_64),
     "aarch64": partial(_is_code, _looks_like_aarch64),
 }
-"""By architecture; of others everything is searched."""
+"""By architecture. For other architectures, everything is searched."""
 
 
-# Where an ELF file has its strings, and the names of libraries among them.
+# Where the strings of an ELF file are, and the names of libraries among them.
 
 KEPT_BEHIND: Final = 4096
-"""Bytes behind all that is loaded, which are kept for ``.comment``."""
+"""Bytes kept behind the last segment, for ``.comment``."""
 _OPENERS = ("dlopen", "dlmopen")
 _NO_STRINGS = (".interp", ".eh_frame", ".gcc_except_table", ".nv", "__nv", ".hip")
-"""How sections begin that are only read and hold tables, or code for a GPU."""
+"""First characters of the names of read-only sections that hold tables or code for a GPU, not
+strings.
+"""
 
 
 def find_name_scanner(
     header: ElfHeader, segments: Iterable[Segment], device: DeviceScanner, factor: int
 ) -> NameScanner:
-    """Search strings while the file streams by, but for what is code of any kind."""
+    """Return a scanner that searches strings while the file streams by, and skips code."""
     known = tuple(segments)
     extents = tuple(_find_strings(known)) if runs_on_a_host(header) else ()
     mixed = any(
@@ -264,16 +281,18 @@ def find_name_scanner(
 
 
 def _find_strings(segments: tuple[Segment, ...]) -> Iterator[tuple[int, int]]:
-    """Where strings may lie, as far as segments tell: linkers put them before PT_GNU_EH_FRAME.
+    """Yield the ranges that may hold strings, as far as segments tell.
 
-    In what is only read, where there is none; and in such a segment behind it.
+    Linkers put strings before PT_GNU_EH_FRAME in its segment. Without that segment, every segment
+    that is not written may hold them. So may those behind it.
     """
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     end = next((s.offset for s in segments if s.type == PT_GNU_EH_FRAME), 0)
     within = [(load.offset, end) for load in loads if load.offset < end < _end_of(load)]
     yield from within
     for load in loads:
-        behind = load.offset > end and not load.flags & PF_X  # .lrodata, of large code
+        # .lrodata, the read-only data of the large code model
+        behind = load.offset > end and not load.flags & PF_X
         if not load.flags & PF_W and (behind or not within):
             yield load.offset, _end_of(load)
 
@@ -283,8 +302,8 @@ def _end_of(load: Segment) -> int:
 
 
 def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:
-    """Whether an object imports a function that opens libraries by name."""
-    # Most do not: the names of all symbols need not be taken apart to know it.
+    """Return whether an object imports a function that opens libraries by name."""
+    # Most objects do not, and the string table shows it without decoding all names.
     likely = any(name.encode() + b"\0" in dynamic.strings for name in _OPENERS)
     return likely and bool(imports.among(_OPENERS))
 
@@ -292,14 +311,14 @@ def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:
 def read_texts(
     source: LimitedSource, seen: NameScanner | None, sections: tuple[Section, ...]
 ) -> tuple[str, ...]:
-    """The texts by which libraries are known."""
+    """Return the texts that identify statically linked libraries."""
     return find_texts(source, seen, find_read_only(sections, _NO_STRINGS))
 
 
 def read_comment(
     source: LimitedSource, segments: Iterable[Segment], sections: Iterable[Section]
 ) -> Iterator[str]:
-    """The names that compilers left, where linkers put them: right behind all that is loaded."""
+    """Yield the compilers named in ``.comment``, which linkers put behind the last segment."""
     last = max((_end_of(each) for each in segments if each.type == PT_LOAD), default=0)
     for section in sections:
         end = min(section.offset + section.size, source.size)
@@ -316,24 +335,24 @@ def read_opened(
     sections: tuple[Section, ...],
     dynamic: Dynamic,
 ) -> OpenedNames:
-    """The names of libraries in what is only read, but its own and those it needs."""
+    """Return the names of libraries in read-only data, except its own and those it needs."""
     if not sections:
         return OpenedNames(unread="without section headers nothing tells where its strings lie")
     known = (dynamic.string(DT_SONAME), *dynamic.texts(DT_NEEDED))
     return find_opened(source, seen, ELF_NAMES, known, find_read_only(sections, _NO_STRINGS))
 
 
-# The wrappers of device code, whose pointers are followed as a loader does.
+# The wrappers of relocatable device code: their pointers are followed as a loader would.
 
-_MOST_SECTIONS = 16  # linkers make one of all
+_MOST_SECTIONS = 16  # linkers merge them into one
 
 
 def find_wrappers(
     image: MappedImage, segments: Iterable[Segment], sections: tuple[Section, ...]
 ) -> Wrappers:
-    """Read the wrappers of a file with relocatable device code; of others there is no need to.
+    """Read the wrappers of a file with relocatable device code; other files need none.
 
-    Raises MalformedError or TooLarge as reading the dynamic segment does.
+    Raises MalformedError or TooLarge as `read_dynamic` does.
     """
     relocatable = find_extents(sections, RELOCATABLE)
     if not relocatable:
@@ -358,7 +377,7 @@ def find_wrappers(
 
 
 def _follow(image: MappedImage, dynamic: Dynamic, places: list[Section]) -> Follow:
-    """Follow a pointer: by the addend of its relocation, else by what stands in its place."""
+    """Return a function that follows a pointer: by its relocation's addend, else by its value."""
     moved = _find_addends(image, dynamic, places)
 
     def follow(place: int, value: int) -> int | None:
@@ -375,10 +394,10 @@ def _follow(image: MappedImage, dynamic: Dynamic, places: list[Section]) -> Foll
 
 
 def _find_addends(image: MappedImage, dynamic: Dynamic, places: list[Section]) -> dict[int, int]:
-    """The addends of the R_*_RELATIVE relocations of these sections, by address.
+    """Return the addends of R_*_RELATIVE relocations in these sections, by address.
 
-    Those of DT_RELR have theirs in the place itself, as have those without an addend of their own.
-    Raises Unfollowed where they cannot be read, or another kind of relocation fills in a pointer.
+    Relocations of DT_RELR and Elf_Rel are left out: their addends are the values in place. Raises
+    Unfollowed if the tables cannot be read, or if a relocation of another type fills in a pointer.
     """
     types = RELOCATION_TYPES.get(architecture_of(image.header))
     if types is None or not dynamic:
@@ -405,18 +424,20 @@ def _find_addends(image: MappedImage, dynamic: Dynamic, places: list[Section]) -
 
 _MIB = 1 << 20
 _KEPT_OF_TABLES = 32 * _MIB
-"""What is kept of a segment that may hold symbol tables: those of libtorch_cpu.so end at 8 MiB."""
+"""Bytes kept of a segment that may hold symbol tables; those of libtorch_cpu.so end at 8 MiB."""
 _KEPT_OF_CODE = _MIB
 _KEPT_OF_TAIL = _MIB
-"""What is kept before the section headers: GNU ld and gold put their names there."""
+"""Bytes kept before the section headers: GNU ld and gold put the names of sections there."""
 _KEPT_OF_LONG_TAIL = 128 * _MIB
-"""LLD puts the symbols' names, which may be many, between the two."""
+"""Bytes kept in files of LLD, which puts .strtab, often large, between .shstrtab and the
+headers.
+"""
 
 
 def plan(head: bytes, size: int, factor: int) -> Plan:
-    """Keep tables, and leave out code, code for GPUs, strings and debug information.
+    """Plan to keep tables, not code, device code, strings or debug information.
 
-    Everything is kept where the first bytes do not tell of the segments.
+    Everything is kept if the first bytes do not hold all program headers.
     """
     source = LimitedSource(Head(head, size), factor)
     try:
@@ -432,10 +453,10 @@ def plan(head: bytes, size: int, factor: int) -> Plan:
 
 
 def _find_searched(segments: Iterable[Segment], size: int) -> tuple[tuple[int, int], ...]:
-    """The ranges in which device code may lie, as far as segments tell."""
+    """Return the ranges in which device code may lie, as far as segments tell."""
     loads = [segment for segment in segments if segment.type == PT_LOAD]
-    # It is mapped and no code of the host, though writable in libcudf.so; a linker that does not
-    # separate code has one segment for all.
+    # Device code is mapped and not executable for the host, but in libcudf.so it is writable. A
+    # linker that does not separate code makes one segment for everything, at offset 0.
     apart = [load for load in loads if not load.flags & PF_X or not load.offset]
     return tuple((load.offset, load.offset + load.file_size) for load in apart) or ((0, size),)
 
@@ -443,14 +464,17 @@ def _find_searched(segments: Iterable[Segment], size: int) -> tuple[tuple[int, i
 def _find_ranges(
     header: ElfHeader, segments: tuple[Segment, ...], read: int, size: int
 ) -> tuple[tuple[int, int], ...]:
-    """All but the inside of large segments, and what no segment maps; tables of both."""
+    """Return everything but the inside of large segments and what no segment maps.
+
+    Tables are kept in either. ``read`` is the length of the first bytes.
+    """
     loads = sorted((s for s in segments if s.type == PT_LOAD), key=lambda load: load.offset)
     tables = _find_tables(segments, loads)
     tail = _KEPT_OF_LONG_TAIL if _is_from_lld(segments) else _KEPT_OF_TAIL
     skipped = []
     end = 0
     for load in loads:
-        # patchelf aligns a segment of its own, and puts it behind what no segment maps.
+        # patchelf adds an aligned segment of its own behind everything that no segment maps.
         skipped.append((end, load.offset - load.alignment - tail))
         length = _KEPT_OF_TABLES if load in tables else _KEPT_OF_CODE if load.flags & PF_X else 0
         end = max(end, load.offset + load.file_size)
@@ -460,15 +484,16 @@ def _find_ranges(
     kept = [(s.offset, s.offset + s.file_size) for s in segments if s.type != PT_LOAD]
     end = max((load.offset + load.file_size for load in loads), default=0)
     kept.append((end, min(end + KEPT_BEHIND, size)))
-    kept.append((0, read))  # what the segments were read of
+    kept.append((0, read))  # the segments were read from it
     return complement(skipped, kept, size)
 
 
 def _find_tables(segments: Iterable[Segment], loads: Iterable[Segment]) -> list[Segment]:
-    """The mapped segments that may hold the tables that a loader reads.
+    """Return the segments that may hold the tables that a loader reads.
 
-    A linker puts them in front: where no code begins there either, constants and what unwinds the
-    stack have a segment for themselves. One that does not separate code has one segment for all.
+    A linker puts them first. If the segment at offset 0 is not code, constants and unwind tables
+    (PT_GNU_EH_FRAME) have a segment of their own, without tables. A linker that does not separate
+    code makes one segment for everything.
     """
     first_is_code = any(load.flags & PF_X for load in loads if not load.offset)
     unwinding = [segment.offset for segment in segments if segment.type == PT_GNU_EH_FRAME]
@@ -484,25 +509,25 @@ def _find_tables(segments: Iterable[Segment], loads: Iterable[Segment]) -> list[
 
 
 def _is_from_lld(segments: Iterable[Segment]) -> bool:
-    """Whether what is read-only after relocation has a segment of its own: others share one."""
+    """Return whether the RELRO part has a PT_LOAD of its own, as only LLD makes it."""
     relro = {(s.offset, s.file_size) for s in segments if s.type == PT_GNU_RELRO}
     return any(s.type == PT_LOAD and (s.offset, s.file_size) in relro for s in segments)
 
 
-# What becomes an object of the model.
+# The object of the model.
 
-_LONGEST_PATH = 4096  # bytes, PATH_MAX: the kernel runs nothing whose PT_INTERP is longer
+_LONGEST_PATH = 4096  # bytes (PATH_MAX): the kernel runs no file with a longer PT_INTERP
 
 
 def read(
     path: str, source: LimitedSource, observations: Observations
 ) -> tuple[ElfFile | UnreadObject, ...]:
-    """The one object of an ELF file. Raises MalformedError, or TooLarge for what is too long."""
+    """Return the one object of an ELF file. Raises MalformedError, or TooLarge."""
     header = read_header(source)
     segments = read_segments(source, header)
     sections = read_sections(source, header)
     debug = header.type != ET_REL and is_debug_companion(sections)
-    if not debug:  # in a companion, segments tell where things lie in the stripped file
+    if not debug:  # the segments of a debug companion describe the stripped file
         verify_extent(segments, source.size)
     verify_contents(sections, source.size)
     image = MappedImage(path, source, header, segments)
@@ -534,7 +559,7 @@ def _read_loadable(
     sections: tuple[Section, ...],
     seen: NameScanner | None,
 ) -> ElfFile:
-    """Add to an object what a loader reads of it."""
+    """Add what a loader reads of the object."""
     source, header = image.source, image.header
     dynamic = read_dynamic(image, segments)
     versions = read_versions(image, dynamic)
@@ -549,7 +574,7 @@ def _read_loadable(
     if kind is Kind.SHARED or interpreter:  # no loader looks at a static program
         refusals = find_refusals(image, Parsed(segments, sections, dynamic, versions, columns))
     flags, flags_1 = dynamic.value(DT_FLAGS), dynamic.value(DT_FLAGS_1)
-    by_type = {segment.type: segment for segment in segments}  # the last of a type, as in glibc
+    by_type = {segment.type: segment for segment in segments}  # the last of each type, as in glibc
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     stack, thread = by_type.get(PT_GNU_STACK), by_type.get(PT_TLS)
     return replace(
@@ -604,7 +629,7 @@ def _count_code_relocations(
         return None
     try:
         return count_unwritable(image, segments, dynamic, types)
-    except (MalformedError, TooLarge):  # why, the refusals say
+    except (MalformedError, TooLarge):  # the refusals say why
         return None
 
 

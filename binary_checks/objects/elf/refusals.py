@@ -1,4 +1,4 @@
-"""Finds why ld.so refuses an ELF file, or crashes on it, before any of its code runs."""
+"""Find why ld.so refuses an ELF file, or crashes on it, before any of its code runs."""
 
 from __future__ import annotations
 
@@ -68,21 +68,22 @@ from binary_checks.objects.elf.header import (
 )
 from binary_checks.objects.elf.symbols import ENTRY_SIZE, HIDDEN, SymbolColumns, find_zeros, join
 
-# What a loader maps of an ELF file: by address, which pages may be read, written and run.
+# What a loader maps of an ELF file: which pages, by address, may be read, written and run.
 
-PAGE = 4096  # bytes of the smallest page of any architecture here: loaders protect whole ones
-_AT_ONCE: Final = 1 << 14  # addresses: as Python's integers, all of a large table take much memory
+PAGE = 4096  # bytes of the smallest page of these architectures; loaders protect whole pages
+# addresses handled at once: a large table as Python integers takes much memory
+_AT_ONCE: Final = 1 << 14
 
 Ranges = tuple[tuple[int, int], ...]
 
 
 class Memory:
-    """The pages of all PT_LOAD segments; ranges are (start, end), sorted, and do not touch."""
+    """The pages of all PT_LOAD segments. Ranges are (start, end), sorted, and do not touch."""
 
     __slots__ = ("code", "mapped", "readable", "written")
 
     def __init__(self, segments: Iterable[Segment], tables: Iterable[tuple[int, int]]) -> None:
-        """Tables are where no code is although a segment with code holds them."""
+        """Map the segments. ``tables`` are ranges without code in segments that hold code."""
         loads = [s for s in segments if s.type == PT_LOAD and s.memory_size]
         self.mapped = merge(map(_pages, loads))
         self.readable = merge(_pages(load) for load in loads if load.flags & PF_R)
@@ -94,7 +95,7 @@ class Memory:
 
 
 def _subtract(ranges: Ranges, holes: Ranges) -> Ranges:
-    """What is left of the ranges without the holes."""
+    """Return the ranges without the holes."""
     left = list(ranges)
     for start, end in holes:
         left = [
@@ -112,7 +113,7 @@ def _pages(load: Segment) -> tuple[int, int]:
 
 
 def holds(ranges: Ranges, start: int, size: int) -> bool:
-    """Whether one of the ranges holds so many bytes from there on."""
+    """Return whether one range holds all ``size`` bytes from ``start``."""
     end = start + size
     for first, last in ranges:  # noqa: SIM110 - a generator takes twice as long, and all ask here
         if first <= start and end <= last:
@@ -121,7 +122,7 @@ def holds(ranges: Ranges, start: int, size: int) -> bool:
 
 
 def find_outside(ranges: Ranges, addresses: Sequence[int]) -> int | None:
-    """The lowest of the addresses that lie in none of the ranges; None where there is no such."""
+    """Return the lowest address that lies in none of the ranges; None if all lie in one."""
     blocks = (addresses[at : at + _AT_ONCE] for at in range(0, len(addresses), _AT_ONCE))
     lowest = (_find_in_block(ranges, list(block)) for block in blocks)
     return min((address for address in lowest if address is not None), default=None)
@@ -130,7 +131,7 @@ def find_outside(ranges: Ranges, addresses: Sequence[int]) -> int | None:
 def _find_in_block(ranges: Ranges, addresses: list[int]) -> int | None:
     low, high = min(addresses), max(addresses)
     if holds(ranges, low, high + 1 - low):
-        return None  # as nearly always, at the speed of C
+        return None  # the usual case, without a loop in Python
     ordered = sorted(addresses)
     position = 0
     for start, end in ranges:
@@ -140,35 +141,37 @@ def _find_in_block(ranges: Ranges, addresses: list[int]) -> int | None:
     return ordered[position] if position < len(ordered) else None
 
 
-# Why a loader does not map an ELF file: what its headers and program headers have to agree on.
+# Why a loader does not map an ELF file: rules for the ELF header and the program headers.
 #
-# What glibc's loader asks of them before it maps anything (dl-load.c). Before that, everything that
-# the headers refer to must lie inside of the file.
+# They are the checks of glibc's loader before it maps anything (elf/dl-load.c, ``open_verify`` and
+# ``_dl_map_object_from_fd``). Before them, everything that the headers refer to must lie inside the
+# file.
 
 _OS_ABI_GNU: Final = 3
 _OS_ABIS = {0: "System V", _OS_ABI_GNU: "GNU"}
 _EM_ARM: Final = 40
 _ARM_OS_ABIS = (64, 97)  # ELFOSABI_ARM_AEABI, ELFOSABI_ARM
-_NEWEST_ABI_VERSION: Final = 3  # LIBC_ABI_ABSOLUTE
+_NEWEST_ABI_VERSION: Final = 3  # LIBC_ABI_ABSOLUTE, the highest EI_ABIVERSION that glibc accepts
 _LARGEST: Final = 1 << 36  # bytes of memory; the largest libraries take some GiB
-_LARGEST_ALIGNMENT: Final = 1 << 30  # the largest pages that processors have
+_LARGEST_ALIGNMENT: Final = 1 << 30  # bytes; the largest pages that processors have
 _LARGEST_TLS: Final = 1 << 32
 _LARGEST_TLS_ALIGNMENT: Final = 1 << 20
 _NAMES = {PT_PHDR: "PT_PHDR", PT_NOTE: "PT_NOTE", PT_GNU_PROPERTY: "PT_GNU_PROPERTY"}
 
 _FLAGS: Final = {
-    # e_machine: (mask of e_flags, values that the loader takes, what they stand for)
+    # e_machine and byte order: (mask of e_flags, values that the loader accepts, their meaning).
+    # EF_PPC64_ABI, EF_RISCV_FLOAT_ABI, EF_LOONGARCH_ABI_MODIFIER_MASK.
     (21, "<"): (3, (0, 2), "version 2 of the ABI"),
     (243, "<"): (6, (4,), "floating-point arguments of double precision in registers"),
     (258, "<"): (7, (3,), "floating-point arguments of double precision in registers"),
 }
-"""Machines of which a loader refuses what passes arguments in another way."""
+"""Machines whose loader refuses files of another calling convention."""
 
 
 def verify_extent(segments: Iterable[Segment], size: int) -> None:
-    """Raise MalformedError for a segment that the file does not hold in full.
+    """Raise MalformedError for a segment that is not entirely inside the file.
 
-    Without this a truncated library reads as one that needs nothing and defines nothing.
+    Without this, a truncated library would seem to need nothing and to define nothing.
     """
     for number, segment in enumerate(segments):
         end = segment.offset + segment.file_size
@@ -184,7 +187,7 @@ def verify_extent(segments: Iterable[Segment], size: int) -> None:
 
 
 def verify_contents(sections: tuple[Section, ...], size: int) -> None:
-    """Raise MalformedError for a section whose contents the file does not hold in full."""
+    """Raise MalformedError for a section whose contents are not entirely inside the file."""
     for section in sections:
         end = section.offset + section.size
         if section.type not in (0, SHT_NOBITS) and end > size:
@@ -197,14 +200,14 @@ def verify_contents(sections: tuple[Section, ...], size: int) -> None:
 def find_layout_faults(
     header: ElfHeader, segments: tuple[Segment, ...], memory: Memory, *, for_musl: bool
 ) -> Iterator[str]:
-    """Say what keeps the file from being mapped: each goes on from its path."""
-    if not for_musl:  # musl asks less of the header
+    """Yield what keeps the file from being mapped. Each sentence continues the file's path."""
+    if not for_musl:  # musl checks less of the header
         yield from _judge_header(header)
     yield from _judge_segments(header, segments, memory)
 
 
 def _judge_header(header: ElfHeader) -> Iterator[str]:
-    """What glibc's loader refuses in the ELF header itself."""
+    """Yield what glibc's loader refuses in the ELF header itself."""
     os_abi, abi_version = header.identification[7:9]
     if os_abi not in _OS_ABIS and not (header.machine == _EM_ARM and os_abi in _ARM_OS_ABIS):
         yield f"has EI_OSABI {os_abi}, and Linux takes 0 (System V) or 3 (GNU)"
@@ -222,7 +225,7 @@ def _judge_header(header: ElfHeader) -> Iterator[str]:
 def _judge_segments(
     header: ElfHeader, segments: tuple[Segment, ...], memory: Memory
 ) -> Iterator[str]:
-    """What the loader refuses in the program headers, or crashes over."""
+    """Yield what the loader refuses in the program headers, or crashes on."""
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     if not loads:
         yield "has no PT_LOAD: there is nothing to load"
@@ -240,7 +243,7 @@ def _judge_segments(
 def _judge_table(
     header: ElfHeader, segments: tuple[Segment, ...], loads: list[Segment]
 ) -> Iterator[str]:
-    """PT_PHDR, by which a loader finds the program headers once they are in memory."""
+    """Yield a fault of PT_PHDR, by which a loader finds the program headers in memory."""
     found = {
         segment.address - load.address + load.offset
         for segment in segments
@@ -284,7 +287,7 @@ def _judge_order(loads: list[Segment]) -> Iterator[str]:
 
 
 def _shares_page(before: Segment, after: Segment) -> bool:
-    """Whether two segments are neighbours in the file too: either way the page is the same."""
+    """Return whether two segments share a page with the same contents in the file."""
     same = before.address - before.offset == after.address - after.offset
     end = before.address + before.memory_size
     return same and before.file_size == before.memory_size and end <= after.address
@@ -303,7 +306,7 @@ def _judge_others(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str
     if len(dynamics) > 1:
         yield f"has {len(dynamics)} PT_DYNAMIC, of which loaders and tools take different ones"
     for segment in dynamics:
-        # glibc writes addresses into it, before 2.35 whatever its flags say.
+        # glibc writes addresses into PT_DYNAMIC; before 2.35 even if its flags forbid writing.
         place = (segment.address, segment.memory_size)
         if segment.flags & PF_W and not holds(memory.written, *place):
             yield f"has a PT_DYNAMIC at {segment.address:#x}, where nothing writable is loaded"
@@ -312,7 +315,11 @@ def _judge_others(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str
 
 
 def _judge_relro(segment: Segment, memory: Memory) -> Iterator[str]:
-    """A loader protects whole pages, down from either end; it gives up where one is not there."""
+    """Yield faults of PT_GNU_RELRO.
+
+    A loader rounds both ends down to whole pages and protects those; it gives up if one is not
+    mapped.
+    """
     start = segment.address // PAGE * PAGE
     end = (segment.address + segment.memory_size) // PAGE * PAGE
     if start >= end:
@@ -338,7 +345,7 @@ def _judge_thread(segment: Segment, memory: Memory) -> Iterator[str]:
         yield f"has a PT_TLS at {segment.address:#x}, where nothing is loaded"
 
 
-# The entries of the dynamic segment: what loaders take for granted without asking.
+# The entries of the dynamic segment (gABI chapter 5, "Dynamic Section") that loaders use unchecked.
 
 _TABLES: Final = {
     "DT_STRTAB": DT_STRTAB,
@@ -355,7 +362,7 @@ _TABLES: Final = {
     "DT_INIT_ARRAY": DT_INIT_ARRAY,
     "DT_FINI_ARRAY": DT_FINI_ARRAY,
 }
-"""Entries that hold an address which is read from."""
+"""Entries that hold the address of a table that is read."""
 _SIZES: Final = {
     DT_RELA: DT_RELASZ,
     DT_REL: DT_RELSZ,
@@ -364,7 +371,7 @@ _SIZES: Final = {
     DT_INIT_ARRAY: DT_INIT_ARRAYSZ,
     DT_FINI_ARRAY: DT_FINI_ARRAYSZ,
 }
-"""The entries that say how long a table is."""
+"""The entry that states how long a table is, in bytes."""
 _TOGETHER: Final = (
     {"DT_RELA": DT_RELA, "DT_RELASZ": DT_RELASZ, "DT_RELAENT": DT_RELAENT},
     {"DT_REL": DT_REL, "DT_RELSZ": DT_RELSZ, "DT_RELENT": DT_RELENT},
@@ -375,11 +382,11 @@ _TOGETHER: Final = (
     {"DT_INIT_ARRAY": DT_INIT_ARRAY, "DT_INIT_ARRAYSZ": DT_INIT_ARRAYSZ},
     {"DT_FINI_ARRAY": DT_FINI_ARRAY, "DT_FINI_ARRAYSZ": DT_FINI_ARRAYSZ},
 )
-"""Entries that loaders follow without looking whether the others are there."""
+"""Groups of entries: if a loader finds one, it uses the others without checking that they exist."""
 
 
 def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
-    """Entries that are missing, lead nowhere, or forbid loading."""
+    """Yield entries that are missing, lead nowhere, or forbid loading."""
     for name, tag in (("DT_STRTAB", DT_STRTAB), ("DT_SYMTAB", DT_SYMTAB)):
         if tag not in dynamic:
             yield f"has no {name}, which loaders read unasked: the process dies"
@@ -399,16 +406,16 @@ def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
 
 
 def _counts(dynamic: Dynamic, tag: int) -> bool:
-    """Whether the table has a size other than zero, where an entry says its size."""
+    """Return whether the table is not empty, as far as an entry states its size."""
     return tag not in _SIZES or dynamic.value(_SIZES[tag]) > 0
 
 
 def judge_extents(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
-    """Tables that reach beyond what their segment has in the file."""
+    """Yield tables that extend beyond the bytes that their segment has in the file."""
     for name, tag in _TABLES.items():
         if tag in dynamic and tag in _SIZES and (size := dynamic.value(_SIZES[tag])):
             try:
-                image.demand(dynamic.value(tag), size, name)
+                image.require(dynamic.value(tag), size, name)
             except MalformedError as error:
                 yield f"cannot be loaded: {error}"
 
@@ -416,7 +423,10 @@ def judge_extents(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
 def judge_sizes(
     dynamic: Dynamic, types: RelocationTypes, word: int, *, for_musl: bool
 ) -> Iterator[str]:
-    """Sizes of relocation records, which glibc asserts and musl does not ask, and of tables."""
+    """Yield wrong sizes of tables and relocation records.
+
+    glibc asserts the records' sizes, musl does not look at them.
+    """
     kind = DT_RELA if types.addends else DT_REL
     size = word * (3 if types.addends else 2)
     if DT_PLTREL in dynamic and dynamic.value(DT_PLTREL) != kind:
@@ -445,18 +455,20 @@ def judge_sizes(
         yield f"has DT_PLTRELSZ {dynamic.value(DT_PLTRELSZ)}, no multiple of {size}"
 
 
-# Dynamic symbols as a loader meets them: asked of others, or called.
+# Dynamic symbols (gABI chapter 4, "Symbol Table") as a loader uses them: looked up, or called.
 
 _ZERO: Final = bytes(number == 0 for number in range(256))
 _UNSEEN: Final = bytes(other & 3 in (1, 2) for other in range(256))  # STV_INTERNAL, STV_HIDDEN
-_BINDINGS: Final = frozenset({0, 1, 2, 10})  # STB_LOCAL, _GLOBAL, _WEAK, _GNU_UNIQUE
-_TYPES: Final = frozenset({0, 1, 2, 5, 6, 10})  # of what a lookup finds: do_lookup_x of glibc
+_BINDINGS: Final = frozenset({0, 1, 2, 10})  # STB_LOCAL, STB_GLOBAL, STB_WEAK, STB_GNU_UNIQUE
+# STT_NOTYPE, _OBJECT, _FUNC, _COMMON, _TLS, _GNU_IFUNC: types that a lookup of glibc finds
+# (elf/dl-lookup.c)
+_TYPES: Final = frozenset({0, 1, 2, 5, 6, 10})
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _FUNCTION: Final = bytes(info & 15 in (_STT_FUNC, _STT_GNU_IFUNC) for info in range(256))
 
 
 def judge_values(symbols: SymbolColumns, strings: bytes, memory: Memory) -> Iterator[str]:
-    """Functions that it defines where no code is."""
+    """Yield functions that the object defines at an address without code."""
     functions = join(symbols.information.translate(_FUNCTION), symbols.in_sections())
     places = array(symbols.values.typecode, compress(symbols.values, functions))
     wrong = find_outside(memory.code, places)
@@ -467,7 +479,7 @@ def judge_values(symbols: SymbolColumns, strings: bytes, memory: Memory) -> Iter
 
 
 def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -> Iterator[str]:
-    """Entries of DT_SYMTAB by which a loader finds nothing, or the wrong thing."""
+    """Yield entries of DT_SYMTAB by which a loader finds nothing, or the wrong thing."""
     if symbols.names[0] or symbols.bindings[0] or symbols.sections[0] or symbols.values[0]:
         yield "has a symbol number 0 that is not empty: relocations without a symbol name it"
     kinds = {(each >> 4, each & 15) for each in set(symbols.information[1:])}
@@ -488,12 +500,16 @@ def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -
 
 
 def _find_undefined(symbols: SymbolColumns, *, is_program: bool) -> Iterator[tuple[bytes, str]]:
-    """Why a loader takes symbols for its own that it has not, and which."""
+    """Yield marks of symbols that are undefined and that a loader takes for defined, and why.
+
+    A mark is a mask: one byte of 0 or 1 for each symbol.
+    """
     if symbols.bindings.find(0, 1) >= 0:
         named = find_zeros(symbols.names).translate(_ZERO)
         yield join(symbols.bindings.translate(_ZERO), named), "is local"
     yield symbols.views.translate(_UNSEEN), "is hidden"
-    # A program's may have the address of its own stub, at which all others then find it.
+    # In a program an undefined function may have the address of its PLT entry, which is then its
+    # address in the whole process.
     if not is_program and any(compress(symbols.values, symbols.undefined)):
         yield find_zeros(symbols.values).translate(_ZERO), "has an address"
 
@@ -501,7 +517,7 @@ def _find_undefined(symbols: SymbolColumns, *, is_program: bool) -> Iterator[tup
 def judge_versions(
     symbols: SymbolColumns, strings: bytes, indices: array[int], own: frozenset[int]
 ) -> Iterator[str]:
-    """Symbols that it asks of others in a version that only it defines."""
+    """Yield symbols that are undefined, with a version that only the object itself defines."""
     asked = {index & ~HIDDEN for index in set(compress(indices, symbols.undefined))}
     for number in own & asked:
         place = next(
@@ -512,21 +528,21 @@ def judge_versions(
 
 
 def name_at(strings: bytes, offset: int) -> bytes:
-    """The string that begins there."""
+    """Return the string at an offset."""
     end = strings.find(b"\0", offset)
     return strings[offset : end if end >= 0 else len(strings)]
 
 
-# All of it together. Every rule is one of glibc's or musl's loader: what they check, assert, or
-# follow without a look.
+# All rules together. Each is a rule of glibc's or musl's loader: something that it checks, asserts,
+# or uses unchecked.
 
 _MUSL: Final = "libc.musl-"
 _MOST: Final = 20
-"""Reasons that are given: one damaged address leads to many."""
+"""Limit on the reasons that are reported: one damaged address causes many."""
 
 
 class Parsed(NamedTuple):
-    """What has been read of an object."""
+    """The parts of an object that have been read already."""
 
     segments: tuple[Segment, ...]
     sections: tuple[Section, ...]
@@ -536,14 +552,14 @@ class Parsed(NamedTuple):
 
 
 def find_refusals(image: MappedImage, parsed: Parsed) -> tuple[str, ...]:
-    """Why a loader refuses a dynamic object; each of the first reasons once."""
+    """Return why a loader refuses a dynamic object: the first reasons, each once."""
     loading = _Loading(image, parsed)
-    found = (sentence for judge in loading.judges() for sentence in _hear(judge))
+    found = (sentence for judge in loading.judges() for sentence in _collect(judge))
     return tuple(islice(dict.fromkeys(found), _MOST))
 
 
 class _Loading:
-    """One object on its way into a process."""
+    """One object, and the rules to apply to it."""
 
     def __init__(self, image: MappedImage, parsed: Parsed) -> None:
         header, dynamic = image.header, parsed.dynamic
@@ -555,11 +571,11 @@ class _Loading:
         self.symbols = parsed.symbols
         self.types = RELOCATION_TYPES.get(architecture_of(header))
         self.is_program = not may_be_opened(header, dynamic)
-        # musl asserts less than glibc, and asks less of the headers.
+        # musl asserts less than glibc, and checks less of the headers.
         self.for_musl = any(name.startswith(_MUSL) for name in dynamic.texts(DT_NEEDED))
 
     def judges(self) -> tuple[Callable[[], Iterable[str]], ...]:
-        """What looks at it, from the outside in."""
+        """The rules, from the outermost header inwards."""
         return (
             self._judge_headers,
             lambda: judge_entries(self.dynamic, self.memory),
@@ -570,7 +586,7 @@ class _Loading:
         )
 
     def _judge_headers(self) -> Iterator[str]:
-        if not self.is_program:  # the kernel loads a program, and asks for little
+        if not self.is_program:  # a program is loaded by the kernel, which checks little
             header, for_musl = self.image.header, self.for_musl
             yield from find_layout_faults(header, self.segments, self.memory, for_musl=for_musl)
 
@@ -578,7 +594,7 @@ class _Loading:
         if len(self.symbols):
             strings = self.dynamic.strings
             yield from judge_values(self.symbols, strings, self.memory)
-            # On MIPS, as in a program, an undefined symbol may have the address of its own stub.
+            # On MIPS, as in programs, an undefined symbol may have the address of its own stub.
             stubs = self.is_program or self.types is None
             yield from judge_symbols(self.symbols, strings, is_program=stubs)
             own = self.parsed.versions.own
@@ -602,7 +618,7 @@ class _Loading:
 def _list_tables(
     image: MappedImage, segments: Iterable[Segment], dynamic: Dynamic, symbols: int
 ) -> Iterator[tuple[int, int]]:
-    """Where headers and tables are in memory."""
+    """Yield the address ranges of headers and tables, which hold no code."""
     for load in segments:
         if load.type == PT_LOAD and not load.offset:
             yield load.address, load.address + (64 if image.header.bits == 64 else 52)
@@ -618,8 +634,8 @@ def _list_tables(
         yield dynamic.value(tag), dynamic.value(tag) + size
 
 
-def _hear(judge: Callable[[], Iterable[str]]) -> Iterator[str]:
-    """The judge's sentences; a table that is not all there is one more."""
+def _collect(judge: Callable[[], Iterable[str]]) -> Iterator[str]:
+    """Yield a rule's sentences; a table that cannot be read is one more."""
     try:
         yield from judge()
     except MalformedError as error:

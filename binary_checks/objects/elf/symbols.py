@@ -1,4 +1,4 @@
-"""Reads the dynamic symbols of an ELF file, and keeps them as bytes until somebody asks."""
+"""Read the dynamic symbols of an ELF file; their names stay bytes until they are asked for."""
 
 from __future__ import annotations
 
@@ -36,19 +36,20 @@ from binary_checks.objects.elf.dynamic import (
 )
 from binary_checks.objects.elf.header import SHT_DYNSYM, MappedImage, Section
 
-# The columns of DT_SYMTAB: a large library has a million symbols.
+# The columns of DT_SYMTAB (gABI chapter 4, "Symbol Table"): a large library has a million symbols.
 
 ENTRY_SIZE: Final = {32: 16, 64: 24}
 _ZERO: Final = bytes(number == 0 for number in range(256))
 _BINDING_OF: Final = bytes(info >> 4 for info in range(256))
 _TYPE_OF: Final = bytes(info & 15 for info in range(256))
-_RESERVED: Final = 0xFF  # the high byte of SHN_LORESERVE and all above
+# high byte of SHN_LORESERVE (0xFF00) and of all reserved section indices above it
+_RESERVED: Final = 0xFF
 _IS_ORDINARY: Final = bytes(high != _RESERVED for high in range(256))
-_HIGH: Final = int(sys.byteorder == "little")  # where the high byte of 2 is
+_HIGH: Final = int(sys.byteorder == "little")  # index of the high byte among the two of an st_shndx
 
 
 class SymbolColumns:
-    """The table by columns, so that the table itself, which is the largest, can go."""
+    """DT_SYMTAB by columns, so that the table itself, which is the largest, can be freed."""
 
     def __init__(self, table: bytes, bits: int, byte_order: str) -> None:
         wide, size = bits == 64, ENTRY_SIZE[bits]
@@ -61,7 +62,7 @@ class SymbolColumns:
 
         self.names = take("I", 0)
         self.information = table[4 if wide else 12 :: size]  # st_info: binding and type
-        self.views = table[5 if wide else 13 :: size]  # st_other, with the visibility
+        self.views = table[5 if wide else 13 :: size]  # st_other: visibility
         self.sections = take("H", 6 if wide else 14)
         self.values = take("Q", 8) if wide else take("I", 4)
 
@@ -70,26 +71,26 @@ class SymbolColumns:
 
     @cached_property
     def bindings(self) -> bytes:
-        """STB_LOCAL, which is 0, and others."""
+        """The binding of each symbol: STB_LOCAL is 0."""
         return self.information.translate(_BINDING_OF)
 
     @cached_property
     def types(self) -> bytes:
-        """STT_FUNC and others."""
+        """The type of each symbol (STT_FUNC …)."""
         return self.information.translate(_TYPE_OF)
 
     @cached_property
     def undefined(self) -> bytes:
-        """1 for each that others must define."""
+        """1 for each undefined symbol, 0 for the others."""
         return find_zeros(self.sections)
 
     @cached_property
     def defined(self) -> bytes:
-        """1 for each that is its own."""
+        """1 for each symbol that the object defines, 0 for the others."""
         return self.undefined.translate(_ZERO)
 
     def in_sections(self) -> bytes:
-        """1 for each that is its own and in a section: not absolute, not common."""
+        """Return 1 for each symbol defined in a section, 0 for others (absolute, common …)."""
         high = self.sections.tobytes()[_HIGH::2]
         return (
             join(self.defined, high.translate(_IS_ORDINARY)) if _RESERVED in high else self.defined
@@ -97,13 +98,13 @@ class SymbolColumns:
 
 
 def find_zeros(numbers: array[int]) -> bytes:
-    """1 for each that is 0; at the speed of C."""
+    """Return one byte for each number: 1 if it is 0. There is no loop in Python."""
     content, step = numbers.tobytes(), numbers.itemsize
     return join(*(content[place::step].translate(_ZERO) for place in range(step)))
 
 
 def join(*masks: bytes) -> bytes:
-    """1 wherever all masks, of 0 and 1, have it; at the speed of C."""
+    """Return the bitwise AND of masks of 0 and 1 bytes. There is no loop in Python."""
     first, *others = masks
     joined = int.from_bytes(first, "little")
     for mask in others:
@@ -111,7 +112,7 @@ def join(*masks: bytes) -> bytes:
     return joined.to_bytes(len(first), "little")
 
 
-# How many dynamic symbols an ELF file has, which no entry of it says.
+# How many dynamic symbols an ELF file has: PT_DYNAMIC does not state it.
 
 _CHAIN_BLOCK = 4096
 _MOST_BUCKETS: Final = 1 << 22  # the largest libraries have some hundred thousand symbols
@@ -120,9 +121,9 @@ _MOST_BUCKETS: Final = 1 << 22  # the largest libraries have some hundred thousa
 def count_symbols(
     image: MappedImage, dynamic: Dynamic, sections: Iterable[Section], entry_size: int
 ) -> int:
-    """How many entries DT_SYMTAB has.
+    """Return the number of entries of DT_SYMTAB.
 
-    Raises MalformedError, or TooLarge for more buckets than are read.
+    Raises MalformedError, or TooLarge if the hash table has more buckets than we read.
     """
     count = _from_gnu_hash(image, dynamic) or _from_sysv_hash(image, dynamic)
     if count:
@@ -131,10 +132,11 @@ def count_symbols(
 
 
 def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
-    """The end of the last chain of DT_GNU_HASH; 0 where there is none.
+    """Return the end of the last chain of DT_GNU_HASH; 0 if there is none.
 
-    Hashed symbols come last in the table, so that it ends where the last chain does. A table
-    without chains tells nothing: GNU ld writes a symbol offset of 1 whatever was imported.
+    Hashed symbols come last in DT_SYMTAB, so the last chain ends where the table does. A hash table
+    without chains tells nothing: GNU ld then writes a symbol offset of 1, however many symbols are
+    imported.
     """
     if DT_GNU_HASH not in dynamic:
         return 0
@@ -153,7 +155,7 @@ def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
 
 
 def _find_chain_end(image: MappedImage, address: int) -> int:
-    """How many words lie before the first odd one, which ends a chain."""
+    """Count the words before the first odd one: bit 0 marks the end of a chain."""
     low = 0 if image.header.byte_order == "<" else 3
     passed = 0
     while True:
@@ -172,7 +174,7 @@ def _find_chain_end(image: MappedImage, address: int) -> int:
 
 
 def _from_sysv_hash(image: MappedImage, dynamic: Dynamic) -> int:
-    """DT_HASH's nchain; 0 where there is no DT_HASH."""
+    """Return nchain of DT_HASH, the number of symbols; 0 if there is no DT_HASH."""
     if DT_HASH not in dynamic:
         return 0
     wide = image.header.bits == 64 and image.header.machine in WIDE_SYSV
@@ -192,7 +194,7 @@ def _from_sections(dynamic: Dynamic, sections: Iterable[Section], entry_size: in
 
 
 def _from_relocations(image: MappedImage, dynamic: Dynamic) -> int:
-    """One more than the highest symbol that a relocation names: a loader sees no others."""
+    """Return the highest symbol index in a relocation plus 1: a loader sees no other symbols."""
     rela, rel = (24, 16) if image.header.bits == 64 else (12, 8)
     plt = rela if dynamic.value(DT_PLTREL) == DT_RELA else rel
     tables = (
@@ -215,16 +217,17 @@ def _highest_symbol(image: MappedImage, address: int, size: int, entry_size: int
 # The named dynamic symbols of an ELF file, kept as bytes and integers.
 
 HIDDEN = 0x8000
-"""Of a version index: name@VERSION, never chosen for an import without version."""
+"""Bit 15 of a version index: name@VERSION, which no import without a version is bound to."""
 _SHN_ABS = 0xFFF1
-_GLOBAL = bytes(info > 15 for info in range(256))  # st_info: any binding but STB_LOCAL
-_VISIBLE = bytes(other & 3 in (0, 3) for other in range(256))  # STV_DEFAULT, STV_PROTECTED
+_GLOBAL = bytes(info > 15 for info in range(256))  # st_info with any binding but STB_LOCAL
+# st_other with STV_DEFAULT or STV_PROTECTED
+_VISIBLE = bytes(other & 3 in (0, 3) for other in range(256))
 
-_AT_ONCE = 32  # names, between two looks at how long they are together
+_AT_ONCE = 32  # names decoded between two checks of their total length
 
 
 class DynamicSymbols:
-    """The columns of DT_SYMTAB that count, and what their names and versions refer to."""
+    """The columns of DT_SYMTAB that matter, and what their names and versions refer to."""
 
     __slots__ = (
         "bindings",
@@ -248,13 +251,13 @@ class DynamicSymbols:
         self.path = image.path
         self.names, self.sections = columns.names, columns.sections
         self.bindings, self.visibilities = columns.information, columns.views
-        # Empty: the object has no versions.
+        # empty if the object has no versions
         self.versions = column("H", versions, image.header.byte_order)
         self.strings = strings
         self.by_index = by_index
 
     def verify(self) -> None:
-        """Raise MalformedError for a name or a version that is not there."""
+        """Raise MalformedError if a name or a version lies outside its table."""
         if max(self.names) >= len(self.strings):
             raise MalformedError("a dynamic symbol's name lies beyond DT_STRTAB")
         unknown = {index & ~HIDDEN for index in set(self.versions)} - {0, 1, *self.by_index}
@@ -262,32 +265,34 @@ class DynamicSymbols:
             raise MalformedError(f"DT_VERSYM names version {min(unknown)}, which nothing defines")
 
     def version(self, index: int) -> tuple[str, str]:
-        """Library and version node of a symbol; "" where it has none."""
+        """Return library and version node of a symbol; "" for each that it lacks."""
         if not self.versions:
             return "", ""
         return self.by_index.get(self.versions[index] & ~HIDDEN, ("", ""))
 
     def name(self, index: int) -> str:
-        """The name of one symbol."""
+        """Return the name of one symbol."""
         start = self.names[index]
         return decode(self.strings[start : self.strings.index(b"\0", start)])
 
     def mentions(self, name: str) -> bool:
-        """Whether the strings have the name, or that part of one: quick while none was made."""
-        if not name.isascii() or "\\" in name:  # bytes that are not UTF-8 are named by escapes
+        """Return whether DT_STRTAB contains ``name``, perhaps in another; decodes nothing."""
+        # names that are not UTF-8 contain escapes, so their bytes differ
+        if not name.isascii() or "\\" in name:
             return True
         return name.encode() in self.strings
 
     def imports(self) -> array[int]:
-        """The undefined symbols but local ones."""
+        """Return the indices of undefined symbols that are not local."""
         names, bindings = self.names, self.bindings
         undefined = (index for index, section in enumerate(self.sections) if not section)
         return array("I", (index for index in undefined if bindings[index] > 15 and names[index]))
 
     def exports(self) -> array[int]:
-        """The defined symbols that other objects can see, of any version.
+        """Return the indices of defined symbols that other objects can see, of any version.
 
-        Without those that GNU ld adds to name a version node: absolute ones, called as the node.
+        Leaves out the absolute symbols that GNU ld adds for version nodes, whose names are the
+        node's (libcrypto has 15).
         """
         names, seen = self.names, self.bindings.translate(_GLOBAL)
         visible = self.visibilities.translate(_VISIBLE)
@@ -302,14 +307,14 @@ class DynamicSymbols:
         return bool(node) and self.strings[start : start + len(node) + 1] == node + b"\0"
 
     def decode_names(self, indices: array[int]) -> Iterator[list[str]]:
-        """The names of those symbols, some at a time.
+        """Yield the names of symbols in blocks.
 
-        Linkers merge common endings, so that a name may begin inside of another. All names of a
-        real file together are about as long as its strings. Raises TooLarge for those made to
-        explode.
+        Linkers merge common suffixes, so a name may begin inside another one. In real files all
+        names together are about as long as DT_STRTAB; a crafted file could make them explode.
+        Raises TooLarge in that case.
         """
         strings, most = self.strings, 2 * len(self.strings) + (1 << 20)
-        length = 0  # of all names
+        length = 0  # of all names so far
         slice_all = _slice_text if strings.isascii() else _slice_bytes
         place = self.names.__getitem__
         blocks = (indices[at : at + _AT_ONCE] for at in range(0, len(indices), _AT_ONCE))
@@ -322,7 +327,7 @@ class DynamicSymbols:
 
 
 def _slice_text(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
-    """The strings that begin there, some at a time."""
+    """Yield the ASCII strings that begin at these offsets, in blocks."""
     text = strings.decode("ascii")
     find = text.index
     for starts in blocks:
@@ -330,23 +335,23 @@ def _slice_text(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[lis
 
 
 def _slice_bytes(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
-    """The same where not all of them are ASCII."""
+    """Yield the strings that begin at these offsets, in blocks; some are not ASCII."""
     find = strings.index
     for starts in blocks:
         yield [decode(strings[start : find(b"\0", start)]) for start in starts]
 
 
-# What an object imports and what it exports, as the model has them.
+# Imports and exports as symbol tables of the model.
 
 _STB_WEAK = 2
-_MOST_SYMBOLS = 1 << 22  # symbols; the largest libraries have some hundred thousand
+_MOST_SYMBOLS = 1 << 22  # the largest libraries have some hundred thousand
 
 
-_KEPT = 400_000  # names of all tables together; 3 million of them take 350 MB
+_KEPT = 400_000  # names kept decoded, of all tables together; 3 million take 350 MB
 
 
 class _Memory:
-    """Which tables have their names at hand: where they are too many, the oldest forget theirs."""
+    """Limits how many decoded names all tables keep: the oldest tables drop theirs first."""
 
     def __init__(self) -> None:
         self._tables: deque[tuple[weakref.ref[ElfSymbolTable], int]] = deque()
@@ -354,7 +359,7 @@ class _Memory:
         self._one_at_a_time = threading.Lock()
 
     def add(self, table: ElfSymbolTable, names: int) -> None:
-        """Take in one that has just read so many."""
+        """Register a table that has just decoded ``names`` names."""
         with self._one_at_a_time:
             self._tables.append((weakref.ref(table), names))
             self._names += names
@@ -369,11 +374,11 @@ _MEMORY = _Memory()
 
 
 class ElfSymbolTable(SymbolTable):
-    """One side of an object's dynamic symbols: what it imports or what it exports.
+    """The imports or the exports among an object's dynamic symbols.
 
-    Its names are made when somebody asks for them, and may be forgotten. A table that has forgotten
-    them, or has too many to keep, finds single names by their hashes, of 8 bytes a symbol: names
-    are made twice at most, however many libraries ask for some of them.
+    Names are decoded on demand and may be dropped again. A table that has dropped them, or has too
+    many to keep, finds single names by hash, with 8 bytes a symbol. So names are decoded at most
+    twice, however many libraries look some of them up.
     """
 
     __slots__ = (
@@ -390,7 +395,7 @@ class ElfSymbolTable(SymbolTable):
         self._is_forgotten = False
 
     def forget(self) -> None:
-        """Let go of all names, at any time and in any thread: they can be read again."""
+        """Drop all decoded names. Any thread may call it at any time: they can be decoded again."""
         self._names: list[str] | None = None
         self._set: frozenset[str] | None = None
         self._by_version: dict[tuple[str, str], frozenset[str]] | None = None
@@ -413,11 +418,11 @@ class ElfSymbolTable(SymbolTable):
         return known
 
     def find(self, name: str) -> tuple[Symbol, ...]:
-        """The symbols of that name, one a version."""
+        """Return the symbols with this name, one for each version."""
         return tuple(self._make(position, name) for position in self._find_positions(name))
 
     def _find_positions(self, name: str) -> Iterator[int]:
-        """Where the symbols of that name are among the chosen ones."""
+        """Yield the positions of symbols with this name among the chosen ones."""
         chosen, bits = self._chosen(), self._position_bits
         hashes = self._hashes
         if hashes is None:
@@ -427,7 +432,7 @@ class ElfSymbolTable(SymbolTable):
             if hashes[place] >> bits != wanted >> bits:
                 break
             position = hashes[place] & ((1 << bits) - 1)
-            if self._raw.name(chosen[position]) == name:  # not only its hash
+            if self._raw.name(chosen[position]) == name:  # two names may have the same hash
                 yield position
 
     @property
@@ -435,7 +440,7 @@ class ElfSymbolTable(SymbolTable):
         return len(self).bit_length()
 
     def _hash_names(self) -> array[int]:
-        """The hash of each name with its position in the lowest bits, sorted."""
+        """Return the hash of each name with its position in the lowest bits, sorted."""
         bits, names = self._position_bits, self._names or self._stream_names()
         return array("Q", sorted(_high_bits(name, bits) | at for at, name in enumerate(names)))
 
@@ -466,17 +471,17 @@ class ElfSymbolTable(SymbolTable):
         return names
 
     def each_name(self) -> Iterator[str]:
-        """Every name; those of a table with more than all may keep are made, and let go of."""
+        """Iterate over all names; a table with too many decodes them without keeping them."""
         if self._names is not None or len(self) <= _KEPT:
             return iter(self._all_names())
         return self._stream_names()
 
     def may_mention(self, piece: str) -> bool:
-        """Whether the strings have it."""
+        """Return whether DT_STRTAB contains ``piece``."""
         return self._raw.mentions(piece)
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names that it has."""
+        """Return those of ``names`` that the table has."""
         if self._set is None and (self._is_forgotten or len(self) > _KEPT):
             return frozenset(
                 name for name in names if any(True for _ in self._find_positions(name))
@@ -512,14 +517,14 @@ class ElfSymbolTable(SymbolTable):
 
 
 def _high_bits(name: str, bits: int) -> int:
-    """64 bits of a name's hash, with that many of the lowest left free."""
+    """Return 64 bits of a name's hash with the lowest ``bits`` cleared."""
     return hash(name) % (1 << 64) >> bits << bits
 
 
 def read_columns(
     image: MappedImage, dynamic: Dynamic, sections: Iterable[Section]
 ) -> SymbolColumns:
-    """DT_SYMTAB; empty where it has no symbols. Raises MalformedError, or TooLarge for more."""
+    """Read DT_SYMTAB; empty if there is none. Raises MalformedError, or TooLarge."""
     table = _read_table(image, dynamic, sections) if DT_SYMTAB in dynamic else b""
     return SymbolColumns(table, image.header.bits, image.header.byte_order)
 
@@ -535,9 +540,9 @@ def _read_table(image: MappedImage, dynamic: Dynamic, sections: Iterable[Section
 def read_symbols(
     image: MappedImage, dynamic: Dynamic, versions: Versions, columns: SymbolColumns
 ) -> tuple[SymbolTable, SymbolTable]:
-    """Imports and exports of a DT_SYMTAB. Raises MalformedError."""
+    """Return imports and exports. Raises MalformedError."""
     count = len(columns)
-    if count < 2:  # entry 0 is no symbol
+    if count < 2:  # entry 0 is reserved (STN_UNDEF)
         return NO_SYMBOLS, NO_SYMBOLS
     indices = b""
     if DT_VERSYM in dynamic:

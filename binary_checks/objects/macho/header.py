@@ -1,4 +1,8 @@
-"""Reads a Mach-O file's headers: fat and thin ones, load commands, segments, and dylibs."""
+"""Read a Mach-O file's headers: fat and thin headers, load commands, segments, dylibs.
+
+Names and numbers are from <mach-o/loader.h> and <mach-o/fat.h>. All offsets in a slice are bytes
+from the start of the slice, not of the fat file.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,8 @@ from binary_checks.model import Dependency
 from binary_checks.model.objects import make_dependency
 from binary_checks.objects.byte_source import LimitedSource
 
-# The Mach-O header, and before it the fat header that says where the slices lie.
-#
-# CPUs are spelled as the rest of the model spells architectures.
+# The Mach-O header, and the fat header that says where the slices lie. Architectures have the names
+# that the other formats use.
 
 MH_OBJECT: Final = 1
 MH_EXECUTE: Final = 2
@@ -34,12 +37,14 @@ THIN: Final = {
 }
 FAT: Final = {b"\xca\xfe\xba\xbe": Struct(">5I"), b"\xca\xfe\xba\xbf": Struct(">2I2QI4x")}
 _HEADER_SIZE = {32: 28, 64: 32}
-_HIGHEST_ALIGNMENT = 15  # bits
+_HIGHEST_ALIGNMENT = 15  # as a power of two (MAXSECTALIGN of Apple's tools)
 _ARCHIVE = b"!<arch>\n"
 
 CPU_64_BITS = 0x01000000
 _SUBTYPE = 0x00FFFFFF
-"""Of cpusubtype: the rest are capabilities, such as the version of arm64e's pointers."""
+"""Mask of cpusubtype without the capability bits (CPU_SUBTYPE_MASK), such as the version of
+arm64e's pointer authentication.
+"""
 
 _NAMES = {
     0x00000007: "i686",
@@ -51,20 +56,20 @@ _NAMES = {
     0x01000012: "ppc64",
 }
 _SPECIAL = {
-    (0x01000007, 8): "x86_64h",  # Haswell and newer: other machines do not load it
-    (0x0100000C, 2): "arm64e",  # Python is no arm64e process and does not load it
+    (0x01000007, 8): "x86_64h",  # for Haswell and newer; older machines do not load it
+    (0x0100000C, 2): "arm64e",  # not loaded into Python, which is no arm64e process
 }
 
 
 compile_layout = cache(Struct)
-"""All slices have the same few."""
+"""A cached `Struct`, since all slices use the same few layouts."""
 
 
 class MachHeader(NamedTuple):
-    """What the Mach-O header says."""
+    """The fields of the Mach-O header."""
 
     bits: int
-    byte_order: str  # as struct spells it
+    byte_order: str  # "<" or ">", as in the struct module
     cpu_type: int
     cpu_subtype: int
     type: int
@@ -78,12 +83,12 @@ class MachHeader(NamedTuple):
         return _HEADER_SIZE[self.bits]
 
     def struct(self, layout: str) -> Struct:
-        """A compiled structure in the file's byte order."""
+        """Return a compiled structure in the file's byte order."""
         return compile_layout(self.byte_order + layout)
 
 
 class Slice(LimitedSource):
-    """A part of a fat file; of a thin file, all of it."""
+    """One slice of a fat file, or all of a thin file, as a source of bytes."""
 
     def __init__(
         self, source: LimitedSource, start: int, size: int, architecture: str = ""
@@ -91,19 +96,19 @@ class Slice(LimitedSource):
         super().__init__(source, source.factor)
         self.start = start
         self.size = size
-        self.architecture = architecture  # that the fat header names
+        self.architecture = architecture  # the one that the fat header names; "" in a thin file
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly length bytes from offset of the slice."""
+        """Return exactly ``length`` bytes from ``offset`` of the slice. Raises MalformedError."""
         if offset < 0 or length < 0 or offset + length > self.size:
             raise MalformedError(f"{length} bytes are asked for, the slice has {self.size}", offset)
         return self._source.read(self.start + offset, length)
 
 
 def read_slices(source: LimitedSource) -> tuple[Slice, ...]:
-    """The objects of a fat file, or the one of a thin file. Raises MalformedError.
+    """Return the slices of a fat file, or the one of a thin file. Raises MalformedError.
 
-    Static libraries, which may be fat too, are other objects (`is_archive`).
+    A slice may also be a static library (`is_archive`).
     """
     if source.size < 8:
         raise MalformedError("the file ends within the magic number", source.size)
@@ -111,12 +116,12 @@ def read_slices(source: LimitedSource) -> tuple[Slice, ...]:
     if layout is None:
         return (Slice(source, 0, source.size),)
     slices = tuple(_read_fat(source, layout))
-    _refuse_overlaps(slices)
+    _require_no_overlap(slices)
     return slices
 
 
 def is_archive(source: Slice) -> bool:
-    """Whether it is a static library for one architecture."""
+    """Return whether a slice is a static library."""
     return source.read(0, min(8, source.size)) == _ARCHIVE
 
 
@@ -143,7 +148,7 @@ def _read_fat(source: LimitedSource, layout: Struct) -> Iterator[Slice]:
         yield Slice(source, start, size, name)
 
 
-def _refuse_overlaps(slices: tuple[Slice, ...]) -> None:
+def _require_no_overlap(slices: tuple[Slice, ...]) -> None:
     end = 0
     for item in sorted(slices, key=lambda item: item.start):
         if item.start < end:
@@ -152,7 +157,7 @@ def _refuse_overlaps(slices: tuple[Slice, ...]) -> None:
 
 
 def read_header(source: Slice) -> MachHeader:
-    """Read and verify the header and the extent of the load commands. Raises MalformedError."""
+    """Read the header, and verify that the load commands lie inside. Raises MalformedError."""
     start = source.read(0, min(32, source.size))
     if start[:4] not in THIN:
         raise MalformedError(f"a slice begins with {start[:4].hex(' ')}, no Mach-O header")
@@ -173,12 +178,12 @@ def read_header(source: Slice) -> MachHeader:
 
 
 def architecture_of(cpu_type: int, cpu_subtype: int) -> str:
-    """The architecture's name; ``cpu 0x…`` for one that has none here."""
+    """Return the name of an architecture; ``cpu 0x…`` if we have none for it."""
     special = _SPECIAL.get((cpu_type, cpu_subtype & _SUBTYPE))
     return special or _NAMES.get(cpu_type, f"cpu {cpu_type:#x}")
 
 
-# The load commands, which say everything that a loader does with a Mach-O file.
+# The load commands, which tell a loader everything about the file.
 
 LC_SEGMENT: Final = 0x1
 LC_SYMTAB: Final = 0x2
@@ -221,7 +226,7 @@ LC_DYLD_CHAINED_FIXUPS: Final = 0x34 | LC_REQ_DYLD
 REQUIRED: Final = frozenset(
     LC_REQ_DYLD | number for number in (0x18, 0x1C, 0x1F, 0x22, 0x23, 0x28, 0x33, 0x34, 0x35)
 )
-"""The commands with that flag that dyld knows; it refuses a file with any other."""
+"""Commands with the flag LC_REQ_DYLD that dyld knows; it refuses a file with any other."""
 VERSIONS: Final = (
     LC_VERSION_MIN_MACOSX,
     LC_VERSION_MIN_IPHONEOS,
@@ -230,7 +235,7 @@ VERSIONS: Final = (
 )
 
 _MOST_BYTES = 16 << 20
-"""What is read of all load commands; those of the largest libraries have some ten KiB."""
+"""Limit on the bytes of all load commands; the largest libraries have some ten KiB."""
 
 
 class Command(NamedTuple):
@@ -238,11 +243,11 @@ class Command(NamedTuple):
 
     type: int
     offset: int  # bytes from the start of the slice
-    contents: bytes  # with its own head of 8 bytes
+    contents: bytes  # including its first 8 bytes, cmd and cmdsize
     byte_order: str
 
     def unpack(self, layout: str) -> tuple[Any, ...]:
-        """The fields that follow the head; raises MalformedError where the command is shorter."""
+        """Unpack the fields behind cmd and cmdsize. Raises MalformedError if it is shorter."""
         struct = compile_layout(self.byte_order + layout)
         if len(self.contents) < 8 + struct.size:
             raise MalformedError(
@@ -251,7 +256,7 @@ class Command(NamedTuple):
         return struct.unpack_from(self.contents, 8)
 
     def text(self, start: int) -> str:
-        """The string at that byte of the command. Raises MalformedError."""
+        """Return the string at an offset from the start of the command. Raises MalformedError."""
         end = self.contents.find(b"\0", start)
         if start < 8 or end < 0:
             raise MalformedError(
@@ -271,36 +276,36 @@ class Commands:
             self._by_type.setdefault(command.type, []).append(command)
 
     def find(self, *types: int) -> tuple[Command, ...]:
-        """Those of any of the types, in the order of the file."""
+        """Return the commands of any of these types, in file order."""
         if len(types) == 1:
             return tuple(self._by_type.get(types[0], ()))
         found = [command for each in types for command in self._by_type.get(each, ())]
         return tuple(sorted(found, key=attrgetter("offset")))
 
     def find_all(self) -> tuple[Command, ...]:
-        """Every command, in the order of the file."""
+        """Return all commands, in file order."""
         return self.find(*self._by_type)
 
     def first(self, *types: int) -> Command | None:
-        """The first of any of the types; None when there is none."""
+        """Return the first command of any of these types, or None."""
         return next(iter(self.find(*types)), None)
 
 
 def decode(name: bytes) -> str:
-    """Names are UTF-8 by habit only; bytes that are not stay visible as escapes."""
+    """Decode a name. Its encoding is not defined: bytes that are not UTF-8 are escaped."""
     return name.decode("utf-8", "backslashreplace")
 
 
 def read_commands(source: Slice, header: MachHeader) -> Commands:
-    """Read every load command; types that nobody knows are no fault.
+    """Read all load commands; unknown types are no fault.
 
-    Raises MalformedError, or TooLarge for more than are read.
+    Raises MalformedError, or TooLarge if they exceed the limit.
     """
     size = header.commands_size
     if header.command_count * 8 > size:
         claim = f"{header.command_count} load commands in {size:#x} bytes"
         raise MalformedError(f"the file claims {claim}", 16)
-    source.refuse_more(size, _MOST_BYTES, "bytes of load commands")
+    source.require_at_most(size, _MOST_BYTES, "bytes of load commands")
     return Commands(_split(source.read(header.commands_offset, size), header))
 
 
@@ -318,27 +323,27 @@ def _split(table: bytes, header: MachHeader) -> Iterator[Command]:
         place += size
 
 
-# The segments of a Mach-O file and the sections in them.
+# The segments of a Mach-O file and their sections (segment_command_64, section_64).
 
 _LAYOUTS = {LC_SEGMENT: ("16s8I", "32s2I7I"), LC_SEGMENT_64: ("16s4Q4I", "32s2Q8I")}
-_HEAD = 8  # bytes of a load command before its own fields
-_ZERO_FILLED = frozenset({0x1, 0xC, 0x12})  # S_ZEROFILL, _GB_ZEROFILL, _THREAD_LOCAL_ZEROFILL
+_HEAD = 8  # bytes of cmd and cmdsize
+_ZERO_FILLED = frozenset({0x1, 0xC, 0x12})  # S_ZEROFILL, S_GB_ZEROFILL, S_THREAD_LOCAL_ZEROFILL
 
 
 class MachSection(NamedTuple):
     """One section."""
 
     name: str
-    segment: str  # that it says it is of
+    segment: str  # name of the segment that it claims to belong to
     address: int
     size: int
-    offset: int  # in the slice
+    offset: int  # bytes from the start of the slice
     flags: int
-    relocations: int  # how many, or where
+    relocations: int  # number or offset of relocations; not 0 if there are any
 
     @property
     def is_filled(self) -> bool:
-        """Whether the file holds its contents."""
+        """Whether the file has bytes for it."""
         return self.flags & 0xFF not in _ZERO_FILLED
 
 
@@ -347,17 +352,20 @@ class Segment(NamedTuple):
 
     name: str
     address: int
-    memory: int  # bytes
-    offset: int  # in the slice
-    size: int  # in the file
-    protection: int  # at the start: 1 to read, 2 to write, 4 to run
+    memory: int  # bytes in memory
+    offset: int  # bytes from the start of the slice
+    size: int  # bytes in the file
+    protection: int  # initprot: 1 to read, 2 to write, 4 to execute
     sections: tuple[MachSection, ...]
-    wide: bool  # LC_SEGMENT_64
+    wide: bool  # from LC_SEGMENT_64
     command: Command
 
 
 def read_segments(header: MachHeader, commands: Commands) -> tuple[Segment, ...]:
-    """Every segment, in order. Raises MalformedError where the sections do not fit."""
+    """Return all segments, in order.
+
+    Raises MalformedError if the sections do not fill their command exactly.
+    """
     return tuple(
         _read_segment(header, command) for command in commands.find(LC_SEGMENT, LC_SEGMENT_64)
     )
@@ -368,7 +376,7 @@ def _read_segment(header: MachHeader, command: Command) -> Segment:
     name, address, memory, offset, size, _, protection, count, _ = command.unpack(layout)
     sections = tuple(_read_sections(header, command, count))
     wide = command.type == LC_SEGMENT_64
-    spelled = _spell(name)
+    spelled = _decode_padded(name)
     return Segment(spelled, address, memory, offset, size, protection, sections, wide, command)
 
 
@@ -381,8 +389,8 @@ def _read_sections(header: MachHeader, command: Command, count: int) -> Iterator
     for fields in section.iter_unpack(command.contents[start:]):
         names, address, size, offset, _, relocations, count, flags = fields[:8]
         yield MachSection(
-            _spell(names[:16]),
-            _spell(names[16:]),
+            _decode_padded(names[:16]),
+            _decode_padded(names[16:]),
             address,
             size,
             offset,
@@ -391,11 +399,11 @@ def _read_sections(header: MachHeader, command: Command, count: int) -> Iterator
         )
 
 
-def _spell(name: bytes) -> str:
+def _decode_padded(name: bytes) -> str:
     return name.partition(b"\0")[0].decode("ascii", "backslashreplace")
 
 
-# Which dylibs a Mach-O file needs, what it is called itself and which systems it is for.
+# Needed dylibs, the file's own install name, and the systems that it is for.
 
 DYLIBS: Final = (
     LC_LOAD_DYLIB,
@@ -404,11 +412,13 @@ DYLIBS: Final = (
     LC_LOAD_UPWARD_DYLIB,
     LC_LAZY_LOAD_DYLIB,
 )
-"""What a two-level ordinal counts."""
+"""The commands that two-level ordinals count."""
 
-_USE_MARKER = 0x1A741800  # in place of a timestamp: the newer command, with flags
+# dylib_use_command: this number in place of a timestamp marks a command with flags
+_USE_MARKER = 0x1A741800
 _USE_SIZE = 28
-_NAME, _PATH = 24, 12  # bytes: where a dylib's and a search path may begin at the earliest
+# smallest offsets of a dylib's name and of a path in their commands, in bytes
+_NAME, _PATH = 24, 12
 _WEAK, _REEXPORT, _UPWARD = 1, 2, 4
 
 _PLATFORMS = {
@@ -434,7 +444,7 @@ _VERSION_MIN = {
 
 
 def read_needed(commands: Commands) -> tuple[Dependency, ...]:
-    """Every dylib needed, in the order that two-level ordinals count. Raises MalformedError."""
+    """Return all needed dylibs, in the order of two-level ordinals. Raises MalformedError."""
     return tuple(_read_dylib(command) for command in commands.find(*DYLIBS))
 
 
@@ -442,9 +452,10 @@ def _read_dylib(command: Command) -> Dependency:
     name, marker, _, _ = command.unpack("4I")
     flags = 0
     if marker == _USE_MARKER and name == _USE_SIZE:
-        # A fourth flag delays the initialisers of a dylib, which is loaded at once all the same.
+        # The fourth flag, DYLIB_USE_DELAYED_INIT, delays initialisers only: the dylib itself is
+        # loaded at once.
         (*_, flags) = command.unpack("5I")
-    _demand_behind(name, _NAME, command)
+    _require_behind(name, _NAME, command)
     return make_dependency(
         name=command.text(name),
         weak=command.type == LC_LOAD_WEAK_DYLIB or bool(flags & _WEAK),
@@ -456,18 +467,18 @@ def _read_dylib(command: Command) -> Dependency:
 
 def _read_rpath(command: Command) -> str:
     (path,) = command.unpack("I")
-    _demand_behind(path, _PATH, command)
+    _require_behind(path, _PATH, command)
     return command.text(path)
 
 
-def _demand_behind(name: int, first: int, command: Command) -> None:
+def _require_behind(name: int, first: int, command: Command) -> None:
     if name < first:
         reason = f"the name of load command {command.type:#x} begins within its fields"
         raise MalformedError(reason, command.offset)
 
 
 class Identity(NamedTuple):
-    """What LC_ID_DYLIB says; "" where there is none."""
+    """The fields of LC_ID_DYLIB; "" without that command."""
 
     name: str = ""
     current_version: str = ""
@@ -475,28 +486,28 @@ class Identity(NamedTuple):
 
 
 def read_identity(commands: Commands) -> Identity:
-    """Install name and versions of a dylib. Raises MalformedError."""
+    """Return install name and versions of a dylib. Raises MalformedError."""
     own = commands.first(LC_ID_DYLIB)
     if own is None:
         return Identity()
     name, _, current, compatibility = own.unpack("4I")
-    _demand_behind(name, _NAME, own)
-    return Identity(own.text(name), spell_version(current), spell_version(compatibility))
+    _require_behind(name, _NAME, own)
+    return Identity(own.text(name), format_version(current), format_version(compatibility))
 
 
 def read_rpaths(commands: Commands) -> tuple[str, ...]:
-    """The search path. Raises MalformedError."""
+    """Return the search path (LC_RPATH). Raises MalformedError."""
     return tuple(_read_rpath(command) for command in commands.find(LC_RPATH))
 
 
 def read_uuid(commands: Commands) -> str:
-    """The UUID as dwarfdump prints it; "" where there is none. Raises MalformedError."""
+    """Return the UUID as dwarfdump prints it; "" if there is none. Raises MalformedError."""
     command = commands.first(LC_UUID)
     return str(UUID(bytes=command.unpack("16s")[0])).upper() if command else ""
 
 
 class Systems(NamedTuple):
-    """What a file is made for."""
+    """The platforms, oldest system and SDK that a file was built for."""
 
     platforms: tuple[str, ...]
     minimum_os: str
@@ -504,9 +515,10 @@ class Systems(NamedTuple):
 
 
 def read_systems(commands: Commands) -> Systems:
-    """The platforms, and the oldest system and the SDK of macOS, or else of the first platform.
+    """Return platforms, and the oldest system and SDK for macOS, else for the first platform.
 
-    A zippered dylib is for macOS and Mac Catalyst alike, with a command for each.
+    A zippered dylib is for macOS and for Mac Catalyst, and has a command for each. Raises
+    MalformedError if there are two for one platform.
     """
     found: dict[str, tuple[str, str]] = {}
     for command in commands.find(LC_BUILD_VERSION, *_VERSION_MIN):
@@ -518,12 +530,12 @@ def read_systems(commands: Commands) -> Systems:
             minimum, sdk = command.unpack("2I")
         if platform in found:
             raise MalformedError(f"two minimum versions of {platform}", command.offset)
-        found[platform] = (spell_version(minimum), spell_version(sdk) if sdk else "")
+        found[platform] = (format_version(minimum), format_version(sdk) if sdk else "")
     versions = found.get("macos", next(iter(found.values()), ("", "")))
     return Systems(tuple(found), *versions)
 
 
-def spell_version(packed: int) -> str:
-    """``xxxx.yy.zz`` in nibbles as "11.0"; the third number only where it is not 0."""
+def format_version(packed: int) -> str:
+    """Return a version packed as xxxx.yy.zz as text, without a third number 0: "11.0"."""
     major, minor, patch = packed >> 16, packed >> 8 & 0xFF, packed & 0xFF
     return f"{major}.{minor}" + (f".{patch}" if patch else "")

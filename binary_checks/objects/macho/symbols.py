@@ -1,4 +1,8 @@
-"""What a Mach-O file exports: the trie itself, walked as far as the names asked for lead."""
+"""Read the imports and exports of a Mach-O file; names stay bytes until they are asked for.
+
+Formats are defined in <mach-o/loader.h> (opcodes, export flags), <mach-o/fixup-chains.h> and
+<mach-o/nlist.h>.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +33,16 @@ from binary_checks.objects.macho.header import (
     decode,
 )
 
-# How the tables of a Mach-O file encode numbers and spell the names of symbols.
-#
-# Numbers of the export trie and of bind opcodes are unsigned LEB128; before each name of C stands
-# an underscore.
+# How numbers and names are encoded. Numbers of the export trie and of bind opcodes are unsigned
+# LEB128. Compilers put an underscore before each name of C.
 
 _MOST_BITS = 63
 
 
 def read_uleb(data: bytes, place: int) -> tuple[int, int]:
-    """The number at that place, and where the next byte lies.
+    """Return the number at an offset and the offset behind it.
 
-    Raises MalformedError for one of more than 64 bits, IndexError beyond the end of the data.
+    Raises MalformedError for a number of more than 64 bits, IndexError at the end of the data.
     """
     byte = data[place]
     if byte < 0x80:
@@ -58,29 +60,32 @@ def read_uleb(data: bytes, place: int) -> tuple[int, int]:
 
 
 def join_names(names: Iterable[bytes]) -> bytes:
-    """Keep many names as one piece of bytes, with a zero, which none has, around each."""
+    """Join many names into one bytes object, with a NUL before and behind each."""
     return b"\0".join((b"", *names, b""))
 
 
 def decode_names(text: bytes) -> list[str]:
-    """The names in such a piece."""
+    """Return the names in the result of `join_names`, without the underscore of C."""
     return decode(text.replace(b"\0_", b"\0")[1:-1]).split("\0") if len(text) > 1 else []
 
 
 def holds(text: bytes, name: str) -> bool:
-    """Whether a name is in such a piece."""
-    return any(b"\0%b\0" % each in text for each in spell(name))
+    """Return whether a name is in the result of `join_names`."""
+    return any(b"\0%b\0" % each in text for each in encode_name(name))
 
 
-def spell(name: str) -> tuple[bytes, ...]:
-    """How Mach-O may spell a name of C: assembler can do without the underscore."""
+def encode_name(name: str) -> tuple[bytes, ...]:
+    """Return the symbols that a name may have; assembler may omit the underscore of C."""
     plain = name.encode("utf-8", "backslashreplace")
     return (b"_" + plain,) if plain.startswith(b"_") else (b"_" + plain, plain)
 
 
-@lru_cache(maxsize=4)  # one library after the other is asked for the same
-def spell_all(names: frozenset[str], *, plain: bool) -> list[bytes]:
-    """How Mach-O may spell many names, sorted; only if ``plain``, also without the underscore."""
+@lru_cache(maxsize=4)  # successive libraries are asked for the same names
+def encode_names(names: frozenset[str], *, plain: bool) -> list[bytes]:
+    """Return the symbols that many names may have, sorted.
+
+    Forms without the underscore of C are included only if ``plain`` is true.
+    """
     spelled = ("_" + "\0_".join(names)).encode("utf-8", "backslashreplace").split(b"\0")
     if plain:
         spelled += [each[1:] for each in spelled if not each.startswith(b"__")]
@@ -88,46 +93,54 @@ def spell_all(names: frozenset[str], *, plain: bool) -> list[bytes]:
 
 
 def library_of(name: bytes, ordinal: int, libraries: Mapping[int, str]) -> str:
-    """Whom a symbol is asked of. Raises MalformedError."""
+    """Return the library with a two-level ordinal. Raises MalformedError if there is none."""
     try:
         return libraries[ordinal]
     except KeyError:
         raise MalformedError(f"{decode(name)} is asked of dylib {ordinal}, there is none") from None
 
 
-# The exports trie, in which names that begin alike share their beginning.
+# The export trie: names with a common prefix share the nodes of the prefix. A node has a ULEB size
+# of its export information (0: no export), that information, a byte with the number of its edges,
+# and for each edge a NUL-terminated label and the ULEB offset of a child from the start of the
+# trie.
 
 WEAK_DEFINITION: Final = 0x4
 REEXPORT: Final = 0x8
-_KIND, _ABSOLUTE = 3, 2  # regular, thread-local, absolute
+# EXPORT_SYMBOL_FLAGS_KIND_MASK; kinds are regular 0, thread-local 1, absolute 2
+_KIND, _ABSOLUTE = 3, 2
 _RESOLVER = 0x10
-_PLAIN = frozenset({0, 1, 2, 4, 5, 6})  # flags of what has an address and nothing else
+_PLAIN = frozenset({0, 1, 2, 4, 5, 6})  # values of flags if an address follows and nothing else
 
 Export = tuple[bytes, int, int]
-"""Name, flags, and the ordinal of the dylib that a re-export forwards to, negative as of binds."""
+"""Name, flags, and the ordinal of the dylib that a re-export refers to (negative ones as in
+Bind).
+"""
 
 _Way = tuple[int, bytes, int, int]
-"""A node, the name that it stands for, and which of some sorted names begin so: from, to."""
+"""A node, the prefix that it stands for, and the range of sorted names with that prefix: from,
+to.
+"""
 
 _WORD = 0xFFFFFFFF
 _SIGN = 0x80000000
 _MOST_OF_NAMES = 1 << 28
-"""Bytes of all names together; those of the largest libraries have some ten million."""
+"""Limit on the bytes of all names; those of the largest libraries have some ten million."""
 _LONGEST = 64 * 1024
 _REPETITION = 256
-"""How often the trie's length all names may have; real ones stay below 40."""
+"""Limit on the bytes of all names, as a multiple of the trie's; real tries stay below 40."""
 _BEYOND = "the exports trie runs beyond its end"
 
 
 def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
-    """Every export. Raises MalformedError, or TooLarge for names that explode.
+    """Yield all exports. Raises MalformedError, or TooLarge for names that explode.
 
-    A node that two edges lead to may be part of a cycle, and no linker writes one.
+    A second edge to a node may close a cycle, and no linker writes one, so it is malformed.
     """
     if not trie:
         return
     visited = bytearray(len(trie))
-    # Of all names and what they begin with: each edge copies the name of its node.
+    # prefixes count too, since the name of a node is copied for each edge
     most, length = min(_REPETITION * len(trie), _MOST_OF_NAMES * factor), 0
     waiting = [(0, b"")]
     try:
@@ -146,7 +159,7 @@ def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
                 if len(name) > _LONGEST:
                     reason = f"has more than {_LONGEST} bytes, none so long is read"
                     raise TooLarge(f"a name of the exports trie {reason}")
-                _demand_whole(trie, place, size)
+                _require_whole(trie, place, size)
                 yield _read_export(trie, place, name)
             elif not count and any(trie):
                 reason = f"a node of the exports trie (at {place - 1:#x}) leads to no export"
@@ -161,13 +174,13 @@ def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
         raise MalformedError(_BEYOND) from None
 
 
-def _demand_whole(trie: bytes, place: int, size: int) -> None:
-    """Raise MalformedError for an export that is not as long as its node says, or of no kind."""
+def _require_whole(trie: bytes, place: int, size: int) -> None:
+    """Raise MalformedError if an export has another size than its node states, or no known kind."""
     flags, end = trie[place], place + size
     is_number = size > 1 and trie[end - 1] < 0x80 and (size == 2 or trie[end - 2] >= 0x80)
-    if size > 3:  # no other byte may end the number
+    if size > 3:  # no byte before the last may end the number
         is_number = is_number and min(trie[place + 1 : end - 2]) >= 0x80
-    if is_number and flags in _PLAIN:  # nearly always
+    if is_number and flags in _PLAIN:  # the usual case
         return
     flags, at = read_uleb(trie, place)
     if flags & _KIND > _ABSOLUTE:
@@ -182,12 +195,12 @@ def _demand_whole(trie: bytes, place: int, size: int) -> None:
 
 
 def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
-    """The names that it has, each with its node; they are given sorted.
+    """Yield the names that the trie has, each with its node; ``names`` must be sorted.
 
-    Raises MalformedError for what is wrong with the part that the names lead through.
+    Raises MalformedError for faults of the nodes that are visited.
     """
     waiting: list[_Way] = [(0, b"", 0, len(names))] if trie and names else []
-    budget = len(trie)  # what is walked once has no more bytes than that
+    budget = len(trie)  # edges visited once each have at most so many bytes
     try:
         while waiting:
             node, beginning, first, last = waiting.pop()
@@ -208,7 +221,7 @@ def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, i
 
 
 def _choose(trie: bytes, place: int, names: Sequence[bytes], way: _Way) -> tuple[list[_Way], int]:
-    """The edges at that place that lead on to some of the names, and where the last one ends."""
+    """Return the edges that lead to some of the names, and the offset behind the last one read."""
     _, beginning, first, last = way
     ways: list[_Way] = []
     depth, start, left = len(beginning), first, last - first
@@ -224,7 +237,7 @@ def _choose(trie: bytes, place: int, names: Sequence[bytes], way: _Way) -> tuple
             continue
         label = beginning + trie[place:end]
         child, place = read_uleb(trie, end + 1)
-        if label == beginning:  # the name that the node stands for ends with this edge
+        if label == beginning:  # an empty label: the child stands for the same prefix
             ways.append((child, label, first, last))
             continue
         if start == last or not names[start].startswith(label):
@@ -233,17 +246,18 @@ def _choose(trie: bytes, place: int, names: Sequence[bytes], way: _Way) -> tuple
                 continue
         stop = start + 1
         if stop < last and names[stop].startswith(label):
-            stop = bisect_left(names, label + b"\xff", stop, last)  # no UTF-8 has that byte
+            # a byte that does not occur in UTF-8
+            stop = bisect_left(names, label + b"\xff", stop, last)
         ways.append((child, label, start, stop))
         left -= stop - start
         if not left:
             break
-        start = stop  # where the next edge leads, if they are in order
+        start = stop  # the next edge continues there if edges are sorted
     return ways, place
 
 
 def read_export(trie: bytes, name: bytes, node: int) -> Export:
-    """What the trie says of a name at its node. Raises MalformedError."""
+    """Return the export of a name at its node. Raises MalformedError."""
     try:
         _, place = read_uleb(trie, node)
         return _read_export(trie, place, name)
@@ -257,24 +271,26 @@ def _read_export(trie: bytes, place: int, name: bytes) -> Export:
         return name, flags, 0
     flags, place = read_uleb(trie, place)
     ordinal = read_uleb(trie, place)[0] & _WORD if flags & REEXPORT else 0
-    # -2, looked up everywhere, is written in ten bytes (open3d 0.19.0).
+    # BIND_SPECIAL_DYLIB_FLAT_LOOKUP (-2) may be written in ten bytes (open3d 0.19.0).
     return name, flags, ordinal - _WORD - 1 if ordinal & _SIGN else ordinal
 
 
-# What a Mach-O file exports, as the model has it.
+# Exports as a symbol table of the model.
 
 _FEW_EXPORTS, _BYTES_PER_NAME = 8, 32
-"""Once a few and one name in so many bytes of a trie were found, all is read, which is quicker."""
+"""Once more names than these were found (a few, plus one for each 32 bytes of the trie), the whole
+trie is read, which is faster than more lookups.
+"""
 _UNDERSCORE_FIRST = b"\0\1_"
-"""How a trie begins in which every name begins with an underscore, as all of C do."""
+"""How a trie begins if all its names begin with an underscore, as those of C do."""
 
 
 class MachOExports(SymbolTable):
-    """The exports of one object, as its trie has them.
+    """The exports of one object, read from its trie.
 
-    A name is looked up once, as dyld does it, and the other parts of the trie are not read. Where
-    a part turns out to be malformed, the check that asked could not inspect it; `verify` reads all
-    beforehand.
+    A name is looked up as dyld does it, without reading other parts of the trie. A malformed part
+    is noticed when it is visited, and the check that asked then reports "not inspected"; call
+    `verify` to read everything beforehand.
     """
 
     def __init__(
@@ -283,10 +299,10 @@ class MachOExports(SymbolTable):
         self._path = path
         self._trie = trie
         self._libraries = libraries  # by ordinal
-        self._text: bytes | None = None  # all names, once they were read
+        self._text: bytes | None = None  # all names, if they have been read
         self._names: frozenset[str] | None = None
         self._factor = factor
-        self._asked: set[str] = set()  # among all; of these it has
+        self._asked: set[str] = set()  # names looked up so far; then the ones found among them
         self._found: set[str] = set()
 
     def verify(self) -> None:
@@ -311,10 +327,11 @@ class MachOExports(SymbolTable):
         return self._names
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names that it has."""
+        """Return those of ``names`` that the trie has."""
         wanted = frozenset(names)
         often = (_FEW_EXPORTS + len(self._found)) * _BYTES_PER_NAME > len(self._trie)
-        if often or self._text is not None or "\\" in "".join(wanted):  # our escape
+        # a backslash begins our own escapes
+        if often or self._text is not None or "\\" in "".join(wanted):
             return wanted & self.names
         unknown = wanted - self._asked
         if unknown:
@@ -323,17 +340,17 @@ class MachOExports(SymbolTable):
         return wanted & self._found
 
     def _look_up(self, names: frozenset[str]) -> list[str]:
-        spelled = spell_all(names, plain=not self._trie.startswith(_UNDERSCORE_FIRST))
+        spelled = encode_names(names, plain=not self._trie.startswith(_UNDERSCORE_FIRST))
         try:
             return decode_names(join_names(name for name, _ in find_in_trie(self._trie, spelled)))
         except (MalformedError, Unavailable) as error:
             raise self._cannot_look(error) from None
 
     def find(self, name: str) -> tuple[Symbol, ...]:
-        """The symbol of that name."""
+        """Return the symbols with this name."""
         if "\\" in name:
             return tuple(symbol for symbol in self if symbol.name == name)
-        found = find_in_trie(self._trie, sorted(spell(name)))
+        found = find_in_trie(self._trie, sorted(encode_name(name)))
         return tuple(self._make_symbols(read_export(self._trie, *each) for each in found))
 
     def __contains__(self, name: object) -> bool:
@@ -363,21 +380,22 @@ class MachOExports(SymbolTable):
         return kind(f"what {self._path} exports cannot be told: {reason}")
 
 
-# Reads what a Mach-O file imports and exports, and keeps it as bytes until somebody asks.
+# Imports.
 
-# Which symbols a Mach-O file binds: bind opcodes, or the imports of chained fixups.
+# Bind opcodes of LC_DYLD_INFO, and imports of LC_DYLD_CHAINED_FIXUPS.
 
 Bind = tuple[bytes, int, bool]
-"""A symbol that a loader looks up, of whom, and whether it may be missing.
+"""Symbol, ordinal of the library that must define it, and whether it may be missing.
 
-The ordinal is of a dylib from 1; 0 self, -1 main executable, -2 everywhere, -3 weak lookup.
+Ordinals of dylibs begin with 1. Special ones (BIND_SPECIAL_DYLIB_*): 0 is the file itself, -1 the
+main executable, -2 flat lookup, -3 weak lookup.
 """
 Binds = Mapping[tuple[int, bool], list[bytes]]
-"""The symbols by the other two."""
+"""Symbols by ordinal and whether they may be missing."""
 
 
 def group_binds(binds: Iterable[Bind]) -> Binds:
-    """Put together what is asked of the same."""
+    """Group symbols by ordinal and whether they may be missing."""
     groups: dict[tuple[int, bool], list[bytes]] = defaultdict(list)
     for name, ordinal, weak in binds:
         groups[ordinal, weak].append(name)
@@ -389,11 +407,12 @@ _LAST_OPERATION = 0xD1
 _WEAK_IMPORT = 1
 _IMMEDIATE = {_SET_ORDINAL | number: number for number in range(16)}
 _IMMEDIATE |= {_SET_SPECIAL_ORDINAL | number & 0xF: number for number in range(-15, 1)}
-"""The ordinals by the operation that has them in itself, negative ones in four bits."""
+"""Ordinals that are encoded in the low four bits of an opcode; special ones are negative there."""
 
 _NUMBER = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _BINDING = rb"[\x90-\x9f\xb0-\xbf]|[\xa0-\xaf]%b|[\xc0-\xcf]%b%b" % ((_NUMBER,) * 3)
-# What says where and how to bind: type, segment, addend; arm64e's threads, bound by 0x90 too.
+# Opcodes for the place and kind of a bind: type, addend, segment and offset. BIND_OPCODE_THREADED
+# (0xD0, 0xD1) is arm64e's, whose symbols are bound by 0x90 too.
 _PLACING = rb"[\x50-\x5f\xd1]|[\x60-\x8f\xd0]" + _NUMBER
 _DONE = rb"[\x00-\x0f]"
 _ORDINAL = rb"(?: [\x10-\x1f\x30-\x3f] | [\x20-\x2f]" + _NUMBER + rb")"
@@ -407,9 +426,9 @@ _ANY_RUN = rb"""
     (?P<bind> %(binding)b)?
     (?: %(binding)b | %(placing)b){0,99}
 """
-"""A run of operations: an ordinal, a symbol, a bind, each of which may be left out."""
-# What is simpler to match, as linkers write it: a symbol, behind its ordinal or that of the symbol
-# before, and its binds; only more of these; where neither is next, all the rest.
+"""A run of opcodes: an ordinal, a symbol, and a bind, each optional."""
+# A simpler run to match, as linkers write it: a symbol, with or without a new ordinal, and its
+# binds; or further binds. The last alternative takes everything that is neither.
 _USUAL_RUN = rb"""
     (?:%(placing)b){0,99} (%(ordinal)b? %(symbol)b) \x00
     (?:%(placing)b){0,99} (?:%(binding)b) (?: %(binding)b | %(placing)b){0,99}
@@ -419,7 +438,8 @@ _USUAL_RUN = rb"""
 _USUAL_LAZY_RUN = (
     rb"(?:[\x70-\x7f]%(number)b)? (%(ordinal)b? %(symbol)b) \x00 [\x90-\x9f] \x00* | .+"
 )
-_MARK = b"\x40" + b"\xff" * 10  # a symbol that no table has, nor is it part of a cut number
+# a symbol that no real table has, and not the end of a truncated number
+_MARK = b"\x40" + b"\xff" * 10
 _MOST_AT_ONCE = 1 << 22  # bytes
 
 
@@ -429,21 +449,21 @@ def _compile(run: bytes, placing: bytes = _PLACING) -> re.Pattern[bytes]:
 
 
 def read_opcodes(opcodes: bytes, *, lazy: bool) -> Binds:
-    """What a table of LC_DYLD_INFO binds. Raises MalformedError.
+    """Return what a table of LC_DYLD_INFO binds. Raises MalformedError.
 
-    A lazy table has an end behind every symbol, the others have one behind all. Ordinal and symbol
-    stand until others take their place; a second bind of the same is no second symbol.
+    In a lazy table BIND_OPCODE_DONE follows each symbol, in the others it ends the table. Ordinal
+    and symbol hold until they are set again; further binds of the same symbol are not repeated.
     """
     if len(opcodes) < _MOST_AT_ONCE:
         usual_run = _compile(_USUAL_LAZY_RUN if lazy else _USUAL_RUN)
         runs = usual_run.findall(opcodes.rstrip(b"\0") + _MARK + b"\0\x90")
-        if runs.pop() == _MARK:  # all before it is as usual
+        if runs.pop() == _MARK:  # nothing unusual before the mark
             return _group_runs(runs)
     return group_binds(_step_through(opcodes, lazy=lazy))
 
 
 def _group_runs(runs: Iterable[bytes]) -> Binds:
-    """Group symbols, some of them behind an ordinal, which stands for those that follow."""
+    """Group the symbols of usual runs; an ordinal holds for the symbols that follow."""
     groups: dict[tuple[int, bool], list[bytes]] = defaultdict(list)
     ordinal = 0
     for run in filter(None, runs):
@@ -487,11 +507,13 @@ def _find_fault(opcodes: bytes, place: int) -> MalformedError:
 
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 _IMPORTS = {1: ("I", 1, 8, 9), 2: ("I", 2, 8, 9), 3: ("Q", 2, 16, 32)}
-"""By format: words of an import, how many, bits of its ordinal, bits before its name's place."""
+"""By imports_format (DYLD_CHAINED_IMPORT, _ADDEND, _ADDEND64): type of a word, words per import,
+bits of lib_ordinal, bits before name_offset.
+"""
 
 
 def read_chained_imports(table: bytes, byte_order: str) -> Binds:
-    """Every import of LC_DYLD_CHAINED_FIXUPS: a loader looks up all of them.
+    """Return all imports of LC_DYLD_CHAINED_FIXUPS: a loader looks up all of them.
 
     Raises MalformedError, or TooLarge for names that explode.
     """
@@ -511,7 +533,7 @@ def read_chained_imports(table: bytes, byte_order: str) -> Binds:
     if byte_order != _NATIVE:
         entries.byteswap()
     found: dict[int, list[bytes]] = defaultdict(list)
-    flags = (1 << bits + 1) - 1  # the ordinal, and whether it may be missing
+    flags = (1 << bits + 1) - 1  # lib_ordinal and weak_import
     for packed, name in zip(
         entries[::words], _read_names(table, names, entries[::words], before), strict=True
     ):
@@ -522,13 +544,13 @@ def read_chained_imports(table: bytes, byte_order: str) -> Binds:
 def _unpack(key: int, bits: int) -> tuple[int, bool]:
     ordinals = (1 << bits) - 1
     ordinal = key & ordinals
-    if ordinal > ordinals - 15:  # the last ones are negative
+    if ordinal > ordinals - 15:  # the highest values are the negative, special ordinals
         ordinal -= ordinals + 1
     return ordinal, bool(key >> bits)
 
 
 def _read_names(table: bytes, names: int, entries: array[int], before: int) -> Iterable[bytes]:
-    """The name of each import. Linkers write them in the same order, one behind the other."""
+    """Return the name of each import. Linkers write names in the order of imports, without gaps."""
     if 0 < len(entries) < _MOST_AT_ONCE >> 3:
         starts = [packed >> before for packed in entries]
         found = table[names + starts[0] :].split(b"\0", len(starts))[:-1]
@@ -539,7 +561,7 @@ def _read_names(table: bytes, names: int, entries: array[int], before: int) -> I
 
 
 def _find_names(table: bytes, starts: Iterable[int]) -> Iterator[bytes]:
-    most, length = 4 * len(table), 0  # names may overlap; those of a real file do not
+    most, length = 4 * len(table), 0  # names may overlap, but those of real files do not
     for start in starts:
         stop = table.find(0, start)
         if stop < 0:
@@ -551,11 +573,11 @@ def _find_names(table: bytes, starts: Iterable[int]) -> Iterator[bytes]:
         yield table[start:stop]
 
 
-# The symbol table by which files were linked that have neither fixups nor bind opcodes.
+# The symbol table (<mach-o/nlist.h>), for files that have neither chained fixups nor bind opcodes.
 
 _MOST_SYMBOLS = 1 << 22
 _STAB, _PRIVATE, _TYPE, _EXTERNAL = 0xE0, 0x10, 0x0E, 0x01
-_WEAK_REFERENCE, _WEAK_DEFINITION = 0x40, 0x80  # of n_desc
+_WEAK_REFERENCE, _WEAK_DEFINITION = 0x40, 0x80  # N_WEAK_REF and N_WEAK_DEF in n_desc
 _EVERYWHERE = -2
 
 
@@ -566,9 +588,9 @@ class _Entry(NamedTuple):
 
 
 def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[Binds, list[Export]]:
-    """Imports and exports by LC_SYMTAB alone.
+    """Read imports and exports from LC_SYMTAB.
 
-    Raises MalformedError, or TooLarge for more than are read.
+    Raises MalformedError, or TooLarge if there are more symbols than the limit.
     """
     entries = list(_read_entries(source, header, command))
     two_level = header.flags & MH_TWOLEVEL
@@ -590,15 +612,15 @@ def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[Bin
 
 
 def _ordinal(description: int) -> int:
-    """The ordinal in the upper byte of n_desc, whose last two are -2 and -1."""
+    """Return the ordinal in the high byte of n_desc; 0xFE and 0xFF are -2 and -1."""
     ordinal = description >> 8 & 0xFF
     return ordinal - 0x100 if ordinal >= 0xFE else ordinal
 
 
 def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterator[_Entry]:
-    """The external symbols."""
+    """Yield the external symbols."""
     start, count, names_start, names_size = command.unpack("4I")
-    source.refuse_more(count, _MOST_SYMBOLS, "symbols")
+    source.require_at_most(count, _MOST_SYMBOLS, "symbols")
     layout = header.struct("IBBHQ" if header.bits == 64 else "IBBHI")
     names = source.read(names_start, names_size)
     most, length = 4 * names_size + (1 << 20), 0  # names may overlap
@@ -619,23 +641,22 @@ def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterat
         yield _Entry(names[place:end], bool(kind & _TYPE), description)
 
 
-# What a Mach-O file imports, as one piece of bytes for each library that it asks.
+# Imports as a symbol table of the model: one bytes object of names for each library.
 
 SELF = 0
-EVERYWHERE = -2  # the first that defines it: undefined with -undefined dynamic_lookup, as Py* are
-WEAK_LOOKUP = -3  # all share one definition, such as that of ``operator new``
+EVERYWHERE = -2  # flat lookup, as ``-undefined dynamic_lookup`` makes it for the names of Python
+WEAK_LOOKUP = -3  # one definition for the whole process, such as ``operator new``
 
-_Group = tuple[str, bool]  # the library that is asked; whether its symbols may be missing
+_Group = tuple[str, bool]  # the library, and whether its symbols may be missing
 
 _FEW = 4
-"""For more names than that all of them are decoded."""
+"""For more names than these, all names are decoded."""
 
 
 class MachOImports(SymbolTable):
     """The imports of one object.
 
-    What is looked up in all that is loaded, for one definition to serve all, is no import of an
-    object that defines it itself.
+    A symbol of weak lookup that the object defines itself does not count as an import.
     """
 
     def __init__(
@@ -652,7 +673,7 @@ class MachOImports(SymbolTable):
 
     @cached_property
     def _groups(self) -> Mapping[_Group, frozenset[str]]:
-        """The names in each group; what is bound in two tables may be missing only by both."""
+        """The names in each group. A symbol of two tables may be missing only if both say so."""
         groups: dict[_Group, frozenset[str]] = {}
         for (ordinal, weak), text in self._texts.items():
             names = frozenset(decode_names(text))
@@ -680,11 +701,11 @@ class MachOImports(SymbolTable):
 
     @cached_property
     def strong(self) -> Mapping[str, frozenset[str]]:
-        """By the library that they are asked of, the names that must be there."""
+        """The names that must be there, by the library that must define them."""
         return {library: names for (library, weak), names in self._groups.items() if not weak}
 
     def find(self, name: str) -> tuple[Symbol, ...]:
-        """The symbols of that name, one a library that it is asked of."""
+        """Return the symbols with this name, one for each library."""
         return tuple(
             Symbol(name=name, library=library, weak=weak)
             for (library, weak), names in self._groups.items()
@@ -692,7 +713,7 @@ class MachOImports(SymbolTable):
         )
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names that it has; few are looked for without reading them all."""
+        """Return those of ``names`` that are imported; a few are looked up without decoding all."""
         wanted = frozenset(names)
         return wanted & self.names if len(wanted) > _FEW else frozenset(filter(self._has, wanted))
 
@@ -715,11 +736,11 @@ class MachOImports(SymbolTable):
         return f"<{sum(text.count(0) - 1 for text in self._texts.values())} imports>"
 
 
-# What a Mach-O file imports and exports, as the model has it.
+# Imports and exports of a whole slice.
 
 _MAIN_EXECUTABLE = -1
 MAIN_EXECUTABLE = "@executable"
-"""The library of an import that the program itself must have."""
+"""The library of an import that the main executable must define."""
 
 
 def read_symbols(
@@ -729,7 +750,7 @@ def read_symbols(
     commands: Commands,
     needed: Sequence[Dependency],
 ) -> tuple[SymbolTable, SymbolTable]:
-    """Imports and exports, of which a trie is not read yet. Raises MalformedError."""
+    """Return imports and exports; an export trie is not walked yet. Raises MalformedError."""
     libraries = {number: item.name for number, item in enumerate(needed, 1)}
     libraries |= {_MAIN_EXECUTABLE: MAIN_EXECUTABLE, EVERYWHERE: "", WEAK_LOOKUP: ""}
     opcodes = commands.first(LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
@@ -749,7 +770,7 @@ def _read_exports(
     trie: Command | None,
     libraries: Mapping[int, str],
 ) -> SymbolTable:
-    """The trie has a load command of its own, or lies behind the opcodes."""
+    """Read the trie, which has its own load command or is part of LC_DYLD_INFO."""
     start, size = opcodes.unpack("10I")[8:] if opcodes else (0, 0)
     if trie is not None:
         start, size = trie.unpack("II")
@@ -763,7 +784,7 @@ def _read_binds(
 ) -> list[Binds]:
     found = []
     if opcodes is not None:
-        # The weak table is left out: what only it names is there already, or may be missing.
+        # The weak table is not read: its symbols are in the other tables too, or may be missing.
         _, _, eager, eager_size, _, _, lazy, lazy_size, *_ = opcodes.unpack("10I")
         found.append(read_opcodes(source.read(eager, eager_size), lazy=False))
         found.append(read_opcodes(source.read(lazy, lazy_size), lazy=True))
@@ -776,7 +797,7 @@ def _read_binds(
 def _read_symbol_table(
     source: Slice, header: MachHeader, commands: Commands, libraries: Mapping[int, str]
 ) -> tuple[SymbolTable, SymbolTable]:
-    """Imports and exports of a file that has nothing for dyld but LC_SYMTAB."""
+    """Return imports and exports of a file without dyld's tables: only LC_SYMTAB is left."""
     command = commands.first(LC_SYMTAB)
     if command is None:
         return NO_SYMBOLS, NO_SYMBOLS

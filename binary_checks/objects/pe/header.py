@@ -138,7 +138,7 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
         symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
     verify_end(header.sections_end, source.size, "the section headers")
-    source.refuse_more(section_count, _MOST_SECTIONS, "sections")
+    source.require_at_most(section_count, _MOST_SECTIONS, "sections")
     return header
 
 
@@ -437,7 +437,7 @@ def read_pdb(image: MappedImage, source: LimitedSource) -> str:
     """
     start, size = image.header.directories[DEBUG]
     count = size // _ENTRY_SIZE
-    source.refuse_more(count, _MOST_ENTRIES, "debug entries")
+    source.require_at_most(count, _MOST_ENTRIES, "debug entries")
     for address in range(start, start + count * _ENTRY_SIZE, _ENTRY_SIZE):
         kind, length, _, offset = _ENTRY.unpack(image.read(address, _ENTRY_SIZE, "a debug entry"))
         if kind != _CODEVIEW:
@@ -449,7 +449,7 @@ def read_pdb(image: MappedImage, source: LimitedSource) -> str:
         if place is not None:
             path, end, _ = record[place:].partition(b"\0")
             if not end:
-                source.refuse_more(length, _LONGEST_RECORD, "bytes in its CodeView record")
+                source.require_at_most(length, _LONGEST_RECORD, "bytes in its CodeView record")
             return decode(path)
     return ""
 
