@@ -1,6 +1,6 @@
-"""Reads Mach-O files, thin and fat: the load commands first, as dyld does.
+"""Read Mach-O files, thin and fat, by their load commands, as dyld does.
 
-Each slice of a fat file is an object. Everything a slice refers to must lie inside of it: a
+Each slice of a fat file is an object. Everything that a slice refers to must lie inside it: a
 truncated file is malformed, never empty.
 """
 
@@ -62,21 +62,21 @@ from binary_checks.objects.macho.signature import (
 from binary_checks.objects.macho.symbols import read_symbols
 from binary_checks.objects.strings import MACHO_NAMES, NameScanner, find_opened, find_texts
 
-# Where a Mach-O file has its strings, and the names of libraries among them.
+# Where the strings of a Mach-O file are, and the names of libraries among them.
 
 _OPENERS = ("dlopen",)
 _S_CSTRING_LITERALS = 2
 
 
 def find_name_scanner(segments: Iterable[Segment], factor: int) -> NameScanner:
-    """Search strings while the file streams by."""
+    """Return a scanner that searches strings while the file streams by."""
     found = tuple(segments)
     extents = (*_find_strings(found), *_find_constants(found))
     return NameScanner(extents, MACHO_NAMES, factor=factor)
 
 
 def _find_strings(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
-    """Start and end of every section of strings that end with a zero."""
+    """Yield start and end of each section of NUL-terminated strings."""
     for segment in segments:
         for section in segment.sections:
             if section.flags & 0xFF == _S_CSTRING_LITERALS:
@@ -84,7 +84,7 @@ def _find_strings(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
 
 
 def _find_constants(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
-    """Start and end of the constants that are no literals: arrays of letters are among them."""
+    """Yield start and end of the constants in __TEXT, which include arrays of characters."""
     for segment in segments:
         for section in segment.sections:
             if section.name == "__const" and segment.name == "__TEXT" and section.is_filled:
@@ -92,14 +92,14 @@ def _find_constants(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
 
 
 def opens_libraries(imports: SymbolTable) -> bool:
-    """Whether an object imports the function that opens libraries by name."""
+    """Return whether an object imports the function that opens libraries by name."""
     return bool(imports.among(_OPENERS))
 
 
 def read_texts(
     source: Slice, seen: NameScanner | None, segments: Iterable[Segment]
 ) -> tuple[str, ...]:
-    """The texts by which libraries are known."""
+    """Return the texts that identify statically linked libraries."""
     found = tuple(segments)
     return find_texts(source, seen, (*_find_strings(found), *_find_constants(found)))
 
@@ -111,7 +111,7 @@ def read_opened(
     commands: Commands,
     needed: Sequence[Dependency],
 ) -> OpenedNames:
-    """The names of libraries among the strings of a slice, but its own and those it needs."""
+    """Return the names of libraries in a slice's strings, except its own and those it needs."""
     known = [need.name.rpartition("/")[2] for need in needed]
     identity = commands.first(LC_ID_DYLIB)
     if identity is not None:
@@ -128,10 +128,10 @@ _TABLES = (LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS, LC_CODE_SIGNATURE)
 
 
 def plan(head: bytes, size: int, factor: int) -> Plan:
-    """Keep tables, and leave out code, data and strings, of which scanners tell.
+    """Plan to keep tables, not code, data or strings, which only scanners see.
 
-    Everything is kept where the first bytes lack the load commands, as those of fat files do, whose
-    slices begin far behind.
+    Everything is kept if the first bytes do not hold all load commands. For fat files they never
+    do: slices begin further on.
     """
     whole = Plan(ranges=((0, size),))
     if head[:4] in FAT:
@@ -149,7 +149,7 @@ def plan(head: bytes, size: int, factor: int) -> Plan:
 
 
 def _find_signed_pages(commands: Commands, size: int) -> Iterator[PageScanner]:
-    """Hash the pages that the signature is about; none where there is no signature."""
+    """Yield a scanner for the pages that the signature covers; nothing without a signature."""
     signature = commands.first(LC_CODE_SIGNATURE)
     limit, length = signature.unpack("II") if signature else (0, 0)
     if 0 < limit <= size:
@@ -165,13 +165,13 @@ def _find_tables(header: MachHeader, commands: Commands) -> Iterator[_Range]:
         for start, length in zip(fields[::2], fields[1::2], strict=True):
             yield start, start + length
     if not commands.find(*_OPCODES, LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS):
-        for command in commands.find(LC_SYMTAB):  # which is of no use beside those
+        for command in commands.find(LC_SYMTAB):  # it tells no more than the other tables
             symbols, count, names, length = command.unpack("4I")
             yield symbols, symbols + 16 * count
             yield names, names + length
 
 
-# What becomes an object of the model.
+# The objects of the model.
 
 KINDS = {
     MH_OBJECT: Kind.RELOCATABLE,
@@ -185,9 +185,9 @@ KINDS = {
 def read(
     path: str, source: LimitedSource, observations: Observations
 ) -> tuple[MachOFile | StaticArchive | UnreadObject, ...]:
-    """The objects of a Mach-O file, one a slice; what is too long is unread.
+    """Return the objects of a Mach-O file, one for each slice.
 
-    Raises MalformedError.
+    A slice that exceeds a limit is an UnreadObject. Raises MalformedError.
     """
     return tuple(_read_slices(path, source, observations))
 
@@ -201,7 +201,7 @@ def _read_slices(
             yield from _read_archive(path, item)
             continue
         try:
-            # Scanners count from the first byte of a file: what they saw is of a thin one.
+            # Scanners count from the first byte of the file, so their results fit only a thin file.
             yield _read_slice(path, item, NOTHING_SEEN if item.start else observations)
         except Unavailable as error:
             reason, too_large = f"{place}{error}", isinstance(error, TooLarge)
@@ -211,8 +211,8 @@ def _read_slices(
 
 
 def _read_archive(path: str, source: Slice) -> Iterator[StaticArchive | UnreadObject]:
-    """The static library for one architecture of a fat one."""
-    from binary_checks.objects import archives  # of few packages
+    """Read a slice that is a static library."""
+    from binary_checks.objects import archives  # only few packages have any
 
     try:
         yield from archives.read(path, source, NOTHING_SEEN)
@@ -236,7 +236,7 @@ def _read_slice(path: str, source: Slice, observations: Observations) -> MachOFi
         minimum_os=systems.minimum_os,
         sdk=systems.sdk,
     )
-    if kind is Kind.DEBUG:  # its segments tell where things lie in the stripped file
+    if kind is Kind.DEBUG:  # its segments describe the stripped file
         return _add_identity(found, commands)
     verify_extent(commands, header.bits, source.size)
     if kind in {Kind.RELOCATABLE, Kind.OTHER}:
@@ -263,7 +263,7 @@ def _read_loadable(
     commands: Commands,
     observations: Observations,
 ) -> MachOFile:
-    """Add to a slice what a loader reads of it."""
+    """Add what a loader reads of a slice."""
     needed = read_needed(commands)
     segments = read_segments(header, commands)
     signature = commands.first(LC_CODE_SIGNATURE)
@@ -271,7 +271,7 @@ def _read_loadable(
     faults = find_signature_faults(source, pages, *signature.unpack("II")) if signature else ()
     imports, exports = read_symbols(found.path, source, header, commands, needed)
     parsed = Parsed(commands, segments, exports)
-    # Of a file that is signed and intact, its linker wrote the tables.
+    # In a file that is signed and unchanged, the tables are as the linker wrote them.
     refusals = find_refusals(header, parsed, intact=signature is not None and not faults)
     return replace(
         found,

@@ -1,4 +1,4 @@
-"""Finds why dyld refuses a Mach-O file, or crashes on it, before any of its code runs."""
+"""Find why dyld refuses a Mach-O file, or crashes on it, before any of its code runs."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from binary_checks.objects.macho.header import (
 )
 from binary_checks.objects.macho.symbols import MachOExports
 
-# Why dyld does not map a Mach-O file: what header, load commands and segments have to agree on.
+# Why dyld does not map a Mach-O file: rules for header, load commands and segments.
 #
-# They are the demands that dyld states in its own sources (``MachOFile``, ``MachOAnalyzer``: "load
-# command ... unaligned", "segment ... overlaps", "not within __LINKEDIT"); LLVM makes most of them.
+# dyld's sources state them (``MachOFile``, ``MachOAnalyzer``: "load command ... unaligned",
+# "segment ... overlaps", "not within __LINKEDIT"), and LLVM checks most of them.
 
 _PAGE = 0x1000
 _PERMISSIONS = 7
@@ -58,9 +58,9 @@ _READ, _WRITE, _RUN = 1, 2, 4
 _BIG_ENDIAN = frozenset({0x12, 0x01000012})  # PowerPC
 _LITTLE_ENDIAN = frozenset({0x7, 0x01000007, 0xC, 0x0100000C, 0x0200000C})
 _LIBRARIES = frozenset({MH_DYLIB, MH_BUNDLE})
-# LC_SYMSEG, fixed VM libraries, LC_IDENT, LC_PREPAGE, the dynamic linker's own name.
+# LC_SYMSEG, LC_LOADFVMLIB, LC_IDFVMLIB, LC_IDENT, LC_FVMFILE, LC_PREPAGE, LC_ID_DYLINKER.
 _OBSOLETE = frozenset({0x3, 0x6, 0x7, 0x8, 0x9, 0xA, 0xF})
-# Threads, the dynamic linker that is asked for, its environment, the entry point.
+# LC_THREAD, LC_UNIXTHREAD, LC_LOAD_DYLINKER, LC_DYLD_ENVIRONMENT, LC_MAIN.
 _OF_PROGRAMS = frozenset({0x4, 0x5, 0xE, 0x27, 0x80000028})
 _ENCRYPTED = frozenset({LC_ENCRYPTION_INFO, LC_ENCRYPTION_INFO_64})
 _address_of, _size_of = attrgetter("address"), attrgetter("size")
@@ -74,7 +74,7 @@ _SIZES = dict.fromkeys(VERSIONS, 16) | {
     LC_ROUTINES: 40,
     LC_ROUTINES_64: 72,
 }
-"""Bytes of the load commands that have no name or list behind their fields."""
+"""Sizes in bytes of load commands whose fields are not followed by a name or a list."""
 _ONCE = {
     LC_SYMTAB: "LC_SYMTAB",
     LC_DYSYMTAB: "LC_DYSYMTAB",
@@ -100,16 +100,18 @@ _LINKEDIT_DATA = (
     LC_DYLD_EXPORTS_TRIE,
     LC_DYLD_CHAINED_FIXUPS,
 )
-"""The commands that are nothing but the place and the size of a table."""
+"""Commands that are a linkedit_data_command: offset and size of a table, nothing else."""
 
 _DYSYMTAB_SIZES = (8, 52, 4, 4, 8, 8)
-"""Bytes of an entry: contents, modules (56 with 64 bits), references, indirect, relocations."""
+"""Bytes per entry of the tables of LC_DYSYMTAB: contents, modules (56 in a 64-bit file), external
+references, indirect symbols, external and local relocations.
+"""
 
-_Extent = tuple[str, int, int]  # what, start, length
+_Extent = tuple[str, int, int]  # what it is, start and length in bytes
 
 
 def verify_extent(commands: Commands, bits: int, size: int) -> None:
-    """Raise MalformedError for a segment or a table that the slice does not hold in full."""
+    """Raise MalformedError for a segment or a table that is not entirely inside the slice."""
     for what, start, length in _list_extents(commands, bits):
         if length and start + length > size:
             raise MalformedError(
@@ -129,7 +131,7 @@ def _list_extents(commands: Commands, bits: int) -> Iterator[_Extent]:
 
 
 def _list_linkedit(commands: Commands, bits: int) -> Iterator[_Extent]:
-    """What and where everything is that linkers put into __LINKEDIT."""
+    """Yield name, start and length of everything that linkers put into __LINKEDIT."""
     for command in commands.find(*_LINKEDIT_DATA):
         yield f"the table of load command {command.type:#x}", *command.unpack("II")
     for command in commands.find(LC_DYLD_INFO, LC_DYLD_INFO_ONLY):
@@ -154,7 +156,7 @@ def _list_symbol_tables(commands: Commands, bits: int) -> Iterator[_Extent]:
 def find_layout_faults(
     header: MachHeader, commands: Commands, segments: Sequence[Segment]
 ) -> Iterator[str]:
-    """Say what keeps the file from being mapped: each goes on from its path."""
+    """Yield what keeps the file from being mapped. Each sentence continues the file's path."""
     yield from _judge_header(header)
     yield from _judge_commands(header, commands)
     for segment in segments:
@@ -204,7 +206,7 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
 
 
 def _judge_counts(header: MachHeader, commands: Commands) -> Iterator[str]:
-    """Some commands are there once, or in dylibs alone."""
+    """Yield commands that occur twice, or in a file of the wrong type."""
     for kind, name in _ONCE.items():
         if (count := len(commands.find(kind))) > 1:
             yield f"has {count} load commands {name}, of which there may be one"
@@ -255,7 +257,7 @@ def _judge_sections(segment: Segment) -> Iterator[str]:
 
 
 def _judge_order(segments: Sequence[Segment]) -> Iterator[str]:
-    """No two may share memory or bytes of the file."""
+    """Yield segments that share memory or bytes of the file."""
     in_memory = sorted((s for s in segments if s.memory), key=attrgetter("address"))
     for one, other in pairwise(in_memory):
         if one.address + one.memory > other.address:
@@ -286,7 +288,7 @@ def _judge_text(header: MachHeader, segments: Sequence[Segment]) -> Iterator[str
 def _judge_linkedit(
     header: MachHeader, commands: Commands, segments: Sequence[Segment]
 ) -> Iterator[str]:
-    """What dyld reads has to lie in the segment that is mapped for it."""
+    """Yield tables outside __LINKEDIT, the only segment that dyld reads them from."""
     linkedit = next((segment for segment in segments if segment.name == "__LINKEDIT"), None)
     if linkedit is None:
         yield "has no segment __LINKEDIT"
@@ -306,12 +308,12 @@ def _judge_linkedit(
 
 def _list_tables(header: MachHeader, commands: Commands) -> Iterator[tuple[str, int, int]]:
     for what, start, length in _list_linkedit(commands, header.bits):
-        if length or start > header.commands_offset:  # of an empty one at 0 nothing is said
+        if length or start > header.commands_offset:  # an empty table at offset 0 is an absent one
             yield what, start, length
 
 
 def _judge_symbol_counts(commands: Commands) -> Iterator[str]:
-    """LC_DYSYMTAB divides the symbol table in three: local, defined, undefined."""
+    """Yield faults of LC_DYSYMTAB, which splits the symbols into local, defined and undefined."""
     table, division = commands.first(LC_SYMTAB), commands.first(LC_DYSYMTAB)
     if table is None or division is None:
         if table is not division:
@@ -327,11 +329,11 @@ def _judge_symbol_counts(commands: Commands) -> Iterator[str]:
             yield f"counts {what} symbols {first} to {last} in a symbol table of {count}"
 
 
-# All of it together.
+# All rules together.
 
 
 class Parsed(NamedTuple):
-    """What has been read of a slice."""
+    """The parts of a slice that have been read already."""
 
     commands: Commands
     segments: Sequence[Segment]
@@ -339,10 +341,10 @@ class Parsed(NamedTuple):
 
 
 def find_refusals(header: MachHeader, parsed: Parsed, *, intact: bool) -> tuple[str, ...]:
-    """Why dyld refuses a file that it is to load, from the outside in.
+    """Return why dyld refuses to load a file, from the outermost header inwards.
 
-    The exports trie of one that is proven ``intact`` is the one that its linker wrote: it is not
-    judged. Raises MalformedError.
+    The export trie of a file that is ``intact`` (its signature's hashes match) is not walked, since
+    its linker wrote it. Raises MalformedError.
     """
     if not intact and isinstance(parsed.exports, MachOExports):
         parsed.exports.verify()

@@ -1,7 +1,8 @@
-"""Verifies a code signature as far as the bytes alone can: the hash of every page.
+"""Verify a code signature as far as the bytes tell: the hash of every page.
 
-A library for arm64 is killed at the first page whose hash is wrong; any tool that edits a file
-behind the linker and does not sign it again leaves such pages behind.
+The structures are those of xnu's <kern/cs_blobs.h>; their numbers are big-endian. On arm64 a
+process is killed at the first page with a wrong hash. Any tool that edits a file after it was
+linked, and does not sign it again, leaves such pages.
 """
 
 from __future__ import annotations
@@ -16,22 +17,21 @@ from typing import Any, NamedTuple
 from binary_checks.errors import MalformedError
 from binary_checks.objects.macho.header import Slice
 
-# The pages of a signed Mach-O file are hashed while it streams by, so that none need be kept.
-#
-# Of which size they are says the signature, at the end of the file; how long it is tells
-# beforehand.
+# The pages of a signed file are hashed while it streams by, so that they need not be kept. The
+# signature, at the end of the file, states their size; its own length, which is known before,
+# allows only one.
 
 _SMALL_PAGE, _LARGE_PAGE = 4096, 16384
 _DIGEST = 32  # bytes of a SHA-256
 
 
 def guess_page_size(limit: int, signature: int) -> int:
-    """The page size with which the hashes of ``limit`` bytes fit into a signature of that size."""
+    """Return the page size for which hashes of ``limit`` bytes fit into ``signature`` bytes."""
     return _SMALL_PAGE if -(-limit // _SMALL_PAGE) * _DIGEST <= signature else _LARGE_PAGE
 
 
 class PageScanner:
-    """The SHA-256 of each page from the start of a file to a limit."""
+    """Hashes (SHA-256) each page from the start of a file up to a limit in bytes."""
 
     def __init__(self, limit: int, page_size: int) -> None:
         self.limit = limit
@@ -41,10 +41,10 @@ class PageScanner:
         self._digests = bytearray()
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Take the next piece of the file, of which nothing is worth keeping."""
+        """Take the next piece of the file; nothing of it has to be kept."""
         view = memoryview(piece)[: self.limit - self._seen]
         step = self.page_size
-        place = -self._seen % step  # where the first page begins
+        place = -self._seen % step  # where the next page begins in the piece
         self._seen += len(view)
         if place:
             self._begun.update(view[:place])
@@ -59,18 +59,19 @@ class PageScanner:
 
     @property
     def digests(self) -> bytes | None:
-        """Of all pages, joined; None where the file did not stream by so far."""
+        """The joined digests of all pages; None if the file did not stream by up to the limit."""
         if self._seen < self.limit:
             return None
         rest = self._begun.digest() if self.limit % self.page_size else b""
         return bytes(self._digests) + rest
 
 
-# The signature itself.
+# The signature.
 
 _SUPER_BLOB = 0xFADE0CC0
 _CODE_DIRECTORY = 0xFADE0C02
-_SLOT, _FIRST_ALTERNATE, _LAST_ALTERNATE = 0, 0x1000, 0x1004  # where code directories stand
+# slots of code directories: CSSLOT_CODEDIRECTORY, CSSLOT_ALTERNATE_CODEDIRECTORIES (five)
+_SLOT, _FIRST_ALTERNATE, _LAST_ALTERNATE = 0, 0x1000, 0x1004
 
 _SHA_256 = 2
 _Hash = Callable[[bytes | memoryview], Any]
@@ -81,8 +82,9 @@ _HASHES: dict[int, tuple[str, _Hash, int]] = {
     3: ("truncated SHA-256", hashlib.sha256, 20),
     4: ("SHA-384", hashlib.sha384, 48),
 }
-"""By hash type: name, function, bytes kept of the digest."""
-_RANK = (1, 3, 2, 4)  # the kernel takes the strongest of several code directories
+"""By hash type (CS_HASHTYPE_*): name, function, bytes of the digest that are kept."""
+# hash types from weak to strong; the kernel takes the strongest code directory
+_RANK = (1, 3, 2, 4)
 
 _BLOB = Struct(">2I")
 _INDEX = Struct(">2I")
@@ -96,27 +98,26 @@ _SMALLEST_PAGE = 1 << 9
 
 
 class CodeDirectory(NamedTuple):
-    """What a signature says of the pages of code."""
+    """What a signature states about the pages of code."""
 
     hash_type: int
     limit: int  # bytes of the slice that are signed
-    page_size: int  # bytes; 0: all is one page
+    page_size: int  # bytes; 0 if everything is one page
     hashes: bytes
 
     @property
     def step(self) -> int:
-        """From page to page."""
+        """The distance from one page to the next, in bytes."""
         return self.page_size or max(self.limit, 1)
 
 
 def find_signature_faults(
     source: Slice, seen: PageScanner | None, start: int, size: int
 ) -> tuple[str, ...]:
-    """What is wrong with the code signature at that place of the slice; () for nothing.
+    """Return what is wrong with the code signature at an offset of the slice; () for nothing.
 
-    Where a scanner has ``seen`` its pages stream by, they are not hashed again.
-
-    Raises TooLarge for one of more parts than are read.
+    If a scanner has ``seen`` its pages stream by, they are not hashed again. Raises TooLarge if it
+    has more parts than the limit.
     """
     try:
         directory = _choose(_read_directories(source, source.read(start, size)))
@@ -189,7 +190,7 @@ def _verify(
 
 
 def _find_seen_hashes(seen: PageScanner | None, directory: CodeDirectory) -> bytes | None:
-    """The hashes of pages that streamed by, if they are the pages of the directory."""
+    """Return the hashes of pages that streamed by, if they are those of the code directory."""
     if seen is None or directory.hash_type != _SHA_256:
         return None
     same = (seen.limit, seen.page_size) == (directory.limit, directory.page_size)
@@ -204,7 +205,8 @@ def _hash_all_pages(source: Slice, directory: CodeDirectory) -> bytes:
 
 
 def _hash_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
-    for start in range(0, limit, _CHUNK):  # page sizes are powers of 2
+    # in multiples of the page size, since both are powers of 2
+    for start in range(0, limit, _CHUNK):
         chunk = memoryview(source.read(start, min(_CHUNK, limit - start)))
         for place in range(0, len(chunk), page_size):
             yield hash_(chunk[place : place + page_size]).digest()

@@ -1,4 +1,8 @@
-"""Reads the headers, sections and small directories of a PE image, and its bytes by address."""
+"""Read the headers, sections and small directories of a PE image, and its bytes by address.
+
+"PE" in a reference is Microsoft's specification "PE Format". Addresses are relative to the image
+base (RVA) unless a comment says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,8 @@ from typing import Any, Final, NamedTuple
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.byte_source import LimitedSource, merge
 
-# The headers: machine, versions, flags and directories.
-#
-# Architectures are spelled as those of other formats are.
+# The headers: machine, versions, flags and directories. Architectures have the names that the other
+# formats use.
 
 MAGIC: Final = b"MZ"
 
@@ -21,7 +24,8 @@ IMAGE_FILE_DLL: Final = 0x2000
 IMAGE_SCN_CNT_INITIALIZED_DATA: Final = 0x40
 IMAGE_SCN_MEM_EXECUTE: Final = 0x20000000
 IMAGE_SCN_MEM_WRITE: Final = 0x80000000
-IMAGE_SCN_MEM_ACCESS: Final = 0xE0000000  # to read, to write or to run
+# IMAGE_SCN_MEM_READ, IMAGE_SCN_MEM_WRITE or IMAGE_SCN_MEM_EXECUTE
+IMAGE_SCN_MEM_ACCESS: Final = 0xE0000000
 
 EXPORT: Final = 0
 IMPORT: Final = 1
@@ -46,9 +50,9 @@ _MOST_DIRECTORIES = 16
 _MOST_SECTIONS = 256  # real images have some dozens
 _SYMBOL_SIZE = 18
 
-# IMAGE_OPTIONAL_HEADER up to NumberOfRvaAndSizes: magic, linker (2), entry point, image base,
-# alignments (2), subsystem version (2), sizes of image and headers, subsystem, DLL
-# characteristics, directories.
+# PE, "Optional Header (Image Only)", up to NumberOfRvaAndSizes: magic, linker version (2), entry
+# point, image base, alignments (2), subsystem version (2), sizes of image and headers, subsystem,
+# DllCharacteristics, number of directories.
 _PE32 = Struct("<HBB 12x I 8x III 8x HH 4x II 4x HH 20x I".replace(" ", ""))
 _PE64 = Struct("<HBB 12x I 4x QII 8x HH 4x II 4x HH 36x I".replace(" ", ""))
 _LAYOUTS = {0x10B: (32, _PE32), 0x20B: (64, _PE64)}
@@ -70,14 +74,14 @@ _HYBRIDS = {"x86_64": "arm64ec", "aarch64": "arm64x"}
 
 
 class PeHeader(NamedTuple):
-    """What the headers say."""
+    """The fields of the headers."""
 
-    signature: int  # where it lies in the file
+    signature: int  # file offset of the signature "PE\0\0"
     bits: int
     machine: int
     characteristics: int
     linker_version: tuple[int, int]
-    entry_point: int  # address; 0: there is none
+    entry_point: int  # address; 0 if there is none
     image_base: int
     section_alignment: int
     file_alignment: int
@@ -86,13 +90,14 @@ class PeHeader(NamedTuple):
     headers_size: int
     subsystem: int
     dll_characteristics: int
-    directories: tuple[tuple[int, int], ...]  # (address, size), 16 of them; (0, 0) is absent
+    directories: tuple[tuple[int, int], ...]  # (address, size) of all 16; (0, 0) if absent
     directory_count: int
-    uncounted_directories: tuple[int, ...]  # numbers of those that only the header's size admits
-    optional_offset: int  # of the optional header
+    # numbers of directories that are in the header but not counted
+    uncounted_directories: tuple[int, ...]
+    optional_offset: int  # file offset of the optional header
     sections_offset: int
     section_count: int
-    strings_offset: int  # of the COFF string table; 0: there is none
+    strings_offset: int  # file offset of the COFF string table; 0 if there is none
 
     @property
     def sections_end(self) -> int:
@@ -101,7 +106,10 @@ class PeHeader(NamedTuple):
 
 
 def find_signature(source: LimitedSource) -> int:
-    """Where the PE signature lies; 0 for what is no PE image: a DOS program, a text."""
+    """Return the file offset of the PE signature; 0 if the file is no PE image (DOS program, text).
+
+    The DOS header has it in e_lfanew, at byte 0x3C (PE, "MS-DOS Stub (Image Only)").
+    """
     if source.size < _DOS_HEADER:
         return 0
     start = int.from_bytes(source.read(60, 4), "little")
@@ -113,7 +121,7 @@ def find_signature(source: LimitedSource) -> int:
 def read_header(source: LimitedSource, signature: int) -> PeHeader:
     """Read the file header, the optional header and the directories.
 
-    Raises MalformedError, or TooLarge for too many sections.
+    Raises MalformedError, or TooLarge if there are more sections than the limit.
     """
     start = signature + 4
     verify_end(start + _FILE.size, source.size, "the file header")
@@ -143,13 +151,13 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
 
 
 def verify_end(end: int, size: int, what: str) -> None:
-    """Raise MalformedError for what ends beyond the end of the file."""
+    """Raise MalformedError if something ends behind the end of the file."""
     if end > size:
         raise MalformedError(f"{what} ends at byte {end:#x}, the file has {size:#x} bytes", size)
 
 
 def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
-    """The directories that both the count and the optional header's size leave room for."""
+    """Return the directories that are counted and fit into the optional header."""
     count = min(count, _MOST_DIRECTORIES, len(table) // 8)
     rows = Struct("<II").iter_unpack(table[: count * 8])
     found = [(address, size) if address else (0, 0) for address, size in rows]
@@ -157,46 +165,46 @@ def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
 
 
 def _find_uncounted(table: bytes, count: int) -> Iterator[int]:
-    """The directories behind those that are counted, which a loader never sees."""
+    """Yield the numbers of directories behind the counted ones: no loader sees them."""
     for number in range(count, min(_MOST_DIRECTORIES, len(table) // 8)):
         if any(table[number * 8 : number * 8 + 8]):
             yield number
 
 
 def architecture_of(header: PeHeader, *, hybrid: bool) -> str:
-    """The one spelling of the image's architecture; "machine-<number>" where there is none.
+    """Return the name of the image's architecture, "machine-<number>" if it has none.
 
-    ``hybrid`` is whether the load configuration points to metadata of compiled hybrid code: the
-    header of ARM64EC says x86_64, whose processes on Arm it is for; ARM64X is for both.
+    ``hybrid`` is whether the load configuration points to hybrid metadata (CHPE): ARM64EC has the
+    machine x86_64, since it runs in x86_64 processes on Arm; ARM64X has aarch64 and is for both.
     """
     known = _ARCHITECTURES.get(header.machine, f"machine-{header.machine:#x}")
     return _HYBRIDS.get(known, known) if hybrid else known
 
 
-# The section headers, which say what a loader maps, and where.
+# The section headers (PE, "Section Table (Section Headers)"): what a loader maps, and where.
 
 
 class Section(NamedTuple):
-    """One section header, its name spelled out."""
+    """One section header."""
 
     name: str
     address: int
     virtual_size: int
-    offset: int  # in the file
-    size: int  # in the file; 0: nothing of it is there
+    offset: int  # PointerToRawData, bytes from the start of the file
+    size: int  # bytes in the file; 0 if it has none
     flags: int
-    declared_size: int  # in the file, also where the header names no place in it
+    declared_size: int  # SizeOfRawData, even if the header gives no offset for it
 
 
 def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...]:
-    """Read every section header, in order. Raises MalformedError for a name that is not there."""
+    """Read all section headers, in order. Raises MalformedError if a name lies outside the file."""
     start, end = header.sections_offset, header.sections_end
     sections = []
     for name, virtual_size, address, size, offset, *_, flags in SECTION.iter_unpack(
         source.read(start, end - start)
     ):
         spelled = _read_name(source, header, name.rstrip(b"\0"))
-        # Without a place in the file it has no contents, whatever the size says (GNU ld's .bss).
+        # A section with PointerToRawData 0 has no contents, whatever its size (.bss of GNU ld).
         sections.append(
             Section(spelled, address, virtual_size, offset, size if offset else 0, flags, size)
         )
@@ -204,28 +212,31 @@ def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...
 
 
 def _read_name(source: LimitedSource, header: PeHeader, name: bytes) -> str:
-    """A name of more than 8 bytes stands in the COFF string table, at the offset ``/123``."""
+    """Return the name of a section.
+
+    A name of more than 8 bytes is in the COFF string table, at the decimal offset in ``/123``.
+    """
     if not name.startswith(b"/") or not name[1:].isdigit() or not header.strings_offset:
         return name.decode("latin-1")
     start = header.strings_offset + int(name[1:])
     verify_end(start + 1, source.size, "the name of a section")
-    text = source.read(start, min(64, source.size - start))  # no name that counts is longer
+    text = source.read(start, min(64, source.size - start))  # no name that we look for is longer
     return text.partition(b"\0")[0].decode("latin-1")
 
 
 def is_debug_companion(sections: Iterable[Section]) -> bool:
-    """Whether the code is gone, as ``objcopy --only-keep-debug`` leaves it."""
+    """Return whether the code is gone, as after ``objcopy --only-keep-debug``."""
     code = [s for s in sections if s.flags & IMAGE_SCN_MEM_EXECUTE and s.virtual_size]
     return has_debug_information(sections) and bool(code) and not any(s.size for s in code)
 
 
 def has_debug_information(sections: Iterable[Section]) -> bool:
-    """Whether DWARF's main section is there with contents, compressed or not."""
+    """Return whether .debug_info is there and not empty, compressed (.zdebug_info) or not."""
     return any(s.name in (".debug_info", ".zdebug_info") and s.size for s in sections)
 
 
 def measure_debug_information(sections: Iterable[Section]) -> int:
-    """The bytes of the file that sections of DWARF take, each byte counted once."""
+    """Return how many bytes of the file are DWARF sections, counting each byte once."""
     extents = merge(find_extents(sections, (".debug_", ".zdebug_")))
     return sum(end - start for start, end in extents)
 
@@ -233,9 +244,9 @@ def measure_debug_information(sections: Iterable[Section]) -> int:
 def find_extents(
     sections: Iterable[Section], names: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Start and end of the sections whose names begin so and that have contents, in file order.
+    """Return start and end of the sections whose names begin so, in file order.
 
-    What the file has beyond the size in memory fills up its last sector.
+    Empty ones are left out. Bytes beyond VirtualSize are padding to FileAlignment and do not count.
     """
     found = (
         (section.offset, section.offset + min(section.size, section.virtual_size or section.size))
@@ -248,9 +259,9 @@ def find_extents(
 def find_read_only(
     sections: Iterable[Section], others: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Start and end of data that is neither written nor run, in file order, without others.
+    """Return start and end of data that is not written and not run, in file order.
 
-    Sections that claim the same bytes are one.
+    Sections whose names begin with one of ``others`` are left out; overlapping ones are joined.
     """
     flags = IMAGE_SCN_CNT_INITIALIZED_DATA | IMAGE_SCN_MEM_WRITE | IMAGE_SCN_MEM_EXECUTE
     return merge(
@@ -262,24 +273,24 @@ def find_read_only(
 
 
 def find_writable_executable(sections: Iterable[Section]) -> tuple[str, ...]:
-    """The names of the sections that are both, in file order."""
+    """Return the names of sections that are writable and executable, in file order."""
     both = IMAGE_SCN_MEM_WRITE | IMAGE_SCN_MEM_EXECUTE
     return tuple(section.name for section in sections if section.flags & both == both)
 
 
 def find_inaccessible(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """The sections that nothing in the process may read, write or run."""
+    """Return the sections that the process may neither read nor write nor execute."""
     return tuple(item for item in sections if not item.flags & IMAGE_SCN_MEM_ACCESS)
 
 
 def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSource) -> int:
-    """Where everything that the headers speak of ends, without the signature."""
+    """Return where everything ends that the headers refer to, except the signature."""
     ends = [section.offset + section.size for section in sections if section.size]
     end = max([*ends, min(header.headers_size, source.size), header.sections_end])
     if end <= header.strings_offset <= source.size - 4:
         length = int.from_bytes(source.read(header.strings_offset, 4), "little")
         end = header.strings_offset + length
-        end += -end % max(header.file_alignment, 1)  # LLD fills up what is not aligned
+        end += -end % max(header.file_alignment, 1)  # LLD pads it to FileAlignment
     return min(end, source.size)
 
 
@@ -288,12 +299,12 @@ def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSourc
 _SECTOR = 0x200
 _PAGE = 0x1000
 _BLOCK = 16 * 1024
-"""What is read at once where a table's length is known only by walking it."""
+"""Bytes read at once from a table whose length is only known after walking it."""
 _LONGEST_NAME = 4096
 
 
 class MappedImage:
-    """The file's bytes by their address in memory, relative to the image base."""
+    """The file's bytes by address, relative to the image base."""
 
     __slots__ = (
         "_block", "_block_start", "_maps", "_texts", "_texts_start", "header", "path", "source",
@@ -312,7 +323,7 @@ class MappedImage:
         self._texts_start = 0
 
     def locate(self, address: int, what: str) -> tuple[int, int, int]:
-        """File offset of an address, bytes of the file and of memory from there to the end."""
+        """Return the file offset of an address, and the bytes behind it in file and in memory."""
         for start, memory, offset, size in self._maps:
             distance = address - start
             if 0 <= distance < memory:
@@ -320,9 +331,9 @@ class MappedImage:
         raise MalformedError(f"{what} at address {address:#x} lies in no section")
 
     def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
-        """Exactly length bytes from the address on, all of them in one section.
+        """Return exactly ``length`` bytes from an address, all in one section.
 
-        Raises MalformedError, or TooLarge for more than ``most``, if that is not 0.
+        Raises MalformedError, or TooLarge for more than ``most`` bytes (0: no limit).
         """
         if not length:
             return b""
@@ -331,7 +342,7 @@ class MappedImage:
             raise MalformedError(
                 f"{what} has {length:#x} bytes, its section only {memory:#x} more", offset
             )
-        if length > available + _PAGE:  # zeros that nobody wrote: no table is made of them
+        if length > available + _PAGE:  # these zeros are in no file, and no table consists of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
         if 0 < (most := self.source.limit(most)) < length:
             raise TooLarge(f"{what}: of {length} bytes at most {most} are read")
@@ -339,24 +350,24 @@ class MappedImage:
         return content.ljust(length, b"\0")
 
     def read_some(self, address: int, length: int, what: str) -> bytes:
-        """Up to length bytes from the address on, as far as the file fills the section."""
+        """Return up to ``length`` bytes from an address, as far as the file fills the section."""
         offset, available, _ = self.locate(address, what)
         return self.source.read(offset, min(length, available)) if available else b""
 
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
-        """One small structure; neighbours are read along, so that walking a table stays cheap."""
+        """Unpack one structure. Its neighbours are read ahead, so that walking a table is cheap."""
         start = address - self._block_start
         if start < 0 or start + layout.size > len(self._block):
             self._block = self.read_some(address, _BLOCK, what)
             self._block_start, start = address, 0
-            if len(self._block) < layout.size:  # its end lies in the zeros behind the contents
+            if len(self._block) < layout.size:  # it ends in the zeros behind the file's bytes
                 return layout.unpack(self.read(address, layout.size, what))
         return layout.unpack_from(self._block, start)
 
     def text(self, address: int, what: str) -> str:
-        """The zero-terminated name at an address; neighbours are read along.
+        """Return the NUL-terminated string at an address; its neighbours are read ahead.
 
-        Raises MalformedError, or TooLarge for one that is too long.
+        Raises MalformedError, or TooLarge if it is longer than the limit.
         """
         start = address - self._texts_start
         end = self._texts.find(b"\0", start) if start >= 0 else -1
@@ -376,22 +387,23 @@ class MappedImage:
 
 
 def decode(name: bytes) -> str:
-    """Names are ASCII by habit only; bytes that are not stay visible as escapes."""
+    """Decode a name. Names should be ASCII: bytes that are not UTF-8 are escaped."""
     return name.decode("utf-8", "backslashreplace")
 
 
 def _map(
     header: PeHeader, sections: Iterable[Section], size: int
 ) -> Iterable[tuple[int, int, int, int]]:
-    """Address, bytes in memory, offset and bytes in the file, of the headers and each section."""
+    """Yield address, bytes in memory, file offset and bytes in the file of headers and sections."""
     if header.section_alignment < _PAGE:
-        # The whole file is mapped as it lies: addresses are offsets (drivers, tiny programs).
+        # With less than a page of SectionAlignment the file is mapped as it is, so addresses are
+        # file offsets (drivers, tiny programs).
         yield 0, max(header.image_size, size), 0, size
         return
     for section in sections:
         memory = section.virtual_size or section.size
         memory = -(-memory // _PAGE) * _PAGE
-        # The loader counts in sectors, and passes over what the offset has beyond one.
+        # The loader rounds PointerToRawData down to sectors.
         offset = section.offset - section.offset % _SECTOR
         held = min(section.size, memory, size - offset)
         if memory:
@@ -400,40 +412,44 @@ def _map(
     yield 0, headers, 0, headers
 
 
-# Three small directories: debug, load configuration and .NET.
+# Three small directories: debug (PE, "Debug Directory (Image Only)"), load configuration (PE, "The
+# Load Configuration Structure (Image Only)") and .NET.
 
-_ENTRY = Struct("<12xIIII")  # type, size, address, offset in the file
+_ENTRY = Struct("<12xIIII")  # Type, SizeOfData, AddressOfRawData, PointerToRawData
 _CODEVIEW = 2
 _ENTRY_SIZE = 28
 _MOST_ENTRIES = 64
-_PATHS = {b"RSDS": 24, b"NB10": 16}  # where the path begins in either form of the record
+_PATHS = {b"RSDS": 24, b"NB10": 16}  # bytes before the path in both forms of a CodeView record
 _LONGEST_RECORD = 4096
 _FLAGS = Struct("<H")
 _POINTER = {32: Struct("<I"), 64: Struct("<Q")}
-_DEPENDENT_LOAD_FLAGS = {32: 54, 64: 78}  # places in IMAGE_LOAD_CONFIG_DIRECTORY
+# offsets of DependentLoadFlags in IMAGE_LOAD_CONFIG_DIRECTORY32 and 64
+_DEPENDENT_LOAD_FLAGS = {32: 54, 64: 78}
 _ADDRESSES = {
     32: {"cookie": 60, "exception handlers": 64, "guard check": 72, "guard table": 80},
     64: {"cookie": 88, "exception handlers": 96, "guard check": 112, "guard table": 128},
 }
 _CHPE_METADATA = {32: 124, 64: 200}
 _COMIMAGE_FLAGS_ILONLY = 1
-_COMIMAGE_FLAGS_IL_LIBRARY = 4  # compiled ahead of time too (ReadyToRun), but not only
+_COMIMAGE_FLAGS_IL_LIBRARY = 4  # IL that is also compiled ahead of time (ReadyToRun)
 
 MAPPED = frozenset({0, 1, 2, 3, 5, 6, 9, 10, 12, 13, 14})
-"""Directories of the image itself: 4 lies outside, 7, 8, 11 and 15 are not what they say."""
+"""Directories that lie in sections. 4 has a file offset, 8 is an address without a table, 11 (bound
+imports) lies in the headers, 7 and 15 are reserved.
+"""
 
 
 class LoadConfiguration(NamedTuple):
-    """What concerns us of the load configuration, whose length says which fields it has."""
+    """Fields of the load configuration. Its size tells which fields it has."""
 
     dependent_load_flags: int = 0
-    hybrid: bool = False  # has metadata of compiled hybrid code: ARM64EC or ARM64X
+    hybrid: bool = False  # whether it has hybrid metadata: ARM64EC or ARM64X
 
 
 def read_pdb(image: MappedImage, source: LimitedSource) -> str:
-    """The path of the PDB file in the CodeView record; "" where there is none.
+    """Return the path of the PDB file in the CodeView record; "" if there is none.
 
-    Raises MalformedError, or TooLarge for more than is read.
+    Raises MalformedError, or TooLarge if it is longer than the limit.
     """
     start, size = image.header.directories[DEBUG]
     count = size // _ENTRY_SIZE
@@ -455,7 +471,7 @@ def read_pdb(image: MappedImage, source: LimitedSource) -> str:
 
 
 def read_load_configuration(image: MappedImage) -> LoadConfiguration:
-    """Read the load configuration, as far as it goes."""
+    """Read the load configuration, as far as it reaches."""
     start, _ = image.header.directories[LOAD_CONFIG]
     if not start:
         return LoadConfiguration()
@@ -472,7 +488,7 @@ def read_load_configuration(image: MappedImage) -> LoadConfiguration:
 
 
 def find_configuration_faults(image: MappedImage) -> Iterator[str]:
-    """Say which addresses in the load configuration lead out of the image: each has to."""
+    """Yield addresses in the load configuration that lie outside the image."""
     start, _ = image.header.directories[LOAD_CONFIG]
     if not start:
         return
@@ -488,7 +504,7 @@ def find_configuration_faults(image: MappedImage) -> Iterator[str]:
 
 
 def is_managed(image: MappedImage) -> bool:
-    """Whether it holds .NET code alone, which runs wherever its runtime does."""
+    """Return whether the image has only .NET code, which runs wherever its runtime does."""
     start, _ = image.header.directories[CLR]
     if not start:
         return False
@@ -497,7 +513,7 @@ def is_managed(image: MappedImage) -> bool:
 
 
 def verify_directories(image: MappedImage) -> None:
-    """Raise MalformedError for a directory that lies in no section, or beyond its end."""
+    """Raise MalformedError for a directory that is not entirely inside one section."""
     for number, (start, size) in enumerate(image.header.directories):
         if start and number in MAPPED:
             what = f"directory {number}"

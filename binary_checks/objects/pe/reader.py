@@ -1,8 +1,8 @@
-"""Reads PE images: headers first, then the directories that they name, as a loader does.
+"""Read PE images by their headers and the directories that they name, as a loader does.
 
-Everything that the headers refer to must lie inside the file: a truncated image is malformed,
-never empty. Static archives and import libraries (``.lib``) begin otherwise, and COFF objects
-(``.obj``) have no signature at all: none of them is an object file here, as nothing loads them.
+Everything that the headers refer to must lie inside the file: a truncated image is malformed, never
+empty. Static and import libraries (``.lib``) and COFF objects (``.obj``) do not begin with "MZ" and
+are not read here, since no loader takes them.
 """
 
 from __future__ import annotations
@@ -58,30 +58,32 @@ from binary_checks.objects.pe.signature import signature_matches
 from binary_checks.objects.pe.symbols import read_exports, read_imports
 from binary_checks.objects.strings import PE_NAMES, NameScanner, find_opened, find_texts
 
-# Where a PE image has its strings, and the names of libraries among them.
+# Where the strings of a PE image are, and the names of libraries among them.
 
 _OPENERS = ("LoadLibraryA", "LoadLibraryW", "LoadLibraryExA", "LoadLibraryExW")
 _NO_STRINGS = (
     ".rsrc", ".reloc", ".pdata", ".xdata", ".edata", ".idata", ".debug", ".buildid",
     ".nv_", "__nv_", ".hip_",
 )  # fmt: skip
-"""How sections begin that are only read and hold tables, or code for a GPU."""
+"""First characters of the names of read-only sections that hold tables or code for a GPU, not
+strings.
+"""
 
 
 def find_name_scanner(sections: tuple[Section, ...], factor: int) -> NameScanner:
-    """Search what is only read while the file streams by."""
+    """Return a scanner that searches read-only data while the file streams by."""
     return NameScanner(find_read_only(sections, _NO_STRINGS), PE_NAMES, factor=factor)
 
 
 def opens_libraries(imports: SymbolTable) -> bool:
-    """Whether an image imports a function that opens libraries by name."""
+    """Return whether an image imports a function that opens libraries by name."""
     return bool(imports.among(_OPENERS))
 
 
 def read_texts(
     source: LimitedSource, seen: NameScanner | None, sections: tuple[Section, ...]
 ) -> tuple[str, ...]:
-    """The texts by which libraries are known."""
+    """Return the texts that identify statically linked libraries."""
     return find_texts(source, seen, find_read_only(sections, _NO_STRINGS))
 
 
@@ -91,15 +93,15 @@ def read_opened(
     sections: tuple[Section, ...],
     known: Iterable[str],
 ) -> OpenedNames:
-    """The names of libraries in what is only read, without those that are known."""
+    """Return the names of libraries in read-only data, except the known ones."""
     return find_opened(source, seen, PE_NAMES, known, find_read_only(sections, _NO_STRINGS))
 
 
-# The wrappers of device code: their pointers are addresses in memory.
+# The wrappers of relocatable device code. Their pointers are absolute addresses.
 
 
 def find_wrappers(image: MappedImage, sections: tuple[Section, ...]) -> Wrappers:
-    """Read the wrappers of an image with relocatable device code; of others there is no need to."""
+    """Read the wrappers of an image with relocatable device code; other images need none."""
     relocatable = find_extents(sections, SHORT_RELOCATABLE)
     if not relocatable:
         return Wrappers()
@@ -124,19 +126,19 @@ def find_wrappers(image: MappedImage, sections: tuple[Section, ...]) -> Wrappers
 _Range = tuple[int, int]
 
 _NEARBY = 4 << 20
-"""Bytes kept before and behind a directory, for what it refers to: all of a small section."""
+"""Bytes kept before and behind a directory for what it refers to; small files are kept whole."""
 _KEPT_OF_END = 1 << 16
-"""Bytes kept at the end of every section: delvewheel puts names where there was room."""
+"""Bytes kept at the end of each section: delvewheel writes new names into the padding."""
 _KEPT_OF_STRINGS = 1 << 20
-"""Bytes kept of the COFF string table, which may follow MinGW's sections and names some."""
+"""Bytes kept of the COFF string table, which in MinGW's files has the names of sections."""
 _HEAD = 4096
 _DIRECTORIES = (EXPORT, IMPORT, DEBUG, TLS, LOAD_CONFIG, DELAY_IMPORT, CLR)
 
 
 def plan(head: bytes, size: int, factor: int) -> Plan:
-    """Keep what lies near a directory, and leave out what lies far: code and data, above all.
+    """Plan to keep what is near a directory, not code and data far from any.
 
-    Of a small image everything is kept, and of a signed one, since all of it is signed.
+    A small image is kept whole. So is a signed one, since all of it is signed.
     """
     source = LimitedSource(Head(head, size), factor)
     try:
@@ -157,7 +159,8 @@ def _find_scanners(sections: tuple[Section, ...], size: int, factor: int) -> Ite
     device = find_extents(sections, SHORT_SECTIONS)
     if device:
         yield DeviceScanner(device, size)
-    if sections and size > _NEARBY:  # a smaller one is kept, and searched if it opens libraries
+    # a smaller one is kept, and searched only if it opens libraries
+    if sections and size > _NEARBY:
         yield find_name_scanner(sections, factor)
 
 
@@ -176,7 +179,7 @@ def _find_ranges(header: PeHeader, sections: tuple[Section, ...], size: int) -> 
 
 
 def _surround(directory: tuple[int, int], sections: tuple[Section, ...]) -> Iterator[_Range]:
-    """The part of the file around a directory, within its section."""
+    """Yield the bytes around a directory that lie in its section."""
     start, size = directory
     for section in sections:
         if 0 <= start - section.address < max(section.virtual_size, section.size):
@@ -185,13 +188,13 @@ def _surround(directory: tuple[int, int], sections: tuple[Section, ...]) -> Iter
             yield max(place - _NEARBY, section.offset), min(place + size + _NEARBY, end)
 
 
-# What becomes an object of the model.
+# The object of the model.
 
 
 def read(path: str, source: LimitedSource, observations: Observations) -> tuple[PeFile, ...]:
-    """The one object of a PE image; a DOS program or a text is no object.
+    """Return the one object of a PE image; () for a DOS program or a text.
 
-    Raises MalformedError, or TooLarge for what is too long.
+    Raises MalformedError, or TooLarge if something exceeds its limit.
     """
     signature = find_signature(source)
     if not signature:
@@ -231,7 +234,7 @@ def _read_loadable(
     sections: tuple[Section, ...],
     seen: NameScanner | None,
 ) -> PeFile:
-    """Add to an image what a loader reads of it."""
+    """Add what a loader reads of an image."""
     source, header = image.source, image.header
     verify_directories(image)
     needed, imports, libraries, ends = read_imports(image)
@@ -261,5 +264,5 @@ def _read_loadable(
 
 
 def _measure_overlay(source: LimitedSource, header: PeHeader, sections: tuple[Section, ...]) -> int:
-    """How many bytes nothing in the headers speaks of."""
+    """Return how many bytes of the file the headers do not refer to."""
     return source.size - find_end(header, sections, source) - header.directories[SECURITY][1]

@@ -1,4 +1,4 @@
-"""Finds why Windows refuses a PE image, or crashes on it, before any of its code runs."""
+"""Find why Windows refuses a PE image, or crashes on it, before any of its code runs."""
 
 from __future__ import annotations
 
@@ -39,16 +39,18 @@ from binary_checks.objects.pe.symbols import (
     find_hollow_tables,
 )
 
-# Why Windows refuses a mapped PE image, or dies over it: addresses that lead nowhere.
-#
-# The loader follows them before any code of the image runs: its entry point, the directories,
-# thread-local storage.
+# Why Windows refuses a mapped image, or crashes on it: addresses that the loader follows before any
+# code of the image runs (entry point, directories, thread-local storage) and that lead nowhere.
 
-_TLS = {32: Struct("<3I4x"), 64: Struct("<3Q8x")}  # start, end, index, callbacks
+# PE, "The .tls Section": start and end of raw data, address of the index, callbacks
+_TLS = {32: Struct("<3I4x"), 64: Struct("<3Q8x")}
 
 
 def find_address_faults(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
-    """Say which addresses lead nowhere: each goes on from its path. Raises MalformedError."""
+    """Yield addresses that lead nowhere; each sentence continues the path.
+
+    Raises MalformedError.
+    """
     yield from _judge_entry_point(image, sections)
     yield from _judge_directories(image, sections)
     yield from _judge_tls(image)
@@ -63,17 +65,18 @@ def _find(sections: Sequence[Section], address: int) -> Section | None:
 
 
 def _is_code(sections: Sequence[Section], address: int) -> bool:
-    """Whether the file has code there."""
+    """Return whether the file has executable code at an address."""
     section = _find(sections, address)
     if section is None or not section.flags & IMAGE_SCN_MEM_EXECUTE:
         return False
-    return address < section.address + section.size or not section.size  # a packer's: unpacked
+    # an empty one is filled by a packer at run time
+    return address < section.address + section.size or not section.size
 
 
 def _judge_entry_point(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
     header = image.header
     if header.directories[CLR][0]:
-        return  # .NET finds its own, and old processors' stubs in what it compiled ahead
+        return  # .NET uses its own entry point; code compiled ahead has stubs for old processors
     if header.entry_point and not _is_code(sections, header.entry_point):
         yield f"has its entry point at address {header.entry_point:#x}, where there is no code"
     if not header.entry_point and not header.characteristics & IMAGE_FILE_DLL:
@@ -81,7 +84,7 @@ def _judge_entry_point(image: MappedImage, sections: Sequence[Section]) -> Itera
 
 
 def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
-    """What the loader reads has to be in the file, and in memory that may be read."""
+    """Yield directories that the file does not hold, or that are in memory which cannot be read."""
     directories = image.header.directories
     hidden = find_inaccessible(sections)
     for number, (start, size) in enumerate(directories):
@@ -103,7 +106,7 @@ def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Itera
 
 def _judge_tls(image: MappedImage) -> Iterator[str]:
     start, _ = image.header.directories[TLS]
-    if not start:  # its size is not looked at by the loader
+    if not start:  # the loader does not look at its size
         return
     header = image.header
     fields = image.unpack(_TLS[header.bits], start, "thread-local storage")
@@ -114,14 +117,14 @@ def _judge_tls(image: MappedImage) -> Iterator[str]:
         yield f"has the index of its thread-local storage at address {index:#x}, beyond the image"
 
 
-# Why Windows does not map a PE image: what its headers and sections have to agree on.
+# Why Windows does not map an image: rules for headers and sections.
 #
-# Microsoft's PE specification names most of these rules; the kernel holds an image to them when it
-# makes a section object of the file, and answers "not a valid Win32 application" (error 193).
+# Most are in the PE specification. The kernel checks them when it makes a section object of the
+# file, and fails with error 193, "not a valid Win32 application".
 
 _PAGE, _SECTOR = 0x1000, 0x200
 _LARGEST_FILE_ALIGNMENT = 0x10000
-_LARGEST_IMAGE = 0x77000000  # bytes; the kernel's MM_SIZE_OF_LARGEST_IMAGE
+_LARGEST_IMAGE = 0x77000000  # bytes; MM_SIZE_OF_LARGEST_IMAGE in the kernel
 _DIRECTORIES = len(DIRECTORY_NAMES)
 _BASE_STEP = 0x10000
 _FORCE_INTEGRITY = 0x80
@@ -129,28 +132,29 @@ _BITS = {
     **dict.fromkeys((0x014C, 0x01C0, 0x01C2, 0x01C4, 0x5032, 0x6232), 32),
     **dict.fromkeys((0x0200, 0x5064, 0x6264, 0x8664, 0xA641, 0xA64E, 0xAA64), 64),
 }
-"""By machine, how wide the optional header has to be."""
+"""Bits of the optional header that a machine must have: PE32 or PE32+."""
 
 
 def verify_extent(header: PeHeader, sections: tuple[Section, ...], size: int) -> None:
-    """Raise MalformedError for what the file does not hold in full.
+    """Raise MalformedError for a section or a signature that is not entirely inside the file.
 
-    Without this a truncated library reads as one that needs nothing and defines nothing.
+    Without this, a truncated library would seem to need nothing and to define nothing.
     """
     for section in sections:
         verify_end(section.offset + section.size, size, f"section {section.name!r}")
-    start, length = header.directories[SECURITY]  # the one directory that says file offsets
+    # the only directory with a file offset instead of an address
+    start, length = header.directories[SECURITY]
     verify_end(start + length, size, "the signature")
 
 
 def find_layout_faults(header: PeHeader, sections: Sequence[Section]) -> Iterator[str]:
-    """Say what keeps the image from being mapped: each goes on from its path."""
+    """Yield what keeps the image from being mapped. Each sentence continues the path."""
     yield from _judge_header(header)
     alignment = tuple(_judge_alignments(header))
     yield from alignment
     yield from _judge_sizes(header)
     if alignment:
-        return  # the sections' places are counted in it
+        return  # the rules below use it
     if header.section_alignment < _PAGE:
         yield from _judge_unaligned(sections)
     else:
@@ -204,7 +208,7 @@ def _judge_sizes(header: PeHeader) -> Iterator[str]:
 
 
 def _judge_unaligned(sections: Sequence[Section]) -> Iterator[str]:
-    """The file is mapped as it lies, where sections are aligned to less than a page."""
+    """Yield faults of an image that is mapped as it is: sections aligned to less than a page."""
     for section in sections:
         if section.size and section.offset != section.address:
             place = f"lies at byte {section.offset:#x} of the file, at {section.address:#x} in"
@@ -212,7 +216,7 @@ def _judge_unaligned(sections: Sequence[Section]) -> Iterator[str]:
 
 
 def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str]:
-    """Sections follow the headers and one another, each where the one before it ends."""
+    """Yield sections that do not begin where the one before them, or the headers, end."""
     step = header.section_alignment
     place = _round_up(header.headers_size, step)
     for section in sections:
@@ -220,7 +224,7 @@ def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str
         if section.address != place:
             where = f"at address {section.address:#x}, not at {place:#x} where the one before ends"
             yield f"has its section {section.name!r} {where}"
-            return  # all that follow would be misplaced too
+            return  # all that follow would be reported too
         if not size:
             yield f"has a section {section.name!r} without a size"
         if section.size and section.offset % _SECTOR:
@@ -235,24 +239,27 @@ def _round_up(size: int, step: int) -> int:
     return -(-size // step) * step
 
 
-# All of it together.
+# All rules together.
 
 _ALIGNMENT = 4
 
 
 class Parsed(NamedTuple):
-    """What has been read of an image."""
+    """The parts of an image that have been read already."""
 
     sections: Sequence[Section]
     imports: SymbolTable
     libraries: Sequence[ImportedLibrary]
-    ends: Sequence[int]  # of each library's symbols among all
+    ends: Sequence[int]  # by library, the position behind its last symbol
     exports: SymbolTable
-    hybrid: bool  # it has code for two processors
+    hybrid: bool  # whether it has code for two processors
 
 
 def find_refusals(image: MappedImage, parsed: Parsed) -> tuple[str, ...]:
-    """Why the loader refuses an image, from the outside in. Raises MalformedError."""
+    """Return why the loader refuses an image, from the outermost header inwards.
+
+    Raises MalformedError.
+    """
     header, sections = image.header, parsed.sections
     return (
         *find_layout_faults(header, sections),
@@ -268,9 +275,9 @@ def find_refusals(image: MappedImage, parsed: Parsed) -> tuple[str, ...]:
 def _find_import_faults(
     image: MappedImage, libraries: Sequence[ImportedLibrary], ends: Sequence[int], *, hybrid: bool
 ) -> Iterator[str]:
-    """Say what is wrong with descriptors and with the addresses that are to be filled in.
+    """Yield faults of import descriptors and of the addresses that the loader fills in.
 
-    ``ends`` say where each library's symbols end among all. Each fault goes on from the path.
+    ``ends`` are the positions behind each library's last symbol. Each sentence continues the path.
     A ``hybrid`` image has more addresses than imports, for the code of its other processor.
     """
     pointer = image.header.bits // 8
@@ -286,16 +293,16 @@ def _find_import_faults(
 
 
 def _find_name_faults(imports: SymbolTable, header: PeHeader) -> Iterator[str]:
-    """Say where names would lie in the headers, which is where damaged tables lead."""
+    """Yield names of imports in the headers, where damaged tables lead."""
     if isinstance(imports, PeImports) and (lowest := imports.lowest_name) < header.headers_size:
         yield f"has the name of an import at address {lowest:#x}, in its headers"
 
 
 def _count_pointers(image: MappedImage, start: int, size: int) -> int:
-    """How many there are before the loader puts others in their place; linkers leave zeros too.
+    """Count the pointers that the loader replaces. Linkers also leave zeros.
 
-    One that leads into the mapped image is filled in already: binutils has those of delayed
-    imports there, which lead to the code that loads the library (all of Wine's own DLLs).
+    A pointer into the mapped image is final already: binutils puts the pointers of delay imports
+    there, which lead to the code that loads the library (in all of Wine's own DLLs).
     """
     kind = "Q" if image.header.bits == 64 else "I"
     pointers = array(kind)
@@ -303,7 +310,8 @@ def _count_pointers(image: MappedImage, start: int, size: int) -> int:
     pointers.frombytes(content[: len(content) // pointers.itemsize * pointers.itemsize])
     base, end = image.header.image_base, image.header.image_base + image.header.image_size
     if base < image.header.image_size:
-        return len(pointers) - pointers.count(0)  # it cannot be told from an address in the file
+        # an address in the image may equal an offset in the file
+        return len(pointers) - pointers.count(0)
     return sum(1 for pointer in pointers if pointer and not base <= pointer < end)
 
 
@@ -311,7 +319,7 @@ def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> I
     name = library.name[:80]
     if not name or not name.isprintable():
         yield f"imports from a library named {name!r}, which no file is called"
-    if library.addresses % _ALIGNMENT:  # Go's linker aligns the one of names to nothing
+    if library.addresses % _ALIGNMENT:  # Go's linker does not align the lookup table
         place = f"at address {library.addresses:#x}, which is no multiple of {_ALIGNMENT}"
         yield f"has its table of addresses for {name!r} {place}"
     try:
@@ -321,7 +329,7 @@ def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> I
 
 
 def _judge_ends(image: MappedImage, libraries: Sequence[ImportedLibrary]) -> Iterator[str]:
-    """A list ends with an empty descriptor; with half of one it was cut short."""
+    """Yield a list of descriptors that does not end with an empty one: it was cut short."""
     for directory, layout, delayed in ((IMPORT, DESCRIPTOR, False), (DELAY_IMPORT, DELAYED, True)):
         start, size = image.header.directories[directory]
         if not start:

@@ -1,4 +1,8 @@
-"""Compares the digest in an Authenticode signature with that of the file; judges no certificate."""
+"""Compare the digest in an Authenticode signature with that of the file.
+
+Certificates are not verified. See PE, "The Attribute Certificate Table (Image Only)" and
+"Calculating Authenticode PE Image Hash".
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,13 @@ _ALGORITHMS = {
     bytes.fromhex("608648016503040202"): "sha384",
     bytes.fromhex("608648016503040203"): "sha512",
 }
-_CHECKSUM = 64  # in the optional header; neither it nor the directory's entry is signed
+# offset in the optional header; checksum and the directory's entry are not part of the digest
+_CHECKSUM = 64
 _SECURITY_ENTRY = {32: 128, 64: 144}
 
 
 def signature_matches(source: LimitedSource, header: PeHeader) -> bool | None:
-    """Whether the file is what was signed; None where that cannot be told."""
+    """Return whether the file is unchanged since it was signed; None if that is unknown."""
     start, size = header.directories[SECURITY]
     if not _CERTIFICATE.size < size < _LARGEST:
         return None
@@ -42,7 +47,7 @@ def signature_matches(source: LimitedSource, header: PeHeader) -> bool | None:
 
 
 def _find_digest(signature: bytes) -> tuple[str, bytes]:
-    """The algorithm and the digest in a PKCS #7 signature, out of SpcIndirectDataContent."""
+    """Return algorithm and digest from the SpcIndirectDataContent of a PKCS #7 signature."""
     content_info = _elements(_elements(signature)[0][1])
     signed_data = _elements(_elements(content_info[1][1])[0][1])
     kind, content = _elements(signed_data[2][1])[:2]
@@ -56,10 +61,10 @@ def _find_digest(signature: bytes) -> tuple[str, bytes]:
 
 
 def _elements(content: bytes) -> list[tuple[int, bytes]]:
-    """Tag and contents of the first elements of a DER sequence, four at most."""
+    """Return tag and contents of the first four elements of a DER sequence."""
     found: list[tuple[int, bytes]] = []
     place = 0
-    while place + 1 < len(content) and len(found) < 4:  # certificates are padded
+    while place + 1 < len(content) and len(found) < 4:  # certificate tables have padding at the end
         tag, length = content[place], content[place + 1]
         place += 2
         if length & 0x80:
@@ -72,7 +77,7 @@ def _elements(content: bytes) -> list[tuple[int, bytes]]:
 
 
 def _compute_digest(source: LimitedSource, header: PeHeader, algorithm: str) -> bytes:
-    """The digest of all but the checksum, the directory's entry and the signature itself."""
+    """Return the digest of everything but checksum, directory entry and signature."""
     start, size = header.directories[SECURITY]
     checksum = header.optional_offset + _CHECKSUM
     entry = header.optional_offset + _SECURITY_ENTRY[header.bits]

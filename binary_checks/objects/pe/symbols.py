@@ -1,4 +1,4 @@
-"""Reads what a PE image imports and exports, and keeps its names as bytes until somebody asks."""
+"""Read the imports and exports of a PE image; names stay bytes until they are asked for."""
 
 from __future__ import annotations
 
@@ -24,31 +24,30 @@ from binary_checks.objects.pe.header import (
     decode,
 )
 
-# Symbols are kept as numbers, and their names as the few stretches they lie in.
-#
-# Names and symbols are made of them when somebody asks.
+# Symbols are kept as numbers, and their names as the few stretches of bytes that hold them. Names
+# and symbols are made from these on demand.
 
-_GAP = 1 << 16  # bytes between two names that are still read together; none that is longer is read
+_GAP = 1 << 16  # bytes between two names that are still read together; also the limit on one name
 _TAIL = 512
 _LONGEST_FORWARDER = 1024
-_MOST_OF_NAMES = 1 << 26  # bytes of names in one image: the largest libraries have some megabytes
+_MOST_OF_NAMES = 1 << 26  # bytes of names in one image; the largest libraries have some megabytes
 
 
 class NameStretches:
-    """Zero-terminated names by address."""
+    """NUL-terminated names by address."""
 
     __slots__ = ("_size", "_starts", "_texts", "_what")
 
     def __init__(
         self, image: MappedImage, addresses: Iterable[int], what: str, *, skip: int = 0
     ) -> None:
-        """Read the names at those addresses, or ``skip`` bytes behind each.
+        """Read the names at these addresses, or ``skip`` bytes behind each.
 
-        Raises MalformedError where one is not there, TooLarge where they are too long.
+        Raises MalformedError if a name has no end, TooLarge if names exceed the limits.
         """
-        self._what = f"{what} in {image.path}"  # for who asks later, and may not know of whom
-        self._starts: list[int] = []  # what addresses count from, stretch by stretch
-        self._texts: list[str] = []  # a character is a byte
+        self._what = f"{what} in {image.path}"  # for errors raised later, far from the image
+        self._starts: list[int] = []  # the address at which each stretch begins
+        self._texts: list[str] = []  # one character per byte
         self._size = 0
         for first, last in _find_stretches(image, sorted(addresses), skip, what):
             self._starts.append(first)
@@ -59,7 +58,7 @@ class NameStretches:
         return self._size
 
     def _read(self, image: MappedImage, first: int, last: int, what: str) -> str:
-        """What lies from the first name to the end of the last."""
+        """Return the bytes from the first name to the end of the last."""
         tail = image.read_some(last, _TAIL, what)
         if b"\0" not in tail:
             tail = image.read_some(last, _GAP, what)
@@ -75,16 +74,17 @@ class NameStretches:
         return piece.decode("latin-1")
 
     def decode(self, addresses: Iterable[int]) -> list[str]:
-        """The names at those addresses, in order.
+        """Return the names at these addresses, in order.
 
-        Names may overlap. All those of a real image together are about as long as the stretches
-        that hold them. Raises TooLarge for an image made to explode.
+        Names may overlap. In real images all names together are about as long as their stretches; a
+        crafted image could make them explode. Raises TooLarge in that case.
         """
         names: list[str] = []
         most = budget = 4 * self._size + (1 << 20)
         for stretch, group in self._group(addresses):
             text, start, left = self._texts[stretch], self._starts[stretch], iter(group)
-            fitting = 1 + budget // min(len(text), _GAP)  # whatever their lengths are
+            # so many names fit, whatever their lengths
+            fitting = 1 + budget // min(len(text), _GAP)
             while portion := [address - start for address in islice(left, fitting)]:
                 found = self._cut(text, portion, _GAP)
                 names += found
@@ -95,23 +95,23 @@ class NameStretches:
         return names
 
     def _group(self, addresses: Iterable[int]) -> Iterable[tuple[int, Iterable[int]]]:
-        """Addresses in order, those that follow one another in a stretch together."""
+        """Yield each stretch with the addresses in it that follow one another."""
         if len(self._texts) == 1:
             return ((0, addresses),)
         return groupby(addresses, self._find)
 
     def decode_one(self, address: int) -> str:
-        """The name at one address. Raises TooLarge for one that is absurdly long."""
+        """Return the name at one address. Raises TooLarge if it is longer than the limit."""
         stretch = self._find(address)
         start = address - self._starts[stretch]
         return self._cut(self._texts[stretch], [start], _LONGEST_FORWARDER)[0]
 
     def _find(self, address: int) -> int:
-        """The stretch in which an address is."""
+        """Return the index of the stretch that holds an address."""
         return bisect_right(self._starts, address) - 1
 
     def _cut(self, text: str, places: Iterable[int], longest: int) -> list[str]:
-        """The names at those places of a stretch. Raises TooLarge for a longer one."""
+        """Return the names at these places of a stretch. Raises TooLarge if one is too long."""
         find = text.find
         if len(text) <= longest:
             names = [text[start : find("\0", start)] for start in places]
@@ -120,7 +120,7 @@ class NameStretches:
             if any(end < 0 for _, end in ends):
                 raise _too_long(self._what, longest)
             names = [text[start:end] for start, end in ends]
-        if "".join(names).isascii():  # as names are; the hints before them need not be
+        if "".join(names).isascii():  # only names need be ASCII, not the hints between them
             return names
         return [decode(name.encode("latin-1")) for name in names]
 
@@ -132,7 +132,7 @@ def _too_long(what: str, longest: int) -> TooLarge:
 def _find_stretches(
     image: MappedImage, addresses: Sequence[int], skip: int, what: str
 ) -> Iterator[tuple[int, int]]:
-    """The first and the last name of each stretch, which lies in one section and has no gaps."""
+    """Yield the first and the last name of each stretch: one section, without large gaps."""
     stops = [len(addresses)] if addresses else []
     if addresses and addresses[-1] - addresses[0] > _GAP:
         gaps = map(sub, addresses[1:], addresses)
@@ -148,7 +148,7 @@ def _find_stretches(
 
 
 class PeSymbolTable(SymbolTable):
-    """One side of an image's symbols, each known by its position."""
+    """The imports or the exports of an image, each symbol by its position."""
 
     __slots__ = ("_names", "_positions", "_set")
 
@@ -159,25 +159,25 @@ class PeSymbolTable(SymbolTable):
 
     @abstractmethod
     def _decode_names(self) -> list[str]:
-        """The name of each symbol, by position; ``#5`` for what has an ordinal only."""
+        """Return the name of each symbol by position; ``#5`` if it has only an ordinal."""
 
     @abstractmethod
     def _make(self, position: int, name: str) -> Symbol:
-        """The symbol at a position."""
+        """Return the symbol at a position."""
 
     def _aliases(self, position: int) -> Iterable[str]:  # noqa: ARG002 - for those that have some
-        """What else the symbol is found by."""
+        """Return further names by which the symbol at a position is found."""
         return ()
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name once; ``#5`` for what has an ordinal only."""
+        """Every name once; ``#5`` for a symbol that has only an ordinal."""
         if self._set is None:
             self._set = frozenset(self._all_names())
         return self._set
 
     def find(self, name: str) -> tuple[Symbol, ...]:
-        """The symbols of that name."""
+        """Return the symbols with this name."""
         if self._positions is None:
             self._positions = {}
             for position, known in enumerate(self._all_names()):
@@ -198,16 +198,21 @@ class PeSymbolTable(SymbolTable):
         return self._names
 
 
-# What a PE image imports, at load and at first use, by name and by ordinal.
+# Imports (PE, "The .idata Section"): at load and at first use, by name and by ordinal.
 
-DESCRIPTOR = Struct("<IIIII")  # lookup table, time, forwarder chain, name, address table
-DELAYED = Struct("<IIIIIIII")  # attributes, name, module, addresses, names, bound, unload, time
-_RELATIVE = 1  # of a delayed one's attributes; without it addresses are absolute (Visual C++ 6)
-_BY_ORDINAL = 1 << 31  # as we keep it; in the file it is the highest bit of either width
+# PE, "Import Directory Table": lookup table, time stamp, forwarder chain, name, address table
+DESCRIPTOR = Struct("<IIIII")
+# PE, "The Delay-Load Directory Table": attributes, name, module handle, address table, name table,
+# bound table, unload table, time stamp
+DELAYED = Struct("<IIIIIIII")
+# bit 0 of Attributes: fields are RVAs; if clear they are absolute addresses (Visual C++ 6)
+_RELATIVE = 1
+# our own mark; in the file it is bit 31 of a PE32 entry, bit 63 of a PE32+ entry
+_BY_ORDINAL = 1 << 31
 _MOST_LIBRARIES = 1 << 12
 _MOST_SYMBOLS = 1 << 20  # the largest libraries have some ten thousand
 _BLOCK = 16 * 1024
-_HINT = 2  # bytes before a name: its place among the names of the exporting library
+_HINT = 2  # bytes before a name (PE, "Hint/Name Table"): its likely index in the exporting library
 
 
 class ImportedLibrary(NamedTuple):
@@ -215,18 +220,18 @@ class ImportedLibrary(NamedTuple):
 
     name: str
     delayed: bool
-    lookup: int  # address of the table that names what is imported
-    base: int  # what the table's addresses are relative to, beside the image base
-    addresses: int  # address of the table that the loader fills in
+    lookup: int  # address of the Import Lookup Table, which names what is imported
+    base: int  # image base if the lookup table has absolute addresses, else 0
+    addresses: int  # address of the Import Address Table, which the loader fills in
 
     @property
     def table(self) -> str:
-        """What errors call its lookup table."""
+        """How errors refer to its lookup table."""
         return f"the table of imports from {self.name[:80]!r}"
 
 
 class PeImports(PeSymbolTable):
-    """What an object imports, in the order of its descriptors."""
+    """The imports of an object, in the order of its descriptors."""
 
     __slots__ = ("_ends", "_libraries", "_numbered", "_texts", "_thunks")
 
@@ -241,9 +246,9 @@ class PeImports(PeSymbolTable):
     ) -> None:
         super().__init__()
         self._libraries = libraries
-        self._ends = ends  # where each library's symbols end among all
-        self._numbered = numbered  # whether any of them has an ordinal in place of a name
-        self._thunks = thunks  # the address of a hint and a name, or an ordinal and _BY_ORDINAL
+        self._ends = ends  # by library, the position behind its last symbol
+        self._numbered = numbered  # whether any symbol is imported by ordinal
+        self._thunks = thunks  # address of hint and name, or an ordinal marked with _BY_ORDINAL
         self._texts = texts
 
     def __len__(self) -> int:
@@ -251,12 +256,12 @@ class PeImports(PeSymbolTable):
 
     @property
     def lowest_name(self) -> int:
-        """The first address of a name, behind which are all ordinals as they are kept."""
+        """The lowest address of a name. Ordinals are all above it because of their mark."""
         return min(self._thunks)
 
     @property
     def strong(self) -> Mapping[str, frozenset[str]]:
-        """By DLL the names that are asked of it: none may be missing."""
+        """The imported names, by DLL: none may be missing."""
         names, found, start = self._all_names(), dict[str, frozenset[str]](), 0
         for library, end in zip(self._libraries, self._ends, strict=True):
             if start < end:
@@ -293,12 +298,11 @@ Read = tuple[tuple[Dependency, ...], SymbolTable, tuple[ImportedLibrary, ...], t
 
 
 def read_imports(image: MappedImage) -> Read:
-    """The needed libraries, those of first use last, and what is imported of them.
+    """Return needed libraries (delay-loaded ones last), imports, descriptors and their ends.
 
-    With them come the descriptors, and where the symbols of each end among all.
-
-    A library that several descriptors name is needed once. Raises MalformedError, or TooLarge
-    for more than are read.
+    The ends are, by descriptor, the positions behind the last symbol of each. A library with
+    several descriptors is needed once. Raises MalformedError, or TooLarge if there are more than
+    the limits.
     """
     libraries = (*_read_eager(image), *_read_delayed(image))
     distinct = dict.fromkeys((item.name, item.delayed) for item in libraries)
@@ -318,19 +322,20 @@ def read_imports(image: MappedImage) -> Read:
 
 
 def _read_eager(image: MappedImage) -> Iterator[ImportedLibrary]:
-    """Every import descriptor, until one without name or addresses, as the loader has it."""
+    """Yield import descriptors up to one without name or address table, where the loader stops."""
     for address in _walk(image, IMPORT, DESCRIPTOR):
         lookup, _, _, name, addresses = image.unpack(DESCRIPTOR, address, "an import descriptor")
         if not name or not addresses:
             return
-        # Old linkers (Borland's, Watcom's) write no lookup table: the other one says the same.
+        # Old linkers (Borland's, Watcom's) write no lookup table: the address table has the same
+        # entries.
         yield ImportedLibrary(
             image.text(name, "the name of a library"), False, lookup or addresses, 0, addresses
         )
 
 
 def _read_delayed(image: MappedImage) -> Iterator[ImportedLibrary]:
-    """Every delay-load descriptor, until one without name."""
+    """Yield delay-load descriptors up to one without a name."""
     for address in _walk(image, DELAY_IMPORT, DELAYED):
         attributes, name, _, addresses, lookup, *_ = image.unpack(
             DELAYED, address, "a delay-load descriptor"
@@ -344,7 +349,7 @@ def _read_delayed(image: MappedImage) -> Iterator[ImportedLibrary]:
 
 
 def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
-    """The address of one descriptor after the other; the loader looks at no size either."""
+    """Yield the address of each descriptor. The directory's size is ignored, as by the loader."""
     start, _ = image.header.directories[directory]
     if not start:
         return
@@ -354,19 +359,19 @@ def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
 
 
 class _LookupTables:
-    """The tables that name what is imported; those of several libraries are read at once."""
+    """Reads lookup tables in blocks that may hold those of several libraries."""
 
     def __init__(self, image: MappedImage) -> None:
         wide = image.header.bits == 64
         self.kind = "Q" if wide else "I"
         self._image = image
         self._size, self._highest = (8, 1 << 63) if wide else (4, 1 << 31)
-        self._start, self._end = 0, 0  # addresses of what was read last
+        self._start, self._end = 0, 0  # addresses of the last block
         self._rows = array(self.kind)
-        self.numbered = False  # whether anything is imported by its ordinal
+        self.numbered = False  # whether anything is imported by ordinal
 
     def read(self, library: ImportedLibrary, thunks: array[int]) -> None:
-        """Append what is imported of one library."""
+        """Append the imports of one library to ``thunks``."""
         address = library.lookup
         while address:
             first = self._find(address, library)
@@ -377,7 +382,7 @@ class _LookupTables:
             address = 0 if end < len(self._rows) else self._go_on(library)
 
     def _find(self, address: int, library: ImportedLibrary) -> int:
-        """The row that is at an address."""
+        """Return the index of the row at an address, after reading its block if need be."""
         row, rest = divmod(address - self._start, self._size)
         if rest or not 0 <= row < len(self._rows):
             block = self._image.read_some(address, _BLOCK, library.table)
@@ -388,14 +393,15 @@ class _LookupTables:
         return row
 
     def _go_on(self, library: ImportedLibrary) -> int:
-        """Where a table goes on that has not ended in what was read; 0 where zeros end it."""
+        """Return where an unfinished table continues; 0 if zeros behind the file's bytes end it."""
         if self._end - self._start == _BLOCK:
             return self._end
-        self._image.locate(self._end, library.table)  # the file need not hold them, memory has to
+        # these zeros have to be in memory, though not in the file
+        self._image.locate(self._end, library.table)
         return 0
 
     def _take(self, rows: array[int], library: ImportedLibrary) -> array[int]:
-        """As we keep them; nearly always all are addresses."""
+        """Convert rows to our form; nearly always they are addresses and need no change."""
         if not library.base and max(rows, default=0) < _BY_ORDINAL - _HINT:
             return rows
         return array(self.kind, (self._take_one(row, library) for row in rows))
@@ -410,23 +416,24 @@ class _LookupTables:
 
 
 def _find_zero(rows: array[int], first: int) -> int:
-    """Where the first zero is from there on, or the end of all rows."""
+    """Return the index of the next zero, or the number of rows."""
     try:
         return rows.index(0, first)
     except ValueError:
         return len(rows)
 
 
-# What a PE image exports: names, ordinals, and forwarders to other libraries.
+# Exports (PE, "The .edata Section (Image Only)"): names, ordinals, forwarders.
 
-# Flags, time, version (2); name, first ordinal, counts of functions and names, three tables.
+# PE, "Export Directory Table": flags, time stamp, version (2), name, ordinal base, number of
+# functions and of names, addresses of three tables (functions, names, ordinals).
 _DIRECTORY = Struct("<IIHHIIIIIII")
 _MOST_EXPORTS = 1 << 16  # ordinals have 16 bits
 _MOST_NAMES = 1 << 18
 
 
 class PeExports(PeSymbolTable):
-    """What an object exports: by name, and then what has an ordinal only."""
+    """The exports of an object: first those with names, then those with only an ordinal."""
 
     __slots__ = (
         "_base", "_directory", "_forwarders", "_functions", "_indices", "_places", "_texts",
@@ -442,9 +449,9 @@ class PeExports(PeSymbolTable):
     ) -> None:
         super().__init__()
         self._base = base
-        self._directory = directory  # an export whose address lies in here is a forwarder
+        self._directory = directory  # an address inside the export directory is a forwarder's text
         self._functions = functions  # addresses, by index
-        self._places, indices = names  # addresses of names, and the function each stands for
+        self._places, indices = names  # addresses of names, and the index of each name's function
         self._texts, self._forwarders = texts
         named = set(indices)
         if len(named) < len(functions):
@@ -457,17 +464,17 @@ class PeExports(PeSymbolTable):
 
     @property
     def highest_address(self) -> int:
-        """The last address of the image that it exports."""
+        """The highest exported address."""
         return max(self._functions, default=0)
 
     @property
     def lowest_name(self) -> int:
-        """The first address of a name; far away where there is none."""
+        """The lowest address of a name; 1 << 32 if there are no names."""
         return min(self._places, default=1 << 32)
 
     @property
     def forwarders(self) -> Mapping[str, str]:
-        """By name, whose function an export stands for, where it does."""
+        """The target of each export that is a forwarder ("NTDLL.RtlAllocateHeap"), by name."""
         return super().forwarders if self._forwarders else {}
 
     def _decode_names(self) -> list[str]:
@@ -475,7 +482,7 @@ class PeExports(PeSymbolTable):
         return self._texts.decode(self._places) + [f"#{self._base + index}" for index in unnamed]
 
     def _aliases(self, position: int) -> Iterable[str]:
-        """Its ordinal, by which what has a name can be asked for too."""
+        """Return its ordinal, by which a named symbol can be imported too."""
         return (f"#{self._base + self._indices[position]}",) if position < len(self._places) else ()
 
     def _make(self, position: int, name: str) -> Symbol:
@@ -490,9 +497,9 @@ class PeExports(PeSymbolTable):
 
 
 def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
-    """The name that the export directory gives the image, and its exports.
+    """Return the image's name from the export directory, and its exports.
 
-    Raises MalformedError, or TooLarge for more than are read.
+    Raises MalformedError, or TooLarge if there are more than the limits.
     """
     start, size = image.header.directories[EXPORT]
     if not start:
@@ -519,7 +526,7 @@ def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
 
 
 def find_export_faults(exports: SymbolTable, header: PeHeader) -> Iterator[str]:
-    """Say which exports lead out of the image: a process that calls one dies."""
+    """Yield exports outside the image: a process that calls one crashes."""
     if not isinstance(exports, PeExports):
         return
     if (highest := exports.highest_address) >= header.image_size:
@@ -529,7 +536,7 @@ def find_export_faults(exports: SymbolTable, header: PeHeader) -> Iterator[str]:
 
 
 def find_hollow_tables(image: MappedImage) -> Iterator[str]:
-    """Say which tables of exports lie in memory that the file does not fill."""
+    """Yield export tables in memory that the file does not fill."""
     start, _ = image.header.directories[EXPORT]
     if not start:
         return
@@ -546,7 +553,7 @@ def find_hollow_tables(image: MappedImage) -> Iterator[str]:
 def _drop_empty(
     functions: array[int], places: array[int], indices: array[int]
 ) -> tuple[array[int], array[int]]:
-    """Without the names that stand for no address: what nobody can get is not exported."""
+    """Drop names whose address is 0: they cannot be imported, so they are not exported."""
     if 0 not in functions:
         return places, indices
     kept = [pair for pair in zip(places, indices, strict=True) if functions[pair[1]]]
@@ -554,7 +561,7 @@ def _drop_empty(
 
 
 def _read_column(image: MappedImage, kind: str, address: int, count: int, what: str) -> array[int]:
-    """A table of 4 ("I") or 2 ("H") bytes an entry."""
+    """Return a table of entries of 4 ("I") or 2 ("H") bytes."""
     column = array(kind)
     size = column.itemsize
     column.frombytes(image.read(address, count * size, what, _MOST_NAMES * size))
