@@ -67,7 +67,7 @@ def list_outside(paths: Iterable[str], *folders: Path) -> list[str]:
     elsewhere = (Path(path) for path in paths if not is_below(path, *allowed))
     # Coverage, where it follows these tests into processes, keeps its own files.
     ours = (path for path in elsewhere if not path.name.startswith(".coverage."))
-    return sorted(str(path) for path in ours if path.parent.name != "__pycache__")
+    return sorted(str(path) for path in ours if "__pycache__" not in (path.name, path.parent.name))
 
 
 class Seen(NamedTuple):
