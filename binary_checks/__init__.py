@@ -25,7 +25,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is asked for: pytest imports this package in every run."""
+    """Load a public name on first access: pytest imports this package in every run."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""Where we keep what is dear to fetch or to make, and how processes take turns there."""
+"""The folder for files that are expensive to fetch or make, and locks for processes that use it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import IO
 from binary_checks.withheld import user_environment
 
 VARIABLE = "BINARY_CHECKS_CACHE"
-"""The environment variable that names the folder of all that we keep."""
+"""The environment variable with the path of the cache folder."""
 IN_USE = 3600.0
-"""Seconds after its last use for which nothing is removed."""
-_PAUSE = 0.1  # seconds between two looks at a lock
+"""Nothing is removed until so many seconds after its last use."""
+_PAUSE = 0.1  # seconds between attempts to lock
 
 
 def name_cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """The user's cache folder, as the system has it; it need not be there."""
+    """Return the user's cache folder for this system; it may not exist."""
     theirs = user_environment() if environ is None else environ
     if named := theirs.get(VARIABLE, ""):
         return Path(named).expanduser().absolute()
@@ -37,7 +37,10 @@ def name_cache_folder(environ: Mapping[str, str] | None = None) -> Path:
 
 @contextmanager
 def take_turns(path: Path, timeout: float) -> Iterator[None]:
-    """Be the only process with the lock at that path. Raises OSError, TimeoutError for too long."""
+    """Hold the lock at that path exclusively.
+
+    Raises OSError, or TimeoutError after ``timeout`` s.
+    """
     make_private(path.parent)
     until = time.monotonic() + timeout
     with path.open("a+b") as file:
@@ -49,16 +52,16 @@ def take_turns(path: Path, timeout: float) -> Iterator[None]:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and those above that lack, for this user alone, whatever the umask allows."""
+    """Create a folder and its missing parents for this user only, whatever the umask."""
     if not folder.is_dir():
         make_private(folder.parent)
         folder.mkdir(exist_ok=True, mode=0o700)
 
 
 def remove_oldest(kept: Iterable[Path], most: int) -> None:
-    """Remove the files and folders that were used longest ago, until the rest has so many bytes.
+    """Remove the least recently used files and folders until the rest has at most ``most`` bytes.
 
-    `os.utime` takes note of a use.
+    Set a file's time with `os.utime` when it is used.
     """
     found: list[tuple[float, int, Path]] = []
     for path in kept:
@@ -79,9 +82,9 @@ def remove_oldest(kept: Iterable[Path], most: int) -> None:
 
 
 def take_lock(file: IO[bytes]) -> bool:
-    """Hold the lock of an open file until it is closed; whether nobody else holds it.
+    """Lock an open file until it is closed; return False if another process holds the lock.
 
-    Raises OSError where its file system has no locks: who waits for one would wait for ever.
+    Raises OSError if the file system has no locks, as waiting would never end.
     """
     lock: Callable[[IO[bytes]], None] = _lock_windows if os.name == "nt" else _lock_posix
     try:
@@ -92,7 +95,7 @@ def take_lock(file: IO[bytes]) -> bool:
 
 
 def try_lock(file: IO[bytes]) -> bool:
-    """The same, and False where there are no locks."""
+    """Lock an open file until it is closed; return False also if there are no locks."""
     try:
         return take_lock(file)
     except OSError:

@@ -1,4 +1,4 @@
-"""A check is one function, and so is a gatherer: its signature is its whole declaration."""
+"""Declaring checks, differences and gatherers: a function's signature is its whole declaration."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from binary_checks.model.run_results import Change
 _P = ParamSpec("_P")
 _Fact = typing.TypeVar("_Fact")
 Pattern = typing.NewType("Pattern", str)
-"""The type of an option that is a regular expression: one that is none is the profile's fault."""
+"""The type of an option that is a regular expression; an invalid one is the profile's fault."""
 
 _OWN = "binary_checks.checks"
-FAMILIES = {  # of our own checks; pytest knows them as markers
+FAMILIES = {  # families of our own checks, which are pytest markers
     "published": "a file that is published, before it is downloaded",
     "release": "the packages of one release, held against each other",
     "metadata": "what the package declares: names, tags, versions",
@@ -62,15 +62,15 @@ FAMILIES = {  # of our own checks; pytest knows them as markers
 
 
 _WITHOUT_DOCSTRINGS = 2
-"""As much of ``sys.flags.optimize`` as leaves them out: ``python -OO``, PYTHONOPTIMIZE=2."""
+"""The value of ``sys.flags.optimize`` that removes docstrings: ``python -OO``, PYTHONOPTIMIZE=2."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Documentation:
-    """A check's docstring, taken apart."""
+    """The parts of a check's docstring."""
 
     title: str  # the fault, one sentence
-    details: str  # what stands between the title and ``Why:``
+    details: str  # the text between the title and ``Why:``
     why: str
     fix: str
     level: str  # the reason for the check's level
@@ -86,18 +86,18 @@ class Option:
 
 
 class _Declared:
-    """A function whose parameters say by their types which facts it wants."""
+    """A function whose parameters' types tell which facts it needs."""
 
     function: Any
 
     @cached_property
     def _plain(self) -> Any:
-        """The function below its decorators, whose signature counts."""
+        """The function without its decorators, whose signature counts."""
         return inspect.unwrap(self.function)
 
     @cached_property
     def _parameters(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of those that are given by place, and of those by keyword alone."""
+        """The names of positional parameters, and of keyword-only parameters."""
         code = self._plain.__code__
         first, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
         names, flags = code.co_varnames, (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)
@@ -106,7 +106,7 @@ class _Declared:
 
     @cached_property
     def _hints(self) -> Mapping[str, Any]:
-        """The types of its parameters by name. Raises NameError where one is not known."""
+        """The types of its parameters by name. Raises NameError for an unknown type."""
         given = {
             name: hint for name, hint in self._plain.__annotations__.items() if name != "return"
         }
@@ -120,15 +120,15 @@ class _Declared:
 
 
 class Gatherer(_Declared, Generic[_P, _Fact]):
-    """A declared gatherer; calling it gathers, exactly as the function does."""
+    """A declared gatherer; calling it calls the function."""
 
     def __init__(
         self, fact: type, function: Callable[_P, _Fact], wants: Sequence[Want] = ()
     ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, _Fact] = function
-        self.fact = fact  # what it gathers
-        self.wants = tuple(wants)  # the members whose contents it asks for
+        self.fact = fact  # the fact that it gathers
+        self.wants = tuple(wants)  # the members whose contents it needs
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _Fact:
         """Gather the fact. Raises NotApplicable, Unavailable, PackageError or GatherError."""
@@ -136,7 +136,7 @@ class Gatherer(_Declared, Generic[_P, _Fact]):
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is one of binary_checks, not a project's."""
+        """Whether it is part of binary_checks, not of a project."""
         return is_ours(self.function)
 
     def __repr__(self) -> str:
@@ -146,20 +146,20 @@ class Gatherer(_Declared, Generic[_P, _Fact]):
 def gathers(
     fact: type, *, wants: Sequence[Want] = ()
 ) -> Callable[[Callable[_P, _Fact]], Gatherer[_P, _Fact]]:
-    """Declare the one function that gathers a fact, from others and from what the user said.
+    """Declare the only function that gathers a fact, from other facts and the user's settings.
 
-    The types of its parameters say from what: a Package, a Place, a Request, another fact, the
-    Profile. They are gathered in their order, each once for a package, before the function is
-    called; a Place has then nothing installed yet.
+    The types of its parameters tell from which: a Package, a Place, a Request, another fact, the
+    Profile. They are gathered in order, once for each package, before the function is called; a
+    Place has nothing installed then.
 
-    ``wants`` are the members of the package whose contents it asks for: they are kept while the
-    package is read, and come as `MemberContents`.
+    ``wants`` are the members of the package whose contents it needs: they are kept while the
+    package is read, and passed as `MemberContents`.
     """
     return lambda function: Gatherer(fact, function, wants)
 
 
 class Check(_Declared, Generic[_P]):
-    """A declared check; calling it judges one subject, exactly as the function does."""
+    """A declared check; calling it judges one subject by calling the function."""
 
     def __init__(
         self,
@@ -170,8 +170,8 @@ class Check(_Declared, Generic[_P]):
     ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, Iterator[Finding]] = function
-        self.enabled = enabled  # whether it runs without being asked for
-        self.level = level  # of its problems, where neither they nor the profile say another
+        self.enabled = enabled  # whether it runs by default
+        self.level = level  # of its problems, unless they or the profile set another
         self.id = function.__name__.replace("_", "-")
         self.family = _family_of(function.__module__)
 
@@ -197,34 +197,34 @@ class Check(_Declared, Generic[_P]):
 
     @property
     def subjects(self) -> tuple[type, ...]:
-        """The classes that the check runs on, of its first parameter: the applicability rule."""
+        """The classes of subjects, from the first parameter: the check applies to these only."""
         return self.facts[0]
 
     @property
     def judges_objects(self) -> bool:
-        """Whether it is called once an object file, rather than once a package."""
+        """Whether it is called for each object file instead of once for a package."""
         return all(issubclass(kind, ObjectFile) for kind in self.subjects)
 
     @property
     def runs_package(self) -> bool:
-        """Whether it needs the package installed; ``Installed | None`` it can do without."""
+        """Whether it needs the package installed; ``Installed | None`` is optional."""
         needed = (kind for kinds in self.facts if types.NoneType not in kinds for kind in kinds)
         return any(kind is Place or issubclass(kind, (ProbeReport, Installed)) for kind in needed)
 
     @property
     def differs_by_place(self) -> bool:
-        """Whether its verdict may be another one in another place, where it can run the package."""
+        """Whether its verdict may differ between places, if it can run the package."""
         kinds = (kind for kinds in self.facts for kind in kinds)
         return self.runs_package or any(issubclass(kind, ProbeReport) for kind in kinds)
 
     @cached_property
     def documentation(self) -> Documentation:
-        """The docstring's title, details and sections; a missing part is ""."""
+        """The docstring's title, details and sections; missing parts are ""."""
         return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
 
 
 class Difference(_Declared, Generic[_P]):
-    """A declared difference; calling it compares two builds, exactly as the function does."""
+    """A declared difference; calling it compares two builds by calling the function."""
 
     def __init__(self, function: Callable[_P, Iterator[Change]]) -> None:
         update_wrapper(self, function)
@@ -232,7 +232,7 @@ class Difference(_Declared, Generic[_P]):
         self.id = function.__name__.replace("_", "-")
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Change]:
-        """Compare: yield a Change for each thing that differs."""
+        """Compare two builds: yield a Change for each thing that differs."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -240,7 +240,7 @@ class Difference(_Declared, Generic[_P]):
 
     @property
     def subjects(self) -> tuple[type, ...]:
-        """The classes of both its parameters: objects, a fact of the builds, or whole builds."""
+        """The classes of both parameters: objects, a fact of the builds, or whole builds."""
         return self.facts[0]
 
     @cached_property
@@ -250,17 +250,17 @@ class Difference(_Declared, Generic[_P]):
 
 
 def difference(function: Callable[_P, Iterator[Change]], /) -> Difference[_P]:
-    """Declare a difference: its two parameters are the old and the new of the same type."""
+    """Declare a difference; its two parameters are the old and the new value of one type."""
     return Difference(function)
 
 
 def _read_docstring(function: Any) -> str:
-    """The docstring from the source, where Python left it out (``python -OO``)."""
+    """Return the docstring from the source if Python removed it (``python -OO``)."""
     if sys.flags.optimize < _WITHOUT_DOCSTRINGS:
         return ""
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    except (OSError, SyntaxError, ValueError):  # there is no source beside the bytecode
+    except (OSError, SyntaxError, ValueError):  # there is only bytecode
         return ""
     return ast.get_docstring(definition) or "" if isinstance(definition, ast.FunctionDef) else ""
 
@@ -292,7 +292,7 @@ def _take_apart(docstring: str) -> Documentation:
 
 
 def is_ours(kind: Any) -> bool:
-    """Whether a class or a function is one of binary_checks, not a project's."""
+    """Return whether a class or a function is part of binary_checks, not of a project."""
     return str(getattr(kind, "__module__", "")).startswith("binary_checks.")
 
 
@@ -309,9 +309,9 @@ def check(
     enabled: bool = True,
     level: Level = Level.ERROR,
 ) -> Check[_P] | Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]:
-    """Declare a check; ``enabled=False`` leaves it off until a profile asks for it.
+    """Declare a check; with ``enabled=False`` it runs only if a profile asks for it.
 
-    Problems of the level warning are reported and fail nothing.
+    Problems of level warning are reported and fail nothing.
     """
     if function is not None:
         return Check(function, enabled=enabled, level=level)
@@ -319,7 +319,7 @@ def check(
 
 
 def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], ...]:
-    """Every check of binary_checks and of the given modules, sorted by family and id, each once."""
+    """Return every check of binary_checks and of the modules once, sorted by family and id."""
     found = {
         id(value): value
         for module in (*_own_modules(), *modules)
@@ -330,7 +330,7 @@ def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], .
 
 
 def find_differences(modules: Iterable[types.ModuleType]) -> tuple[Difference[Any], ...]:
-    """Every difference of these modules, sorted by id, each once."""
+    """Return every difference of these modules once, sorted by id."""
     found = {
         value.id: value
         for module in modules
@@ -341,7 +341,7 @@ def find_differences(modules: Iterable[types.ModuleType]) -> tuple[Difference[An
 
 
 def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[..., Any]]:
-    """Every gatherer of these modules by what it gathers. Raises ProfileError for a second one."""
+    """Map each fact to its gatherer in these modules. Raises ProfileError if there are two."""
     found: dict[type, Gatherer[..., Any]] = {}
     for module in modules:
         for value in vars(module).values():
@@ -353,14 +353,14 @@ def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[.
 
 
 def _family_of(module: str) -> str:
-    """The module's name; of our own a package below ``checks`` may hold several modules."""
+    """Return the family of a module: its name, or the folder of ours below ``checks``."""
     if is_own(module):
         return module.removeprefix(f"{_OWN}.").partition(".")[0]
     return module.rpartition(".")[2]
 
 
 def is_own(module: str) -> bool:
-    """Whether a module is one of our own checks."""
+    """Return whether a module is one of our own checks."""
     return module.startswith(f"{_OWN}.")
 
 
@@ -376,7 +376,7 @@ def _own_modules(package: str = _OWN) -> Iterator[types.ModuleType]:
 def load_checks(path: str, name: str) -> types.ModuleType:
     """Import the Python file at path as the module called name, without touching sys.path.
 
-    Raises whatever the file raises when it runs.
+    Raises whatever the file raises when executed.
     """
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:

@@ -1,4 +1,4 @@
-"""Every exception of binary_checks: one line each, saying what went wrong and whose fault it is."""
+"""The exceptions of binary_checks: each is one line on what went wrong and whose fault it is."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from binary_checks.lines import one_line
 
 
 class BinaryChecksError(Exception):
-    """The base of all: its text is one line, fit to be shown as it is."""
+    """The base class: the text is one line that can be shown as it is."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 class PackageError(BinaryChecksError):
-    """The package cannot be read as what it claims to be; the package's fault."""
+    """The package cannot be read as the kind that it claims to be; the package's fault."""
 
 
 class MalformedError(BinaryChecksError):
     """The bytes of one object file contradict themselves; the package's fault.
 
-    ``offset`` is the place in the object file, in bytes, where the contradiction was met.
+    ``offset`` is the place of the contradiction, in bytes from the start of the object file.
     """
 
     def __init__(self, reason: str, offset: int = 0) -> None:
@@ -31,33 +31,33 @@ class MalformedError(BinaryChecksError):
 
 
 class ProfileError(BinaryChecksError):
-    """A profile or an option says something that cannot be followed; the user's fault."""
+    """A profile or an option contains something invalid; the user's fault."""
 
 
 class NotApplicable(BinaryChecksError):
-    """The package has nothing that the check is about; nobody's fault."""
+    """The check does not apply to the package; nobody's fault."""
 
 
 class Unavailable(BinaryChecksError):
-    """There is something to look at, but it cannot be looked at here; never a pass."""
+    """There is something to inspect, but it cannot be inspected here; never a pass."""
 
 
 class TooLarge(Unavailable):
-    """There is more of something than we read: a limit of ours hides the rest, which is a failure.
+    """A limit of ours was exceeded and hides the rest, which is a failure.
 
-    Else a package could hide its faults behind ten million symbols.
+    Otherwise a package could hide its faults behind ten million symbols.
     """
 
 
 class NothingNamed(Unavailable):
-    """A run was asked for that cannot be made with what the user named.
+    """The requested run is not possible with what the user named.
 
-    There is no channel, or the place that was named is for other packages.
+    There is no channel, or the named place is for other packages.
     """
 
 
 class NotInstalled(Unavailable):
-    """What would read it is not installed here; ``extra`` of binary_checks has it."""
+    """A library for reading it is not installed; it is in the ``extra`` of binary_checks."""
 
     def __init__(self, reason: str, extra: str) -> None:
         super().__init__(f"{reason}: pip install binary-checks[{extra}]")
@@ -65,21 +65,21 @@ class NotInstalled(Unavailable):
 
 
 class HostUnfit(Unavailable):
-    """This host lacks, or has broken, what a look takes; the host's fault.
+    """This host lacks something that the inspection needs, or it is broken; the host's fault.
 
-    Only the host's own evidence raises it, as an answer of its driver to a process in which no code
-    of the package runs. A required family then ends with "try again", and not with a problem.
+    Raised only on evidence of the host itself, such as its driver's answer to a process without any
+    code of the package. A required family then ends with "try again" instead of a problem.
     """
 
 
 class CheckError(BinaryChecksError):
-    """A check broke, or says what no check can say; the fault of whoever wrote it."""
+    """A check failed or yielded something invalid; the fault of its author."""
 
 
 class ReadersDisagree(CheckError):
-    """Two readers say different things of one object; the fault of one of them.
+    """Two readers disagree about one object; the fault of one of them.
 
-    ``lines`` has one for each difference.
+    ``lines`` has one line for each difference.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -89,21 +89,21 @@ class ReadersDisagree(CheckError):
 
 
 class GatherError(BinaryChecksError):
-    """We, the network or the environment broke while gathering; not the package's fault."""
+    """We, the network or the environment failed while gathering; not the package's fault."""
 
 
 class NotThere(GatherError):
-    """A server, or a ``file:`` URL, was asked, and has nothing of that name."""
+    """A server, or a ``file:`` URL, has nothing of that name."""
 
 
 class RemoteChanged(GatherError):
-    """A file on a server is another one than when its first bytes were read."""
+    """A file on a server has changed since its first bytes were read."""
 
 
 class NoWheelError(GatherError):
-    """The index was reached, and has no wheel of a required distribution for the package's system.
+    """The index has no wheel of a required distribution for the package's system.
 
-    ``lacking`` says which, for which Python on which system.
+    ``lacking`` names the distribution, the Python and the system.
     """
 
     def __init__(self, reason: str, lacking: str) -> None:
@@ -112,20 +112,20 @@ class NoWheelError(GatherError):
 
 
 class BrokenDataError(Exception):
-    """Compressed bytes do not inflate to what was declared; it becomes a fault of their member."""
+    """Compressed bytes do not inflate to what was declared; becomes a fault of their member."""
 
 
 class StoreError(BinaryChecksError):
-    """The store of results cannot be used, or holds what it should not; ours or the machine's."""
+    """The store of results cannot be used or has invalid contents; our fault or the machine's."""
 
 
 class RecordError(StoreError):
-    """A document of the store is cut, corrupt, or of another version: it counts as lost."""
+    """A document of the store is truncated, corrupt, or of another version; it counts as lost."""
 
 
 class PruneRefusedError(BinaryChecksError):
-    """Retention would have to guess, so it deletes nothing; its text says why."""
+    """Retention deletes nothing as it would have to guess; the text says why."""
 
 
 class ArtifactRefusedError(BinaryChecksError):
-    """An artifact contradicts itself, or what the store has; its text names both."""
+    """An artifact contradicts itself or the store; the text names both sides."""

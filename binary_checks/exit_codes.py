@@ -1,10 +1,10 @@
-"""The exit codes of `binary-checks`, which users' scripts hold on to."""
+"""The exit codes of `binary-checks`, on which users' scripts rely."""
 
 from __future__ import annotations
 
 EXIT_CODES = range(7)
 FIT, PROBLEMS, INTERRUPTED, OUR_BUG, MISUSED, EMPTY, TRY_AGAIN = EXIT_CODES
-"""Five are pytest's; a bug of ours is its internal error, and an empty run collected nothing.
+"""The first six are pytest's: a bug of ours is its internal error, EMPTY means nothing collected.
 
-Where no problem was found, but a network, a disk or a host broke, it is to be run again.
+TRY_AGAIN: no problem was found, but the network, the disk or the host failed.
 """

@@ -1,23 +1,24 @@
-"""Text from outside as one line: it drives no terminal, no build service, and does not run on."""
+"""Text from outside as one line that drives neither a terminal nor a build service."""
 
 from __future__ import annotations
 
 import re
 
 LONGEST = 500
-"""Characters of a line on a terminal; documents have it whole."""
+"""Longest line on a terminal, in characters; documents have it whole."""
 MOST = 50
-"""Problems, or notes, of one check on one package that are shown."""
+"""Most problems, or notes, shown for one check on one package."""
 MOST_OF_A_RUN = 1_000
-"""Problems of all checks on all packages that a terminal shows, and lines of anything else."""
+"""Most problems of all checks on all packages that a terminal shows, and most lines of anything
+else."""
 
 _INVISIBLE = (
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 )
-"""Printable for Python, and yet nothing to be seen: Default_Ignorable_Code_Point (UAX #44)."""
+"""Printable for Python, but invisible: Default_Ignorable_Code_Point (UAX #44)."""
 _UNSEEN = re.compile(f"[{_INVISIBLE}]")
 
-# What GitHub's runner obeys: at the beginning of a line, spaces aside (ActionCommand.cs).
+# Commands that GitHub's runner obeys at the beginning of a line, after spaces (ActionCommand.cs).
 _GITHUB = (
     "(?:internal-)?(?:add-mask|add-matcher|add-path|debug|echo|endgroup|error|group|notice"
     "|remove-matcher|save-state|set-env|set-output|set-repo-path|stop-commands|warning)"
@@ -31,14 +32,14 @@ _COMMAND = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""How a build service is driven by what a program prints: GitHub, Azure, TeamCity, GitLab, Travis.
-Wherever in a line it stands, for what stands before it may be cut off or moved."""
+"""Commands to a build service in a program's output: GitHub, Azure, TeamCity, GitLab, Travis. They
+are matched anywhere in a line, as text before them may be cut off or moved."""
 
 
 def one_line(text: str) -> str:
-    """The text with escapes for what could break the line, drive the terminal, or command a build.
+    """Return the text with escapes for what could break the line or command a terminal or a build.
 
-    Names come out of hostile archives, and out of the command line. Twice is the same as once.
+    Names come from hostile archives and from the command line. Applying it twice changes nothing.
     """
     if not text.isprintable() or (not text.isascii() and _UNSEEN.search(text)):
         text = "".join(map(_escape, text))
@@ -57,9 +58,9 @@ def _disarm(found: re.Match[str]) -> str:
 
 
 def cut(line: str, longest: int = LONGEST) -> str:
-    """The line with its middle left out where it is longer than that."""
+    """Return the line, with its middle left out if it is longer than that."""
     if len(line) <= longest:
         return line
-    kept = longest - 40  # room for the words that stand for the middle
+    kept = longest - 40  # leave room for the words that replace the middle
     head, tail = line[: kept - kept // 3], line[len(line) - kept // 3 :]
     return f"{head} [... {len(line) - kept} characters ...] {tail}"

@@ -1,4 +1,4 @@
-"""Reads files that may be anything, a stranger's pipe or link too, and writes files whole."""
+"""Reading files that may be anything, even a stranger's pipe or link, and writing files whole."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _READ = (
     os.O_RDONLY
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # else a named pipe would wait for its writer
+    | getattr(os, "O_NONBLOCK", 0)  # otherwise opening a named pipe would wait for a writer
 )
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 UNFINISHED = ".new-"
-"""With this begin the names of what `written_beside` leaves where its process is killed."""
+"""Prefix of the names of unfinished files, left by `written_beside` if its process is killed."""
 
 
 class NotRegularError(OSError):
-    """There is something of that name, and it is no regular file."""
+    """Something of that name exists, but is not a regular file."""
 
     def __init__(self) -> None:
         super().__init__("not a regular file")
 
 
 def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
-    """Open a regular file to be read; one behind a link only with ``follow``.
+    """Open a regular file for reading; follow a link only with ``follow``.
 
-    Raises NotRegularError for anything else that has its name, a folder too, and OSError, as
-    `open` does.
+    Raises NotRegularError for anything else of that name, including a folder, and OSError as `open`
+    does.
     """
     descriptor = os.open(path, _READ if follow else _READ | _NO_LINK)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -45,31 +45,31 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
 
 
 def demand_parent(path: Path, shown: str | Path, where: str) -> None:
-    """Raise ProfileError where the folder is not there in which a file is to be written.
+    """Raise ProfileError if the folder of a file to be written does not exist.
 
-    To make it in silence would hide a mistyped path. The line begins with ``where`` and names the
+    Creating it silently would hide a mistyped path. The line begins with ``where`` and names the
     file as the user did.
     """
     try:
         if path.parent.is_dir():
             return
-    except (OSError, ValueError):  # it may not be looked at, or has a NUL in it
+    except (OSError, ValueError):  # access is denied, or the name contains a NUL
         pass
     folder = Path(shown).parent
     raise ProfileError(f"{where}: {shown}: there is no folder {folder}: make it first")
 
 
 def read_named(path: Path, most: int, where: str) -> bytes:
-    """All of a file that the user names, be it behind a link or a pipe.
+    """Return the contents of a file that the user names, which may be a link or a pipe.
 
-    Raises ProfileError, one line that begins with ``where``, for more than ``most`` bytes too.
+    Raises ProfileError, one line that begins with ``where``, also for more than ``most`` bytes.
     """
     try:
         with path.open("rb") as file:
             content = file.read(most + 1)
     except OSError as error:
         raise ProfileError(f"{where}: {error.strerror or error}") from None
-    except ValueError:  # a NUL in it
+    except ValueError:  # it contains a NUL
         raise ProfileError(f"{where}: not the name of a file") from None
     if len(content) > most:
         raise ProfileError(f"{where}: more than {most:,} bytes")
@@ -78,10 +78,10 @@ def read_named(path: Path, most: int, where: str) -> bytes:
 
 @contextmanager
 def written_beside(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
-    """Open a file in the same folder to be written, and give it the path's name when it is whole.
+    """Open a new file in the same folder for writing, and rename it to the path when complete.
 
-    Readers have the old file or the new one. It gets the old one's mode, or else the one given.
-    Where anything fails nothing is left of it. Raises OSError.
+    Readers see the old file or the new one. It gets the mode of the old file, else the given one.
+    If anything fails, nothing is left of it. Raises OSError.
     """
     descriptor, name = tempfile.mkstemp(prefix=UNFINISHED, dir=path.parent)
     part = Path(name)

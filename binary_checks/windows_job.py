@@ -1,6 +1,6 @@
-"""On Windows, a job object that ends every process of a tree when it is closed; elsewhere nothing.
+"""On Windows, a job object that ends a whole process tree when closed; nothing on other systems.
 
-A process is started suspended, so that it can start no other before it is in the job.
+A process is started suspended, so that it cannot start others before it is in the job.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ if sys.platform == "win32":
         ctypes.c_void_p,
         wintypes.DWORD,
     )
-    # The threads of a process by its own handle: subprocess has closed that of the first thread.
+    # Resume all threads by the process's handle: subprocess has closed the handle of the first
+    # thread.
     _resume = ctypes.WinDLL("ntdll").NtResumeProcess
     _resume.argtypes = (wintypes.HANDLE,)
 
     def open_job(process: subprocess.Popen[bytes]) -> int:
-        """Put a suspended process and all its future children into a new job, and let it run."""
+        """Put a suspended process and all its future children into a new job, and resume it."""
         handle = int(process._handle)  # type: ignore[attr-defined]
         job: int = _kernel.CreateJobObjectW(None, None) or 0
         limits = _ExtendedLimits()
@@ -67,14 +68,14 @@ if sys.platform == "win32":
         return job
 
     def close_job(job: int) -> None:
-        """Close the job, which kills what is left in it."""
+        """Close the job, which kills the processes in it."""
         _kernel.CloseHandle(job)
 
 else:
     SUSPENDED = 0
 
     def open_job(process: subprocess.Popen[bytes]) -> int:  # noqa: ARG001 - the twin's signature
-        """Do nothing: elsewhere a session is killed by its process group."""
+        """Do nothing: on other systems a session is killed by its process group."""
         return 0
 
     def close_job(job: int) -> None:

@@ -1,7 +1,7 @@
-"""Keeps the user's environment where a package that runs unconfined does not find it.
+"""Hiding the user's environment from packages that run unconfined.
 
-Linux and macOS show a process's environment, as it was at its start, to every process of the user:
-so the command starts itself anew with what holds no secret, and hands itself the rest in memory.
+Linux and macOS show a process's initial environment to every process of the user. The command
+therefore restarts itself with variables that hold no secret, and passes the others in memory.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import tempfile
 from collections.abc import Mapping
 
 DEAF = "-P" if sys.version_info >= (3, 11) else "-I"
-"""The option for ``-m`` and ``-c`` with which a process hears nothing of the folder it starts in.
+"""The option for ``-m`` and ``-c`` that keeps the current folder off the module search path.
 
-They put it first on the module search path. Python 3.10 knows only the stricter one, which leaves
-out PYTHONPATH and the user's site-packages.
+Python 3.10 has only the stricter ``-I``, which also ignores PYTHONPATH and the user's
+site-packages.
 """
 _HANDED = "BINARY_CHECKS_WITHHELD"
-"""The variable with the descriptor of what was withheld."""
-# What Python, pytest, coverage and a terminal read, and what a GPU is chosen by.
+"""The variable with the file descriptor of the hidden variables."""
+# Variables that Python, pytest, coverage and a terminal read, and that select a GPU.
 _KEPT = re.compile(
     r"(?:PATH|HOME|SHELL|PWD|USER|LOGNAME|TZ|LANG|LANGUAGE|LC_\w+|TMPDIR|TEMP|TMP|TERM|COLORTERM"
     r"|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PY_COLORS|CI|GITHUB_ACTIONS|PYTHON\w*|COVERAGE_\w+|COV_\w+"
@@ -32,27 +32,27 @@ _held: dict[str, str] = {}
 
 
 def user_environment() -> Mapping[str, str]:
-    """Give the user's own environment, with what is withheld: for installers alone."""
+    """Return the user's complete environment, including hidden variables: for installers only."""
     return {**_held, **os.environ}
 
 
 def list_held() -> dict[str, str]:
-    """List what is withheld, to be handed to another process of ours."""
+    """Return the hidden variables, to pass them to another process of ours."""
     return dict(_held)
 
 
 def hold(variables: Mapping[str, str]) -> None:
-    """Keep these as withheld: what another process of ours handed over."""
+    """Store hidden variables that another process of ours passed."""
     _held.update(variables)
 
 
 def find_withheld(environ: Mapping[str, str]) -> dict[str, str]:
-    """Find what may be a secret: all that is not known to be none."""
+    """Return variables that may be secret: all except those known not to be."""
     return {name: value for name, value in environ.items() if not _KEPT.fullmatch(name)}
 
 
 def take_back() -> None:
-    """Hold what the process before us handed over, if it did."""
+    """Store the hidden variables that the previous process passed, if any."""
     descriptor = os.environ.pop(_HANDED, "")
     if descriptor.isdecimal():
         try:
@@ -63,9 +63,9 @@ def take_back() -> None:
 
 
 def start_anew() -> None:
-    """Become the same command again, in a process that began with nothing to be read in it.
+    """Restart the same command in a process whose initial environment holds no secrets.
 
-    It returns where there is nothing to withhold, or nothing that could be started.
+    Return if there is nothing to hide, or the command cannot be restarted.
     """
     withheld = find_withheld(os.environ)
     if os.name != "posix" or not sys.executable or not withheld or _held:
@@ -77,7 +77,7 @@ def start_anew() -> None:
 
 
 def _write(text: bytes) -> int:
-    """Write it where no path leads, and return a descriptor that outlives the start."""
+    """Write to an unnamed file, and return a descriptor that survives the restart."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("withheld", 0)
     else:

@@ -1,4 +1,4 @@
-"""What a project expects of its packages: a TOML file in, a Profile out."""
+"""The expectations of a project on its packages: reads TOML files as profiles."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from binary_checks.profile.known import CellAxes, KnownProblem, read_known_probl
 from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
 from binary_checks.regular_files import read_named
 
-# How much problems matter to a project: a level for a check, or for some of its paths.
+# Levels: how much problems matter to a project, for a check or for some of its paths.
 
 ByPath = Mapping[str, Level]
-"""The levels of one check by globs on a problem's path; the first that matches counts."""
+"""Glob on a problem's path -> level, for one check; the first match counts."""
 EVERYWHERE = "*"
 
 
 def read_levels(table: Mapping[str, Any], where: str) -> dict[str, ByPath]:
-    """The table ``[levels]``: of each check one level, or a table of levels by globs on paths.
+    """Read the table ``[levels]``: for each check a level, or a table of levels by path globs.
 
     Raises ProfileError.
     """
@@ -58,7 +58,7 @@ def _level(value: object, where: str) -> Level:
 
 
 def merge_levels(base: Mapping[str, ByPath], own: Mapping[str, ByPath]) -> dict[str, ByPath]:
-    """Both; where a path is matched by both, the own level counts."""
+    """Merge both; the own level takes precedence if both match a path."""
     return {**base, **{check: _above(levels, base.get(check, {})) for check, levels in own.items()}}
 
 
@@ -67,21 +67,21 @@ def _above(own: ByPath, base: ByPath) -> ByPath:
 
 
 def choose(levels: ByPath, path: str) -> Level | None:
-    """The level of a problem with that path; None where no glob matches."""
+    """Return the level of a problem with that path; None if no glob matches."""
     return next((level for glob, level in levels.items() if fnmatchcase(path, glob)), None)
 
 
 def asks(levels: ByPath) -> bool:
-    """Whether somebody who sets these levels wants the check to run."""
+    """Return whether these levels request the check to run."""
     return any(level is not Level.OFF for level in levels.values())
 
 
 def switches_off(levels: ByPath) -> bool:
-    """Whether no problem of the check could be reported."""
+    """Return whether these levels suppress all problems of the check."""
     return EVERYWHERE in levels and not asks(levels)
 
 
-# Reads the tables ``[probes.NAME]`` of a profile as the requests that probes and checks take.
+# Tables ``[probes.NAME]`` of a profile, read as requests for probes and checks.
 
 _LONGEST_SOURCE = 1 << 20  # bytes of a translation unit
 
@@ -89,14 +89,14 @@ _LONGEST_SOURCE = 1 << 20  # bytes of a translation unit
 def find_requests(
     declared: Iterable[Check[Any] | Gatherer[..., Any]],
 ) -> dict[str, type[Request]]:
-    """Find every kind of request by its table: those of our own probes, and what these ask for."""
+    """Return the classes of requests by table: those of our own probes and of ``declared``."""
     asked = (kind for each in declared for kinds in each.facts for kind in kinds)
     found = (kind for kind in asked if isinstance(kind, type) and issubclass(kind, Request))
     return {kind.table: kind for kind in (*REQUESTS, *found)}
 
 
 def read_sources(tables: Mapping[str, Any], folder: Path, where: str) -> dict[str, Any]:
-    """The tables with the text of each ``file``, relative to the folder, that stands for a source.
+    """Return the tables with each ``file`` replaced by its text; paths are relative to the folder.
 
     Raises ProfileError for a file that cannot be read.
     """
@@ -128,7 +128,7 @@ def _read_source(unit: Any, folder: Path, where: str) -> Any:
 def read_requests(
     tables: Mapping[str, Mapping[str, Any]], known: Mapping[str, type[Request]], where: str
 ) -> dict[type[Request], Request]:
-    """Convert each table to its request. Raises ProfileError for what there is not."""
+    """Convert each table to its request. Raises ProfileError for unknown tables and keys."""
     reject_unknown(tables, known, f"{where}: probes", "probe")
     return {known[name]: _read(known[name], table, where) for name, table in tables.items()}
 
@@ -142,7 +142,7 @@ def _read(kind: type[Request], table: Mapping[str, Any], where: str) -> Request:
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:
-    """Convert a value; of a mapping to tables with keys of their own, each of them."""
+    """Convert a value; for a mapping to tables with keys of their own, each of these."""
     row = next((each for each in typing.get_args(hint) if is_dataclass(each)), None)
     if row is None or not isinstance(row, type):
         return convert(value, hint, where)
@@ -160,7 +160,7 @@ def _read_row(row: type[Any], table: Mapping[str, Any], where: str) -> Any:
 
 
 def list_code(table: str, known: Mapping[str, type[Request]]) -> frozenset[str] | None:
-    """List the keys of a table by which something runs; None for a table that nobody knows."""
+    """Return the keys of a table whose values are executed; None for an unknown table."""
     if table not in known:
         return None
     keys = _keys(known[table])
@@ -179,58 +179,65 @@ def _flatten(hint: Any) -> Iterator[Any]:
         yield from _flatten(each)
 
 
-# What a project expects of its packages: a TOML file in, a Profile out.
+# Profiles: a project's expectations of its packages.
 
 _LARGEST_FACTOR = 1024
 UNJUDGED = FAIL, ACCEPT = "fail", "accept"
 _ROOTS = (".git", ".hg", ".jj", ".svn")
-"""What lies in the uppermost folder of a repository: a profile above it is somebody else's."""
+"""Entries of a repository's root; a profile above it belongs to somebody else."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """What a project expects; the default expects nothing in particular."""
+    """The expectations of a project; the default has no particular ones."""
 
-    source: str = "default"  # how the header names it
-    checks: tuple[Path, ...] = ()  # Python files with checks of the project's own
+    source: str = "default"  # name in the report header
+    checks: tuple[Path, ...] = ()  # Python files with the project's own checks
     enable: frozenset[str] = frozenset()  # ids of checks that are off by default
     disable: frozenset[str] = frozenset()  # ids of checks that must not run
-    objects: int | None = None  # at least so many object files
-    unjudged: str = FAIL  # whether a package passes none of whose native code can be judged
-    system_libraries: frozenset[str] = frozenset()  # what users have besides the policy's
-    dll_directories: tuple[str, ...] = ()  # where the package's code has Windows look for DLLs
+    objects: int | None = None  # minimum number of object files
+    unjudged: str = FAIL  # whether a package passes if none of its native code can be judged
+    # libraries that users have in addition to those of the policy
+    system_libraries: frozenset[str] = frozenset()
+    # further directories in which Windows looks for DLLs, set by the package's code
+    dll_directories: tuple[str, ...] = ()
     timeout: float = 300.0  # seconds for one probe process
-    limit_factor: int = 1  # so many times as much of an object file is read as usual
-    network: bool = False  # whether probes in a sandbox reach the network
+    limit_factor: int = 1  # factor on the limits for reading an object file
+    network: bool = False  # whether probes in a sandbox have network access
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
-    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # tables as they stand
-    requests: Mapping[type[Request], Request] = field(default_factory=dict)  # what they come to
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the tables, unconverted
+    requests: Mapping[type[Request], Request] = field(default_factory=dict)  # the tables, converted
     levels: Mapping[str, ByPath] = field(default_factory=dict)  # by check id
     strict: bool = False  # whether every warning counts as an error
     known_problems: tuple[KnownProblem, ...] = ()
-    cell: CellAxes | None = None  # that the run is said to be: some of these hold in some alone
-    shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # probes, if it extends
-    left_out: tuple[str, ...] = ()  # parts of it that are code, where nothing of it may run
-    foreign: tuple[str, ...] = ()  # of its known problems the checks that there are elsewhere alone
+    # the axes of this run's cell; some known problems apply only to some cells
+    cell: CellAxes | None = None
+    # tables of the shipped profile that it extends
+    shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()  # parts that are code, left out because it may not run any
+    foreign: tuple[str, ...] = ()  # checks in its known problems that are not available here
 
     def selects(self, check: Check[Any]) -> bool:
-        """Whether the check runs: on by default or asked for, and not disabled."""
+        """Return whether the check runs: on by default or requested, and not disabled."""
         levels = self.levels.get(check.id, {})
         named = check.enabled or check.id in self.enable or check.id in self.options
         asked = named or asks(levels) or self._requests(check)
         return asked and check.id not in self.disable and not switches_off(levels)
 
     def _requests(self, check: Check[Any]) -> bool:
-        """Whether something is asked of a probe that the check judges together with the answer."""
+        """Return whether the profile requests something of a probe that this check judges."""
         return any(kind in self.requests for kinds in check.facts for kind in kinds)
 
     def level_of(self, check_id: str, path: str, own: Level) -> Level:
-        """How much a problem with that path matters; ``own`` is what its check says of it."""
+        """Return the level of a problem with that path.
+
+        ``own`` is the level that its check gives it.
+        """
         level = choose(self.levels.get(check_id, {}), path) or own
         return Level.ERROR if self.strict and level is Level.WARNING else level
 
     def waivers(self, check_id: str, *names: str) -> tuple[KnownProblem, ...]:
-        """The known problems of that check that hold here for a package of one of these names."""
+        """Return the check's known problems that apply here to a package of one of these names."""
         return tuple(
             known
             for known in self.known_problems
@@ -243,13 +250,13 @@ class Profile:
 def load_profile(name_or_path: str) -> Profile:
     """Read a shipped profile by name, or a TOML file by path.
 
-    A pyproject.toml is read from its table ``[tool.binary_checks]``. Raises ProfileError.
+    In a pyproject.toml the table ``[tool.binary_checks]`` is read. Raises ProfileError.
     """
     return _load(name_or_path, Path(), ())
 
 
 def demand_thorough(profile: Profile) -> Profile:
-    """The profile with its long steps on a GPU, and with all device code decompressed."""
+    """Return the profile with its long steps on a GPU, and with all device code decompressed."""
     probes = dict(profile.probes)
     for request in (GpuRequest, DeviceCodeRequest):
         if request is DeviceCodeRequest or profile.probes.get(request.table, {}).get("module"):
@@ -258,10 +265,10 @@ def demand_thorough(profile: Profile) -> Profile:
 
 
 def find_profile(folder: Path) -> Profile:
-    """The nearest ``[tool.binary_checks]`` of a pyproject.toml, else the default profile.
+    """Return the nearest ``[tool.binary_checks]`` in a pyproject.toml, else the default profile.
 
-    That is empty, and not read. A pyproject.toml without the table does not end the search, which
-    goes on in the folders above up to a repository's root.
+    The default profile is empty and not read from a file. The search goes up to a repository's
+    root, past any pyproject.toml without the table.
     """
     above, name = folder, "pyproject.toml"
     while True:
@@ -274,7 +281,10 @@ def find_profile(folder: Path) -> Profile:
 
 
 def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
-    """Read a profile named in a profile of that folder, below the profiles that extend it."""
+    """Read a profile named in a profile of that folder.
+
+    ``above`` are the profiles that extend it.
+    """
     if "/" not in name_or_path and not name_or_path.endswith(".toml"):
         profiles = (resources.files("binary_checks.profile") / "shipped").iterdir()
         shipped = next((each for each in profiles if each.name == f"{name_or_path}.toml"), None)
@@ -298,7 +308,7 @@ def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
 
 
 def _own_table(pyproject: Mapping[str, Any], source: str) -> dict[str, Any] | None:
-    """Its ``[tool.binary_checks]``; None where it has none."""
+    """Return its ``[tool.binary_checks]``, or None."""
     tools = pyproject.get("tool", {})
     table = tools.get("binary_checks") if isinstance(tools, dict) else None
     if table is not None and not isinstance(table, dict):
@@ -331,7 +341,7 @@ def _profile(
     values = {
         key: convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
     }
-    if not 0 < values.get("timeout", 1) < 1e6:  # a wait has its limits, too
+    if not 0 < values.get("timeout", 1) < 1e6:  # timeouts of waits are limited, too
         raise ProfileError(
             f"profile {source}: timeout: {values['timeout']} is not between 0 and 1,000,000 seconds"
         )
@@ -379,7 +389,7 @@ def _merge(
 
 
 def _add(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands in both; a table adds to the table of the same name, everything else replaces."""
+    """Merge both; tables of the same name are merged, other values are replaced."""
     tables = {name for name, value in base.items() if isinstance(value, dict)}
     both = {name for name, value in own.items() if isinstance(value, dict)} & tables
     return {**base, **own, **{name: {**base[name], **own[name]} for name in both}}
@@ -388,10 +398,10 @@ def _add(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 def validate(
     profile: Profile, checks: Iterable[Check[Any]], gatherers: Iterable[Gatherer[..., Any]] = ()
 ) -> Profile:
-    """The profile with options as the checks declare them, and requests as their classes do.
+    """Return the profile with options and requests converted to their declared types.
 
-    Raises ProfileError for a check, an option or a probe that does not exist, and for a wrong type;
-    not for a check of a list that others share, who may have another version or their own checks.
+    Raises ProfileError for an unknown check, option or probe, and for a wrong type; not for an
+    unknown check in a list shared by others, who may have another version or checks of their own.
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
@@ -409,7 +419,7 @@ def validate(
 
 
 def _named(profile: Profile) -> Iterator[str]:
-    """The ids of checks that stand in it, but for its known problems."""
+    """Yield the ids of checks that it names, except in its known problems."""
     yield from (*profile.enable, *profile.disable, *profile.options, *profile.levels)
 
 
@@ -423,7 +433,7 @@ def _convert_options(
     }
 
 
-# What holds of a profile that nobody named: it was found in the folder, and may be anybody's.
+# Restrictions on a profile that was found in the folder instead of named by the user.
 
 _FEW = 5
 
@@ -431,9 +441,9 @@ _FEW = 5
 def leave_out_code(
     profile: Profile, declared: Iterable[Check[Any] | Gatherer[..., Any]]
 ) -> Profile:
-    """The profile without the network and code that would run; what a shipped one says stays.
+    """Return the profile without network access and code to run, except code of a shipped profile.
 
-    Where it brings checks of its own, what it says of them goes with them.
+    If it contains checks of its own, its settings for them are removed, too.
     """
     declared = tuple(declared)
     ids = {each.id for each in declared if isinstance(each, Check)}
@@ -460,11 +470,11 @@ def leave_out_code(
 def _keep_harmless(
     profile: Profile, kinds: Mapping[str, type[Request]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each table of probes with the shipped profile's values for all by which code runs."""
+    """Yield the probes' tables with all keys for code reset to the shipped profile's values."""
     for table, values in profile.probes.items():
         shipped, code = profile.shipped.get(table, {}), list_code(table, kinds)
         if code is None:
-            if not profile.checks:  # else its own checks would know the table
+            if not profile.checks:  # otherwise its own checks may define the table
                 yield table, dict(values)
             continue
         kept = {name: value for name, value in values.items() if name not in code}
@@ -481,14 +491,14 @@ def _list_left_out(profile: Profile, kept: Mapping[str, Mapping[str, Any]]) -> I
 
 
 class _Everything:
-    """Holds every name: one that no check has is a mistake, and said elsewhere."""
+    """Contains every name: unknown checks are reported elsewhere."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 def announce(profile: Profile) -> Iterator[str]:
-    """Say which known problems it accepts, by check."""
+    """Yield a line on the known problems that it accepts, by check."""
     counts = Counter(each.check for each in profile.known_problems if each.in_profile)
     if counts:
         checks = list_few([f"{name} ({count})" for name, count in sorted(counts.items())])
@@ -496,7 +506,7 @@ def announce(profile: Profile) -> Iterator[str]:
 
 
 def say_left_out(profile: Profile) -> str:
-    """Say in one line what does not run, and how it would."""
+    """Format a line on what is left out, and how to use it."""
     what = list_few(profile.left_out)
     return (
         f"{profile.source} was found, not named, and is used without {what}: "
@@ -505,26 +515,26 @@ def say_left_out(profile: Profile) -> str:
 
 
 def list_few(names: Iterable[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Format the first names, and the number of others."""
     names = list(names)
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     return ", ".join(names[:_FEW]) + more
 
 
-# By what a profile is known: hashes of all that it says, wherever it lies and however ordered.
+# Identity of a profile: hashes of its contents, independent of its location and order.
 
 _OF_NO_MEANING = {"source", "shipped", "left_out", "cell", "foreign"}
-"""Fields that say where it comes from, not what holds."""
+"""Fields about the origin of a profile, not about its expectations."""
 
 
 def identify_profile(profile: Profile) -> ProfileIdentity:
-    """Hash what it says; of its own checks their files' bytes count, not where they lie."""
+    """Hash a profile; for its own checks, the contents of their files count, not their paths."""
     said = {
         field.name: getattr(profile, field.name)
         for field in fields(profile)
         if field.name not in _OF_NO_MEANING
     }
-    # Of levels the first that matches holds: the order in which they stand says something.
+    # The order of levels matters, as the first match counts.
     said["levels"] = {check: tuple(each.items()) for check, each in profile.levels.items()}
     known = sorted(map(_spell, said.pop("known_problems")))
     return ProfileIdentity(
@@ -543,7 +553,7 @@ def _spell(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it, sets in order."""
+    """Return a value as JSON can represent it, with sets sorted."""
     if isinstance(value, Path):
         return hashlib.sha256(value.read_bytes()).hexdigest()
     if isinstance(value, frozenset):

@@ -1,4 +1,4 @@
-"""Reads TOML, holds what it says against the types that it should have, and writes its strings."""
+"""Reading TOML, converting its values to declared types, and writing its strings."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _LARGEST = 16 << 20  # bytes of a file
 _DEEP_KEY = re.compile(
     rb"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""", re.ASCII
 )
-"""A key of so many parts that reading it takes its square: minutes for 100 kB."""
+"""A key with so many parts takes quadratic time to read: minutes for 100 kB."""
 _BITS = 64
-"""TOML has no larger numbers, and Python makes no float or decimal digits of one without end."""
+"""TOML has no larger numbers, and Python cannot convert integers of any length to float or text."""
 
 
 def read_toml(path: Path, where: str) -> dict[str, Any]:
-    """The tables of a file. Raises ProfileError, one line that begins with ``where``."""
+    """Return the tables of a file. Raises ProfileError, one line that begins with ``where``."""
     return parse_toml(read_named(path, _LARGEST, where), where)
 
 
 def parse_toml(text: bytes, where: str) -> dict[str, Any]:
-    """The tables of a text. Raises ProfileError, one line that begins with ``where``."""
+    """Return the tables of a text. Raises ProfileError, one line that begins with ``where``."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -55,7 +55,7 @@ def parse_toml(text: bytes, where: str) -> dict[str, Any]:
 
 
 def reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, noun: str) -> None:
-    """Raise ProfileError for a name that is not known, with the nearest one that is."""
+    """Raise ProfileError for an unknown name, with the most similar known one."""
     for name in given:
         if name not in known:
             close = get_close_matches(name, known, n=1)
@@ -64,7 +64,7 @@ def reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, n
 
 
 def convert(value: Any, annotation: Any, where: str) -> Any:
-    """A TOML value as the annotated type: integers widen, arrays become tuples, no more.
+    """Return a TOML value as the annotated type: integers may become floats, arrays become tuples.
 
     Tables keep their order. Raises ProfileError for a value of another type.
     """
@@ -109,7 +109,7 @@ def _demand_choice(value: Any, known: tuple[Any, ...], where: str) -> None:
 def _pattern(value: Any, where: str) -> Pattern:
     text: str = convert(value, str, where)
     try:
-        with warnings.catch_warnings():  # of what a later Python may read otherwise
+        with warnings.catch_warnings():  # about syntax that a later Python may read differently
             warnings.simplefilter("ignore")
             re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
@@ -120,14 +120,15 @@ def _pattern(value: Any, where: str) -> Pattern:
 def _show(value: Any) -> str:
     try:
         return cut(repr(value), 100)
-    except (ValueError, RecursionError):  # it has a number of thousands of digits, or no end
+    except (ValueError, RecursionError):  # it contains a number of thousands of digits, or itself
         return f"a {type(value).__name__}"
 
 
 def quote_toml(text: str) -> str:
-    """A basic string of TOML, with escapes for all that a terminal or a build service would obey.
+    """Return a basic string of TOML in which everything active is escaped.
 
-    A service's commands need a colon or a bracket.
+    These are characters that a terminal obeys, and the colon or bracket in commands of build
+    services.
     """
     active = "" if one_line(text) == text else ":["
     return f'"{"".join(_escape_character(char, active) for char in text)}"'

@@ -1,7 +1,7 @@
-"""The systems that tags name, as data: what they allow, what their libraries and Pythons export.
+"""The systems named by tags, as data: what they allow, what their libraries and Pythons export.
 
-Nothing here looks at the machine it runs on. The scripts that made the data, and its sources, are
-in the repository's ``fixtures/systems``.
+Nothing here depends on the machine it runs on. The scripts that generated the data, and its
+sources, are in the repository's ``fixtures/systems``.
 """
 
 from binary_checks.systems.interpreters import interpreter, stable_abi

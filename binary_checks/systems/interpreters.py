@@ -1,4 +1,4 @@
-"""Which Python a tag names, what it exports, and what its stable ABI is."""
+"""The Python of a tag, its exports, and its stable ABI."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from binary_checks.model import Interpreter
 from binary_checks.model.packages import PYTHON_3, PythonClaim, is_python_2
 from binary_checks.systems.libraries import Version, names_of, parse_version, read_committed
 
-# Finds the DLLs that lie beside python.exe on Windows, and what they export.
+# The DLLs next to python.exe on Windows, and their exports.
 #
-# Of 3.8 to 3.13 there are data of python.org's builds for x86_64; one version exports the same on
-# all architectures. Newer ones are put together: since 3.9 a Python's DLL exports what its Linux
-# build does and some twenty functions of Windows's own, and since 3.10 python3.dll is the stable
-# ABI.
+# The data for 3.8 to 3.13 come from python.org's builds for x86_64; the exports of a version are
+# the same on all architectures. Those of newer versions are derived: since 3.9 a Python's DLL
+# exports the functions of its Linux build and some twenty of its own, and since 3.10 python3.dll
+# exports the stable ABI.
 
 _UNKNOWN: frozenset[str] = frozenset()
 _NOT_ON_WINDOWS = frozenset(
     {"PyOS_AfterFork", "PyOS_AfterFork_Child", "PyOS_AfterFork_Parent", "PyOS_BeforeFork"}
 )
-"""All of the stable ABI that python3.dll lacks: there is no fork."""
+"""The functions of the stable ABI that python3.dll lacks, as Windows has no fork."""
 _FIRST_FREE_THREADED = (3, 13)
 _NOT_IN_32_BITS = "vcruntime140_1.dll"
-"""Unwinds the stack by tables, which x86 does not have: no 32-bit Python brings it."""
+"""Unwinds the stack by tables, which x86 does not have: no 32-bit Python contains it."""
 
 
 def interpreter_library(version: Version | None, *, free_threaded: bool) -> str:
-    """Name the DLL whose functions an extension module uses: ``python313t.dll``.
+    """Return the DLL whose functions an extension module uses: ``python313t.dll``.
 
-    Without a version that of the stable ABI: ``python3.dll``, for abi3t ``python3t.dll``. Debug
-    builds (``python313_d.dll``) are on nobody's machine but a developer's of CPython.
+    Without a version it is the DLL of the stable ABI: ``python3.dll``, or ``python3t.dll`` for
+    abi3t. Debug builds (``python313_d.dll``) are used by developers of CPython only.
     """
     major, minor = version or (3, "")
     return f"python{major}{minor}{'t' if free_threaded else ''}.dll"
@@ -45,11 +45,11 @@ def windows_interpreter(
     on_linux: Callable[[Version], frozenset[str]],
     stable: Callable[[], Mapping[str, Version]],
 ) -> Interpreter | None:
-    """Find what a CPython on Windows has beside its python.exe; None where there was no such one.
+    """Return a CPython on Windows with the DLLs next to its python.exe; None if it never existed.
 
-    ``on_linux`` gives the exports of Linux's builds, ``stable`` the stable ABI; newer versions than
-    there are data of need them. Without GIL the names of the DLLs follow from the version, and
-    their exports are unknown: an empty set.
+    ``on_linux`` returns the exports of a Linux build, ``stable`` the stable ABI; both are needed
+    for versions newer than the data. For free-threaded builds the names of the DLLs are known, but
+    not their exports, which are empty sets.
     """
     if free_threaded and version < _FIRST_FREE_THREADED:
         return None
@@ -96,7 +96,10 @@ def _find_newest(groups: Iterable[tuple[str, str]]) -> Version:
 
 @functools.cache
 def _runtimes(architecture: str) -> Mapping[str, frozenset[str]]:
-    """The C runtime that Python brings: the same functions in 14.28, with 3.8.10, and in 14.51."""
+    """Return the C runtime in Python.
+
+    Its functions are the same in 14.28, with 3.8.10, and 14.51.
+    """
     found = _windows_content()["runtimes"].items()
     return {
         name: frozenset(names.split())
@@ -110,7 +113,7 @@ def _windows_content() -> Any:
     return read_committed("interpreters_windows.json.gz")
 
 
-# Finds what the Python that a tag names exports, and what its stable ABI is.
+# The exports of the Python of a tag, and its stable ABI.
 
 
 def interpreter(
@@ -120,13 +123,12 @@ def interpreter(
     system: str = "linux",
     architecture: str = "x86_64",
 ) -> Interpreter | None:
-    """Find the exports of a CPython; None without data, as for free-threaded builds.
+    """Return a CPython with its exports; None if there are no data, as for free-threaded builds.
 
-    They are names of the C API's shape (``Py*``, ``_Py*``), public and private; a ``PyInit_*`` is
-    not among them, since builds differ in the modules they compile in. macOS gets those of Linux.
-    On Windows there are also ``libraries``, the DLLs beside python.exe, for which alone the
-    architecture matters; free-threaded builds have them too, with exports that are empty because
-    nobody knows them.
+    Exports are the names of the C API (``Py*``, ``_Py*``), public and private, without
+    ``PyInit_*``, since builds differ in the modules they contain. macOS uses the data of Linux. On
+    Windows ``libraries`` are the DLLs next to python.exe, which depend on the architecture;
+    free-threaded builds have them too, but with empty exports, as these are unknown.
     """
     if system == "windows":
         return _find_windows_interpreter(version, free_threaded, architecture)
@@ -135,13 +137,13 @@ def interpreter(
 
 @functools.cache
 def interpreter_versions() -> tuple[Version, ...]:
-    """List the versions of CPython that there is data about, oldest first."""
+    """Return the versions of CPython that we have data on, oldest first."""
     return tuple(sorted(map(parse_version, _content()["versions"])))
 
 
 @functools.cache
 def stable_abi() -> Mapping[str, Version]:
-    """List each symbol of CPython's stable ABI (abi3), with the Python that added it."""
+    """Map each symbol of CPython's stable ABI (abi3) to the Python that added it."""
     added = read_committed("stable_abi.json")["added"]
     since: dict[str, Version] = {}
     for version, names in added.items():
@@ -153,7 +155,8 @@ def stable_abi() -> Mapping[str, Version]:
 def _find_windows_interpreter(
     version: Version, free_threaded: bool, architecture: str
 ) -> Interpreter | None:
-    from binary_checks.systems.interpreters import windows_interpreter  # for few packages
+    # needed for few packages only
+    from binary_checks.systems.interpreters import windows_interpreter
 
     if version not in interpreter_versions():
         return None
@@ -187,18 +190,18 @@ def _content() -> Any:
     return read_committed("interpreters.json.gz")
 
 
-# Which Python a package claims to run on.
+# The Python that a package claims to run on.
 
 
 def interpreter_of(
     pythons: Iterable[PythonClaim], system: str = "linux", architecture: str = "x86_64"
 ) -> Interpreter | None:
-    """The oldest CPython that is claimed, as far as there is data about it.
+    """Return the oldest claimed CPython, as far as we have data on it.
 
-    ``py3-none`` is bound to no Python: what a library there needs of one is the stable ABI at
-    best, which the newest has whole. A Python 3 that is older than all data counts as the oldest
-    there is: hardly a symbol was added before; the limits of abi3 are judged by their own check.
-    Python 2 has another C API, of which there are no data.
+    ``py3-none`` is bound to no Python: a library can use the stable ABI at most, which the newest
+    Python has completely. A Python 3 older than the data is replaced by the oldest in the data:
+    hardly any symbol was added before, and another check judges the limits of abi3. Python 2 has a
+    different C API, on which we have no data.
     """
     claims = [each for each in pythons if each.implementation in {"cpython", ""}]
     claims = [each for each in claims if not is_python_2(each)]
@@ -220,9 +223,9 @@ def interpreter_of(
 
 
 class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):
-    """The CPythons of a system, each read when it is asked for.
+    """The CPythons of a system, each read on first access.
 
-    A Python 3 that is older than all data counts as the oldest there is, as in `interpreter_of`.
+    A Python 3 older than the data is replaced by the oldest in the data, as in `interpreter_of`.
     """
 
     def __init__(self, system: str = "linux", architecture: str = "x86_64") -> None:
@@ -255,7 +258,7 @@ class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):
 
 
 def spell_interpreter(python: Interpreter | None) -> str:
-    """Name an interpreter: "CPython 3.13t"."""
+    """Format the name of an interpreter: "CPython 3.13t"."""
     if python is None:
         return ""
     suffix = "t" if python.free_threaded else ""

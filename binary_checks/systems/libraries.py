@@ -1,4 +1,4 @@
-"""Which libraries the systems of tags have, and what they export: committed data."""
+"""The libraries of the systems named by tags, and their exports: committed data."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from typing import Any
 
 from binary_checks.model.system import Policy, SystemLibrary
 
-# Reads the committed data files.
+# Reading the committed data files.
 
 Version = tuple[int, int]
 
 
 def read_committed(*path: str) -> Any:
-    """Read a JSON file below ``data``; one whose name ends in ``.gz`` is inflated."""
+    """Read a JSON file below ``data``; files ending in ``.gz`` are decompressed."""
     content = resources.files(__package__).joinpath("data", *path).read_bytes()
     return json.loads(gzip.decompress(content) if path[-1].endswith(".gz") else content)
 
 
 def list_committed(*path: str) -> frozenset[str]:
-    """List the file names in a folder below ``data``."""
+    """Return the file names in a folder below ``data``."""
     folder = resources.files(__package__).joinpath("data", *path)
     return frozenset(entry.name for entry in folder.iterdir())
 
 
 def parse_version(text: str) -> Version:
-    """The two numbers of ``3.12``."""
+    """Return the two numbers of ``3.12``."""
     major, minor = text.split(".")
     return int(major), int(minor)
 
 
 def names_of(version: Version, groups: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """The names of those groups that a version has, each a line of versions and one of names."""
+    """Return the names of all groups with that version; a group is (versions, names) as lines."""
     spelled = "{}.{}".format(*version)
     having = (names.split() for versions, names in groups if spelled in versions.split())
     return frozenset().union(*having)
 
 
-# Finds the manylinux or musllinux policy that a platform tag names.
+# The manylinux or musllinux policy of a platform tag.
 
 
 def policy_for(platform_tag: str) -> Policy | None:
-    """Find the policy of ``manylinux_2_28_x86_64``, ``manylinux1_i686``, ``musllinux_1_2_i686``.
+    """Return the policy of ``manylinux_2_28_x86_64``, ``manylinux1_i686``, ``musllinux_1_2_i686``.
 
-    None for a tag without a known one: ``linux_x86_64``, another system's, and a libc version that
-    no policy was written for (``manylinux_2_29_x86_64``).
+    Return None for a tag without a policy: ``linux_x86_64``, tags of other systems, and libc
+    versions between policies (``manylinux_2_29_x86_64``).
     """
     return _read_by_tag().get(platform_tag)
 
 
 def policies(libc: str, architecture: str) -> tuple[Policy, ...]:
-    """List the policies of a libc (``glibc``, ``musl``) on an architecture, lowest first."""
+    """Return the policies of a libc (``glibc``, ``musl``) on an architecture, lowest first."""
     return tuple(
         policy
         for policy in _read_policies()
@@ -81,7 +81,7 @@ def _read_policies() -> tuple[Policy, ...]:
 
 
 def _expand(row: dict[str, Any], libc_names: dict[str, Any]) -> Iterator[Policy]:
-    """Make one policy for each architecture of a row; the data says once what they share."""
+    """Yield one policy for each architecture of a row; the data contain common parts once."""
     major, minor = row["name"].split("_")[1:]
     libraries = frozenset(row["libraries"])
     forbidden = {soname: frozenset(names) for soname, names in row["forbidden_symbols"].items()}
@@ -98,10 +98,10 @@ def _expand(row: dict[str, Any], libc_names: dict[str, Any]) -> Iterator[Policy]
         )
 
 
-# Finds what a library of the target system exports.
+# The exports of a library of the target system.
 
-# The parts of glibc whose symbols wandered to libc.so.6, most in 2.34, some long before
-# (nanosleep, clock_gettime). An old object names the old place; ld.so looks in all of them.
+# Parts of glibc whose symbols moved to libc.so.6, most in 2.34, some long before (nanosleep,
+# clock_gettime). Old objects name the old library; ld.so searches all of them.
 _MOVED_TO_LIBC = frozenset(
     {
         "libanl.so.1",
@@ -115,24 +115,25 @@ _MOVED_TO_LIBC = frozenset(
 
 
 def system_library(soname: str, *, architecture: str, policy: Policy) -> SystemLibrary | None:
-    """Find what the system's ``soname`` exports, over all releases; None without export data.
+    """Return the exports of ``soname`` over all releases of the system; None without data.
 
-    libpthread.so.0, libdl.so.2 and their like answer for libc.so.6 too, which they load and which
-    has what was once theirs; the version nodes remain their own, for ld.so asks those by file.
+    libpthread.so.0, libdl.so.2 and similar libraries include the exports of libc.so.6, which they
+    load and which contains their former symbols. Version nodes remain their own, as ld.so checks
+    those by file.
     """
     libc, name = _place(soname, policy)
-    # The name comes from a package: it is looked up in a list before it becomes part of a path.
+    # The name comes from a package: it must be in a list before it becomes part of a path.
     if f"{name}.json.gz" not in _list_tables(libc):
         return None
     return _read_library(libc, name, soname, architecture)
 
 
 def _place(soname: str, policy: Policy) -> tuple[str, str]:
-    """Find the table of a soname: its folder and its name there."""
-    # libz.so.1 is the one other library that a musllinux policy lists: the same zlib.
+    """Return the table of a soname: its folder and its name there."""
+    # libz.so.1 is the only other library in a musllinux policy: the same zlib.
     if policy.libc != "musl" or soname == "libz.so.1":
         return "glibc", soname
-    # musl's libc is its loader: one file under two names, which differ by architecture.
+    # musl's libc is its loader: one file with two names that contain the architecture.
     is_libc = soname in policy.libraries and "musl-" in soname
     return "musl", "libc.so" if is_libc else soname
 
@@ -149,7 +150,7 @@ def _read_library(libc: str, name: str, soname: str, architecture: str) -> Syste
     if versions is None:
         return None
     symbols: dict[str, frozenset[str]] = {}
-    # Names are grouped by their versions, so that thousands of them share a few sets.
+    # Names are grouped by versions, so that thousands of them share a few sets.
     for by_architecture, names in content["groups"]:
         nodes = by_architecture.get(architecture)
         if nodes is not None:
@@ -160,32 +161,32 @@ def _read_library(libc: str, name: str, soname: str, architecture: str) -> Syste
 
 
 def _read_moved(name: str, architecture: str) -> Mapping[str, frozenset[str]]:
-    """Read the symbols of libc.so.6 where ``name`` once had some of them."""
+    """Return the symbols of libc.so.6 if some of them were once in ``name``."""
     if name not in _MOVED_TO_LIBC:
         return {}
     libc = _read_library("glibc", "libc.so.6", "libc.so.6", architecture)
     return libc.symbols if libc else {}
 
 
-# Finds which libraries macOS has, since when, and what three of them export.
+# The libraries of macOS with their first version, and the exports of three of them.
 #
-# The names are Apple's public frameworks as pyobjc lists them, with the macOS that brought each,
-# the parts of libSystem, and what is well known of /usr/lib and the other frameworks; of what went
-# away little is known. Exports are those of libSystem.B from 10.15 to 27.0, as the text stubs in
-# ``ziglang`` have them for both of Apple's architectures, and of libc++.1 and libc++abi up to macOS
-# 14, as LLVM lists them. What any other library exports is not known. Private frameworks are not in
-# it, nor the languages that Apple ships.
+# The names are Apple's public frameworks with their first macOS as listed by pyobjc, the parts of
+# libSystem, and commonly known parts of /usr/lib and of other frameworks; little is known about
+# removed libraries. Exports are known for libSystem.B from 10.15 to 27.0, from the text stubs in
+# ``ziglang`` for both of Apple's architectures, and for libc++.1 and libc++abi up to macOS 14, from
+# LLVM's lists; not for any other library. Private frameworks and the languages that Apple ships are
+# not included.
 
 _ALWAYS = (10, 0)
 
 
 @functools.cache
 def macos_libraries(version: Version) -> frozenset[str]:
-    """List the libraries that every macOS from ``version`` on has, by all names that dyld knows.
+    """Return the libraries that every macOS from ``version`` on has, by all names known to dyld.
 
-    They are what install names say: ``/usr/lib/libz.1.dylib``, a framework with and without its
-    ``Versions/A``. Since macOS 11 none of them lies on a disk. What is not listed is unknown, and
-    need not be missing.
+    The names are install names: ``/usr/lib/libz.1.dylib``, a framework with and without its
+    ``Versions/A``. Since macOS 11 they are not on the disk. Unlisted libraries are unknown, not
+    necessarily missing.
     """
     names = _read_names()
     return frozenset(
@@ -196,9 +197,9 @@ def macos_libraries(version: Version) -> frozenset[str]:
 
 
 def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
-    """Say which macOS first had a library and, where it is gone, which had it last.
+    """Return the first macOS with a library, and the last one if it was removed.
 
-    The first is (10, 0) where it is older than all data, None stands for a name that is unknown.
+    The first is (10, 0) if the library is older than the data. Return None for an unknown name.
     """
     names = _read_names()
     known = names.spellings.get(_shorten(name))
@@ -207,9 +208,9 @@ def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
 
 @functools.cache
 def partly_there(version: Version) -> Mapping[str, str]:
-    """Say of each library that not every macOS from ``version`` on has, which have it.
+    """Map libraries that only some macOS from ``version`` on have to a description of these.
 
-    By all names that dyld knows it by: "macOS 13 and later", "macOS up to 12.2".
+    Keys are all names known to dyld; values are like "macOS 13 and later", "macOS up to 12.2".
     """
     names = _read_names()
     found = {}
@@ -223,13 +224,13 @@ def partly_there(version: Version) -> Mapping[str, str]:
 
 
 def macos_exports(name: str, version: Version) -> Mapping[Version | None, tuple[str, ...]] | None:
-    """Find what a library exports, and what it re-exports, by the macOS that first had it.
+    """Return what a library exports or re-exports, by the first macOS that exports it.
 
-    It is joined over all macOS known: what is missing here is in no macOS up to ``version``. Under
-    None is what is older than the data. Where only two SDKs tell, it is the first release of the
-    newer one's year, so that no system is said to lack what it has. None in the place of all where
-    there are no data, which is so of all but three libraries, or none as new as ``version``: a
-    package that runs on 15.0 alone may need what came with 15.
+    Exports of all known macOS are joined: a missing symbol is in no macOS up to ``version``. The
+    key None has the symbols older than the data. If only two SDKs differ, the key is the first
+    release of the newer SDK's year, so that no system is reported to lack what it has. Return None
+    without data, as for all but three libraries, or if the data are older than ``version``: a
+    package that runs on 15.0 only may need symbols added in 15.
     """
     known = _find_exports(name)
     return None if known is None or known.through < version else known.by_first
@@ -238,13 +239,13 @@ def macos_exports(name: str, version: Version) -> Mapping[Version | None, tuple[
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Names:
     histories: Mapping[str, tuple[Version, Version | None]] = field(hash=False)
-    spellings: Mapping[str, str] = field(hash=False)  # every name to the install name
-    exports: frozenset[str]  # install names of libraries whose exports are known
+    spellings: Mapping[str, str] = field(hash=False)  # name -> install name, for all names
+    exports: frozenset[str]  # install names of libraries with known exports
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Exports:
-    through: Version  # the newest macOS that the data cover
+    through: Version  # the newest macOS in the data
     by_first: Mapping[Version | None, tuple[str, ...]] = field(hash=False)
 
 
@@ -264,13 +265,16 @@ def _read_names() -> _Names:
 
 
 def _shorten(name: str) -> str:
-    """Drop ``Versions/Current``, a link that every framework has."""
+    """Drop ``Versions/Current``, a link in every framework."""
     shorter, version = _take_version(name)
     return shorter if version == "Current" else name
 
 
 def _take_version(name: str) -> tuple[str, str]:
-    """Take the version out of ``/X.framework/Versions/A/X``; it is "" where the name is no such."""
+    """Split ``/X.framework/Versions/A/X`` into the name without version and the version.
+
+    The version is "" for other names.
+    """
     parts = name.split("/")
     if len(parts) < 5 or parts[-3] != "Versions" or parts[-4] != f"{parts[-1]}.framework":
         return name, ""
@@ -295,7 +299,7 @@ def _read_exports(name: str) -> _Exports:
 
 
 def _spell(version: Version) -> str:
-    """Spell a version as Apple does: 13 is a release's name and 13.0 is not, 10.15 is."""
+    """Format a version as Apple does: 13 instead of 13.0, but 10.15."""
     major, minor = version
     return f"{major}.{minor}" if minor or major == 10 else str(major)
 
@@ -305,14 +309,14 @@ def _parse(text: str) -> Version:
     return int(major), int(minor)
 
 
-# Finds which DLLs and API sets a clean Windows 10 or 11 has, and what they export.
+# The DLLs and API sets of a clean Windows 10 or 11, and their exports.
 #
-# Names are those that delvewheel found on installation discs of Windows 10 and 11 (for x86 and
-# x86_64 also of 7 to 8.1). The Visual C++ runtime (msvcp140.dll, vcomp140.dll, mfc140u.dll) and
-# what comes with drivers (nvcuda.dll, vulkan-1.dll, OpenCL.dll) are not among them; ucrtbase.dll
-# is. Exports are those of mingw-w64, wine and Microsoft's documentation together, up to Windows
-# 11's newest: they answer "could this function come from there?", not "does the user's Windows have
-# it?".
+# Names come from installation discs of Windows 10 and 11, as listed by delvewheel (for x86 and
+# x86_64 also 7 to 8.1). They include ucrtbase.dll, but neither the Visual C++ runtime
+# (msvcp140.dll, vcomp140.dll, mfc140u.dll) nor files of drivers (nvcuda.dll, vulkan-1.dll,
+# OpenCL.dll). Exports are those of mingw-w64, wine and Microsoft's documentation together, up to
+# the newest Windows 11: they tell whether a function may come from a DLL, not whether the user's
+# Windows has it.
 
 _API_SET = re.compile(r"(?:api|ext)-ms-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 _C_RUNTIME = "api-ms-win-crt-"
@@ -322,9 +326,9 @@ _ARCHITECTURES = ("x86_64", "i686", "aarch64")
 
 @functools.cache
 def windows_libraries(architecture: str) -> frozenset[str]:
-    """List what lies in System32 for processes of an architecture, in lower case.
+    """Return the DLLs in System32 for processes of an architecture, in lower case.
 
-    None of it for an architecture that is not x86_64, i686 or aarch64. API sets are no files.
+    Empty for architectures other than x86_64, i686 and aarch64. API sets are not files.
     """
     groups = _content()["libraries"]
     found = (names.split(" ") for where, names in groups if architecture in where.split(" "))
@@ -333,7 +337,7 @@ def windows_libraries(architecture: str) -> frozenset[str]:
 
 @functools.cache
 def windows_libraries_partly(architecture: str) -> Mapping[str, str]:
-    """List DLLs that only some of Windows 10 and 11 have, and which: "Windows 10 1903 and later".
+    """Map DLLs that only some Windows 10 and 11 have to a description: "Windows 10 1903 and later".
 
     They are not in :func:`windows_libraries`.
     """
@@ -342,26 +346,27 @@ def windows_libraries_partly(architecture: str) -> Mapping[str, str]:
 
 
 def is_api_set(name: str) -> bool:
-    """Tell a contract's name, which the loader's schema turns into a DLL before any search."""
+    """Return whether it names an API set, which the loader maps to a DLL without a search."""
     return _API_SET.fullmatch(name.lower()) is not None
 
 
 @functools.cache
 def api_sets() -> frozenset[str]:
-    """List known contracts without their last number: ``api-ms-win-core-path-l1-1``."""
+    """Return known API sets without their last number: ``api-ms-win-core-path-l1-1``."""
     return frozenset(_content()["api_sets"].split(" "))
 
 
 def windows_library(name: str, architecture: str) -> SystemLibrary | None:
-    """Find what a DLL of the system exports, by name and, as ``#115``, by number.
+    """Return the exports of a system DLL, by name and, as ``#115``, by ordinal.
 
-    None where the data are not known to be complete, as most DLLs' and all API sets' but those of
-    the C runtime, which are ucrtbase.dll. Of numbers all up to the highest known are there.
+    Return None if the data are not known to be complete, as for most DLLs and for all API sets
+    except those of the C runtime, which are ucrtbase.dll. All ordinals up to the highest known are
+    included.
     """
     lowered = name.lower()
     is_runtime = is_api_set(lowered) and lowered.startswith(_C_RUNTIME)
     table = "ucrtbase.dll" if is_runtime else lowered
-    # The name comes from a package: it is looked up in a list before it becomes part of a path.
+    # The name comes from a package: it must be in a list before it becomes part of a path.
     if architecture not in _ARCHITECTURES or f"{table}.json.gz" not in _list_windows_tables():
         return None
     symbols = _read_symbols(table, architecture)

@@ -1,4 +1,4 @@
-"""Turns what a package claims into the system that it promises to run on."""
+"""The system that a package promises to run on, from its claims."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from binary_checks.systems.libraries import (
     windows_library,
 )
 
-# Turns a claim of Linux into the system that it promises.
+# The system promised by a claim of Linux.
 
-_LIBC_VERSIONS = frozenset({"GLIBC"})  # as policies call the version nodes of a libc
+_LIBC_VERSIONS = frozenset({"GLIBC"})  # prefixes of a libc's version nodes in policies
 
 
 def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
-    """The least that the claims of Linux promise.
+    """Return the oldest system that the claims of Linux promise to support.
 
-    Where they name several libcs or architectures one of them is the target, glibc before musl,
-    and the others are ``unjudged``; foreign-libc alone judges every claim of musl. One without a
-    minimum (``linux_x86_64``) promises nothing: no policy, and the libraries of the newest one,
-    since its users are those who built it. Raises Unavailable for an architecture without data.
+    If they name several libcs or architectures, one is the target, glibc before musl, and the
+    others are ``unjudged``; the check foreign-libc alone judges every claim of musl. A claim
+    without a minimum (``linux_x86_64``) promises nothing: it has no policy and the libraries of the
+    newest one, since its users are those who built it. Raises Unavailable for an architecture
+    without data.
     """
     systems = [each for each in claims.systems if each.system == "linux" and each.architectures]
     lowest = min(systems, key=lambda claim: (_precedence(claim), _age(claim)))
@@ -61,7 +62,7 @@ def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSyste
 
 
 def _precedence(claim: SystemClaim) -> tuple[bool, bool]:
-    """Order the systems of one set: what promises something, then what we know best."""
+    """Sort key for systems: first those with a promise, then glibc before musl."""
     return not claim.libc, claim.libc == "musl"
 
 
@@ -70,15 +71,15 @@ def _libc_and_architecture(claim: SystemClaim) -> tuple[str, str]:
 
 
 def _age(claim: SystemClaim) -> tuple[int, int, str]:
-    """Order claims from the one that promises most users to the one that promises fewest."""
+    """Sort key for claims: those that promise to support the oldest systems come first."""
     return (*(claim.minimum or (99, 0)), claim.name)
 
 
 def _nearest(known: Iterable[Policy], minimum: tuple[int, int] | None) -> Policy | None:
-    """The newest policy no newer than the claim: for glibc 2.29 what manylinux_2_28 allows.
+    """Return the newest policy not newer than the claim: that of manylinux_2_28 for glibc 2.29.
 
-    The policies were written for the releases of distributions; a claim between two of them
-    promises at least the older. One older than all of them has none.
+    The policies describe releases of distributions; a claim between two of them promises at least
+    the older. Return None for a claim older than all of them.
     """
     known = tuple(known)
     fitting = (policy for policy in known if minimum is not None and policy.minimum <= minimum)
@@ -90,9 +91,10 @@ def _nearest(known: Iterable[Policy], minimum: tuple[int, int] | None) -> Policy
 
 
 def _extend(policy: Policy, minimum: tuple[int, int], *, beyond_data: bool) -> Policy:
-    """A policy with the versions of glibc up to the claimed one, which PEP 600 promises.
+    """Return the policy extended by glibc's versions up to the claimed one, as PEP 600 promises.
 
-    Of a claim newer than all data that is all that is known; of other libraries nothing is judged.
+    If the claim is newer than all data, nothing else is known, and versions of other libraries are
+    not judged.
     """
     versions = dict(policy.versions)
     if beyond_data:
@@ -103,7 +105,7 @@ def _extend(policy: Policy, minimum: tuple[int, int], *, beyond_data: bool) -> P
 
 
 def _narrow(policy: Policy, libraries: Iterable[str]) -> Policy:
-    """What a policy says of these libraries alone; of the others' versions it then says nothing."""
+    """Restrict a policy to these libraries; versions of other libraries are not judged then."""
     governed = _LIBC_VERSIONS & policy.versions.keys()
     return replace(
         policy,
@@ -113,7 +115,7 @@ def _narrow(policy: Policy, libraries: Iterable[str]) -> Policy:
 
 
 class _LinuxLibraries(Mapping[str, SystemLibrary]):
-    """What the libraries of a policy's system export, each read when it is asked for."""
+    """The exports of the libraries in a policy, each read on first access."""
 
     def __init__(self, policy: Policy, provided: Iterable[str]) -> None:
         self._policy = policy
@@ -132,16 +134,16 @@ class _LinuxLibraries(Mapping[str, SystemLibrary]):
         return sum(1 for _ in self)
 
 
-# Turns a claim of macOS into the system that it promises.
+# The system promised by a claim of macOS.
 
-_SIMULATED = ("x86_64", "aarch64")  # no macOS since 10.15 runs i686, none since 10.7 ppc
+_SIMULATED = ("x86_64", "aarch64")  # macOS does not run i686 since 10.15, nor ppc since 10.7
 _FIRST_ON_ARM = (11, 0)
-_OLDEST = (10, 9)  # of which there are data: what a claim without a version promises
+_OLDEST = (10, 9)  # the oldest that we have data on: promised by a claim without a version
 _ANY = frozenset({""})
 
 
 def macos_target(claims: Claims, extra_libraries: frozenset[str] = frozenset()) -> TargetSystem:
-    """The oldest macOS that is claimed, on every architecture that is claimed."""
+    """Return the oldest macOS that is claimed, with all claimed architectures."""
     systems = [each for each in claims.systems if each.system == "macos" and _architectures(each)]
     lowest = min(systems, key=lambda claim: (_version(claim), claim.name))
     minimum = _version(lowest)
@@ -173,7 +175,7 @@ def _version(claim: SystemClaim) -> tuple[int, int]:
 
 
 class _MacosLibraries(Mapping[str, SystemLibrary]):
-    """What the system's libraries export on that macOS, each read when it is asked for."""
+    """The exports of system libraries on that macOS, each read on first access."""
 
     def __init__(self, minimum: tuple[int, int]) -> None:
         self._minimum = minimum
@@ -195,7 +197,7 @@ class _MacosLibraries(Mapping[str, SystemLibrary]):
 
 
 def _find_library(name: str, minimum: tuple[int, int]) -> SystemLibrary | None:
-    """The library with the macOS that first had a symbol in the place of its version."""
+    """Return the library; each symbol's version is the macOS that first had it."""
     known = macos_exports(name, minimum)
     if known is None:
         return None
@@ -206,7 +208,7 @@ def _find_library(name: str, minimum: tuple[int, int]) -> SystemLibrary | None:
     return SystemLibrary(soname=name, symbols=symbols, versions=frozenset())
 
 
-# Turns a claim of Windows into the system that it promises.
+# The system promised by a claim of Windows.
 
 _ARCHITECTURES = ("x86_64", "i686", "aarch64")
 
@@ -216,9 +218,9 @@ def windows_target(
     extra_libraries: frozenset[str] = frozenset(),
     dll_directories: tuple[str, ...] = (),
 ) -> TargetSystem:
-    """A clean Windows of the claimed architecture, with the Python that is claimed.
+    """Return a clean Windows of the claimed architecture with the claimed Python.
 
-    Of claims for several architectures x86_64 is judged, and the others are ``unjudged``.
+    If several architectures are claimed, x86_64 is judged and the others are ``unjudged``.
     """
     by_architecture = {
         name: claim
@@ -247,7 +249,7 @@ def windows_target(
 
 
 class _WindowsLibraries(Mapping[str, SystemLibrary]):
-    """What the system's DLLs export, where that is known, each read when it is asked for."""
+    """The exports of system DLLs, if known, each read on first access."""
 
     def __init__(self, architecture: str) -> None:
         self._architecture = architecture
@@ -265,7 +267,7 @@ class _WindowsLibraries(Mapping[str, SystemLibrary]):
         return sum(1 for _ in self)
 
 
-# Turns what a package claims into the system that it promises to run on.
+# The system promised by any claims.
 
 _NOT_SIMULATED = {
     "ios": "iOS",
@@ -276,7 +278,7 @@ _NOT_SIMULATED = {
     "pyemscripten": "Emscripten",  # PEP 783
     "freebsd": "FreeBSD",
 }
-"""Systems as people call them, by how claims of them, and their tags, begin."""
+"""Common names of systems, by the beginning of claims and tags."""
 _ON_MACOS = frozenset({"x86_64", "aarch64"})
 _ON_WINDOWS = frozenset({"x86_64", "i686", "aarch64"})
 
@@ -286,15 +288,15 @@ def target_for(
     extra_libraries: frozenset[str],
     dll_directories: tuple[str, ...] = (),
 ) -> TargetSystem:
-    """The least that a package claims to run on: every entry of its claims is a promise.
+    """Return the oldest system that a package promises to support; each of its claims is a promise.
 
-    Where it claims systems that cannot be compared one of them is the target, Linux before macOS
-    before Windows, and the others are ``unjudged``.
-    ``extra_libraries`` are names that the users of this package have besides, ``dll_directories``
-    where their Windows looks for DLLs. Raises Unavailable for a system whose loader is not
-    simulated or of whose libraries there are no data, NotApplicable for claims of no system.
+    If it claims several kinds of systems, one is the target, Linux before macOS before Windows, and
+    the others are ``unjudged``. ``extra_libraries`` are further libraries that the package's users
+    have, ``dll_directories`` further directories in which Windows looks for DLLs. Raises
+    Unavailable for a system whose loader is not simulated or without data on its libraries,
+    NotApplicable if no system is claimed.
     """
-    # Each system's data are many; those of the others are not imported.
+    # Each system has much data; that of the others is not imported.
     if any(each.system == "linux" and each.architectures for each in claims.systems):
         from binary_checks.systems.promised import linux_target
 
@@ -316,7 +318,7 @@ def target_for(
 
 
 def _name_in(tag: str) -> str:
-    """Return the name of the system with which a platform tag begins."""
+    """Return the name of the system at the beginning of a platform tag."""
     return tag.partition("_")[0]
 
 
