@@ -1,6 +1,8 @@
-"""Reads static archives (``.a``, ``.lib``): what their members are, and the device code in them.
+"""Read static archives (``.a``, ``.lib``): the kinds of their members, and device code in them.
 
-Nothing loads them; a library that is linked with one gets the code.
+No loader takes an archive, but its code gets into libraries that are linked with it. Formats: ar(5)
+with the extensions of GNU and BSD; PE, "Archive (Library) File Format" ("PE" is Microsoft's
+specification "PE Format").
 """
 
 from __future__ import annotations
@@ -41,10 +43,15 @@ from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf.header import find_extents, read_sections
 from binary_checks.objects.macho import header as macho_header
 
-# The sections of a COFF object (``.obj``), which has no signature of its own.
+# The sections of a COFF object (``.obj``), which begins without a magic number (PE, "COFF File
+# Header (Object and Image)").
 
-_FILE = Struct("<HHIIIHH")  # machine, sections, time, symbols: offset and count, optional, flags
-_BIG = Struct("<HHHHI16s16xIII")  # 0, 0xFFFF, version, machine, time, class, sections, symbols (2)
+# machine, number of sections, time stamp, offset and number of symbols, size of the optional
+# header, flags
+_FILE = Struct("<HHIIIHH")
+# ANON_OBJECT_HEADER_BIGOBJ: 0, 0xFFFF, version, machine, time stamp, class, number of sections,
+# offset and number of symbols
+_BIG = Struct("<HHHHI16s16xIII")
 _BIG_CLASS = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
 _SECTION = Struct("<8s8xII16x")
 _MACHINES = frozenset({0x014C, 0x8664, 0xAA64})
@@ -54,9 +61,9 @@ _LONGEST_SECTION_NAME = 64
 
 
 def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
-    """Name, offset and size of each section; nothing for what is no COFF object.
+    """Yield name, offset and size of each section; nothing if it is no COFF object.
 
-    Raises MalformedError where they lie beyond the end, TooLarge for too many.
+    Raises MalformedError if sections lie behind the end, TooLarge if there are too many.
     """
     if source.size < _FILE.size:
         return
@@ -65,11 +72,11 @@ def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
     if machine == 0 and count == 0xFFFF and source.size >= _BIG.size:
         *_, kind, count, symbols, symbol_count = _BIG.unpack(source.read(0, _BIG.size))
         start, symbol_size = _BIG.size, _BIG_SYMBOL_SIZE
-        if kind != _BIG_CLASS:  # the short form of an import library's members
+        if kind != _BIG_CLASS:  # PE, "Import Header": a member of an import library
             return
     elif machine not in _MACHINES:
         return
-    if start + count * _SECTION.size <= source.size:  # else the source says so
+    if start + count * _SECTION.size <= source.size:  # if not, reading the table fails below
         source.require_at_most(count, _MOST_SECTIONS, "sections")
     table = source.read(start, count * _SECTION.size)
     strings = symbols + symbol_count * symbol_size
@@ -79,7 +86,7 @@ def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
 
 
 def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
-    """A name of more than 8 bytes stands in the string table, at the offset ``/123``."""
+    """Return a section's name; one of more than 8 bytes is in the string table, at ``/123``."""
     if name.startswith(b"/") and name[1:].isdigit():
         start = strings + int(name[1:])
         length = min(_LONGEST_SECTION_NAME, source.size - start)
@@ -87,23 +94,24 @@ def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
     return name.decode("latin-1")
 
 
-# What a member of a static archive is, and which std::string the names in its index have.
+# What a member of a static archive is, and which std::string the symbols in its index use.
 
 _BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _COFF = {0x014C: "i686", 0x8664: "x86_64", 0xAA64: "aarch64", 0xA641: "arm64ec", 0x01C4: "armv7l"}
-_LTCG_CLASS = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")  # what `cl /GL` writes
-_SHORT = b"\0\0\xff\xff"  # of COFF's import objects, of its big ones, and of LTCG's
+# class of the objects that `cl /GL` writes
+_LTCG_CLASS = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
+_SHORT = b"\0\0\xff\xff"  # first bytes of import headers, big objects and objects of `cl /GL`
 _OF_GCC = ".gnu.lto_"
 _CODE = 4  # SHF_EXECINSTR
 _NEW = re.compile(rb"\0(_Z[^\0]*cxx11[^\0]*)")
 _OLD = re.compile(rb"\0(_Z[^\0]*(?:Ss|Sb|St4list)[^\0]*)")
 _OF_STD = re.compile(rb"_Z(?:T[VTISC]|GV|GR)?N?[VKRO]*S[a-z]|_ZN[VKRO]*9__gnu_cxx")
-_MOST_LOOKED_AT = 20_000  # names that may be of the old ABI: each is taken apart
+_MOST_LOOKED_AT = 20_000  # names that may use the old ABI, which have to be demangled in part
 _LONGEST_EXAMPLE = 300  # characters of an example
 
 
 class MemberKind(NamedTuple):
-    """What members are alike in."""
+    """The properties by which members are grouped."""
 
     format: str = ""
     architecture: str = ""
@@ -111,7 +119,7 @@ class MemberKind(NamedTuple):
 
 
 def describe_member(member: LimitedSource) -> MemberKind:
-    """Its format and architecture; a broken one's as far as they can be told."""
+    """Return format and architecture of a member; a broken one is described as far as possible."""
     head = member.read(0, min(64, member.size))
     try:
         if head.startswith(elf_header.MAGIC):
@@ -148,7 +156,7 @@ def _describe_coff(head: bytes) -> MemberKind:
 
 
 def find_strings(index: bytes) -> CxxStrings:
-    """Look through the names in an index of symbols, between NUL bytes, in any of its forms."""
+    """Search the NUL-terminated names in an index of symbols, whatever its form."""
     if b"_Z" not in index:
         return CxxStrings()
     new = [name for name in _NEW.findall(index) if not _OF_STD.match(name)]
@@ -167,27 +175,27 @@ def find_strings(index: bytes) -> CxxStrings:
     )
 
 
-# The archive itself.
+# The archive.
 
 MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"
-_HEAD = 60  # name, time, owner, group and mode, then the size in 10 digits, then "`\n"
+_HEAD = 60  # member header: name, time, owner, group, mode, the size in 10 digits, "`\n"
 _SIZE = slice(48, 58)
 _MOST_MEMBERS = 1 << 17  # real ones have some thousands
 _BLOCK = 1 << 18  # bytes
-_IMPORT = b"\0\0\xff\xff\0\0"  # of a member that names one function of a DLL, and no more
+_IMPORT = b"\0\0\xff\xff\0\0"  # first bytes of a member that only names one function of a DLL
 _LONGEST_NAME = 256  # bytes
-_LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 letters
-_LONG_NAME = b"#1/"  # BSD puts the name before the contents
+_LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 characters
+_LONG_NAME = b"#1/"  # BSD: the name precedes the contents, and its length is in the header
 _NAMES_OF_MEMBERS = b"//"
 _INDEXES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
-_LONGEST_INDEX = 256 << 20  # bytes; those of torch's static libraries have 20 MB
+_LONGEST_INDEX = 256 << 20  # bytes; the indexes of torch's static libraries have 20 MB
 _OTHERS = (_NAMES_OF_MEMBERS, b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
 _MOST_THIN = 10_000
 
 
 class _Window(LimitedSource):
-    """The archive, that reads along what lies behind what is asked for."""
+    """The archive, read ahead in blocks."""
 
     def __init__(self, source: LimitedSource) -> None:
         super().__init__(source, source.factor)
@@ -195,7 +203,7 @@ class _Window(LimitedSource):
         self._block = b""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        """Return exactly ``length`` bytes from ``offset``. Raises MalformedError."""
         place = offset - self._start
         if place < 0 or place + length > len(self._block):
             if length > _BLOCK or offset + length > self.size:
@@ -215,26 +223,29 @@ class _Member(LimitedSource):
         self.start = start
         self.size = size
         self.name = name
-        self.is_index = is_index  # of the symbols that all members define
+        self.is_index = is_index  # whether it is the index of symbols
 
     def read(self, offset: int, length: int) -> bytes:
-        """The bytes, as long as they lie in the member."""
+        """Return bytes of the member. Raises MalformedError beyond its end."""
         if offset < 0 or offset + length > self.size:
             raise MalformedError("a member of the archive ends before", self.start + offset)
         return self._source.read(self.start + offset, length)
 
 
 def plan(_head: bytes, size: int, _factor: int) -> Plan:
-    """Keep everything: each member has its headers at its end."""
+    """Plan to keep everything: each member has its section headers at its end."""
     return Plan(ranges=((0, size),))
 
 
 def read(
     path: str, source: LimitedSource, _observations: Observations
 ) -> tuple[StaticArchive | UnreadObject, ...]:
-    """The archive, if it holds device code. Raises MalformedError."""
-    extents: dict[Extent, str] = {}  # with the name of the member
-    relocatable: list[Extent] = []  # of them
+    """Return the archive; an UnreadObject if none of it could be searched for device code.
+
+    Raises MalformedError.
+    """
+    extents: dict[Extent, str] = {}  # device code, with the name of its member
+    relocatable: list[Extent] = []  # the relocatable ones among them
     faults: list[DeviceFault] = []
     unread: list[tuple[_Member, str]] = []  # with the reason
     contents = _Contents()
@@ -300,7 +311,7 @@ def read(
 
 
 def find_device_code(source: LimitedSource) -> Iterator[tuple[str, tuple[Extent, ...]]]:
-    """The members with device code and where in the archive that lies; none of what is broken."""
+    """Yield members with device code, and its ranges in the archive; skip broken members."""
     try:
         for member in _find_members(_Window(source)):
             with suppress(MalformedError, Unavailable):
@@ -311,7 +322,7 @@ def find_device_code(source: LimitedSource) -> Iterator[tuple[str, tuple[Extent,
 
 
 class _Contents:
-    """What the members of an archive are, counted as they are come to."""
+    """Counts the members of an archive by kind."""
 
     def __init__(self) -> None:
         self._counts: Counter[MemberKind] = Counter()
@@ -322,13 +333,13 @@ class _Contents:
         self.thin: list[str] = []
 
     def add(self, member: _Member) -> None:
-        """Take a member."""
+        """Count a member."""
         kind = describe_member(member)
         self._counts[kind] += 1
         self._first.setdefault(kind, member.name)
 
     def read_index(self, member: _Member) -> None:
-        """Take the index of symbols; of a second one, as Visual C++ has it, nothing is new."""
+        """Read the index of symbols. Visual C++ writes a second one, with the same symbols."""
         if self._indexed:
             return
         self._indexed = True
@@ -338,7 +349,7 @@ class _Contents:
             self._strings = find_strings(member.read(0, member.size))
 
     def describe(self, path: str, size: int) -> StaticArchive:
-        """The archive, but for its device code."""
+        """Return the archive without its device code."""
         rows = sorted(self._counts.items())
         members = tuple(
             ArchiveMembers(
@@ -364,7 +375,7 @@ class _Contents:
 
 
 def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Member]:
-    """Every member and the index of symbols; of a thin archive no member has bytes in it."""
+    """Yield all members and the index of symbols; members of a thin archive have no bytes in it."""
     at = len(MAGIC)
     long_names = b""
     while at + _HEAD <= source.size:
@@ -397,9 +408,9 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
 
 
 def _find_extents(member: _Member) -> Iterator[tuple[Extent, bool]]:
-    """Where in the archive the device code of a member lies, and whether it is to be linked yet.
+    """Yield the ranges of device code of a member, and whether it still has to be linked.
 
-    Raises MalformedError.
+    Ranges are in bytes from the start of the archive. Raises MalformedError.
     """
     if member.size < 16:
         return

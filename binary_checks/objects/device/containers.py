@@ -1,4 +1,4 @@
-"""Walks through containers of device code: CUDA's fat binaries and the bundles of ROCm."""
+"""Walk through containers of device code: CUDA's fat binaries and ROCm's offload bundles."""
 
 from __future__ import annotations
 
@@ -10,109 +10,108 @@ from typing import Final, NamedTuple
 
 from binary_checks.model import DeviceFault, DeviceKind
 
-# What a walk says on its way: which bytes it needs, and what it found.
+# The steps of a walk: bytes that it asks for, and what it found.
 #
 # Heads lie far apart in sections of hundreds of megabytes, and each tells where the next one is. A
-# walk asks for bytes and goes on once it is sent them, so that the same walk serves a file that can
-# be read anywhere and one that streams by.
+# walk is a generator: it asks for bytes and continues when they are sent. So one walk serves files
+# with random access and files that stream by.
 
 
 class Ask(NamedTuple):
-    """The bytes to be sent next. None lies before the start of what was asked for before."""
+    """A request for the next bytes, never before the start of the previous request."""
 
-    offset: int  # from the start of the file
+    offset: int  # bytes from the start of the file
     length: int
 
 
 Target = tuple[str, str]
-"""The kind and the architecture of a DeviceTarget: plain, since large libraries have thousands."""
+"""Kind and architecture of a DeviceTarget. A plain tuple, since large libraries have thousands."""
 UNKNOWN: Final[Target] = (DeviceKind.UNKNOWN.value, "")
 
 
 class Sum(NamedTuple):
-    """Code for one target, added up."""
+    """The code for one target, summed up."""
 
     target: Target
     entries: int
     bytes: int
-    compressed: int  # of the entries
+    compressed: int  # number of compressed entries
 
 
 class Container(NamedTuple):
-    """One container that was walked through, as far as it holds together."""
+    """One container, as far as it could be walked through."""
 
     offset: int
-    sums: tuple[Sum, ...]  # sorted by target, each once
-    reason: str = ""  # why its targets are not known, or not all
-    too_large: bool = False  # for it has more of something than is read
+    sums: tuple[Sum, ...]  # sorted by target, one for each
+    reason: str = ""  # why some targets are not known
+    too_large: bool = False  # because a limit was exceeded
 
 
 class Part(NamedTuple):
-    """One piece of code among the bytes that an entry unpacks to."""
+    """One piece of code in the bytes that an entry unpacks to."""
 
     target: Target
-    start: int  # in these bytes
-    size: int | None  # None: all of them
+    start: int  # bytes from the start of the unpacked entry
+    size: int | None  # bytes; None: the whole entry
 
 
 class Stored(NamedTuple):
-    """An entry of a CUDA container: where its bytes lie, and what they unpack to."""
+    """An entry of a CUDA container: where its bytes are, and what they unpack to."""
 
-    offset: int  # of its head, from the start of the file
-    start: int  # of its bytes
-    size: int  # of them, without what pads them
+    offset: int  # of its head, in bytes from the start of the file
+    start: int  # of its payload, in bytes from the start of the file
+    size: int  # bytes of the payload without padding
     flags: int
-    unpacked_size: int | None  # that its head states; None where nothing compressed it
-    parts: tuple[Part, ...]  # more than one where several are compressed together
+    unpacked_size: int | None  # from its head; None if it is not compressed
+    parts: tuple[Part, ...]  # several if they are compressed together
 
 
 class Rest(NamedTuple):
-    """What was not walked through, for a reason that is not the file's."""
+    """The part of a file that was not walked through, for a reason that is not the file's fault."""
 
-    offset: int  # from the start of the file, up to the end of the device code
+    # where it begins, in bytes from the start of the file; it reaches to the end of the device code
+    offset: int
     reason: str
-    too_large: bool = False  # for there is more of something than is read
+    too_large: bool = False  # because a limit was exceeded
 
 
 NEAR: Final = 64
-"""Bytes asked for at the start of a container, and looked at behind one.
-
-One that begins a section is so kept in the same way as one that was come upon.
+"""Bytes requested at the start of a container and searched behind one. A container at the start of
+a section is requested the same way as one found by searching, so that the same bytes are kept.
 """
 
 Step = Ask | Stored | Container | Rest | DeviceFault
 Walk = Generator[Step, bytes, int]
-"""Is sent the bytes that it asks for; returns where what follows begins."""
+"""Receives the bytes that it asks for; returns the offset at which the next thing begins."""
 ContainerWalk = Generator[Step, bytes, tuple[int, bool]]
-"""The same through one container; returns too whether it is certain that what follows begins there.
-
-It is not where the container is of a format that is not known, or at fault.
+"""A walk through one container; returns also whether the offset is certain. It is not after a
+container of an unknown format, or with a fault.
 """
 
 
 class Tally:
-    """Adds up code by target."""
+    """Sums up code by target."""
 
     def __init__(self) -> None:
         self._sums: dict[Target, tuple[int, int, int]] = {}
 
     def add(self, target: Target, count: int, size: int, compressed: int) -> None:
-        """Count entries of a target, their bytes, and how many of them are compressed."""
+        """Add entries of a target: their number, their bytes, and how many are compressed."""
         before = self._sums.get(target, (0, 0, 0))
         self._sums[target] = (before[0] + count, before[1] + size, before[2] + compressed)
 
     def sums(self) -> tuple[Sum, ...]:
-        """What was added up, sorted by kind and architecture."""
+        """Return the sums, sorted by kind and architecture."""
         return tuple(Sum(target, *sums) for target, sums in sorted(self._sums.items()))
 
 
 def unknown(offset: int, reason: str) -> Container:
-    """A container of which nothing is known but that it is there."""
+    """Return a container of which only the offset is known."""
     return Container(offset, (Sum(UNKNOWN, 1, 0, 0),), reason)
 
 
 def share(size: int, weights: Iterable[int]) -> list[int]:
-    """Split bytes that are compressed together among their parts, by what these unpack to."""
+    """Split the size of jointly compressed parts in proportion to their unpacked sizes."""
     shares, left = [], size
     parts = list(weights)
     rest = sum(parts)
@@ -123,28 +122,30 @@ def share(size: int, weights: Iterable[int]) -> list[int]:
     return shares
 
 
-# CUDA's containers: the head of each of its entries, and nothing decompressed.
+# CUDA's fat binaries: the heads of entries, without decompressing anything.
 #
-# NVIDIA documents neither; the layout is what nvcc writes, and what cuobjdump lists of it.
+# NVIDIA documents neither container nor entry. The layouts are what nvcc writes, compared with what
+# cuobjdump lists. Numbers are little-endian.
 
 FATBIN_MAGIC: Final = b"\x50\xed\x55\xba"
 OLD_FATBIN_MAGIC: Final = b"\x01\x5a\xe5\x1e"  # before CUDA 4
 
-_CONTAINER = Struct("<4sHHQ")  # magic, version, size of this head, bytes behind it
-# Kind, version, size of this head, size of the payload, of that used when compressed, offset of
-# the options, minor and major version of the code, architecture, name (2), flags, unpacked size.
+_CONTAINER = Struct("<4sHHQ")  # magic, version, size of this head, size of all entries, in bytes
+# Kind, version, size of this head, size of the payload, size of the compressed payload, offset of
+# the options, minor and major version of the code, architecture, offset and size of the name,
+# flags, unpacked size. Sizes and offsets are in bytes, offsets from the start of this head.
 _ENTRY = Struct("<HHIQIIHHIIIQ8xQ")
-_GROUP = Struct("<II")  # of entries compressed together: their number, and their table's size
-_LONGEST_HEAD = 1 << 16  # real ones have some hundred bytes, that of a group 64 for each part
+_GROUP = Struct("<II")  # entries compressed together: their number, and the bytes of their table
+_LONGEST_HEAD = 1 << 16  # bytes; real heads have some hundred, and a group's 64 for each part
 _HIGHEST_ARCHITECTURE = 9999
 
 _KINDS = {1: DeviceKind.PTX, 2: DeviceKind.SASS, 8: DeviceKind.LTO}
-_GROUP_KIND = 0x100  # nvcc --concat
+_GROUP_KIND = 0x100  # written by nvcc --concat
 _ENTRY_VERSION = 0x101
-OLD_LZ: Final = 0x1000  # NVIDIA's own, before CUDA 11.x
+OLD_LZ: Final = 0x1000  # NVIDIA's own method, before CUDA 11.4
 LZ4: Final = 0x2000  # one raw block
 ZSTANDARD: Final = 0x8000  # one frame
-SCRAMBLED: Final = 0x10000  # of code for the device linker that is compressed
+SCRAMBLED: Final = 0x10000  # compressed code for the device linker
 _COMPRESSED_ENTRY = OLD_LZ | LZ4 | ZSTANDARD
 _SUFFIXES = {0: "", 0x100000: "a", 0x200000: "f"}
 _SUFFIX_MASK = 0x300000
@@ -153,7 +154,7 @@ _SUFFIX_MASK = 0x300000
 class _Entry(NamedTuple):
     kind: int
     version: int
-    head_size: int  # in the table of a group: the offset of the part once unpacked
+    head_size: int  # in the table of a group: offset of the part in the unpacked bytes
     size: int
     packed_size: int
     options: int
@@ -168,7 +169,7 @@ class _Entry(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _name_target(kind: int, version: int, architecture: int, variant: int) -> Target:
-    """For what an entry is; the architecture's suffix stands in the flags alone."""
+    """Return the target of an entry. The suffix of its architecture is only in the flags."""
     if version != _ENTRY_VERSION or not 0 < architecture <= _HIGHEST_ARCHITECTURE:
         return UNKNOWN
     suffix = _SUFFIXES.get(variant, "?")
@@ -176,7 +177,7 @@ def _name_target(kind: int, version: int, architecture: int, variant: int) -> Ta
 
 
 def walk_fatbin(start: int, end: int) -> ContainerWalk:
-    """Walk through the container at ``start``; its section ends at ``end``."""
+    """Walk through the container at ``start`` in a section that ends at ``end``."""
     head = yield Ask(start, min(NEAR, end - start))
     magic, version, head_size, size_of_all = _CONTAINER.unpack_from(head)
     which = _name_unknown(magic, version, head_size)
@@ -219,13 +220,13 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
         at += size
     sums = tally.sums()
     yield Container(start, sums, doubt or _doubt(sums), too_large=bool(doubt))
-    # Where not even the first entry makes sense, the size in the head may be as wrong.
+    # If even the first entry is damaged, the size of all entries may be wrong too.
     known = at > first or not size_of_all
     return (stop if known else first), known
 
 
 def _name_unknown(magic: bytes, version: int, head_size: int) -> str:
-    """What is not known of a container, "" for nothing."""
+    """Return what is unknown about a container, "" for nothing."""
     if magic != FATBIN_MAGIC:
         return "an old format"
     if version != 1:
@@ -243,12 +244,12 @@ def _count(entry: _Entry, size: int, compressed: int, tally: Tally) -> None:
 
 
 def _part_of(row: _Entry) -> Part:
-    """A part of a group; its row has another meaning for the size of a head."""
+    """Return a part of a group; in its row, head_size is an offset."""
     return Part(_target_of(row), row.head_size, row.size)
 
 
 def _store(at: int, entry: _Entry, parts: Sequence[Part]) -> Stored:
-    """Where an entry lies. What is not compressed has all that it claims, padding too."""
+    """Return where an entry's bytes are. The payload of an uncompressed entry includes padding."""
     compressed = entry.flags & _COMPRESSED_ENTRY
     size = entry.packed_size if compressed else entry.size
     unpacked = entry.unpacked_size if compressed else None
@@ -258,7 +259,7 @@ def _store(at: int, entry: _Entry, parts: Sequence[Part]) -> Stored:
 
 
 def _count_group(head: bytes, entry: _Entry, size: int, tally: Tally) -> list[_Entry]:
-    """Count the parts of an entry in which several are compressed together; returns these."""
+    """Count the parts that are compressed together in one entry, and return them."""
     parts = _read_group(head, entry.options)
     for part, share_of_size in zip(parts, share(size, (part.size for part in parts)), strict=True):
         _count(part, share_of_size, 1, tally)
@@ -268,7 +269,7 @@ def _count_group(head: bytes, entry: _Entry, size: int, tally: Tally) -> list[_E
 
 
 def _read_group(head: bytes, options: int) -> list[_Entry]:
-    """The parts of an entry in which several are compressed together; none where not to be told."""
+    """Return the parts that are compressed together in one entry; [] if its table is not intact."""
     if not _ENTRY.size <= options <= len(head) - _GROUP.size:
         return []
     count, size = _GROUP.unpack_from(head, options)
@@ -284,31 +285,32 @@ def _doubt(sums: Iterable[Sum]) -> str:
     return "entries of an unknown kind or version" if found else ""
 
 
-# ROCm's bundles of code objects: the targets that its table names.
+# ROCm's bundles of code objects (Clang documentation, "Clang Offload Bundler", sections "Bundled
+# Binary File Layout" and "Compression and Decompression").
 #
-# A bundle that is compressed as a whole is unpacked as far as its table, if zlib did it. Of one
-# that zstd compressed no more is said than that it is there and how large: Python before 3.14
-# cannot undo it, and no answer may hang on the Python that asks.
+# The targets are in the table at the start of a bundle. A bundle that zlib compressed as a whole is
+# unpacked up to the end of its table. One that zstd compressed is only counted: Python before 3.14
+# cannot decompress it, and a verdict must not depend on the Python that runs us.
 
 BUNDLE_MAGIC: Final = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED_BUNDLE_MAGIC: Final = b"CCOB"
 
 _COUNT = Struct("<24sQ")
-_ROW = Struct("<QQQ")  # offset in the bundle, size, length of the triple behind this
-_MOST_ROWS = 4096  # real ones have one for each target, and one for the host
-_LONGEST_TRIPLE = 256  # real ones have some fifty letters
+_ROW = Struct("<QQQ")  # offset in the bundle, size, length of the target triple that follows
+_MOST_ROWS = 4096  # real bundles have one row for each target, and one for the host
+_LONGEST_TRIPLE = 256  # characters; real ones have some fifty
 _COMPRESSED_HEAD = Struct("<4sHH")  # magic, version, method
 _SIZES = {
     1: (Struct("<8x I 8x"), False),
     2: (Struct("<8x II 8x"), True),
     3: (Struct("<8x QQ 8x"), True),
 }
-"""By version: the rest of the head, and whether it begins with the size of the whole."""
+"""By version: the rest of the head, and whether its first field is the size of the whole bundle."""
 _ZLIB = 0
 _METHODS = {_ZLIB: "zlib", 1: "zstd"}
-_FETCHED = 1 << 14  # bytes of a compressed bundle that its table is looked for in
+_FETCHED = 1 << 14  # compressed bytes in which the table is searched
 _UNPACKED = 1 << 16
-_PAGE = 4096  # bytes to which linkers align bundles, in the file as in memory
+_PAGE = 4096  # bytes; linkers align bundles to it in the file and in memory
 _SOME: Final[Target] = (DeviceKind.AMDGPU.value, "")
 
 
@@ -319,7 +321,7 @@ class _Row(NamedTuple):
 
     @property
     def target(self) -> Target | None:
-        """For what it is; None for the host's own part, which is empty."""
+        """The target of the code; None for the host's entry, which is empty."""
         system, _, architecture = self.triple.partition("--")
         if system.startswith("host"):
             return None
@@ -328,7 +330,7 @@ class _Row(NamedTuple):
 
 
 def walk_bundle(start: int, end: int) -> ContainerWalk:
-    """Walk through the bundle at ``start``; its section ends at ``end``."""
+    """Walk through the bundle at ``start`` in a section that ends at ``end``."""
     at = start + _COUNT.size
     if at > end:
         yield DeviceFault(offset=start, reason="a bundle's head is cut off")
@@ -370,7 +372,7 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
 
 
 def walk_compressed(start: int, end: int) -> ContainerWalk:
-    """Walk through the compressed bundle at ``start``, as far as its table."""
+    """Walk through the compressed bundle at ``start`` up to the end of its table."""
     at = start + _COMPRESSED_HEAD.size
     if at > end:
         yield DeviceFault(offset=start, reason="a compressed bundle's head is cut off")
@@ -410,7 +412,7 @@ def walk_compressed(start: int, end: int) -> ContainerWalk:
 
 
 def _find_page(at: int, end: int) -> Generator[Step, bytes, int]:
-    """Where the next bundle begins behind one that does not tell its size; else the end."""
+    """Find the bundle behind one that does not state its size; return ``end`` if there is none."""
     magics = (COMPRESSED_BUNDLE_MAGIC, BUNDLE_MAGIC[:4])
     for page in range(-(-at // _PAGE) * _PAGE, end - _COMPRESSED_HEAD.size, _PAGE):
         if (yield Ask(page, len(COMPRESSED_BUNDLE_MAGIC))) in magics:
@@ -426,7 +428,7 @@ def _unpack(packed: bytes) -> bytes:
 
 
 def _read_table(head: bytes) -> list[_Row]:
-    """The table at the start of a bundle; nothing where it is not there in full."""
+    """Return the table at the start of a bundle; [] if it is not complete."""
     if len(head) < _COUNT.size or not head.startswith(BUNDLE_MAGIC):
         return []
     _, count = _COUNT.unpack_from(head)

@@ -1,4 +1,4 @@
-"""Decompresses code for NVIDIA's GPUs in one object, and counts what it states of itself."""
+"""Decompress code for NVIDIA's GPUs in one object, and count what it states about itself."""
 
 from __future__ import annotations
 
@@ -35,36 +35,37 @@ from binary_checks.objects.elf.header import (
 )
 from binary_checks.trees.kept_bytes import MemorySource
 
-# What a cubin says of itself: its architecture, and which toolkit made it.
+# A cubin's architecture, and the toolkit that made it.
 #
 # A cubin is an ELF file for a GPU. NVIDIA documents neither its notes nor the attributes in
-# ``.nv.info``; they are what ptxas writes, and what cuobjdump says of the same code.
-# Nothing is read beyond the sections that the headers name, whatever is claimed in them.
+# ``.nv.info``. The layouts are what ptxas writes, compared with what cuobjdump prints. Nothing is
+# read outside the sections that the headers name.
 
 _SHT_SYMTAB: Final = 2
 _SHT_STRTAB: Final = 3
 _SHT_CUDA_INFO: Final = 0x70000000
 _WITH_BYTES: Final = (SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, SHT_NOTE, _SHT_CUDA_INFO)
-_ATTRIBUTE = Struct("<BBH")  # format, attribute, and a value or the size of what follows
-_SIZED: Final = 4  # the format of an attribute with bytes of its own
+_ATTRIBUTE = Struct("<BBH")  # format, attribute, and a value or the number of bytes that follow
+_SIZED: Final = 4  # format of an attribute that is followed by bytes
 _API_VERSION: Final = 0x37
 _RELEASE = re.compile(rb"release (\d{1,3}\.\d{1,3}), V\d")
-_CUINFO = Struct("<HHH")  # version, virtual architecture, toolkit
+_CUINFO = Struct("<HHH")  # version, virtual architecture, toolkit (118: CUDA 11.8)
 _CUINFO_NOTE: Final = 1000
-_NOTE = Struct("<III")  # sizes of owner and description, type
+_NOTE = Struct("<III")  # bytes of the owner, bytes of the description, type
 _OWNER: Final = b"NVIDIA Corp\0"
 _LONGEST_NOTE: Final = 1 << 16
-_MOST_NOTES: Final = 64  # real ones have two
+_MOST_NOTES: Final = 64  # real cubins have two
 _MOST_OF_CUBIN: Final = 64 << 20  # bytes of tables and attributes in one cubin
-_STRINGS: Final = 8  # bytes of names in which nothing but ends are searched for, to one of tables
-_OLDEST, _NEWEST = 40, 199  # what the ELF version of ABI 7 may say: 118 is CUDA 11.8
+_STRINGS: Final = 8  # names, in which only NULs are searched for, cost an eighth of other tables
+_OLDEST, _NEWEST = 40, 199  # values of e_version that state a toolkit in ABI 7: 118 is CUDA 11.8
 
 
 class Cubin(NamedTuple):
-    """What a cubin says of itself."""
+    """What a cubin states about itself."""
 
-    architecture: str  # "sm_90a"; "" where its ABI is not known, with "?" where no suffix is proven
-    toolkit: str  # "13.2"; "" where it states none
+    # "sm_90a"; "" if its ABI is unknown; ends with "?" if its suffix is not proven
+    architecture: str
+    toolkit: str  # "13.2"; "" if it states none
 
 
 class _Row(NamedTuple):
@@ -83,10 +84,10 @@ class _Row(NamedTuple):
 def read_cubin(
     content: bytes, count: Callable[[int], None] | None = None, factor: int = 1
 ) -> Cubin:
-    """Read a cubin's notes; ``count`` is told of the bytes that are gone through first.
+    """Read a cubin; ``count`` is called with the number of bytes before they are read.
 
-    All its sections lie within it. Raises MalformedError where it is none or contradicts itself,
-    TooLarge, and Unavailable for one of 32 bits.
+    Raises MalformedError if it is no cubin, or if a section lies outside it; TooLarge; and
+    Unavailable for a 32-bit cubin.
     """
     source = LimitedSource(MemorySource(content), factor)
     header = _read_head(content, source)
@@ -118,7 +119,7 @@ class _Table:
         self, content: bytes, header: ElfHeader, count: Callable[[int], None] | None, most: int
     ) -> None:
         self._content, self._count, self._most = content, count, most
-        self._taken = 0  # bytes of sections that were read
+        self._taken = 0  # bytes of sections read so far
         rows = content[header.sections_offset : header.sections_end]
         self._take(len(rows), len(rows))
         self.rows = [_Row._make(row) for row in header.section_struct.iter_unpack(rows)]
@@ -129,7 +130,7 @@ class _Table:
         self._names = b"" if names is None else self.read(names)
 
     def read(self, row: _Row) -> bytes:
-        """The bytes of a section. Raises MalformedError where it ends beyond the cubin."""
+        """Return the bytes of a section. Raises MalformedError if it ends outside the cubin."""
         if row.type == SHT_NOBITS:
             return b""
         if row.offset + row.size > len(self._content):
@@ -145,11 +146,11 @@ class _Table:
             self._count(gone_through)
 
     def is_named(self, row: _Row, beginning: bytes) -> bool:
-        """Whether the name of the section begins so."""
+        """Return whether the name of a section begins so."""
         return self._names.startswith(beginning, row.name)
 
     def notes(self) -> Iterator[Section]:
-        """The sections that prove a suffix, as the reader of ELF files has them."""
+        """Yield the sections that prove a suffix, in the form of the ELF reader."""
         rows = self.rows
         notes = [r for r in rows if r.type == SHT_NOTE or self.is_named(r, b".nv.compat\0")]
         if len(notes) > _MOST_NOTES:
@@ -161,10 +162,10 @@ class _Table:
 
 
 def _read_toolkit(header: ElfHeader, table: _Table) -> str:
-    """The toolkit, by what a cubin has that says it, the most certain first.
+    """Return the toolkit, from the most reliable source that the cubin has.
 
-    NVIDIA's finalizer, which makes code for a later GPU of what ptxas made, adds itself to the note
-    of tools; the other note keeps the toolkit of ptxas.
+    NVIDIA's finalizer makes code for a later GPU from ptxas' output, and adds itself to the note of
+    tools. The note that states the toolkit keeps that of ptxas.
     """
     stated: set[tuple[int, ...]] = set()
     tools: set[tuple[int, ...]] = set()
@@ -182,7 +183,7 @@ def _read_toolkit(header: ElfHeader, table: _Table) -> str:
 
 
 def _find_toolkits(note: bytes) -> Iterator[tuple[int, int]]:
-    """The toolkits that notes of the kind ``.note.nv.cuinfo`` state."""
+    """Yield the toolkits stated in a note of the form ``.note.nv.cuinfo``."""
     at = 0
     while at + _NOTE.size <= len(note):
         owner, size, kind = _NOTE.unpack_from(note, at)
@@ -196,7 +197,7 @@ def _find_toolkits(note: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _find_api_versions(table: _Table) -> Iterator[tuple[int, int]]:
-    """What kernels say of the API that they were compiled for."""
+    """Yield the versions of the API that kernels state."""
     for row in table.rows:
         if row.type == _SHT_CUDA_INFO and row.info:
             for attribute, value in _walk(table.read(row)):
@@ -207,7 +208,7 @@ def _find_api_versions(table: _Table) -> Iterator[tuple[int, int]]:
 
 
 def _walk(section: bytes) -> Iterator[tuple[int, bytes]]:
-    """The attributes that have bytes of their own. Raises MalformedError."""
+    """Yield the attributes that are followed by bytes. Raises MalformedError."""
     at = 0
     while at + _ATTRIBUTE.size <= len(section):
         form, attribute, size = _ATTRIBUTE.unpack_from(section, at)
@@ -219,24 +220,26 @@ def _walk(section: bytes) -> Iterator[tuple[int, bytes]]:
             at += size
 
 
-# What a text of PTX says of itself: the version of the language, and its target.
+# What a PTX text states: the version of the language, and its target (PTX ISA, "PTX Module
+# Directives").
 
 _VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})(?![\d.])", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+(sm_\d{1,4}[af]?)(?![0-9A-Za-z_])", re.MULTILINE)
-_BEGINNING: Final = 1 << 20  # bytes in which both are looked for; licences may stand before them
+# bytes in which both directives are searched; licences may precede them
+_BEGINNING: Final = 1 << 20
 
 
 class Ptx(NamedTuple):
-    """What the two directives say that every text of PTX begins with."""
+    """The two directives that begin every PTX text."""
 
     version: str  # "8.8"
     architecture: str  # "sm_90a"
 
 
 def read_ptx(content: bytes, count: Callable[[int], None] | None = None) -> Ptx:
-    """Read both directives. Raises MalformedError where they are not there.
+    """Read both directives. Raises MalformedError if one is missing.
 
-    ``count`` is told how many bytes they were looked for in.
+    ``count`` is called with the number of bytes that were searched.
     """
     beginning = content[:_BEGINNING]
     version, target = _VERSION.search(beginning), _TARGET.search(beginning)
@@ -249,17 +252,17 @@ def read_ptx(content: bytes, count: Callable[[int], None] | None = None) -> Ptx:
     return Ptx(version[1].decode(), target[1].decode())
 
 
-# What all of it, or a sample, states.
+# What all device code of an object, or a sample of it, states.
 
-_MOST_GROUPS: Final = 1024  # of one object: targets with the toolkits or the versions of PTX
-_MOST_REASONS: Final = 64  # of one object, told apart
+_MOST_GROUPS: Final = 1024  # groups per object: a target with a toolkit or a version of PTX
+_MOST_REASONS: Final = 64  # different reasons per object
 _READ: Final = (DeviceKind.SASS, DeviceKind.PTX)
 
 
 def add_samples(
     found: tuple[ReadObject, ...], source: ByteSource, allowance: DeviceAllowance
 ) -> tuple[ReadObject, ...]:
-    """The objects of a file, each with a sample of its code for NVIDIA's GPUs, if it has any."""
+    """Return the objects of a file; those with code for NVIDIA's GPUs get a sample of it."""
     return tuple(
         replace(each, device_sample=read_details(each.path, source, allowance))
         if isinstance(each, Carrier) and has_nvidia_code(each)
@@ -271,7 +274,7 @@ def add_samples(
 def read_details(
     path: str, source: ByteSource, allowance: DeviceAllowance, *, everything: bool = False
 ) -> ObjectDetails:
-    """Decompress and read a sample of the device code in a file, or everything."""
+    """Decompress and read a sample of the device code in a file, or all of it."""
     reading = _Reading(path, allowance)
     sample = Sample[DeviceEntry]()
     for entry in list_entries(source, allowance.factor):
@@ -285,7 +288,7 @@ def read_details(
                 sample.add(entry.kind.value, entry)
     chosen = sorted(sample.choose(), key=lambda entry: entry.offset)[::-1]
     del sample
-    while chosen:  # parts of one entry share what it unpacks to, as long as one of them is there
+    while chosen:  # parts of one entry share its unpacked bytes as long as one of them exists
         reading.inspect(chosen.pop())
     return reading.conclude()
 
@@ -296,14 +299,14 @@ class _Reading:
     def __init__(self, path: str, allowance: DeviceAllowance) -> None:
         self._path, self._allowance = path, allowance
         self._most_groups = _MOST_GROUPS * allowance.factor
-        self.entries = 0  # that the object has
+        self.entries = 0  # number of entries of the object
         self._inspected = 0
         self._cubins: dict[tuple[DeviceTarget, str], CubinGroup] = {}
         self._ptx: dict[tuple[DeviceTarget, str], PtxGroup] = {}
         self._refusals = _Refusals()
 
     def inspect(self, entry: DeviceEntry) -> None:
-        """Decompress an entry and read it; what cannot be read is taken note of."""
+        """Decompress and read an entry; record why if that fails."""
         self._inspected += 1
         count = self._allowance.charge_reading
         try:
@@ -317,11 +320,11 @@ class _Reading:
             self._refusals.add(entry.offset, error)
 
     def refuse_rest(self, rest: Rest) -> None:
-        """Take note of what was not gone through."""
+        """Record a part of the file that was not walked through."""
         self._refusals.add(rest.offset, (TooLarge if rest.too_large else Unavailable)(rest.reason))
 
     def conclude(self) -> ObjectDetails:
-        """All that was found."""
+        """Return all results."""
         return ObjectDetails(
             path=self._path,
             entries=self.entries,
@@ -349,7 +352,7 @@ class _Reading:
     def _add_cubin(self, entry: DeviceEntry, cubin: Cubin) -> None:
         try:
             _compare_architectures(entry, cubin.architecture)
-        except (MalformedError, Unavailable) as error:  # its toolkit counts all the same
+        except (MalformedError, Unavailable) as error:  # its toolkit counts nevertheless
             self._refusals.add(entry.offset, error)
         proven = cubin.architecture and not cubin.architecture.endswith("?")
         architecture = cubin.architecture if proven else entry.architecture or cubin.architecture
@@ -367,10 +370,9 @@ class _Reading:
 
 
 def _compare_architectures(entry: DeviceEntry, stated: str) -> None:
-    """Compare an entry's head with its cubin, suffixes aside.
+    """Compare the architecture in an entry's head with its cubin's, without suffixes.
 
-    Raises MalformedError where they are of different ones, Unavailable where the cubin's is not
-    known.
+    Raises MalformedError if they differ, Unavailable if the cubin's is unknown.
     """
     if not stated:
         raise Unavailable("a cubin of an ABI that is not known")
@@ -379,13 +381,13 @@ def _compare_architectures(entry: DeviceEntry, stated: str) -> None:
 
 
 class _Refusals:
-    """Why entries of one object could not be read, told apart up to a bound."""
+    """Counts why entries of one object could not be read, by reason, up to a limit."""
 
     def __init__(self) -> None:
         self._groups: dict[str, UnreadDeviceCode] = {}
 
     def add(self, offset: int, error: Exception) -> None:
-        """Take note of an entry that could not be read, or of a whole object."""
+        """Record an entry, or a part of the file, that could not be read."""
         reason = error.reason if isinstance(error, MalformedError) else str(error)
         if reason not in self._groups and len(self._groups) >= _MOST_REASONS:
             reason = f"for more than {_MOST_REASONS} reasons"
@@ -404,5 +406,5 @@ class _Refusals:
         )
 
     def conclude(self) -> tuple[UnreadDeviceCode, ...]:
-        """Each reason once, in the order of their first entries."""
+        """Return each reason once, in the order of first entries."""
         return tuple(self._groups.values())

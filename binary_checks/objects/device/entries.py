@@ -1,4 +1,4 @@
-"""Lists the entries of CUDA containers one by one, each with the code that it unpacks to."""
+"""List the entries of CUDA containers one by one, each with the code that it unpacks to."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.pe import header as pe_header
 from binary_checks.trees.kept_bytes import Kept
 
-# Decompressing one entry, never to more than its head claims.
+# Decompress one entry, never to more bytes than its head claims.
 #
-# nvcc compresses with Zstandard (13.0 and later, and ``--compress-mode=size`` of 12.8), with one
-# raw block of LZ4 (before, and ``=speed``), and did with a method of NVIDIA's own that nobody
-# documents. The libraries are imported for the first such entry.
+# nvcc compresses with Zstandard (since 13.0, and with ``--compress-mode=size`` since 12.8), with
+# one raw block of LZ4 (before, and with ``=speed``), and before CUDA 11.4 with an undocumented
+# method of NVIDIA's own. A library is imported for the first entry that needs it.
 
-LARGEST: Final = 256 << 20  # bytes that one entry unpacks to; the largest known one has 136 MB
-_WINDOW: Final = 27  # 128 MiB, as in the decompression of packages
+LARGEST: Final = 256 << 20  # bytes that one entry may unpack to; the largest known one has 136 MB
+_WINDOW: Final = 27  # log2 of bytes: 128 MiB, as in decompressing packages
 _EXTRA: Final = "device"
 _COMPRESSED_CODE = "it is compressed"
 
 Begin: TypeAlias = Callable[[bytes, int], bytes]
-"""Takes compressed bytes and returns the first of them decompressed, as many as are asked for."""
+"""Called with compressed bytes and a length. Returns at most so many decompressed bytes."""
 
 
 def unpack(packed: bytes, flags: int, claimed: int | None, factor: int = 1) -> bytes:
-    """What an entry with these flags unpacks to.
+    """Return what an entry with these flags unpacks to.
 
-    Raises BrokenDataError where it is not what its head claims, TooLarge, NotInstalled, and
-    Unavailable for a method that is not known.
+    Raises BrokenDataError if it is not what its head claims, TooLarge, NotInstalled, and
+    Unavailable for an unknown method.
     """
     if claimed is None:
         return packed
@@ -71,7 +71,7 @@ def unpack(packed: bytes, flags: int, claimed: int | None, factor: int = 1) -> b
 
 
 def measure(size: int, claimed: int | None, factor: int = 1) -> int:
-    """How many bytes unpacking makes of so many; 0 where it is refused at once."""
+    """Return the bytes that unpacking produces, broken or not; 0 if it would be refused at once."""
     if claimed is None:
         return size
     return 0 if claimed > LARGEST * factor else max(claimed, size)
@@ -91,7 +91,7 @@ def _choose(flags: int) -> Begin:
 
 @lru_cache(maxsize=1)
 def _find_zstandard() -> Begin:
-    """The standard library's decompressor (Python 3.14), else that of the package."""
+    """Return the decompressor of the standard library (Python 3.14), else of zstandard."""
     try:
         library: Any = import_module("compression.zstd")
     except ImportError:
@@ -114,7 +114,7 @@ def _find_package() -> Begin:
         raise NotInstalled(_COMPRESSED_CODE, _EXTRA) from None
 
     def begin(packed: bytes, length: int) -> bytes:
-        # One each time: several threads read a package, and it is for one of them alone.
+        # A new one each time: several threads read a package, and it is not thread-safe.
         decompressor = library.ZstdDecompressor(max_window_size=1 << _WINDOW)
         try:
             return bytes(decompressor.stream_reader(packed).read(length))
@@ -140,43 +140,43 @@ def _find_lz4() -> Begin:
     return begin
 
 
-# The entries, one by one.
+# The entries.
 
 
 class DeviceEntry:
-    """One cubin or one text of PTX in a file; of what is compressed together each part is one."""
+    """One cubin or PTX text in a file. Parts that are compressed together are an entry each."""
 
     def __init__(self, block: _Block, part: Part, member: str = "") -> None:
         self._block, self._part = block, part
-        self.member = member  # of a static archive
+        self.member = member  # name of a member of a static archive
         self.kind = DeviceKind(part.target[0])
-        self.architecture = part.target[1]  # as a DeviceTarget has it
+        self.architecture = part.target[1]  # as in a DeviceTarget
         self.flags = block.stored.flags
-        self.offset = block.stored.offset  # of its head, bytes from the start of the file
+        self.offset = block.stored.offset  # of its head, in bytes from the start of the file
         unpacked, stored = block.stored.unpacked_size, block.stored.size
         whole = stored if unpacked is None else unpacked
         self.size = whole if part.size is None else part.size  # bytes that it claims to unpack to
 
     def digest(self) -> bytes:
-        """What tells it from others of other content, without unpacking it."""
+        """Return a digest that differs for different contents, without unpacking anything."""
         part = f"{self.flags} {self._part.start} {self._part.size}"
         return sha256(self._block.digest() + part.encode()).digest()
 
     def keep(self, kept: Kept) -> DeviceEntry:
-        """Keep its bytes as they are stored; returns the same entry, which reads them there."""
+        """Append its stored bytes to ``kept``; return an equal entry that reads them from there."""
         return DeviceEntry(self._block.keep(kept), self._part, self.member)
 
     def cost(self) -> int:
-        """The bytes that unpacking it makes, whether it then turns out to be broken or not."""
+        """Return the bytes that unpacking produces, even if the entry turns out to be broken."""
         if self._part.size is None:
             return self._block.cost()
         return self._block.cost_of_all() + min(self._part.size, self._block.cost())
 
     def unpack(self) -> bytes:
-        """The code. PTX ends with NUL bytes.
+        """Return the code. PTX ends with NUL bytes.
 
-        Raises BrokenDataError where the entry is at fault, TooLarge, NotInstalled, and Unavailable
-        for a method of compression that is not known.
+        Raises BrokenDataError if the entry is at fault, TooLarge, NotInstalled, and Unavailable for
+        an unknown method of compression.
         """
         start, size = self._part.start, self._part.size
         if size is None:
@@ -188,14 +188,14 @@ class DeviceEntry:
 
 
 def whole_file(source: LimitedSource) -> DeviceEntry:
-    """A file that is one cubin, as if it were an entry."""
+    """Return a file that is one cubin as an entry."""
     target = (DeviceKind.SASS.value, "")
     parts = (Part(target, 0, None),)
     return DeviceEntry(_Block(source, Stored(0, 0, source.size, 0, None, parts)), parts[0])
 
 
 class _Block:
-    """Bytes that were compressed as one; several parts share what they unpack to."""
+    """Bytes that were compressed together; several parts share what they unpack to."""
 
     def __init__(self, source: LimitedSource, stored: Stored) -> None:
         self._source, self.stored = source, stored
@@ -228,12 +228,12 @@ class _Block:
         return self._digest
 
     def unpack_all(self) -> bytes:
-        """All of it once, however many parts it has, and if it is broken too."""
+        """Unpack it once, however many parts it has; remember also that it is broken."""
         if self._unpacked is None:
             try:
                 self._unpacked = self.unpack()
             except (BinaryChecksError, BrokenDataError) as error:
-                error.__context__ = None  # frames hold all that was unpacked, and itself
+                error.__context__ = None  # the frames of its traceback hold all unpacked bytes
                 self._unpacked = error.with_traceback(None)
         if isinstance(self._unpacked, bytes):
             return self._unpacked
@@ -243,9 +243,9 @@ class _Block:
 def find_entries(
     source: LimitedSource, extents: Iterable[Extent], member: str = ""
 ) -> Iterator[DeviceEntry | Rest | DeviceFault]:
-    """Every entry of the containers in these parts of a file, in order, and what is wrong there.
+    """Yield the entries of containers in these parts of a file, and faults, in order.
 
-    Nothing is decompressed yet. An entry may be unpacked as long as the source is open.
+    Nothing is decompressed yet: an entry can be unpacked as long as the source is open.
     """
     for step in follow_all(source, extents):
         if isinstance(step, Stored):
@@ -256,18 +256,16 @@ def find_entries(
             yield step
 
 
-# Lists all code for NVIDIA's GPUs in a file of any format, to be unpacked piece by piece.
+# All code for NVIDIA's GPUs in a file of any format.
 
 
 def list_entries(
     content: ByteSource, factor: int = 1
 ) -> Iterator[DeviceEntry | Rest | DeviceFault]:
-    """Every entry of every container, and a loose cubin as one; what is wrong is among them.
+    """Yield the entries of all containers in a file, and faults; a loose cubin is one entry.
 
-    ``factor`` times as much of the file is read as usual.
-
-    Nothing is yielded for a file that has no such code, and for one that cannot be read: that is
-    said of it as an object.
+    ``factor`` multiplies the limits on what is read. Yields nothing for a file without such code,
+    or one that cannot be read: reading the file as an object reports that.
     """
     source = LimitedSource(content, factor)
     try:

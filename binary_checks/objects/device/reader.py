@@ -1,7 +1,7 @@
-"""Reads files that are nothing but device code: ``.fatbin`` of CUDA, bundles of ROCm, and cubins.
+"""Read files that contain only device code: ``.fatbin`` of CUDA, bundles of ROCm, and cubins.
 
-A cubin, as AMD's code objects, is an ELF file for a GPU, of which the reader of ELF files asks here
-for its one target.
+Cubins and AMD's code objects are ELF files for a GPU. The reader of ELF files calls this module for
+their target.
 """
 
 from __future__ import annotations
@@ -33,32 +33,33 @@ from binary_checks.objects.device.sections import DeviceFacts, read_device_code
 from binary_checks.objects.elf.header import ElfHeader, Section
 
 _ARCHITECTURES = {
-    FATBIN_MAGIC + b"\1\0": "cuda",  # with its version: four bytes alone may be anything
+    # with version 1, since the four bytes of the magic alone are too common
+    FATBIN_MAGIC + b"\1\0": "cuda",
     BUNDLE_MAGIC: "amdgpu",
     COMPRESSED_BUNDLE_MAGIC: "amdgpu",
 }
 
 EM_AMDGPU: Final = 224
-_ABI_VERSION = 8  # its offset in the file
-_MARKING_ABI = 7  # whose flags always have the suffix ``a``
-_FIRST_WITH_SUFFIX = 90  # no older architecture has variants
-_NOTE = ".note.nv.tkinfo"  # how ptxas was called
+_ABI_VERSION = 8  # offset of EI_ABIVERSION in the file
+_MARKING_ABI = 7  # ABI version whose flags always state the suffix ``a``
+_FIRST_WITH_SUFFIX = 90  # older architectures have no suffix
+_NOTE = ".note.nv.tkinfo"  # ptxas' command line
 _COMPATIBILITY = ".nv.compat"  # attributes of CUDA 13: format, number, and a value of 2 bytes
 _ATTRIBUTE = Struct("<BBH")
-_SIZED = 4  # the format of an attribute whose value is the size of what follows
-_OF_ONE_GPU = 9  # cuobjdump: EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET
-_FIRST_OF_FAMILY = 100  # no older architecture has the suffix f
+_SIZED = 4  # format of an attribute whose value is the number of bytes that follow
+_OF_ONE_GPU = 9  # EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, as cuobjdump calls it
+_FIRST_OF_FAMILY = 100  # older architectures have no suffix ``f``
 _LONGEST_NOTE = 1 << 16
 _ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
 
 def plan(_head: bytes, size: int, _factor: int) -> Plan:
-    """Keep the start: where the other heads lie is known once they have been seen."""
+    """Plan to keep the start; the scanner keeps the other heads as it finds them."""
     return Plan(ranges=((0, min(size, NEAR)),), scanners=(DeviceScanner([(0, size)], size),))
 
 
 def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[DeviceFile, ...]:
-    """The one object of such a file."""
+    """Return the one object of such a file."""
     head = source.read(0, min(NEAR, source.size))
     name = next((n for magic, n in _ARCHITECTURES.items() if head.startswith(magic)), "")
     device = read_device_code(source, [(0, source.size)])
@@ -77,7 +78,7 @@ def read(path: str, source: LimitedSource, _observations: Observations) -> tuple
 def read_cubin(
     source: LimitedSource, header: ElfHeader, sections: tuple[Section, ...]
 ) -> DeviceFacts | None:
-    """The facts about device code of an ELF file for a GPU; None for another device."""
+    """Return the facts about an ELF file for a GPU as device code; None for other devices."""
     if header.machine == EM_AMDGPU:
         target, reason = DeviceTarget(kind=DeviceKind.AMDGPU), "a loose code object"
     elif header.machine == EM_CUDA:
@@ -99,11 +100,11 @@ def read_cubin(
 def read_cubin_target(
     source: LimitedSource, header: ElfHeader, sections: tuple[Section, ...]
 ) -> DeviceTarget:
-    """The architecture of a cubin.
+    """Return the architecture of a cubin.
 
-    The flags of ABI 7 have a bit for the suffix ``a``. Those of ABI 8 have one that ptxas 12.9 sets
-    and 13.5 does not, and none for ``f``: then the note that says how ptxas was called is proof,
-    and without it an attribute that is 1 for ``a``, 0 for ``f`` and for none.
+    Flags of ABI 7 have a bit for the suffix ``a``. Flags of ABI 8 have one that ptxas 12.9 sets and
+    13.5 does not, and none for ``f``. In that case the note with ptxas' command line decides.
+    Without a note, an attribute tells: it is 1 for ``a``, and 0 both for ``f`` and for no suffix.
     """
     (version,) = source.read(_ABI_VERSION, 1)
     stated = read_flags(version, header.flags)
@@ -116,11 +117,11 @@ def read_cubin_target(
 
 
 def _read_suffix(source: LimitedSource, sections: tuple[Section, ...], number: int) -> str:
-    """What ptxas was told, "?" where that is not there, not of one mind, or too long to be read."""
-    told: set[bytes] = set()
+    """Return the suffix given to ptxas; "?" if it is not stated, or contradictory."""
+    suffixes: set[bytes] = set()
     for note in _read_all(source, sections, _NOTE):
-        told.update(_ASKED.findall(note) if note else (b"?",))
-    if len(told) == 1 and (text := told.pop().decode()).rstrip("af") == str(number):
+        suffixes.update(_ASKED.findall(note) if note else (b"?",))
+    if len(suffixes) == 1 and (text := suffixes.pop().decode()).rstrip("af") == str(number):
         return text.removeprefix(str(number))
     marks = {mark for each in _read_all(source, sections, _COMPATIBILITY) for mark in _marks(each)}
     if marks == {1}:
@@ -129,7 +130,7 @@ def _read_suffix(source: LimitedSource, sections: tuple[Section, ...], number: i
 
 
 def _read_all(source: LimitedSource, sections: tuple[Section, ...], name: str) -> Iterator[bytes]:
-    """The contents of the sections of that name; b"" of one that is too long to be read."""
+    """Yield the contents of sections with this name; b"" for one that exceeds the limit."""
     for section in sections:
         if section.name == name and section.offset + section.size <= source.size:
             short = section.size <= _LONGEST_NOTE
@@ -137,7 +138,7 @@ def _read_all(source: LimitedSource, sections: tuple[Section, ...], name: str) -
 
 
 def _marks(attributes: bytes) -> Iterator[int]:
-    """Whether the code is for one GPU alone: the values of that attribute."""
+    """Yield the values of the attribute that is 1 if the code is for one GPU only."""
     at = 0
     while at + _ATTRIBUTE.size <= len(attributes):
         form, number, value = _ATTRIBUTE.unpack_from(attributes, at)

@@ -1,8 +1,8 @@
-"""Keeps heads and a sample of device code while a file streams by, before its place is known.
+"""Keep heads and a sample of device code while a file streams by, before its place is known.
 
-The section headers of an ELF file come last. So the first container is searched for by its magic,
-and from there on each head tells where the next one is. What is kept in vain costs nothing but
-room; what is missed makes the file be read again.
+The section headers of an ELF file come last. So the first container is found by its magic, and from
+there each head tells where the next one is. Bytes kept in vain only cost memory; if bytes are
+missing, the file is read again.
 """
 
 from __future__ import annotations
@@ -24,10 +24,8 @@ from binary_checks.objects.device.containers import (
 )
 from binary_checks.objects.device.sections import FAR, Extent, walk_device_code
 
-# Which entries of an object are decompressed: a few, spread over all of them.
-#
-# A build has one toolkit, or two with a vendor's archive, and what a tool damages it seldom damages
-# once.
+# Which entries of an object are decompressed: a few, spread over all of them. A build uses one
+# toolkit, or two with a vendor's archive, and damage is seldom limited to one entry.
 
 _SIZE: Final = 16  # entries of each kind in one object
 _KINDS: Final = frozenset((DeviceKind.SASS.value, DeviceKind.PTX.value))
@@ -35,24 +33,24 @@ _Entry = TypeVar("_Entry")
 
 
 class SampleCounter:
-    """Says of each entry, as it comes along, whether it may belong to the sample of its object.
+    """Decides for each entry, when it appears, whether it may belong to its object's sample.
 
-    How many entries there are is known after the last one. So of the first 32 of a kind every one
-    may, of the next 32 every second one, of the next 64 every fourth one, and so on. Those at
-    multiples of the last step, 17 to 32 of them, were candidates when they came along, and are
-    spread evenly.
+    The number of entries is known only after the last one. So of the first 32 of a kind all are
+    candidates, of the next 32 every second, of the next 64 every fourth, and so on. In the end 17
+    to 32 of them are multiples of the last step; they were all candidates, and they are evenly
+    spread.
     """
 
     def __init__(self) -> None:
         self._met: Counter[str] = Counter()
 
     def takes(self, stored: Stored) -> bool:
-        """Count all parts of an entry, and say whether one of them is a candidate."""
+        """Count all parts of an entry, and return whether one of them is a candidate."""
         found = [self.is_candidate(part.target[0]) for part in stored.parts]
         return any(found)
 
     def is_candidate(self, kind: str) -> bool:
-        """Count a piece of code of a kind, and say whether it is a candidate."""
+        """Count a piece of code, and return whether it is a candidate."""
         if kind not in _KINDS:
             return False
         index = self._met[kind]
@@ -62,22 +60,22 @@ class SampleCounter:
 
 
 class Sample(Generic[_Entry]):
-    """The entries of one object that are read, chosen once all were seen."""
+    """Chooses the entries of one object to decompress, after all have been seen."""
 
     def __init__(self) -> None:
         self._counter = SampleCounter()
         self._candidates: dict[str, list[_Entry]] = {kind: [] for kind in sorted(_KINDS)}
 
     def add(self, kind: str, entry: _Entry) -> None:
-        """Take the next entry; no more than 32 of a kind are kept."""
+        """Add the next entry; at most 32 of a kind are kept."""
         if self._counter.is_candidate(kind):
             candidates = self._candidates[kind]
             candidates.append(entry)
-            if len(candidates) > 2 * _SIZE:  # the first one of a step that is twice as long
+            if len(candidates) > 2 * _SIZE:  # this is the first one of a doubled step
                 del candidates[1::2]
 
     def choose(self) -> Iterator[_Entry]:
-        """Up to 16 of each kind, spread evenly over the candidates."""
+        """Yield up to 16 entries of each kind, spread evenly."""
         for candidates in self._candidates.values():
             count = len(candidates)
             chosen = min(count, _SIZE)
@@ -86,37 +84,37 @@ class Sample(Generic[_Entry]):
 
 # The scanner.
 
-_MAGIC = FATBIN_MAGIC + b"\1\0"  # with its version
-_PATTERN = re.compile(re.escape(_MAGIC))  # found in half of the time that bytes.find takes
+_MAGIC = FATBIN_MAGIC + b"\1\0"  # with version 1
+_PATTERN = re.compile(re.escape(_MAGIC))  # twice as fast as bytes.find
 _PAGED_MAGICS = (BUNDLE_MAGIC[:4], COMPRESSED_BUNDLE_MAGIC)
-_PAGE = 4096  # bytes to which bundles are aligned, in the file as in memory
+_PAGE = 4096  # bytes; linkers align bundles to it in the file and in memory
 _OVERLAP = len(_MAGIC) - 1
-_PATIENCE = NEAR + FAR  # what a reader looks at as well before it goes further
-_MOST_OF_A_HEAD = 256  # bytes, between two jumps
-_MOST_SAMPLED = 256 << 20  # bytes of all entries of one object that are kept for its sample
-_MOST_KEPT = 1 << 18  # heads, as many as are read
+_PATIENCE = NEAR + FAR  # bytes that the reader searches too before it gives up
+_MOST_OF_A_HEAD = 256  # bytes between two jumps that are joined
+_MOST_SAMPLED = 256 << 20  # bytes of entries that are kept for the sample of one object
+_MOST_KEPT = 1 << 18  # heads, as many as the reader reads
 
 
 class DeviceScanner:
-    """Sees the pieces of a file one after the other and says what of them is worth keeping."""
+    """Sees a file piece by piece, and decides which bytes to keep."""
 
     def __init__(self, regions: Iterable[Extent], size: int) -> None:
-        """``regions`` are where containers are searched for, of a file of ``size`` bytes."""
-        self._regions = sorted(regions, reverse=True)  # the next one last
+        """Search containers in ``regions`` of a file of ``size`` bytes."""
+        self._regions = sorted(regions, reverse=True)  # the next one is last
         self._size = size
         self._seen = 0
-        self.jumps: list[Extent] = []  # from head to head, over code, in the last piece
-        self._tail = b""  # of what was seen, the part that is still needed
-        self._at = 0  # where the search goes on
+        self.jumps: list[Extent] = []  # ranges of code in the last piece, from one head to the next
+        self._tail = b""  # bytes seen that are still needed
+        self._at = 0  # where the search continues
         self._walk: Walk | None = None
         self._ask = Ask(0, 0)  # what the walk waits for
         self._left = _MOST_KEPT
         self._counter = SampleCounter()
         self._sample_left = _MOST_SAMPLED
-        self._sampled = 0, 0  # where the bytes lie that are kept of an entry, from the next one on
+        self._sampled = 0, 0  # range of the entry whose bytes are being kept
 
     def see(self, piece: bytes) -> Iterator[tuple[int, bytes]]:
-        """Take the next piece of the file; yields what to keep of it: offsets and bytes."""
+        """Take the next piece of the file; yield offset and bytes of what to keep."""
         window = self._tail + piece
         self.jumps = [jump for jump in self.jumps if jump[1] > self._seen]
         base = self._seen - len(self._tail)
@@ -128,7 +126,7 @@ class DeviceScanner:
             offset, length = self._ask
             if self._walk is None or offset + length > self._seen:
                 break
-            if offset < base:  # what went by is gone; its reader asks for the file once more
+            if offset < base:  # these bytes are gone; the reader will read the file again
                 self._left = 0
                 break
             head = window[offset - base : offset - base + length]
@@ -141,7 +139,7 @@ class DeviceScanner:
         self._tail = window[needed - base :] if self._left else b""
 
     def _keep_sampled(self, window: bytes, base: int) -> Iterator[tuple[int, bytes]]:
-        """The bytes of the entry that may belong to the sample, as far as they were seen."""
+        """Yield the bytes of a candidate for the sample, as far as they were seen."""
         start, end = self._sampled
         seen = min(end, self._seen)
         if start < seen:
@@ -149,14 +147,15 @@ class DeviceScanner:
             self._sampled = seen, end
 
     def _note_jump(self, start: int, end: int) -> None:
-        if end - start <= _PATIENCE:  # it may be strings that are looked at behind a container
+        # these bytes are searched behind a container, so they may be strings
+        if end - start <= _PATIENCE:
             return
         if self.jumps and start - self.jumps[-1][1] <= _MOST_OF_A_HEAD:
             start = self.jumps.pop()[0]
         self.jumps.append((start, end))
 
     def _begin_walk(self, window: bytes, base: int) -> bool:
-        """Search for a container in the window, which begins at ``base``."""
+        """Search for a container in the window that begins at file offset ``base``."""
         while self._regions:
             start, stop = self._regions[-1]
             self._at = max(self._at, start)
@@ -174,7 +173,7 @@ class DeviceScanner:
         return False
 
     def _search(self, window: bytes, base: int, end: int) -> int:
-        """Where the first container begins, -1 where there is none before ``end``."""
+        """Return where the first container before ``end`` begins; -1 if there is none."""
         found = _PATTERN.search(window, self._at - base, end - base)
         place = base + found.start() if found else -1
         for page in range(-(-self._at // _PAGE) * _PAGE, end if place < 0 else place, _PAGE):
@@ -183,13 +182,13 @@ class DeviceScanner:
         return place
 
     def _sample(self, entry: Stored) -> None:
-        """Have the bytes of an entry kept; one too large for that is read from the file again."""
+        """Keep the bytes of an entry; one that exceeds the limit is read from the file later."""
         if entry.size <= self._sample_left:
             self._sample_left -= entry.size
             self._sampled = entry.start, entry.start + entry.size
 
     def _go_on(self, walk: Walk, answer: bytes | None) -> None:
-        """Send a walk what it asked for, up to the next thing that it asks for, or its end."""
+        """Send the bytes that a walk asked for, and run it to its next request or its end."""
         try:
             step = next(walk) if answer is None else walk.send(answer)
             while not isinstance(step, Ask):

@@ -1,4 +1,4 @@
-"""Reads the device code of sections, and how a library registers it."""
+"""Read the device code in sections, and how a library registers it."""
 
 from __future__ import annotations
 
@@ -39,55 +39,59 @@ from binary_checks.objects.device.containers import (
     walk_fatbin,
 )
 
-# The table of device code that a library registers when it is loaded (``.nvFatBinSegment``).
+# The table of device code that a library registers when it is loaded (``.nvFatBinSegment``,
+# undocumented; nvcc's ``fatbinary_section.h`` names the fields).
 #
 # A wrapper of version 1 points to a container that was compiled as a whole, or to relocatable code
-# in ``__nv_relfatbin``. One of version 2 points to what the device linker made of the latter, and
-# to an array in memory, filled at load, of all relocatable containers that went into it: of these
-# the driver links anew where nothing linked fits its GPU. The array is not in the file, so that of
-# two such wrappers nobody can say which relocatable code belongs to which.
+# in ``__nv_relfatbin``. A wrapper of version 2 points to the output of the device linker, and to an
+# array in memory, filled at load, of all relocatable containers that went into it. The driver links
+# these anew if no linked code fits its GPU. Since the array is not in the file, two such wrappers
+# leave open which relocatable code belongs to which.
 
 WRAPPER_SECTIONS: Final = (".nvFatBinSegment",)
 SHORT_WRAPPER_SECTIONS: Final = (".nvFatBi",)
-"""Its first eight letters, as an image for Windows has them."""
+"""The first eight characters of the name: section headers of PE images have no more."""
 RELOCATABLE: Final = ("__nv_relfatbin",)
 SHORT_RELOCATABLE: Final = ("__nv_rel",)
 
 WHOLE: Final = 1
 LINKED: Final = 2
 
-_WRAPPER = Struct("<IIQQ")  # magic, version, pointer to the container, to a name or to the array
+# magic, version, pointer to the container, pointer to a file name or to the array
+_WRAPPER = Struct("<IIQQ")
 _MAGIC = 0x466243B1
-_POINTER: Final = 8  # where in a wrapper that to the container stands
+_POINTER: Final = 8  # offset of the pointer to the container in a wrapper
 _WRAPPER_STEP = 8  # bytes to which wrappers are aligned
 _MOST = 1 << 16  # real libraries have some hundreds
 _MOST_BYTES = 1 << 22  # of sections with wrappers, padding among them
 _MOST_WRAPPER_FAULTS = 16
 MOST_PLACES: Final = 256
-"""Segments or sections that each pointer is looked for in, one by one; real files have a dozen."""
+"""Segments or sections in which each pointer is looked up, one after the other; real files have a
+dozen.
+"""
 _BLOCK = _WRAPPER.size * 4096
 
 Extent = tuple[int, int]
 Follow = Callable[[int, int], int | None]
-"""From a pointer's place in the file, and what stands there, to the place that it points to.
-
-None where that is no place in the file.
+"""Called with the file offset of a pointer and its value. Returns the file offset that it points
+to, or None if that is not in the file.
 """
 
 
 class Unfollowed(Exception):
-    """Where pointers lead is not known; the message says why, in a few words."""
+    """Raised if it is unknown where pointers lead; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wrappers:
-    """What is registered of an object's device code."""
+    """Which containers of an object are registered."""
 
-    relocatable: tuple[Extent, ...] = ()  # where relocatable code lies
-    versions: Mapping[int, int] = field(default_factory=dict)  # by the place of a container
+    relocatable: tuple[Extent, ...] = ()  # ranges of relocatable code
+    # version of a wrapper, by the offset of its container
+    versions: Mapping[int, int] = field(default_factory=dict)
     faults: tuple[DeviceFault, ...] = ()
-    unread: str = ""  # why they are not known
-    awaits_linking: bool = False  # nothing is registered yet: it is an object file
+    unread: str = ""  # why the wrappers are not known
+    awaits_linking: bool = False  # an object file: registered only after linking
 
 
 def read_wrappers(
@@ -96,7 +100,7 @@ def read_wrappers(
     relocatable: tuple[Extent, ...],
     follow: Follow,
 ) -> Wrappers:
-    """Read the wrappers of these parts of a file and where they point to."""
+    """Read the wrappers in these parts of a file, and follow their pointers."""
     versions: dict[int, int] = {}
     faults: list[DeviceFault] = []
     read = 0
@@ -131,7 +135,7 @@ def read_wrappers(
 def _find_wrappers(
     source: LimitedSource, extents: Iterable[Extent], note: Callable[[int, str], None]
 ) -> Iterable[tuple[int, tuple[int, int]]]:
-    """The place of each wrapper, its version and its pointer; zeros between them are padding."""
+    """Yield the offset of each wrapper, its version and its pointer; skip zeros between them."""
     for start, end in extents:
         at, block_start, block = start, start, b""
         while at + _WRAPPER_STEP <= end:
@@ -158,24 +162,24 @@ Targets = tuple[Target, ...]
 
 
 class Role(Enum):
-    """What a container is for."""
+    """The purpose of a container."""
 
     WHOLE = "whole"
     LINKED = "linked"
     PRELINKED = "prelinked"  # relocatable code that is registered
-    FORGOTTEN = "forgotten"  # relocatable code that nothing registers
+    UNREGISTERED = "unregistered"  # relocatable code that no wrapper registers
     UNLINKED = "unlinked"  # relocatable code that is still to be linked
 
 
 class Roles:
-    """Says of each container what it is for."""
+    """Assigns a role to each container."""
 
     def __init__(self, wrappers: Wrappers) -> None:
         self._wrappers = wrappers
         self._relocatable = merge(wrappers.relocatable)
 
     def role_of(self, offset: int) -> Role:
-        """The role of the container there, in bytes from the start of the file."""
+        """Return the role of the container at an offset from the start of the file."""
         version = self._wrappers.versions.get(offset, 0)
         if version == LINKED:
             return Role.LINKED
@@ -184,28 +188,28 @@ class Roles:
             return Role.WHOLE
         if self._wrappers.awaits_linking:
             return Role.UNLINKED
-        return Role.PRELINKED if version else Role.FORGOTTEN
+        return Role.PRELINKED if version else Role.UNREGISTERED
 
 
 class Relinkable(NamedTuple):
-    """What a driver can make of relocatable containers."""
+    """The targets for which a driver can link relocatable containers."""
 
-    targets: frozenset[Target] = frozenset()  # for which it can link all of them
-    partly: frozenset[Target] = frozenset()  # which only some serve
-    unknown: str = ""  # why that was not found out
+    targets: frozenset[Target] = frozenset()  # targets for which it can link all containers
+    partly: frozenset[Target] = frozenset()  # targets that only some containers serve
+    unknown: str = ""  # why the targets are not known
 
     def uses(self, target: Target) -> bool:
-        """Whether code for a target is linked for anything, of these or perhaps of those."""
-        code = _spell(target)
-        return any(serves(code, _spell(each)) for each in self.targets | self.partly)
+        """Return whether code for a target is used in linking for any of these targets."""
+        code = _make_target(target)
+        return any(serves(code, _make_target(each)) for each in self.targets | self.partly)
 
 
 def find_relinkable(prelinked: Iterable[Targets], factor: int) -> Relinkable:
-    """For which targets the driver can link all these containers, and which only some serve.
+    """Find the targets for which the driver can link all, or only some, of these containers.
 
-    What they hold for the device linker (LTO) is of no use to it.
+    Their code for the device linker (LTO) does not count: the driver does not use it.
     """
-    sets = [tuple(map(_spell, targets)) for targets in set(prelinked)]
+    sets = [tuple(map(_make_target, targets)) for targets in set(prelinked)]
     wanted = {each for targets in sets for each in targets if each.kind in _DRIVEN}
     if len(wanted) * sum(map(len, sets)) > _MOST_COMPARED * factor:
         return Relinkable(unknown=f"its relocatable code is for {len(wanted)} targets: too many")
@@ -223,29 +227,25 @@ def _have(targets: Iterable[DeviceTarget], wanted: DeviceTarget) -> bool:
 
 
 def _may_be_linked(code: DeviceTarget, wanted: DeviceTarget) -> bool:
-    """Whether it is certain that code that serves a target is linked for it.
+    """Return whether code that serves a target is certainly linked for it.
 
-    nvJitLink 13.5 takes cubins for sm_100 and sm_120 for sm_103 and sm_121 where nvcc 13.5 made
-    them, and refuses those of nvcc 12.8 to 13.2 (bitsandbytes 0.50.2).
+    nvJitLink 13.5 links cubins for sm_100 and sm_120 for sm_103 and sm_121 if nvcc 13.5 made them,
+    and refuses those of nvcc 12.8 to 13.2 (bitsandbytes 0.50.2).
     """
     own, asked = (each.architecture.rstrip("af?") for each in (code, wanted))
     return code.kind is DeviceKind.PTX or own == asked or len(own) < len(_FIRST_FINALIZED)
-
-
-def _spell(target: Target) -> DeviceTarget:
-    return DeviceTarget(kind=DeviceKind(target[0]), architecture=target[1])
 
 
 def _plain(target: DeviceTarget) -> Target:
     return target.kind.value, target.architecture
 
 
-# The device code of sections: every container in them, one behind the other.
+# The device code of sections: the containers in them, one behind the other.
 
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
-"""CUDA, relocatable CUDA and HIP: where compilers put code for the GPU."""
+"""The sections of CUDA, relocatable CUDA and HIP code."""
 SHORT_SECTIONS: Final = (".nv_fatb", "__nv_rel", ".hip_fat")
-"""Their first eight letters, as an image for Windows has them."""
+"""The first eight characters of the names: section headers of PE images have no more."""
 
 _WALKS = {
     FATBIN_MAGIC: walk_fatbin,
@@ -256,14 +256,14 @@ _WALKS = {
 _STEP = 8  # bytes to which containers are aligned
 _SMALLEST = 16
 FAR: Final = 4096
-"""Bytes looked at behind a container where no other follows at once."""
-_MOST_ASKED = 1 << 18  # heads read of one object: the largest libraries have some 10,000
+"""Bytes searched behind a container if no other follows at once."""
+_MOST_ASKED = 1 << 18  # heads read of one object; the largest libraries have some 10,000
 _MOST_FAULTS = 64
-_MOST_SETS = 1024  # of targets, told apart
+_MOST_SETS = 1024  # sets of targets that are counted separately
 
 
 class DeviceFacts(NamedTuple):
-    """What a file says of its code for GPUs, as the model has it."""
+    """The facts about a file's code for GPUs, as in the model."""
 
     code: tuple[DeviceCode, ...] = ()
     containers: tuple[DeviceContainers, ...] = ()
@@ -271,10 +271,10 @@ class DeviceFacts(NamedTuple):
 
 
 def walk_device_code(start: int, end: int, patience: int = 0) -> Walk:
-    """Walk through every container from ``start`` to ``end``.
+    """Walk through all containers from ``start`` to ``end``.
 
-    What is no container is passed over in steps of 8 bytes; after ``patience`` bytes of it, if
-    that is not 0, the walk ends. Only zeros are taken for padding.
+    Other bytes are skipped in steps of 8; with ``patience``, the walk ends after so many of them.
+    Only zeros are padding: other bytes between containers are a fault.
     """
     at, certain = start, True
     while end - at >= _SMALLEST:
@@ -288,14 +288,14 @@ def walk_device_code(start: int, end: int, patience: int = 0) -> Walk:
         at, certain = yield from _WALKS[magic](found, end)
         at += (start - at) % _STEP
     if end > at and (yield Ask(at, end - at)).strip(b"\0") and certain:
-        yield _stray(at)
+        yield _make_unknown_fault(at)
     return end
 
 
 def _find_next(at: int, limit: int, certain: bool) -> Generator[Step, bytes, tuple[int, bytes]]:
-    """Where the next container begins, and with what; b"" where there is none before the limit.
+    """Return the offset and the magic of the next container; b"" if there is none.
 
-    Where it is ``certain`` that a container ends, nothing but padding may follow.
+    If it is ``certain`` that a container ends at ``at``, bytes other than padding are a fault.
     """
     length = NEAR
     while at < limit:
@@ -303,7 +303,7 @@ def _find_next(at: int, limit: int, certain: bool) -> Generator[Step, bytes, tup
         place, magic = _find_magic(block)
         if certain and block[:place].strip(b"\0"):
             certain = False
-            yield _stray(at)
+            yield _make_unknown_fault(at)
         if magic:
             return at + place, magic
         at += len(block)
@@ -312,7 +312,7 @@ def _find_next(at: int, limit: int, certain: bool) -> Generator[Step, bytes, tup
 
 
 def _find_magic(block: bytes) -> tuple[int, bytes]:
-    """The first of the magics at a multiple of 8 bytes, else the block's end."""
+    """Return the first magic at a multiple of 8 bytes, else the length of the block."""
     best, found = len(block), b""
     for magic in _WALKS:
         place = block.find(magic)
@@ -324,14 +324,14 @@ def _find_magic(block: bytes) -> tuple[int, bytes]:
     return best, found
 
 
-def _stray(at: int) -> DeviceFault:
+def _make_unknown_fault(at: int) -> DeviceFault:
     return DeviceFault(offset=at, reason="bytes that are neither a container nor padding")
 
 
 def read_device_code(
     source: LimitedSource, extents: Iterable[Extent], wrappers: Wrappers | None = None
 ) -> DeviceFacts:
-    """The three facts about device code, of the given parts of a file."""
+    """Return the facts about device code in these parts of a file."""
     extents = tuple(extents)
     reading = _Reading(extents, wrappers or Wrappers(), source.factor)
     for step in follow_all(source, extents):
@@ -341,7 +341,7 @@ def read_device_code(
 
 
 class _Reading:
-    """Adds up what was found, however many containers there are."""
+    """Sums up containers, however many there are."""
 
     def __init__(self, extents: tuple[Extent, ...], wrappers: Wrappers, factor: int) -> None:
         self._wrappers = wrappers
@@ -349,21 +349,21 @@ class _Reading:
         self._roles = Roles(wrappers)
         self._tallies: dict[Role, Tally] = {}
         self._faults = list(wrappers.faults)
-        # To count, first and offset.
+        # number, first and offset
         self._sets: dict[tuple[Targets, str, bool, Role], tuple[int, int, int]] = {}
         self._count = 0
         self._linked = 0
-        # Containers that are registered and were not found yet.
-        self._missed = set(find_within(wrappers.versions, extents))
+        # registered containers that have not been found yet
+        self._not_found = set(find_within(wrappers.versions, extents))
 
     def add(self, found: Container | Rest | DeviceFault) -> None:
-        """Count a container, or take note of a fault or of what was not read."""
+        """Count a container, or record a fault or a part that was not read."""
         if isinstance(found, DeviceFault):
             if len(self._faults) < _MOST_FAULTS:
                 self._faults.append(found)
             return
         role = self._roles.role_of(found.offset)
-        self._missed.discard(found.offset)
+        self._not_found.discard(found.offset)
         if isinstance(found, Rest):
             self._sets[(), found.reason, found.too_large, role] = (0, self._count, found.offset)
             return
@@ -380,7 +380,7 @@ class _Reading:
         self._count += 1
 
     def facts(self) -> DeviceFacts:
-        """What was found."""
+        """Return the facts."""
         prelinked = (key[0] for key in self._sets if key[3] is Role.PRELINKED)
         found = find_relinkable(prelinked, self._factor)
         if not self._linked:
@@ -388,22 +388,22 @@ class _Reading:
         if self._linked < 2:
             found = found._replace(partly=frozenset())
         return DeviceFacts(
-            code=tuple(self._tell_code(found)),
-            containers=tuple(self._tell_containers(found)),
-            faults=(*self._faults, *self._find_missed()),
+            code=tuple(self._iter_code(found)),
+            containers=tuple(self._iter_containers(found)),
+            faults=(*self._faults, *self._find_missing()),
         )
 
-    def _find_missed(self) -> Iterator[DeviceFault]:
-        """The containers that are registered where none is, unless not all were looked at."""
+    def _find_missing(self) -> Iterator[DeviceFault]:
+        """Yield registered offsets without a container, if everything was searched."""
         if len(self._faults) > len(self._wrappers.faults):
             return  # one fault hides others
         if any(group[2] or not count for group, (count, *_) in self._sets.items()):
             return
-        for offset in sorted(self._missed)[: _MOST_FAULTS - len(self._faults)]:
+        for offset in sorted(self._not_found)[: _MOST_FAULTS - len(self._faults)]:
             reason = "a wrapper points at what is no container of device code"
             yield DeviceFault(offset=offset, reason=reason)
 
-    def _tell_code(self, relinkable: Relinkable) -> Iterator[DeviceCode]:
+    def _iter_code(self, relinkable: Relinkable) -> Iterator[DeviceCode]:
         together: dict[DeviceLinking, Tally] = {}
         for role, tally in self._tallies.items():
             for target, *amounts in tally.sums():
@@ -421,7 +421,7 @@ class _Reading:
                 linking=linking,
             )
 
-    def _tell_containers(self, relinkable: Relinkable) -> Iterator[DeviceContainers]:
+    def _iter_containers(self, relinkable: Relinkable) -> Iterator[DeviceContainers]:
         for (targets, reason, too_large, role), (count, first, offset) in self._sets.items():
             used = role is Role.PRELINKED and any(map(relinkable.uses, targets))
             served = sorted(relinkable.targets) if role is Role.LINKED else ()
@@ -437,8 +437,8 @@ class _Reading:
             )
 
     def _doubt(self, role: Role, relinkable: Relinkable) -> str:
-        """Why it is not known what can be used of containers of a role; "" where it is."""
-        if role in (Role.PRELINKED, Role.FORGOTTEN):
+        """Return why it is unknown what is usable of containers with a role; "" if it is known."""
+        if role in (Role.PRELINKED, Role.UNREGISTERED):
             return self._wrappers.unread
         if role is Role.LINKED and relinkable.unknown:
             return relinkable.unknown
@@ -453,7 +453,7 @@ class _Reading:
 def _linking_of(role: Role, *, used: bool) -> DeviceLinking:
     if role is Role.PRELINKED and used:
         return DeviceLinking.RELINKABLE
-    if role in (Role.PRELINKED, Role.FORGOTTEN):
+    if role in (Role.PRELINKED, Role.UNREGISTERED):
         return DeviceLinking.UNUSABLE
     return DeviceLinking(role.value)
 
@@ -465,9 +465,9 @@ def _make_target(target: Target) -> DeviceTarget:
 def follow_all(
     source: LimitedSource, extents: Iterable[Extent]
 ) -> Iterator[Stored | Container | Rest | DeviceFault]:
-    """What walks through the parts find, with the bytes that they ask for.
+    """Yield what walks through these parts find; send them the bytes that they ask for.
 
-    Bytes that several parts have are gone through once.
+    Bytes that belong to several parts are walked through once.
     """
     left = most = source.limit(_MOST_ASKED)
     seen = 0
