@@ -285,4 +285,4 @@ def test_wheel(session: nox.Session) -> None:
     shutil.rmtree(tree / "binary_checks")  # so that only the installed one can be imported
     with session.chdir(tree):
         session.run("python", "-m", "pytest", "-n", "2", *session.posargs)
-        session.run("binary-checks", "--binary-static", SHIPPED_WHEEL)
+        session.run("binary-checks", "--static", SHIPPED_WHEEL)

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 SAMPLE = FOLDER / "wheels" / "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
 LIBRARY = build_elf(soname="libdemo.so", needed=("libc.so.6",))
 TOOL = f"binary_checks-{__version__}-py3-none-any.whl"
-NEEDS_INDEX = re.compile(r"pip |tox |.*(?: index:|--binary-for|image:)")  # lines that download
+NEEDS_INDEX = re.compile(r"pip |tox |.*(?: index:|--for|image:)")  # lines that download
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="bash is not Windows' own"),
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a wheel for Linux runs there"),

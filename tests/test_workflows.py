@@ -197,9 +197,7 @@ def test_no_script_of_the_action_holds_an_input() -> None:
     assert not [script for script in scripts if "${{" in script]
 
 
-def run_check(
-    folder: Path, packages: str, options: str = "--binary-static"
-) -> tuple[int, str, Any]:
+def run_check(folder: Path, packages: str, options: str = "--static") -> tuple[int, str, Any]:
     """Run the action's script for a Python in which binary_checks is installed already."""
     (script,) = (step["run"] for step in read(ACTION)["runs"]["steps"] if step.get("id") == "check")
     bin_folder = folder / "bin"
@@ -233,7 +231,7 @@ def test_the_action_judges_packages_and_says_where_its_reports_are(tmp_path: Pat
     (tmp_path / "dist dir").mkdir()
     for wheel in (HEALTHY, BROKEN):
         shutil.copy(wheel, tmp_path / "dist dir")
-    status, shown, outputs = run_check(tmp_path, "dist dir/*.whl\n", "--binary-static\n-n\n0")
+    status, shown, outputs = run_check(tmp_path, "dist dir/*.whl\n", "--static\n-n\n0")
     assert status == 1
     assert "missing-library" in shown
     assert outputs.keys() == {"sarif", "html", "json"}

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from binary_checks import exit_codes
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
 from binary_checks.lines import cut, one_line
+from binary_checks.options import Program
 
 _ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {
@@ -150,9 +151,9 @@ def _run(arguments: Sequence[str], *, alone: bool) -> int:
     status = _answer(arguments)
     if status is not None:
         return status
-    from binary_checks.command.checking import check
+    from binary_checks.command.checking import check, print_all_options
 
-    return check(["--help" if each == _ALL_HELP else each for each in arguments], alone=alone)
+    return print_all_options() if _ALL_HELP in arguments else check(arguments, alone=alone)
 
 
 def _answer(arguments: Sequence[str]) -> int | None:
@@ -193,7 +194,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
 def complain(text: str) -> None:
     """Say in one line why the command ends."""
     with contextlib.suppress(OSError):  # a full disk behind stderr: the exit status says it, too
-        print(cut(one_line(f"binary-checks: {text}")), file=sys.stderr)
+        said = Program.COMMAND.name_options(f"binary-checks: {text}")
+        print(cut(one_line(said)), file=sys.stderr)
 
 
 def status_of(error: Exception) -> int:
@@ -226,7 +228,12 @@ def read_count(text: str) -> int:
 
 
 class SubcommandParser(argparse.ArgumentParser):
-    """Leaves it to the caller how a wrong option ends."""
+    """Leaves it to the caller how a wrong option ends, and takes ``--binary-with``, too."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Take the names that options have under pytest for those that they have here."""
+        given = sys.argv[1:] if args is None else args
+        return super().parse_known_args(map(Program.COMMAND.name_options, given), namespace)
 
     def add_store(self, more: str = "", *, required: bool = True) -> None:
         """Take ``--store``, which nearly every subcommand of the fleet needs."""

@@ -7,12 +7,12 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from itertools import groupby
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser, guard, suggest
 from binary_checks.command.foreign_cells import add_foreign, demand_foreign, read_foreign
-from binary_checks.command.helping import OPTIONS
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
 from binary_checks.fleet.cells.choosing import (
@@ -29,8 +29,10 @@ from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.ci_settings import HOSTED
 from binary_checks.fleet.night import Cell
 from binary_checks.lines import cut, one_line
+from binary_checks.options import OPTIONS, Program
 from binary_checks.reports.verdict_texts import count
 
+_OURS = tuple(f"--{name}" for name in OPTIONS)
 _PURPOSE = "List the cells of a matrix: what is judged every night, and where it is published."
 _WIDTH = 80
 _LEAST = 24  # characters that are left for the last column
@@ -45,9 +47,10 @@ def read_matrix(path: Path) -> Matrix:
     """
     matrix = read_cells(path)
     for option in dict.fromkeys(each for cell in matrix.cells for each in cell.options):
-        name = option.partition("=")[0]
-        if name.startswith("--binary") and name not in OPTIONS:
-            raise ProfileError(f"{path}: run: options: unknown {name}{suggest(name, OPTIONS)}")
+        name = Program.COMMAND.name_options(option.partition("=")[0])
+        near = get_close_matches(name, _OURS, n=1, cutoff=0.8)  # pytest's own are less alike
+        if name not in _OURS and (near or option.startswith("--binary-")):
+            raise ProfileError(f"{path}: run: options: unknown {name}{suggest(name, _OURS)}")
     return matrix
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import sys
@@ -13,8 +15,8 @@ from typing import Any
 import pytest
 
 from binary_checks.command import lose_output, suggest
-from binary_checks.command.helping import OPTIONS
 from binary_checks.exit_codes import EMPTY, FIT
+from binary_checks.options import OPTIONS, Program, lengthen
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.sandboxing import StartsAnew
 from binary_checks.plugin.screen import SCREEN
@@ -24,6 +26,18 @@ _XDIST = (
     *("--tx", "--px", "--rsync", "-h", "--help"),
 )
 """How options begin that are pytest-xdist's, or may be, which takes its time to be imported."""
+_PYTESTS = (
+    *("--capture", "--collect-only", "--color", "--deselect", "--dist", "--durations"),
+    *("--exitfirst", "--full-trace", "--help", "--help-pytest", "--junit-xml", "--list"),
+    *("--markers", "--maxfail", "--no-header", "--no-summary", "--numprocesses", "--quiet"),
+    *("--show-capture", "--tb", "--verbose", "--version"),
+)
+_OPTIONS = tuple(sorted({*(f"--{name}" for name in OPTIONS), *_PYTESTS}))
+"""Long options, of which a mistyped one may mean one."""
+_COLUMNS = re.compile(r"^  --binary-[^ \n]+(?: [^ \n]+)?(?=  )", re.MULTILINE)
+"""An option in pytest's help with its text on the same line."""
+_STRICT = re.compile(r"^  --strict  .*\n", re.MULTILINE)
+"""pytest's own option in its help, in whose place the command has ours."""
 
 
 def check(arguments: Sequence[str], *, alone: bool = False) -> int:
@@ -46,13 +60,22 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
     output = _Output()
     plugins = [_RefusesInOneLine(), output, *([StartsAnew()] if alone else [])]
-    status = int(pytest.main([*own, *place, *arguments], plugins=plugins))
+    status = int(pytest.main([*own, *place, *lengthen(arguments)], plugins=plugins))
     if output.lost is None:
         return status
     if isinstance(output.lost, BrokenPipeError):
         raise output.lost
     lost = lose_output(output.lost)
     return lost if status in (FIT, EMPTY) else status
+
+
+def print_all_options() -> int:
+    """Print pytest's help, in which our options are named as the command does."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        status = check(["--help"])
+    text = _COLUMNS.sub(lambda found: found[0] + " " * len("binary-"), out.getvalue())
+    print(Program.COMMAND.name_options(_STRICT.sub("", text)), end="")
+    return status
 
 
 class _Output:
@@ -67,7 +90,7 @@ class _Output:
 
 
 class _RefusesInOneLine:
-    """Says of an option that cannot be followed no more than that, and which one may be meant."""
+    """Says what is wrong with the arguments in one line, in which the command names our options."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_parse(self) -> Generator[None, Any, Any]:
@@ -76,7 +99,16 @@ class _RefusesInOneLine:
             return (yield)
         except pytest.UsageError as error:
             found = re.search(r"^[^\n]*?: error: ([^\n]*)", f"{error}", re.MULTILINE)
-            raise misused(_hint(found[1]) if found else f"{error}") from None
+            said = _hint(found[1]) if found else f"{error}"
+            raise misused(Program.COMMAND.name_options(said)) from None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_cmdline_main(self) -> Generator[None, Any, Any]:
+        """Name our options as the command does in what the plugin refuses."""
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            raise pytest.UsageError(*map(Program.COMMAND.name_options, error.args)) from None
 
 
 def _hint(complaint: str) -> str:
@@ -84,4 +116,5 @@ def _hint(complaint: str) -> str:
     if unknown == complaint:
         return complaint
     name = unknown.split()[0].partition("=")[0]
-    return f"unknown option {name}{suggest(name, OPTIONS)}"
+    short = Program.COMMAND.name_options(name)
+    return f"unknown option {short}{suggest(short, _OPTIONS)}"

@@ -152,7 +152,7 @@ def _options() -> argparse.ArgumentParser:
     add("--known", metavar="FILE", help="accepted differences: known problems by difference")
     add("--store", metavar="URL", help="where store:CELL is looked up")
     add(
-        "--binary-with",
+        "--with",
         dest="beside",
         metavar="PATH",
         action="append",

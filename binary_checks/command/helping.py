@@ -1,9 +1,8 @@
-"""What the command says of itself: its help on one screen, its version, and names of options."""
+"""What the command says of itself: its help on one screen, and its version."""
 
 from __future__ import annotations
 
 import platform
-import re
 from importlib.metadata import version
 
 from binary_checks import __version__
@@ -18,53 +17,28 @@ usage: binary-checks [OPTION]... PACKAGE[::CHECK]...
 Say whether wheels, conda packages, C++ libraries and folders are fit to ship.
 
   binary-checks dist/*.whl                        inspect, install, import, load
-  binary-checks --binary-static dist/*.whl        inspect only, on any host
+  binary-checks --static dist/*.whl               inspect only, on any host
   binary-checks numpy==2.4.6                      what the index has, or a URL
   binary-checks dist/*.whl -m linkage             one family of checks
   binary-checks --list dist/a.whl                 which checks apply to it
   binary-checks --explain missing-library         what it finds, how to fix it
   binary-checks --write-known k.toml dist/*.whl   accept today's problems
 
-  --binary-static              install and run nothing
-  --binary-known-problems LIST a file or a URL whose problems are accepted
-  --binary-strict              count every warning as an error
-  --binary-profile FILE        what the project expects (else pyproject.toml's)
-  --binary-place PLACE         venv, existing:PYTHON, prefix:PATH, image:NAME
-  --binary-with PATH           a required package, or a folder of such
-  --binary-with-requirements   download required packages that are not given
-  --binary-require FAMILY      fail if its checks cannot inspect the package
-  --binary-report FORMAT:FILE  write a report: html, json, sarif, markdown, ...
+  --static                     install and run nothing
+  --known-problems LIST        a file or a URL whose problems are accepted
+  --strict                     count every warning as an error
+  --profile FILE               what the project expects (else pyproject.toml's)
+  --place PLACE                venv, existing:PYTHON, prefix:PATH, image:NAME
+  --with PATH                  a required package, or a folder of packages
+  --with-requirements          download required packages that are not given
+  --require FAMILY             fail if its checks cannot inspect the package
+  --report FORMAT:FILE         write a report: html, json, sarif, markdown, ...
   -m FAMILY, -k TEXT           only these checks    -n NUMBER  more processes
   -v                           show every check     -x         stop at a failure
   --help-pytest                every option         --version  this version
 
 exit code: 0 fit, 1 problems, 2 interrupted, 3 our bug, 4 usage, 6 try again
 """
-_PYTESTS = (
-    *("--capture", "--collect-only", "--color", "--deselect", "--dist", "--durations"),
-    *("--exitfirst", "--full-trace", "--help", "--junit-xml", "--markers", "--maxfail"),
-    *("--no-header", "--no-summary", "--numprocesses", "--quiet", "--show-capture", "--tb"),
-    "--verbose",
-)
-_OURS = (
-    *(
-        "--binary-allow-builds",
-        "--binary-cell",
-        "--binary-channel",
-        "--binary-crosscheck",
-        "--binary-facts",
-        "--binary-github",
-        "--binary-installed",
-        "--binary-known-problems",
-        "--binary-known-at",
-        "--binary-python",
-        "--binary-sandbox",
-        "--binary-thorough",
-    ),
-    "--binary-requirements-folder",
-)
-OPTIONS = tuple(sorted({*re.findall(r"--[a-z][a-z-]+", HELP), *_PYTESTS, *_OURS}))
-"""Long options, of which a mistyped one may mean one."""
 
 
 def tell_version() -> str:

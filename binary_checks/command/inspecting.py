@@ -170,7 +170,7 @@ def _inspect_options() -> argparse.ArgumentParser:
         "run it, PTX versions, what does not decompress",
     )
     add(
-        "--binary-with",
+        "--with",
         dest="beside",
         metavar="PATH",
         action="append",
@@ -178,27 +178,27 @@ def _inspect_options() -> argparse.ArgumentParser:
         help="a required wheel, or a folder of such (repeatable)",
     )
     add(
-        "--binary-with-requirements",
+        "--with-requirements",
         dest="fetches",
         action="store_true",
         help="download the required wheels that are not given",
     )
     add(
-        "--binary-requirements-folder",
+        "--requirements-folder",
         dest="kept",
         metavar="PATH",
         help="keep the downloaded wheels there",
     )
-    add("--binary-python", dest="python", metavar="PATH", help="the interpreter of installed:NAME")
+    add("--python", dest="python", metavar="PATH", help="the interpreter of installed:NAME")
     add(
-        "--binary-for",
+        "--for",
         dest="target",
         metavar="TARGET",
         default="",
         help="the Python and system that a published package is for, as cp312-win_amd64",
     )
     add(
-        "--binary-configuration",
+        "--configuration",
         dest="configuration",
         metavar="KEY=VALUE",
         action="append",
@@ -206,7 +206,7 @@ def _inspect_options() -> argparse.ArgumentParser:
         help="what the packages are said to be, as python=3.11 (repeatable); no variable is read",
     )
     add(
-        "--binary-profile",
+        "--profile",
         dest="profile",
         metavar="NAME_OR_TOML",
         help="the profile whose limits and system libraries hold",

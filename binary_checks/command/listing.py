@@ -35,6 +35,7 @@ from binary_checks.profile.reading import (
     load_profile,
     validate,
 )
+from binary_checks.reports.explanation import abridge
 from binary_checks.sources import demand_named, expand
 
 _PURPOSE = "List every check, and of each package named whether it applies, and if not, why."
@@ -50,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
         complain(str(error))
         return MISUSED
     if not options.packages:
-        _print((*_describe(check, profile), check.documentation.title) for check in checks)
+        _print((*_describe(check, profile), abridge(check).title) for check in checks)
         return 0
     names = [name for each in options.packages for name in expand(each, Path.cwd())]
     statuses = {guard(partial(_list, name, profile, checks)) for name in names}
@@ -61,8 +62,8 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks --list", description=_PURPOSE)
     parser.add_argument("packages", metavar="PACKAGE", nargs="*")
     parser.add_argument("-m", dest="family", metavar="FAMILY", help="the checks of one family")
-    parser.add_argument("--binary-profile", dest="profile", metavar="NAME_OR_TOML")
-    parser.add_argument("--binary-static", action="store_true", help="those that run nothing")
+    parser.add_argument("--profile", dest="profile", metavar="NAME_OR_TOML")
+    parser.add_argument("--static", action="store_true", help="those that run nothing")
     return parser.parse_args(arguments)
 
 
@@ -76,8 +77,7 @@ def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...
     checks = tuple(
         check
         for check in every
-        if options.family in (None, check.family)
-        and not (options.binary_static and check.runs_package)
+        if options.family in (None, check.family) and not (options.static and check.runs_package)
     )
     if not checks:
         known = sorted({check.family for check in every})

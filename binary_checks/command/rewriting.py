@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks report", description=_PURPOSE)
-    parser.add_argument("document", metavar="RESULT.json", help="written by --binary-report json")
+    parser.add_argument("document", metavar="RESULT.json", help="written by --report json")
     names = ", ".join(report.name for report in reports.REPORTS if not report.of_facts)
     parser.add_argument("--format", required=True, metavar="FORMAT", help=names)
     parser.add_argument(

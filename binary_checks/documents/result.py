@@ -23,8 +23,8 @@ from binary_checks.model import Outcome, PackageResult, RunResult, conclude
 # Writes what a run found as JSON: streamed, and the same from run to run but for the seconds.
 
 RESULT_SCHEMA = "binary-checks/result/1"
-NOT_WRITTEN = frozenset({"facts"})
-"""The field of a run that its document does not have: they are documents of their own."""
+NOT_WRITTEN = frozenset({"facts", "program"})
+"""Fields of a run that its document does not have: facts are documents of their own."""
 
 _TABLES = ("checks", "packages")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from binary_checks.declaring import Check
 from binary_checks.errors import (
@@ -41,10 +41,12 @@ from binary_checks.model.objects import object_kinds
 from binary_checks.model.outcomes import NOT_SEEN
 from binary_checks.model.published import Survey
 from binary_checks.model.run_results import UNREADABLE, CheckResult
+from binary_checks.options import Program
 from binary_checks.profile.known import accept, find_expired, find_stale
 from binary_checks.profile.reading import Profile
 from binary_checks.wording.problem_lines import problem_lines, summarise_gap
 
+_F = TypeVar("_F", Problem, NotInspected, Note)
 _RAISE = "raise limit_factor in the profile, or accept it there"
 
 
@@ -171,10 +173,34 @@ def judge_case(case: Case, settings: RunSettings) -> Verdict:
         verdict = _weigh_findings(case, profile, settings)
     except BinaryChecksError as error:
         verdict = _conclude_by_error(case, error)
-    verdict = replace(verdict, level=level)
+    verdict = replace(_name_options(verdict, settings.program), level=level)
     if verdict.outcome is Outcome.NOT_INSPECTED and case.check.family in settings.required:
         return _demand(verdict)
     return verdict
+
+
+def _name_options(verdict: Verdict, program: Program) -> Verdict:
+    """Return the verdict with our options named as the program's users do.
+
+    Waivers have matched by now: they accept the same problems whichever program runs.
+    """
+
+    def name(findings: tuple[_F, ...]) -> tuple[_F, ...]:
+        return tuple(
+            replace(each, sentence=program.name_options(each.sentence)) for each in findings
+        )
+
+    return replace(
+        verdict,
+        reason=program.name_options(verdict.reason),
+        problems=name(verdict.problems),
+        warnings=name(verdict.warnings),
+        accepted=tuple(
+            replace(each, problem=name((each.problem,))[0]) for each in verdict.accepted
+        ),
+        not_inspected=name(verdict.not_inspected),
+        notes=name(verdict.notes),
+    )
 
 
 _OUTCOMES: tuple[tuple[type[BinaryChecksError], Outcome], ...] = (

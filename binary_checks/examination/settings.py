@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from binary_checks.declaring import Check, Gatherer
 from binary_checks.model.binary_configuration import StatedConfiguration
+from binary_checks.options import Program
 from binary_checks.profile.reading import Profile
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class RunSettings:
     stated: StatedConfiguration = field(default_factory=StatedConfiguration)
     """What the user and the CI system say that the packages are."""
     today: date = field(default_factory=date.today)  # on which known problems must hold
+    program: Program = Program.COMMAND  # whose names of options messages have
 
     @property
     def is_static(self) -> bool:

@@ -24,8 +24,8 @@ class Cell(CellAxes):
     kind: str = "wheel"  # wheel, conda, libtorch; the other axes follow, as conditions name them
     package: str = ""  # what is looked up in the source: numpy, numpy<3, a path, a URL
     gpu: bool = False  # whether it has a second stage, on a GPU host
-    place: str = ""  # of --binary-place: image:oldest; "" for a fresh environment
-    profile: str = ""  # of --binary-profile
+    place: str = ""  # of --place: image:oldest; "" for a fresh environment
+    profile: str = ""  # of --profile
     options: tuple[str, ...] = ()  # further ones of binary-checks
     timeout: float = DEFAULT_TIMEOUT  # seconds
 

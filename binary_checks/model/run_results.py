@@ -21,6 +21,7 @@ from binary_checks.model.outcomes import (
 )
 from binary_checks.model.packages import Package
 from binary_checks.model.published import Provenance
+from binary_checks.options import Program
 
 UNREADABLE = "unreadable-package"
 """Replaces a check's id, and is the reason, if a package cannot be read."""
@@ -176,7 +177,10 @@ class KnownListIdentity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunResult:
-    """A completed run with everything that reports show; result documents leave `facts` out."""
+    """A completed run with everything that reports show.
+
+    Result documents leave out `facts` and `program`.
+    """
 
     exit_code: int
     profile: ProfileIdentity
@@ -192,6 +196,7 @@ class RunResult:
     packages: tuple[PackageResult, ...] = ()  # by node
     # facts documents written in the run, by node
     facts: Mapping[str, Path] = field(default_factory=dict)
+    program: Program = Program.COMMAND  # which names the options in reports
 
     def entries(self) -> Iterator[tuple[PackageResult, Entry]]:
         """Yield every entry with its package."""

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 
-from binary_checks.plugin.options import is_asked, pytest_addoption
+from binary_checks.plugin.options import explain_unknown, is_asked, pytest_addoption
 
-__all__ = ["pytest_addoption", "pytest_cmdline_main", "pytest_configure"]
+__all__ = [
+    "pytest_addoption",
+    "pytest_cmdline_main",
+    "pytest_configure",
+    "pytest_load_initial_conftests",
+]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(
+    parser: pytest.Parser, args: list[str]
+) -> Generator[None, None, None]:
+    """Refuse an unknown option that looks like ours, once conftests have declared theirs."""
+    yield
+    if explain_unknown(args):
+        complaint = explain_unknown(parser.parse_known_and_unknown_args(args)[1])
+        if complaint:
+            raise pytest.UsageError(complaint)
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Answer ``--explain`` instead of running anything."""
-    if config.option.explain is None:
+    """Answer ``--binary-explain`` instead of running anything."""
+    if config.option.binary_explain is None:
         return None
     from binary_checks.plugin.reporting import answer
 

@@ -14,6 +14,7 @@ from binary_checks.errors import BinaryChecksError, ReadersDisagree
 from binary_checks.examination.judging import Verdict
 from binary_checks.lines import MOST, cut, one_line
 from binary_checks.model import Problem
+from binary_checks.options import Program
 from binary_checks.profile.known import is_follow_up
 from binary_checks.wording.problem_lines import finding_line, group_problems
 
@@ -61,23 +62,28 @@ class ProblemsAccepted(Exception):
     """Every problem found is accepted in the profile; the text is the reasons."""
 
 
-def describe(verdict: Verdict, advice: Iterable[str], most: int | None = MOST) -> str:
+def describe(
+    verdict: Verdict, advice: Iterable[str], program: Program, most: int | None = MOST
+) -> str:
     """The problems, so many of them that are shown, and what to do about them.
 
     None shows all of them, and whole.
     """
-    return "\n".join(_describe(verdict, advice, most))
+    return "\n".join(_describe(verdict, advice, program, most))
 
 
-def _describe(verdict: Verdict, advice: Iterable[str], most: int | None) -> Iterator[str]:
+def _describe(
+    verdict: Verdict, advice: Iterable[str], program: Program, most: int | None
+) -> Iterator[str]:
     lines = verdict.lines()
     yield from lines if most is None else map(cut, islice(lines, most))
     if hidden := count_hidden(verdict, most):
-        yield f"  and {hidden:,} more, in the report (--binary-report sarif:FILE)"
+        where = program.name_options("--binary-report sarif:FILE")
+        yield f"  and {hidden:,} more, in the report ({where})"
     if verdict.accepted:
         yield f"{len(verdict.accepted):,} accepted"
     if most != 0 and not all(map(is_follow_up, verdict.problems)):
-        yield from advice
+        yield from map(program.name_options, advice)
 
 
 def count_hidden(verdict: Verdict, most: int | None = MOST) -> int:
@@ -86,7 +92,7 @@ def count_hidden(verdict: Verdict, most: int | None = MOST) -> int:
 
 
 def plain_failure(
-    error: BaseException, check_id: str, file_name: str, *, traces: bool
+    error: BaseException, check_id: str, file_name: str, program: Program, *, traces: bool
 ) -> FailureText:
     """Problems as they are, one line each; of a bug where it comes from."""
     if isinstance(error, ProblemsFound):
@@ -94,9 +100,8 @@ def plain_failure(
     if isinstance(error, ReadersDisagree):
         return plain_lines("\n".join(_differences(error, check_id, file_name)), file_name)
     if isinstance(error, BinaryChecksError) and not traces:
-        return plain_lines(
-            cut(finding_line(check_id, file_name, Problem(sentence=str(error)))), file_name
-        )
+        problem = Problem(sentence=program.name_options(str(error)))
+        return plain_lines(cut(finding_line(check_id, file_name, problem)), file_name)
     return _plain_traceback(error, file_name)
 
 

@@ -145,7 +145,8 @@ class PackageItem(pytest.Item):
 
     def plain_failure(self, error: BaseException) -> Any:
         """With ``--full-trace`` whoever wrote a check that broke sees where it did."""
-        return plain_failure(error, self.name, self.file_name, traces=self.config.option.fulltrace)
+        traces, program = self.config.option.fulltrace, self.state.settings.program
+        return plain_failure(error, self.name, self.file_name, program, traces=traces)
 
     def make_entry(self, error: BaseException | None) -> Entry | None:
         """What the run's ledger is told: the verdict, or that a bug of ours left none."""
@@ -165,7 +166,7 @@ class PackageItem(pytest.Item):
         """
         self.verdict = verdict
         if verdict.outcome is Outcome.FAILED:
-            raise ProblemsFound(describe(verdict, self.advice()))
+            raise ProblemsFound(describe(verdict, self.advice(), self.state.settings.program))
         if verdict.outcome in (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED):
             pytest.skip(cut(one_line(f"{verdict.outcome.value}: {verdict.reason}")))
         if verdict.outcome is Outcome.ACCEPTED:

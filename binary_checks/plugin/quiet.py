@@ -42,7 +42,7 @@ class QuietReporter:
         self._started = time.monotonic()
         examinations = state.examinations.values()
         self._text = RunText(
-            map(abridge, state.settings.checks),
+            (abridge(each, state.settings.program) for each in state.settings.checks),
             screen.layout,
             names=[each.file_name for each in examinations],
             paths={each.node: _shorten(each.source.path) for each in examinations},
@@ -63,7 +63,8 @@ class QuietReporter:
         lines += list_surprises(self._config, self._state)
         sandbox = places[0].sandbox if places else None
         if sandbox is not None and not sandbox.holds and not sandbox.contained:
-            lines.append(one_line(sandbox.describe()))
+            said = self._state.settings.program.name_options(sandbox.describe())
+            lines.append(one_line(said))
         for line in lines:
             for part in self._screen.layout.wrap(line, 0, 2):
                 self._screen.print(self._screen.layout.paint(part, "dim"))

@@ -26,7 +26,7 @@ from binary_checks.model.published import Provenance, PublishedFile
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.held_lists import are_in_doubt, describe_held, say_unavailable
 from binary_checks.plugin.items import PackageItem
-from binary_checks.plugin.options import DEAF_INI
+from binary_checks.plugin.options import DEAF_INI, find_program
 from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
 from binary_checks.plugin.session import SESSION, Session, no_such_check, profile_and_checks
 from binary_checks.profile.reading import announce, identify_profile, say_left_out
@@ -45,14 +45,14 @@ _ENDED = (FIT, PROBLEMS, EMPTY)
 
 def answer(config: pytest.Config) -> int:
     """Explain a check or a family. Raises pytest.UsageError for what is neither."""
-    name = config.option.explain
+    name, program = config.option.binary_explain, find_program(config)
     checks = {check.id: check for check in profile_and_checks(config)[1]}
     families = {check.family for check in checks.values()}
     if name not in {*checks, *families}:
         raise misused(no_such_check(name, {*checks, *families}))
     in_full = name in families
     text = explain_family(name, checks.values()) if in_full else explain(checks[name])
-    page = find_page(name)
+    text, page = program.name_options(text), find_page(name)
     sys.stdout.write(f"{text}\n{page}\n" if page else text)
     return FIT
 
@@ -63,6 +63,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if not session.examinations:
         return []
     run = _describe_places(session.settings.places)
+    run = session.settings.program.name_options(run)
     first = f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
     return [one_line(first), *_list_origins(session), *list_surprises(config, session)]
 
@@ -94,7 +95,7 @@ def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
         lines += announce(profile)
     lines += session.configuration.describe()
     lines += describe_held(session.known_lists, profile)
-    yield from map(one_line, lines)
+    yield from (one_line(session.settings.program.name_options(line)) for line in lines)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -253,6 +254,9 @@ def _assemble(
     session: pytest.Session, state: Session, exitstatus: int, lost: tuple[str, ...]
 ) -> RunResult:
     complaints = (one_line(complaint.line) for complaint in state.ledger.complaints())
+    lines = (*state.misnamed, *lost, *_doubt(state), *complaints)
+    remarks = map(one_line, _remark(session.config, state, lost))
+    program = state.settings.program
     return RunResult(
         exit_code=_conclude(session, state, exitstatus, lost=bool(lost)),
         profile=identify_profile(state.profile),
@@ -264,12 +268,13 @@ def _assemble(
         ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         places=tuple(one_line(each.name.label) for each in state.settings.places),
         selected=one_line(" ".join(_name_selection(session.config, state))),
-        complaints=(*state.misnamed, *lost, *_doubt(state), *complaints),
+        complaints=tuple(map(program.name_options, lines)),
         known_lists=tuple(each.identity for each in state.known_lists),
-        remarks=tuple(map(one_line, _remark(session.config, state, lost))),
-        checks=tuple(map(abridge, state.settings.checks)),
+        remarks=tuple(map(program.name_options, remarks)),
+        checks=tuple(abridge(each, program) for each in state.settings.checks),
         packages=state.ledger.results(dict(_find_stopped(session, state, exitstatus))),
         facts={} if state.keeper is None else state.keeper.find(_nodes(state)),
+        program=program,
     )
 
 
@@ -334,7 +339,8 @@ def _stopped(session: pytest.Session, exitstatus: int) -> bool:
 def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Iterable[str]:
     """The complaints that are shown: of reports, and where the run came to its end of packages."""
     assert state.result is not None
-    early = {one_line(each.line) for each in state.ledger.complaints()}
+    name = state.settings.program.name_options
+    early = {name(one_line(each.line)) for each in state.ledger.complaints()}
     shown = not _stopped(session, exitstatus)
     return (line for line in state.result.complaints if shown or line not in early)
 
@@ -342,7 +348,7 @@ def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Itera
 def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Iterable[str]:
     """What was left out of the run on purpose, and what becomes of its problems."""
     written = config.option.binary_write_known
-    if written and not any(line.startswith("--write-known:") for line in lost):
+    if written and not any(line.startswith("--binary-write-known:") for line in lost):
         yield say_written(state.ledger.results(), written)
     yield from find_differences(state.ledger.results())
     if config.option.binary_static:

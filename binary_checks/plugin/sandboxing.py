@@ -12,6 +12,7 @@ from binary_checks.errors import Unavailable
 from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.lines import cut, one_line
 from binary_checks.model.places import PlaceName
+from binary_checks.plugin.options import find_program
 from binary_checks.profile.reading import Profile
 
 if TYPE_CHECKING:
@@ -51,5 +52,5 @@ def choose_sandbox(
             withheld.start_anew()
         return sandbox
     except Unavailable as error:
-        told = cut(one_line(f"--binary-sandbox require: {error}"))
-        pytest.exit(told, returncode=TRY_AGAIN)  # the package has no part in it
+        told = find_program(config).name_options(f"--binary-sandbox require: {error}")
+        pytest.exit(cut(one_line(told)), returncode=TRY_AGAIN)  # the package has no part in it

@@ -139,10 +139,10 @@ class Scribe:
         return _verdict(self.ledger.package(noted.node).file_name, noted.entry)
 
     def _spell(self, verdict: Verdict, most: int | None) -> Any:
-        checks = self._config.stash[SESSION].settings.checks
-        known = (check.documentation for check in checks if check.id == verdict.check)
+        settings = self._config.stash[SESSION].settings
+        known = (check.documentation for check in settings.checks if check.id == verdict.check)
         remedy = next(map(advice, known), ())
-        return plain_lines(describe(verdict, remedy, most), verdict.package)
+        return plain_lines(describe(verdict, remedy, settings.program, most), verdict.package)
 
     def closing_lines(self) -> Iterator[str]:
         """Where the problems are that were not shown."""
@@ -151,6 +151,7 @@ class Scribe:
             asked = (each.partition(":")[2] for each in reports if each.startswith("sarif:"))
             report = next(asked, "")
             again = "the same command with --binary-report sarif:problems.sarif writes all"
+            again = self._config.stash[SESSION].settings.program.name_options(again)
             where = f"all are in {report}" if report else again
             yield f"{self._hidden:,} problems are not shown here; {where}"
 

@@ -33,7 +33,7 @@ from binary_checks.plugin.configuring import (
 from binary_checks.plugin.facts_for_reports import KeptFacts
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.held_lists import find_cell, find_held, read_now
-from binary_checks.plugin.options import DEAF_INI
+from binary_checks.plugin.options import DEAF_INI, find_program
 from binary_checks.plugin.placing import Placing, read_placing
 from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.screen import progress_line
@@ -128,6 +128,7 @@ def open_session(config: pytest.Config) -> Session:
         required=frozenset(option.binary_require),
         expected=_read_expected(config),
         stated=configuration.stated,
+        program=find_program(config),
         today=read_now(config).date() if option.binary_known_at else date.today(),
     )
     found, misnamed = find_sources(config, named, placing, sandbox)
@@ -211,7 +212,7 @@ def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[
     """The reports that are asked for; the facts of each package need a file of their own."""
     folder, option = config.invocation_params.dir, config.option
     if known := option.binary_write_known:
-        yield _to(add_to_known, "--write-known", known, folder)
+        yield _to(add_to_known, "--binary-write-known", known, folder)
     for argument in option.binary_report:
         found = _to(read_destination, "--binary-report", argument, folder)
         wanted = f"--binary-report {argument}: it holds the facts of one package"
@@ -362,7 +363,7 @@ def profile_and_checks(
         declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
         profile = leave_out_code(profile, declared) if deaf else profile
         profile = demand_thorough(profile) if config.option.binary_thorough else profile
-        held = () if config.option.explain else find_held(config)
+        held = () if config.option.binary_explain else find_held(config)
         listed = (entry for each in held for entry in each.entries)
         profile = replace(
             profile,

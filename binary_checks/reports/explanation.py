@@ -13,6 +13,7 @@ from binary_checks.declaring import FAMILIES, Check, Documentation, find_checks
 from binary_checks.model import CheckText
 from binary_checks.model.requests import Request
 from binary_checks.model.run_results import UNREADABLE
+from binary_checks.options import Program
 
 DOCUMENTATION = "https://binary-checks.readthedocs.io/en/stable"
 """The site that ``nox -s site`` builds from docs/; pyproject.toml names it, too."""
@@ -54,15 +55,15 @@ def explain_family(family: str, checks: Iterable[Check[Any]]) -> str:
     return "\n".join((f"## {family}: {subject}", "", *lines, ""))
 
 
-def abridge(check: Check[Any]) -> CheckText:
-    """What reports say of it."""
+def abridge(check: Check[Any], program: Program = Program.COMMAND) -> CheckText:
+    """Return what reports say of a check, with options named as the program's users do."""
     text = check.documentation
     return CheckText(
         id=check.id,
         family=check.family,
-        title=text.title,
-        why=text.why,
-        fix=text.fix,
+        title=program.name_options(text.title),
+        why=program.name_options(text.why),
+        fix=program.name_options(text.fix),
         runs_package=check.runs_package,
     )
 
@@ -143,7 +144,7 @@ def write_family_page(family: str, checks: Iterable[Check[Any]]) -> str:
         "",
         *(explain(check) for check in ours),
     ]
-    return "\n".join(lines).rstrip() + "\n"
+    return Program.COMMAND.name_options("\n".join(lines).rstrip() + "\n")
 
 
 def tabulate_families(checks: Iterable[Check[Any]]) -> Iterator[str]:

@@ -125,7 +125,8 @@ def _bounded(word: str, run: RunResult) -> Iterator[str]:
     hidden += len(lines) - len(lines := {*sorted(lines)[:MOST_OF_A_RUN]})
     yield from map(cut, sorted(lines))
     if hidden:
-        yield f"{word}: and {hidden:,} more, in the report (--binary-report sarif:FILE)"
+        where = run.program.name_options("--binary-report sarif:FILE")
+        yield f"{word}: and {hidden:,} more, in the report ({where})"
 
 
 def _fold_notes(package_file_name: str, notes: Iterable[Note]) -> Iterator[str]:

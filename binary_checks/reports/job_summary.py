@@ -38,7 +38,7 @@ def fit_into(run: RunResult, most: int) -> Iterator[str]:
     for line in _lines(run):
         left -= len(line.encode()) + 1
         if left < 0:
-            yield f"\n\n{_LEFT_OUT}\n"
+            yield f"\n\n{run.program.name_options(_LEFT_OUT)}\n"
             return
         yield f"{line}\n"
 

@@ -28,7 +28,7 @@ _WHEEL = re.compile(r"(?P<name>[^-]+)-[^-]+(?P<rest>-.+\.whl)")
 
 def write(run: RunResult, out: TextIO) -> None:
     """Write the list; where there is nothing to accept it is empty."""
-    out.write(_HEADING)
+    out.write(run.program.name_options(_HEADING))
     write_entries(run.packages, out, date.today())
 
 

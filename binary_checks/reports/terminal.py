@@ -329,7 +329,9 @@ class RunText:
             yield from layout.wrap(ACCEPTING, 0, _INDENT)
         if self._hidden:
             again = "the same command with --binary-report json:result.json writes all"
-            yield from layout.wrap(f"{self._hidden:,} not shown; {again}", 0)
+            yield from layout.wrap(
+                run.program.name_options(f"{self._hidden:,} not shown; {again}"), 0
+            )
         yield from self._count(packages, seconds)
         for line in run.remarks:
             yield from layout.wrap(one_line(line), 0, _INDENT)

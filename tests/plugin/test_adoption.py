@@ -28,7 +28,7 @@ def test_todays_problems_are_written_and_accepted_from_then_on(
     pytester: pytest.Pytester, run: Run
 ) -> None:
     faulty(pytester.path)
-    first = run(NAME, "--write-known", "new.toml")
+    first = run(NAME, "--binary-write-known", "new.toml")
     assert first.ret == pytest.ExitCode.TESTS_FAILED
     first.stdout.fnmatch_lines(["new.toml: accepts 1 problem of this run until *"])
     second = run(NAME, "--binary-known-problems", "new.toml")
@@ -44,10 +44,10 @@ def test_a_list_that_is_there_is_added_to_and_nothing_in_it_changes(
     text = "# ours\n[[known_problems]]\ncheck = 'bytecode-in-wheel'\nreason = 'r'\npackage = 'x'"
     path = pytester.path / "known.toml"
     path.write_text(text)  # without an end of line
-    assert run(NAME, "--write-known", "known.toml").ret == pytest.ExitCode.TESTS_FAILED
+    assert run(NAME, "--binary-write-known", "known.toml").ret == pytest.ExitCode.TESTS_FAILED
     added = path.read_text()
     assert added.startswith(f"{text}\n[[known_problems]]\n")
-    again = run(NAME, "--write-known", "known.toml")
+    again = run(NAME, "--binary-write-known", "known.toml")
     assert again.ret == pytest.ExitCode.OK
     again.stdout.fnmatch_lines(["known.toml: no new problem to accept"])
     assert path.read_text() == added
@@ -58,9 +58,9 @@ def test_a_list_that_cannot_be_written_is_a_line_and_no_promise(
     pytester: pytest.Pytester, run: Run
 ) -> None:
     healthy(pytester.path)
-    result = run(NAME, "--write-known", "/dev/full")
+    result = run(NAME, "--binary-write-known", "/dev/full")
     assert result.ret == TRY_AGAIN
-    result.stdout.fnmatch_lines(["--write-known: /dev/full: cannot be written: *"])
+    result.stdout.fnmatch_lines(["--binary-write-known: /dev/full: cannot be written: *"])
     result.stdout.no_fnmatch_line("*no new problem*")
 
 
@@ -71,7 +71,7 @@ def test_where_another_report_fails_the_list_is_not_added_to_twice(
     faulty(pytester.path)
     path = pytester.path / "known.toml"
     path.write_text("# ours\n")
-    run(NAME, "--write-known", "known.toml", "--binary-report", "sarif:/dev/full")
+    run(NAME, "--binary-write-known", "known.toml", "--binary-report", "sarif:/dev/full")
     assert path.read_text().count("[[known_problems]]") == 1
 
 
@@ -121,8 +121,8 @@ def test_an_entry_whose_problem_is_gone_says_so(pytester: pytest.Pytester, run: 
     ("text", "option", "said"),
     [
         ("[[known", "--binary-known-problems", "known problems known.toml: not TOML: *"),
-        ("[[known", "--write-known", "known problems known.toml: not TOML: *"),
-        ("[tool.x]\n", "--write-known", "known problems known.toml: unknown key 'tool'"),
+        ("[[known", "--binary-write-known", "known problems known.toml: not TOML: *"),
+        ("[tool.x]\n", "--binary-write-known", "known problems known.toml: unknown key 'tool'"),
         (
             "[[known_problems]]\ncheck = 'absolute-search-paths'\nreason = 'r'\n",
             "--binary-known-problems",
@@ -143,7 +143,7 @@ def test_a_list_that_is_none_is_one_line_and_stays_what_it_is(
     assert path.read_text() == text
 
 
-@pytest.mark.parametrize("option", ["--write-known", "--binary-report=json"])
+@pytest.mark.parametrize("option", ["--binary-write-known", "--binary-report=json"])
 def test_a_report_path_that_is_a_folder_is_refused_before_the_run(
     pytester: pytest.Pytester, run: Run, option: str
 ) -> None:

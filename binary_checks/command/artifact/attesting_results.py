@@ -79,7 +79,7 @@ def _options() -> argparse.ArgumentParser:
         "results",
         metavar="RESULT",
         nargs="*",
-        help="a result document, from --binary-report json:RESULT",
+        help="a result document, from --report json:RESULT",
     )
     parser.add_store()
     add("--night", metavar="DATE", help="take all results of this night of the store instead")

@@ -15,7 +15,7 @@ ACTIONS: Mapping[str, str] = {
 _HELP = """\
 usage: binary-checks known ACTION ...
 
-Keep a published list of known problems (--binary-known-problems URL) short, owned and up to date.
+Keep a published list of known problems (--known-problems URL) short, owned and up to date.
 
   propose   print entries for the problems of a night; they expire in 14 days
   expire    print the list without entries that have expired or no longer match anything

@@ -48,7 +48,7 @@ def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="binary-checks nightly rerun",
         description=_PURPOSE,
-        epilog="Further options go to binary-checks: -m linkage, --binary-report html:x.html",
+        epilog="Further options go to binary-checks: -m linkage, --report html:x.html",
     )
     add = parser.add_argument
     add("cell", metavar="CELL", help="its id, as `binary-checks cells` prints it")

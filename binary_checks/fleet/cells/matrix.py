@@ -161,7 +161,7 @@ def demand_consistent(cell: Cell, where: str) -> None:
 
 
 def name_target(cell: Cell) -> str:
-    """What ``--binary-for`` takes for the cell's Python and system; "" where it names none.
+    """What ``--for`` takes for the cell's Python and system; "" where it names none.
 
     A system without a number stands for a new one, so that nothing published is overlooked.
     """

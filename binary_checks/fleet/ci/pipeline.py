@@ -207,7 +207,7 @@ def _find_source(matrix: Matrix, folder: Path) -> str:
 
 def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -> PipelineCell:
     python = choose_job_python(cell, settings)
-    static = () if python == (cell.python or python) else ("--binary-static",)
+    static = () if python == (cell.python or python) else ("--static",)
     options = make_options(cell, matrix, source, python=static)
     for option in options:
         demand_text(option, f"{matrix.source}: run: {cell.id}")

@@ -107,9 +107,9 @@ class StageRun:
         files = _demand_dist("test")
         _forget(CPU_RESULTS, GPU_RESULTS)
         Path(CPU_RESULTS).mkdir(parents=True, exist_ok=True)
-        reports = ["--binary-report", f"json:{CPU_RESULTS}/{_RESULT}"]
+        reports = ["--report", f"json:{CPU_RESULTS}/{_RESULT}"]
         if len(files) == 1:
-            reports += ["--binary-report", f"facts:{CPU_RESULTS}/{_FACTS}"]
+            reports += ["--report", f"facts:{CPU_RESULTS}/{_FACTS}"]
         return self._judge(cell, [*files, *reports, *self._list_options(cell, files)])
 
     def _test_on_gpu(self, cell: Cell) -> int:
@@ -120,16 +120,16 @@ class StageRun:
             said = f"{CPU_RESULTS} has no result of a CPU stage that passed"
             raise GatherError(f"ci stage gpu: blocked: {said}")
         Path(GPU_RESULTS).mkdir(parents=True, exist_ok=True)
-        reports = ["--binary-report", f"json:{GPU_RESULTS}/{_RESULT}"]
+        reports = ["--report", f"json:{GPU_RESULTS}/{_RESULT}"]
         facts = Path(CPU_RESULTS, _FACTS)
-        given = ["--binary-facts", facts.as_posix()] if facts.is_file() else []
+        given = ["--facts", facts.as_posix()] if facts.is_file() else []
         options = options_of_gpu(self._list_options(cell, files))
         return self._judge(cell, [*files, *given, *reports, *options])
 
     def _list_options(self, cell: Cell, files: Sequence[str]) -> tuple[str, ...]:
         portable = all(each.endswith("-any.whl") for each in files)
         python = choose_python(cell, find_python, portable=portable)
-        if python == ["--binary-python", sys.executable]:
+        if python == ["--python", sys.executable]:
             python = []
         return make_options(cell, self.matrix, self.source, python=python)
 

@@ -248,11 +248,11 @@ def _lacks_facts(store: Store, task: AttemptTask) -> bool:
 def _complete(task: AttemptTask, arguments: tuple[str, ...]) -> tuple[str, ...]:
     """The arguments of the cell, of its stage, and what to leave in the folder."""
     stage = options_of_gpu(arguments) if task.stage == GPU else arguments
-    given = ("--binary-facts", _GIVEN_FACTS) if task.facts else ()
-    kept = ("--binary-report", f"facts:{_FACTS}") if task.keeps_facts else ()
+    given = ("--facts", _GIVEN_FACTS) if task.facts else ()
+    kept = ("--report", f"facts:{_FACTS}") if task.keeps_facts else ()
     # Else each of 400 cells would write to the summary of the one job that runs the night.
-    quiet = ("--binary-github", "off")
-    return (*stage, *given, *quiet, "--binary-report", f"json:{_RESULT}", *kept)
+    quiet = ("--github", "off")
+    return (*stage, *given, *quiet, "--report", f"json:{_RESULT}", *kept)
 
 
 def _make_environment(folder: Path, device: str) -> dict[str, str]:

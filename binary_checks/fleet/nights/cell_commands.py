@@ -21,6 +21,7 @@ from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import read_frozen
 from binary_checks.model import RunResult
+from binary_checks.options import Program
 from binary_checks.profile.known import spell_cell
 
 # Finds the interpreters of this host by version: on PATH, and where tools put several of them.
@@ -97,7 +98,7 @@ def _says_version(path: str) -> str:
 
 KNOWN = "known.toml"
 _PROFILES = "profiles"
-_REQUIRE = "--binary-require"
+_REQUIRE = "--require"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,38 +131,42 @@ def command_of(
         known=KNOWN if KNOWN in inputs else "",
     )
     # Its list held when the night was planned, and does so for all cells, whenever one runs.
-    at = (
-        ("--binary-known-at", plan.made) if KNOWN in inputs else _state_cell(cell) if inputs else ()
-    )
+    at = ("--known-at", plan.made) if KNOWN in inputs else _state_cell(cell) if inputs else ()
     package = f"{planned.url}#sha256={planned.sha256}"
     return CellCommand(arguments=(package, *at, *said), inputs=inputs)
 
 
 def _state_cell(cell: Cell) -> tuple[str, str]:
     """Which cell it is: some known problems may hold in some cells alone."""
-    return "--binary-cell", spell_cell(cell)
+    return "--cell", spell_cell(cell)
 
 
 def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -> tuple[str, ...]:
     """The options of `binary-checks` that a cell has wherever it runs, in a night or in CI."""
     said: list[str] = []
     if cell.place:
-        said += ["--binary-place", cell.place]
+        said += ["--place", cell.place]
     elif cell.kind == "wheel":  # conda brings its own, and an archive of C++ needs none
         said += python
     if profile:
-        said += ["--binary-profile", profile]
+        said += ["--profile", profile]
     if known:
-        said += ["--binary-known-problems", known]
-    if known or any(each.startswith("--binary-known-problems") for each in cell.options):
+        said += ["--known-problems", known]
+    own = _name_options(cell.options)
+    if known or any(each.startswith("--known-problems") for each in own):
         said += _state_cell(cell)
-    return (*said, *cell.options)
+    return (*said, *own)
+
+
+def _name_options(options: Sequence[str]) -> tuple[str, ...]:
+    """Return a cell's options as the command names them; a cells file may name them in full."""
+    return tuple(map(Program.COMMAND.name_options, options))
 
 
 def options_of_gpu(options: Sequence[str]) -> tuple[str, ...]:
     """Those of the GPU stage: that family alone runs there, and no other one can be required."""
     kept: list[str] = []
-    following = iter(options)
+    following = iter(_name_options(options))
     for option in following:
         if option in ("-m", _REQUIRE):
             next(following, "")
@@ -185,16 +190,15 @@ def choose_python(cell: Cell, find_python: Callable[[str], str], *, portable: bo
     """
     if cell.place or cell.kind != "wheel":  # no interpreter of this host runs it
         return []
-    if {"--binary-python", "--binary-static"} & {
-        option.partition("=")[0] for option in cell.options
-    }:
+    own = {option.partition("=")[0] for option in _name_options(cell.options)}
+    if {"--python", "--static"} & own:
         return []
     if cell.system and not is_here(cell.system, cell.architecture):
-        return ["--binary-static"] if portable else []
+        return ["--static"] if portable else []
     if not cell.python:
         return []
     python = find_python(cell.python)
-    return ["--binary-python", python] if python else ["--binary-static"]
+    return ["--python", python] if python else ["--static"]
 
 
 def fetch_inputs(store: Store, command: CellCommand, folder: Path) -> None:
@@ -210,7 +214,7 @@ def fetch_inputs(store: Store, command: CellCommand, folder: Path) -> None:
 
 # The one command that reruns a cell at one's own desk, on the very bytes that the night judged.
 
-_PLACE, _IMAGE = "--binary-place", "image:"
+_PLACE, _IMAGE = "--place", "image:"
 
 
 def rerun_command(

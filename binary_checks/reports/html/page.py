@@ -345,9 +345,10 @@ def _find_blamed(package: PackageResult) -> frozenset[str]:
 
 def _explain(run: RunResult) -> str:
     if not run.facts:
+        draws = run.program.name_options("--binary-report html:FILE")
         return (
             "This page was made from a result document, which has no facts of packages: "
-            "--binary-report html:FILE draws who needs whom and what takes the bytes, and so does "
+            f"{draws} draws who needs whom and what takes the bytes, and so does "
             "the command `report` with --facts FILE."
         )
     return "The package was not read, so there are no facts to draw."

@@ -148,6 +148,6 @@ def test_what_cannot_be_followed_is_one_line_and_code_4(
 def test_an_option_that_no_cell_could_follow_is_refused_once(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("cells.toml").write_text(f'{FILE}options = ["--binary-statik", "--durations=3"]\n')
+    Path("cells.toml").write_text(f'{FILE}options = ["--statik", "--durations=3"]\n')
     assert main(words) == 4
-    assert "unknown --binary-statik; did you mean --binary-static?" in capsys.readouterr().err
+    assert "unknown --statik; did you mean --static?" in capsys.readouterr().err

@@ -99,14 +99,14 @@ def test_a_gpu_stage_and_how_a_cell_is_run_come_by_globs_and_the_last_one_holds(
     rules = (
         '[[gpu]]\nwhen = "python=3.12"\n'
         '[[run]]\nwhen = "project=*"\nplace = "image:oldest"\ntimeout = 60\n'
-        '[[run]]\nwhen = "python=3.12"\nplace = "venv"\noptions = ["--binary-strict"]\n'
+        '[[run]]\nwhen = "python=3.12"\nplace = "venv"\noptions = ["--strict"]\n'
     )
     first, second = read(tmp_path, NUMPY + rules).cells
     assert (first.gpu, first.place, first.options, first.timeout) == (
         *(False, "image:oldest", (), 60.0),
     )
     assert (second.gpu, second.place, second.options, second.timeout) == (
-        *(True, "venv", ("--binary-strict",), 60.0),
+        *(True, "venv", ("--strict",), 60.0),
     )
 
 

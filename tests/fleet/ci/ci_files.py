@@ -41,7 +41,7 @@ when = "variant=cu* system=linux"
 [[run]]
 when = "system=linux"
 profile = "profiles/torch.toml"
-options = ["--binary-with-requirements"]
+options = ["--with-requirements"]
 timeout = 600
 [[runners]]
 when = "variant=cu*"

@@ -30,7 +30,7 @@ when = "variant=cu*"
 [[run]]
 when = "system=linux"
 profile = "profiles/torch.toml"
-options = ["--binary-with-requirements"]
+options = ["--with-requirements"]
 timeout = 600
 """
 CI = """\
@@ -87,8 +87,8 @@ def test_the_values_of_a_cell_are_variables(make: Make) -> None:
         "CELL_PYTHON": "3.12",
         "CELL_VARIANT": "cu126",
     }
-    profile = ("--binary-profile", "profiles/torch.toml")
-    assert cell.options == (*profile, "--binary-with-requirements")
+    profile = ("--profile", "profiles/torch.toml")
+    assert cell.options == (*profile, "--with-requirements")
     assert cell.minutes == 20
 
 
@@ -96,7 +96,7 @@ def test_a_python_too_old_for_the_tool_is_inspected_only(make: Make) -> None:
     cell = make().cells[0]
     assert cell.cell.python == "3.9"
     assert cell.python == "3.13"
-    assert cell.options[0] == "--binary-static"
+    assert cell.options[0] == "--static"
 
 
 def test_machines_are_ours_until_the_file_says_otherwise(make: Make) -> None:
@@ -281,7 +281,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
             "has an expression of a CI system",
         ),
         (
-            CELLS.replace("--binary-with-req", "${{ github.token }}") + CI + GPU_RUNNER,
+            CELLS.replace("--with-req", "${{ github.token }}") + CI + GPU_RUNNER,
             "run: torch-linux-x86_64-3.9-cpu: '${{ github.token }}uirements' has an expression",
         ),
         (

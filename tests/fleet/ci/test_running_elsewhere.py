@@ -218,7 +218,7 @@ def test_a_package_is_judged_no_longer_when_its_stage_is_killed(tmp_path: Path) 
     marker = tmp_path / "imported"
     code = "import os, pathlib, time\n"
     code += f"pathlib.Path({str(marker)!r}).write_text(str(os.getpid()))\ntime.sleep(600)\n"
-    text = PROJECT.replace('["-m", "linkage or python_abi"]', '["--binary-sandbox=off"]')
+    text = PROJECT.replace('["-m", "linkage or python_abi"]', '["--sandbox=off"]')
     (tmp_path / "cells.toml").write_text(text.replace("{install}", "pip"), encoding="utf-8")
     (tmp_path / "dist").mkdir()
     build_wheel(tmp_path / "dist", members={"demo/__init__.py": code}, tags=("py3-none-any",))
@@ -290,6 +290,6 @@ def test_tox_judges_a_cell_that_this_host_can_run_and_skips_others(tmp_path: Pat
     assert f"ERROR: dist/{CELL}/*: no file matches" in ended.stdout
     flat = tmp_path / "dist" / f"Demo-1.0-cp{tag}-cp{tag}-manylinux_2_17_x86_64.whl"
     shutil.copy(BROKEN, flat)
-    ended = run_tox(tmp_path, ["-e", CELL, "--", "--binary-strict"])
+    ended = run_tox(tmp_path, ["-e", CELL, "--", "--strict"])
     assert f"{flat.name}: unfit" in ended.stdout
     assert ended.returncode == 1

@@ -36,7 +36,7 @@ python = "PYTHON"
 [[run]]
 when = "id=*"
 profile = '{PROFILE}'
-options = ["--binary-require", "linkage"]
+options = ["--require", "linkage"]
 [ci]
 systems = ["github"]
 build = ["mkdir dist", 'cp "wheels of $CELL_PROJECT"/*.whl dist/']
@@ -177,8 +177,8 @@ def test_without_a_gpu_the_gpu_stage_fails_with_the_facts_of_the_cpu_stage(
     assert status == 1, log
     (result,) = folder.glob("artifacts/gpu-*/result.json")
     complaints = "".join(json.loads(result.read_text("utf-8"))["complaints"])
-    assert "--binary-require gpu" in complaints
-    assert "--binary-require linkage" not in complaints  # which is the CPU stage's
+    assert "--require gpu" in complaints
+    assert "--require linkage" not in complaints  # which is the CPU stage's
 
 
 WATCHED = """\

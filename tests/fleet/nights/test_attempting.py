@@ -76,7 +76,7 @@ def test_a_gpu_host_that_is_broken_is_infrastructure_and_tried_again(
         f'snippets = {{ work = "{code}" }}\n'
     )
     package = build_wheel(tmp_path, members={"demo/__init__.py": "cuda = '13.0'\n"}, tags=PURE)
-    cell = Cell(id="demo", project="demo", gpu=True, options=("--binary-profile", str(profile)))
+    cell = Cell(id="demo", project="demo", gpu=True, options=("--profile", str(profile)))
     sha256 = hashlib.sha256(package.read_bytes()).hexdigest()
     planned = PlannedCell(cell=cell, file_name=package.name, url=package.as_uri(), sha256=sha256)
     task = AttemptTask(store=store.url, plan=plan_night(), planned=planned, stage=GPU, pauses=())
@@ -272,7 +272,7 @@ def test_what_was_frozen_with_the_plan_lies_in_the_folder(store: Store, tmp_path
     store.create(name, b"# none")
     attempt = run_attempt(task)
     assert attempt.state is CellState.PASSED
-    assert attempt.command[4:6] == ("--binary-known-problems", "known.toml")
+    assert attempt.command[4:6] == ("--known-problems", "known.toml")
 
 
 @pytest.mark.parametrize(

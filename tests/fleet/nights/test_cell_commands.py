@@ -59,15 +59,15 @@ def test_a_plain_cell_is_its_url_with_the_hash_of_the_plan() -> None:
 
 
 def test_the_gpu_stage_requires_no_family_but_its_own() -> None:
-    options = ("-m", "linkage", "--binary-require", "runtime", "--binary-require=gpu", "-k", "x")
-    assert options_of_gpu((URL, *options, "--binary-strict")) == (
-        *(URL, "-k", "x", "--binary-strict", "-m", "gpu", "--binary-require", "gpu"),
+    options = ("-m", "linkage", "--require", "runtime", "--require=gpu", "-k", "x")
+    assert options_of_gpu((URL, *options, "--strict")) == (
+        *(URL, "-k", "x", "--strict", "-m", "gpu", "--require", "gpu"),
     )
 
 
 def test_place_and_options_are_the_cells() -> None:
     assert command(place="image:oldest", options=("-m", "linkage")).arguments == (
-        *(URL, "--binary-place", "image:oldest", "-m", "linkage"),
+        *(URL, "--place", "image:oldest", "-m", "linkage"),
     )
 
 
@@ -79,9 +79,9 @@ def test_known_problems_and_profiles_are_the_frozen_ones() -> None:
     )
     found = command(plan, profile="./conf/own.toml", frozen="conf/own.toml")
     assert found.arguments == (
-        *(URL, "--binary-known-at", PLAN.made),
-        *("--binary-profile", "profiles/conf/own.toml", "--binary-known-problems", "known.toml"),
-        *("--binary-cell", "id=demo,project=demo,kind=wheel"),
+        *(URL, "--known-at", PLAN.made),
+        *("--profile", "profiles/conf/own.toml", "--known-problems", "known.toml"),
+        *("--cell", "id=demo,project=demo,kind=wheel"),
     )
     assert found.inputs == {
         "known.toml": f"night=2026-11-20/frozen/{'2' * 64}.toml",
@@ -92,7 +92,7 @@ def test_known_problems_and_profiles_are_the_frozen_ones() -> None:
 
 def test_a_shipped_profile_is_named_and_needs_no_file() -> None:
     found = command(replace(PLAN, profiles={"x.toml": "3" * 64}), profile="torch")
-    assert found == CellCommand(arguments=(URL, "--binary-profile", "torch"), inputs={})
+    assert found == CellCommand(arguments=(URL, "--profile", "torch"), inputs={})
 
 
 HERE = {"system": "linux", "architecture": "x86_64"}
@@ -101,10 +101,10 @@ HERE = {"system": "linux", "architecture": "x86_64"}
 @pytest.mark.parametrize(
     ("cell", "more"),
     [
-        ({**HERE, "python": "3.8"}, ("--binary-python", "/opt/python3.8")),
-        ({**HERE, "python": "3.99"}, ("--binary-static",)),  # in no other Python
-        ({**HERE, "python": "3.8", "place": "image:x"}, ("--binary-place", "image:x")),
-        ({**HERE, "python": "3.8", "options": ("--binary-static",)}, ("--binary-static",)),
+        ({**HERE, "python": "3.8"}, ("--python", "/opt/python3.8")),
+        ({**HERE, "python": "3.99"}, ("--static",)),  # in no other Python
+        ({**HERE, "python": "3.8", "place": "image:x"}, ("--place", "image:x")),
+        ({**HERE, "python": "3.8", "options": ("--static",)}, ("--static",)),
         ({"system": "windows", "architecture": "amd64", "python": "3.8"}, ()),
         ({"system": "linux", "architecture": "aarch64", "python": "3.8"}, ()),
         ({"system": "musllinux", "architecture": "x86_64", "python": "3.8"}, ()),
@@ -118,15 +118,15 @@ def test_a_cell_of_this_host_runs_in_its_own_python_alone(
 
 def test_a_conda_package_brings_its_python_and_its_channels_are_the_users_to_name() -> None:
     """Solving in its own channel alone would fail where Python comes from another one."""
-    found = command(**HERE, kind="conda", python="3.99", options=("--binary-channel", "x"))
-    assert found.arguments == (URL, "--binary-channel", "x")
+    found = command(**HERE, kind="conda", python="3.99", options=("--channel", "x"))
+    assert found.arguments == (URL, "--channel", "x")
 
 
 def test_a_wheel_for_any_system_does_not_run_here_for_a_cell_of_another() -> None:
     found = command(
         file_name="demo-1.0-py3-none-any.whl", system="windows", architecture="amd64", python="3.8"
     )
-    assert found.arguments == (URL, "--binary-static")
+    assert found.arguments == (URL, "--static")
 
 
 def test_a_cell_without_a_file_has_no_command() -> None:
@@ -177,7 +177,7 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PlannedCel
 def run(planned: PlannedCell) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "binary_checks", *command_of(PLAN, planned).arguments]
     return subprocess.run(
-        [*command, "--binary-static", "--binary-report", "json:r.json"],
+        [*command, "--static", "--report", "json:r.json"],
         env={**os.environ, "PYTHONPATH": str(Path(binary_checks.__file__).parents[1])},
         capture_output=True,
         text=True,

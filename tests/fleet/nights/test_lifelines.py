@@ -42,7 +42,7 @@ def write_cells(folder: Path) -> Path:
     cells = folder / "cells.toml"
     cells.write_text(
         f"[[cells]]\nproject = 'demo'\npackage = {json.dumps(str(wheel))}\n"
-        "[[run]]\nwhen = 'project=*'\noptions = ['--binary-sandbox=off']\n"
+        "[[run]]\nwhen = 'project=*'\noptions = ['--sandbox=off']\n"
     )
     return cells
 

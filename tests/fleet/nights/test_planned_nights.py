@@ -31,7 +31,7 @@ source = "local"
 
 [[run]]
 when = "project=*"
-options = ["--binary-static"]
+options = ["--static"]
 """
 Lines = pytest.CaptureFixture[str]
 

@@ -147,7 +147,7 @@ def test_a_cell_that_the_night_lacks_is_asked_for_by_its_nearest_name(
 
 def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
     """The command is run by a shell, as it is written."""
-    plan = plan_of(BROKEN, options=("--binary-static",))
+    plan = plan_of(BROKEN, options=("--static",))
     task = AttemptTask(
         store=str(tmp_path / "store"), plan=replace(plan, cells=()), planned=plan.cells[0]
     )
@@ -158,7 +158,7 @@ def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
     shown = rerun_command(plan, plan.cells[0], str(tmp_path), night.result)
     words = f"{sys.executable} {DEAF} -m binary_checks {shown.partition(' ')[2]}"
     ended = subprocess.run(
-        ["sh", "-c", f"{words} --binary-report json:{again}"], check=False, cwd=tmp_path
+        ["sh", "-c", f"{words} --report json:{again}"], check=False, cwd=tmp_path
     )
     assert ended.returncode == night.exit_status == 1
     assert problems(read_results(again)) == problems(night.result)
@@ -172,7 +172,7 @@ def problems(run: RunResult) -> list[Problem]:
 def test_other_bytes_than_the_night_judged_are_no_verdict(tmp_path: Path) -> None:
     wheel = tmp_path / BROKEN.name
     wheel.write_bytes(BROKEN.read_bytes())
-    plan = plan_of(wheel, options=("--binary-static",))
+    plan = plan_of(wheel, options=("--static",))
     wheel.write_bytes(next(SAMPLES.glob("demo-1.0-*.whl")).read_bytes())
     words = shlex.split(rerun_command(plan, plan.cells[0], str(tmp_path)))[1:]
     ended = subprocess.run([sys.executable, DEAF, "-m", "binary_checks", *words], check=False)
@@ -183,10 +183,10 @@ def test_a_frozen_list_of_known_problems_comes_from_the_store(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     known = tmp_path / "known.toml"
-    options = ("--binary-static", "--write-known", str(known), BROKEN.as_uri())
+    options = ("--static", "--write-known", str(known), BROKEN.as_uri())
     assert subprocess.run([sys.executable, "-m", "binary_checks", *options], check=False)
     digest = hashlib.sha256(known.read_bytes()).hexdigest()
-    plan = replace(plan_of(BROKEN, options=("--binary-static",)), known_sha256=digest)
+    plan = replace(plan_of(BROKEN, options=("--static",)), known_sha256=digest)
     store = job(tmp_path, "store")
     store.create(frozen_name(NIGHT, digest), known.read_bytes())
     fill(store, plan=plan)

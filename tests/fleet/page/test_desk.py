@@ -27,7 +27,7 @@ source = "builds"
 [[run]]
 when = "project=demo"
 profile = "strict.toml"
-options = ["--binary-static"]
+options = ["--static"]
 """
 CELL = "demo-linux-x86_64-3.12-builds"
 TAG = "cp312-cp312-manylinux_2_28_x86_64"

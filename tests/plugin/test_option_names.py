@@ -1,0 +1,146 @@
+"""Options are named as by the program that was called: short by ours, in full under pytest."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from binary_checks.command import main
+from binary_checks.model import ProfileIdentity, RunResult
+from binary_checks.options import OPTIONS, Program, lengthen
+from binary_checks.reports import known_list
+from fixtures.build_elf import build_elf
+from fixtures.build_wheel import build_wheel
+from tests.plugin.conftest import Run, healthy
+
+NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+CHECK = "missing-library"
+PROFILE = ProfileIdentity(source="default", sha256="", known_problems_sha256="")
+
+
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Put back the variables that our command sets in its process."""
+    with patch.dict(os.environ):
+        yield
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a healthy wheel in it."""
+    healthy(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_our_command_takes_each_option_by_either_name(name: str) -> None:
+    for given in (f"--{name}", f"--binary-{name}"):
+        assert list(lengthen([given, "x"])) == [f"--binary-{name}", "x"]
+        assert list(lengthen([f"{given}=x"])) == [f"--binary-{name}=x"]
+
+
+def test_what_is_no_option_of_ours_goes_to_pytest_as_it_is() -> None:
+    others = ["-m", "linkage", "--tb=short", "--static-x", "static", "--", "--static"]
+    assert list(lengthen(others)) == others
+
+
+@pytest.mark.parametrize("name", sorted({*OPTIONS} - {"strict"}))  # pytest has one of its own
+def test_pytest_refuses_a_short_name_and_says_the_long_one(
+    pytester: pytest.Pytester, name: str
+) -> None:
+    said = rf"^unknown option --{name}: under pytest it is --binary-{name}$"
+    with pytest.raises(pytest.UsageError, match=said):
+        pytester.parseconfig(f"--{name}=x")
+
+
+def test_an_option_that_a_conftest_declares_is_none_of_ours(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--place')")
+    assert pytester.parseconfig("--place=home").option.place == "home"
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "hint"),
+    [("--binary-stattic", "; did you mean --binary-static?"), ("--binary-zzz", "")],
+)
+def test_pytest_suggests_the_long_name(pytester: pytest.Pytester, mistyped: str, hint: str) -> None:
+    with pytest.raises(pytest.UsageError) as caught:
+        pytester.parseconfig(mistyped)
+    assert caught.value.args == (f"unknown option {mistyped}{hint}",)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("stattic", "unknown option --stattic; did you mean --static?"),
+        ("sandbox=never", "argument --sandbox: invalid choice: 'never' (choose from "),
+        ("place=moon", "--place moon: no such place; "),
+        ("report=png:x", "--report png:x: unknown format 'png'"),
+        ("with=notes.txt", "--with notes.txt: neither a package file nor a folder"),
+        ("for=cp311-win_amd64", "--for cp311-win_amd64: nothing is named that is published"),
+    ],
+)
+def test_our_command_refuses_by_the_short_name(
+    here: Path, capfd: pytest.CaptureFixture[str], option: str, said: str
+) -> None:
+    (here / "notes.txt").write_text("no wheel")
+    for prefix in ("--", "--binary-"):
+        assert main([NAME, f"{prefix}{option}"]) == 4
+        assert capfd.readouterr().err.startswith(f"ERROR: {said}")
+
+
+@pytest.mark.usefixtures("here")
+def test_a_subcommand_takes_either_name(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--with", "--binary-with"):
+        assert main(["inspect", NAME, option, "gone.whl"]) == 4
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == second == "binary-checks: gone.whl: no such file"
+
+
+def test_both_helps_name_the_options_as_they_are_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help-pytest"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    ours = lines[lines.index("checks of built binary packages:") :]
+    for name in OPTIONS:
+        assert [line for line in ours if line.startswith((f"  --{name}=", f"  --{name} "))] or (
+            f"  --{name}" in ours
+        )
+    assert not [line for line in lines if "--binary-" in line]
+    assert len([line for line in lines if line.startswith("  --strict ")]) == 1
+
+
+def needy(folder: Path) -> None:
+    """A wheel whose extension needs a library that a required wheel may have."""
+    native = build_elf(needed=("libother.so.1", "libc.so.6"))
+    members = {"demo/__init__.py": "", "demo/_native.so": native}
+    build_wheel(folder, members=members, requires=("other",))
+
+
+def test_verdicts_and_reports_name_the_options_of_the_program(
+    pytester: pytest.Pytester, run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    needy(pytester.path)
+    arguments = (f"{NAME}::{CHECK}", "--binary-report=json:result.json", "-v", "-rs")
+    said = {Program.PYTEST: [run(*arguments).stdout.str(), Path("result.json").read_text("utf-8")]}
+    capfd.readouterr()
+    assert main(["--static", *arguments]) == 0
+    said[Program.COMMAND] = [capfd.readouterr().out, Path("result.json").read_text("utf-8")]
+    for program, texts in said.items():
+        for text in texts:
+            assert program.name_options("give it with --binary-with") in text
+            assert program.name_options("were left out (--binary-static)") in text
+            assert ("--binary-with" in text) is (program is Program.PYTEST)
+
+
+@pytest.mark.parametrize("program", Program)
+def test_a_list_of_known_problems_says_how_it_is_used(program: Program) -> None:
+    run = RunResult(exit_code=0, profile=PROFILE, program=program)
+    out = io.StringIO()
+    known_list.write(run, out)
+    used = {Program.PYTEST: "# --binary-known-problems THIS", Program.COMMAND: "# --known-problems"}
+    assert used[program] in out.getvalue()
