@@ -17,7 +17,11 @@ from binary_checks.errors import (
     PackageError,
     Unavailable,
 )
-from binary_checks.loaders.required_packages import find_families_beside, find_misfits, sort_out
+from binary_checks.loaders.required_packages import (
+    find_families_beside,
+    find_misfits,
+    match_requirements,
+)
 from binary_checks.model import Package, TargetSystem, UnpackedWheel, Wheel, WheelLike
 from binary_checks.model.linkage import FamiliesBeside
 from binary_checks.model.packages import CondaPackage, GivenPackages
@@ -73,7 +77,7 @@ class Companions:
         if (neighbours := source.neighbours(self._reader)) is not None:
             from binary_checks.gather.required import find_around
 
-            others = sort_out(package.claims.requirements, others, target).packages
+            others = match_requirements(package.claims.requirements, others, target).packages
             around = find_around(package, neighbours, target, others)
             # What is not there is lacking: nobody is to give it besides.
             return Company((*others, *around), ())

@@ -20,10 +20,10 @@ from binary_checks.loaders.image import (
 )
 from binary_checks.loaders.loader import Answers, Loader
 from binary_checks.loaders.required_packages import (
-    find_bringers,
-    find_bringers_of_symbols,
-    find_lent,
-    sort_out,
+    find_indirect_providers,
+    find_providers,
+    match_requirements,
+    separate_provided_symbols,
 )
 from binary_checks.model import (
     Edge,
@@ -57,38 +57,38 @@ def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
     it. Raises TooLarge where following search paths takes too many steps, which
     ``limit_factor`` multiplies.
     """
-    beside = sort_out(requirements, others, target)
-    installed = tuple(relocate(each, package.layout) for each in beside.packages)
+    matched = match_requirements(requirements, others, target)
+    installed = tuple(relocate(each, package.layout) for each in matched.packages)
     simulate_system = _SIMULATIONS[target.system]
     simulation = simulate_system(package, installed, target, first_loads or {}, limit_factor)
-    missing = beside.missing
+    missing = matched.missing
     layout, loadings = simulation.layout, simulation.loadings
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     edges = _merge(images, layout, own=True)
     lookups = simulation.lookups
-    unresolved, hidden = find_bringers_of_symbols(package, lookups.unresolved, missing, target)
-    given: dict[str, Package] = {canonicalize_name(p.name): p for p in beside.packages}
-    edges = find_bringers(package, edges, requirements, missing, target)
+    unresolved, unexplored = separate_provided_symbols(package, lookups.unresolved, missing, target)
+    given: dict[str, Package] = {canonicalize_name(p.name): p for p in matched.packages}
+    edges = find_providers(package, edges, requirements, missing, target)
     closures = ((i.root.path, tuple(map(layout.label_of, i.objects))) for i in images)
     return Linkage(
         target=target.name,
         layout=package.layout,
         format=simulation.format,
         unjudged=target.unjudged,
-        edges=find_lent(edges, given, target),
-        edges_beside=_merge((*images, *simulation.strays), layout, own=False),
+        edges=find_indirect_providers(edges, given, target),
+        edges_beside=_merge((*images, *simulation.elsewhere), layout, own=False),
         roots=_each_once(image.root.path for each in loadings for image in each.roots),
         orphans=_each_once(path for each in loadings for path in each.unreached),
         closures=tuple(dict.fromkeys(closures)),
         unresolved=unresolved,
         missing_versions=simulation.missing_versions,
-        unexplored=(*lookups.unexplored, *hidden),
+        unexplored=(*lookups.unexplored, *unexplored),
         granted=lookups.granted,
         own_python_symbols=find_own_python_symbols(images, layout),
         requirements=missing,
         names=layout.names,
-        given=tuple(sorted({item.name for item in beside.packages})),
-        refused=beside.refused,
+        given=tuple(sorted({item.name for item in matched.packages})),
+        refused=matched.refused,
     )
 
 
@@ -100,7 +100,9 @@ class _Simulation:
     layout: FileLayout[Any]
     loadings: tuple[Loadings[Any], ...]
     lookups: Lookups
-    strays: tuple[Image[Any], ...] = ()  # of others' objects that are there only if loaded before
+    elsewhere: tuple[
+        Image[Any], ...
+    ] = ()  # of others' objects that are there only if loaded before
     missing_versions: tuple[MissingVersion, ...] = ()
 
 
@@ -128,7 +130,7 @@ def _simulate_linux(
         layout=loader.layout,
         loadings=loadings,
         lookups=replace(found, unresolved=mark_other_abi(found.unresolved, loader.layout)),
-        strays=_load_strays(images, loader),
+        elsewhere=_load_elsewhere(images, loader),
         missing_versions=find_missing_versions(images, loader.layout, target)
         if checks_versions
         else (),
@@ -169,7 +171,7 @@ def _simulate_bindings(container: Format, loader: Loader[Any], first: _First) ->
         layout=loader.layout,
         loadings=loadings,
         lookups=look_up_bindings(images, loader),
-        strays=_load_strays(images, loader),
+        elsewhere=_load_elsewhere(images, loader),
     )
 
 
@@ -190,7 +192,7 @@ def _load(loader: Loader[Any], target: TargetSystem, first: _First) -> tuple[Loa
     return tuple(load_roots(objects, loader, before) for objects in fitting)
 
 
-def _load_strays(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[Image[Any], ...]:
+def _load_elsewhere(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[Image[Any], ...]:
     """Load what others bring and no search finds: torch's libraries, which its import loads."""
     edges = (edge for image in images for edge in image.outside if edge.resolved is None)
     labels = _each_once(edge.elsewhere[0] for edge in edges if edge.elsewhere)

@@ -128,10 +128,10 @@ def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) 
         for architecture, item in process.judge_all():
             unresolved.add(item, architecture, asked=item.library)
         granted.update(process.granted)
-        for hidden in process.unexplored:
-            known = unexplored.get(hidden.path)
-            if known is None or known.count < hidden.count:
-                unexplored[hidden.path] = hidden
+        for unexplorable in process.unexplored:
+            known = unexplored.get(unexplorable.path)
+            if known is None or known.count < unexplorable.count:
+                unexplored[unexplorable.path] = unexplorable
     totals: Counter[str] = Counter()
     for (_, _, name), count in granted.items():
         totals[name] += count
@@ -272,16 +272,16 @@ class _Process(Generic[ObjectT]):
             names = names - self._python.exports
         for known in self._known_exports if names else ():  # they are at hand
             names = names - known
-        if self._presumed:
-            names = frozenset(name for name in names if not name.startswith(self._presumed))
+        if self._symbol_prefixes:
+            names = frozenset(name for name in names if not name.startswith(self._symbol_prefixes))
         for item in self.image.objects:
             names = names - item.exports.among(names) if names else names
-        hidden, reason = self._out_of_sight(names)
-        if hidden:
+        unexplorable, reason = self._find_unexplorable(names)
+        if unexplorable:
             self.unexplored.append(
-                UnexploredSymbols(path=library.path, count=len(hidden), reason=reason)
+                UnexploredSymbols(path=library.path, count=len(unexplorable), reason=reason)
             )
-        yield from self._describe(library, names - hidden, "", None)
+        yield from self._describe(library, names - unexplorable, "", None)
 
     @cached_property
     def _known_exports(self) -> tuple[frozenset[str], ...]:
@@ -289,21 +289,21 @@ class _Process(Generic[ObjectT]):
         return tuple(known for known in lists if known is not None)
 
     @cached_property
-    def _presumed(self) -> tuple[str, ...]:
+    def _symbol_prefixes(self) -> tuple[str, ...]:
         """What the names begin with that libraries of unknown exports are taken to have."""
         unknown = (name for name in self.image.system if self.exports.of_system(name) is None)
-        return tuple(start for name in unknown for start in self.loader.presumed(name))
+        return tuple(start for name in unknown for start in self.loader.symbol_prefixes(name))
 
-    def _out_of_sight(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
-        if names and self._blindness:
-            return names, self._blindness
+    def _find_unexplorable(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
+        if names and self._why_unexplorable:
+            return names, self._why_unexplorable
         if self.image.python and self._python is None:
-            hidden = frozenset(filter(is_pythons, names))
-            return hidden, "the exports of its Python are not known"
+            unexplorable = frozenset(filter(is_pythons, names))
+            return unexplorable, "the exports of its Python are not known"
         return _NONE, ""
 
     @cached_property
-    def _blindness(self) -> str:
+    def _why_unexplorable(self) -> str:
         """Why a symbol may be defined where nobody can look; "" when all is known."""
         for edge in self.image.outside:
             if edge.resolved is None and not edge.weak and not edge.delayed:

@@ -8,7 +8,14 @@ from functools import cached_property
 
 from binary_checks.knowledge.tags import read_version
 from binary_checks.loaders.file_layout import Conventions, FileLayout
-from binary_checks.loaders.loader import Directory, End, Searches, SearchPath, SearchPaths, Steps
+from binary_checks.loaders.loader import (
+    Directory,
+    Searches,
+    SearchPath,
+    SearchPaths,
+    SearchResult,
+    Steps,
+)
 from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
 from binary_checks.model.linkage import expand_load_path, normalise
 
@@ -78,7 +85,7 @@ class Dyld:
         del library
         return handed
 
-    def find(self, library: MachOFile, name: str, places: SearchPath) -> End[MachOFile]:
+    def find(self, library: MachOFile, name: str, places: SearchPath) -> SearchResult[MachOFile]:
         """What a load command means in an image with those run paths."""
         if name.startswith(_RPATH):
             return self._search(library, name.removeprefix(_RPATH), places)
@@ -104,16 +111,16 @@ class Dyld:
         names = ("/usr/lib/libSystem.B.dylib", _CORE_FOUNDATION)
         return {name: f"system:{name}" for name in names if name in self.target.libraries}
 
-    def presumed(self, library: str) -> tuple[str, ...]:
+    def symbol_prefixes(self, library: str) -> tuple[str, ...]:
         """What that library's functions begin with, and nobody else's."""
         return _PRESUMED.get(library, ())
 
-    def brings(self, name: str) -> tuple[str, ...]:
+    def system_needs(self, name: str) -> tuple[str, ...]:
         """Nothing: what a library re-exports is among its own exports."""
         del name
         return ()
 
-    def _search(self, library: MachOFile, rest: str, handed: SearchPath) -> End[MachOFile]:
+    def _search(self, library: MachOFile, rest: str, handed: SearchPath) -> SearchResult[MachOFile]:
         """Put each run path of the load chain in the place of ``@rpath``."""
         systems, ending = self._system_by_leaf.get(leaf_name(rest), ()), f"/{rest}"
         absolute = {each.removesuffix(ending) for each in systems if each.endswith(ending)}
@@ -122,7 +129,9 @@ class Dyld:
             if place.directory is None:
                 named = f"{place.absolute.rstrip('/')}{ending}"
                 if named in self.target.libraries:
-                    return End(resolved=f"system:{named}", rule=Rule.SYSTEM, searched=searched)
+                    return SearchResult(
+                        resolved=f"system:{named}", rule=Rule.SYSTEM, searched=searched
+                    )
                 continue
             found = self._open(library, f"{place.directory}{ending}", Rule.RPATH, searched)
             if found:
@@ -139,7 +148,7 @@ class Dyld:
 
     def _fall_back(
         self, library: MachOFile, name: str, searched: tuple[str, ...]
-    ) -> End[MachOFile]:
+    ) -> SearchResult[MachOFile]:
         """What no place of the package has: Python's, or by an old default the system's."""
         python = self._python(name)
         if python is not None:
@@ -147,20 +156,20 @@ class Dyld:
         framework = _FRAMEWORK.search(name)
         system = f"{_FRAMEWORKS}{framework[1]}" if framework else f"/usr/lib/{leaf_name(name)}"
         if system not in self.target.libraries and system not in self.target.partly:
-            return End(searched=searched)
+            return SearchResult(searched=searched)
         sdk = read_version(library.sdk) if library.sdk else (0, 0)
         if sdk >= _FIRST_WITHOUT_FALLBACK:
-            return End(searched=searched)
+            return SearchResult(searched=searched)
         if sdk >= _FIRST_IN_DOUBT:
             doubt = f"whether dyld falls back to {system} for SDK {library.sdk} is not sure"
-            return End(searched=searched, unknown=doubt)
+            return SearchResult(searched=searched, unknown=doubt)
         if system in self.target.partly:
-            return End(searched=searched, partly=self.target.partly[system])
-        return End(resolved=f"system:{system}", rule=Rule.FALLBACK, searched=searched)
+            return SearchResult(searched=searched, partly=self.target.partly[system])
+        return SearchResult(resolved=f"system:{system}", rule=Rule.FALLBACK, searched=searched)
 
     def _open(
         self, library: MachOFile, path: str, rule: Rule, searched: tuple[str, ...] = ()
-    ) -> End[MachOFile] | None:
+    ) -> SearchResult[MachOFile] | None:
         """The file at a path of the layout, if it has the slice that is loaded."""
         path = normalise(path.lstrip("/"))
         files = self.layout.find("", path)
@@ -168,24 +177,24 @@ class Dyld:
         if fitting is None and not self.layout.is_unread("", path):
             return None
         resolved = self.layout.label(fitting.path if fitting else path)
-        return End(resolved=resolved, rule=rule, searched=searched, library=fitting)
+        return SearchResult(resolved=resolved, rule=rule, searched=searched, library=fitting)
 
-    def _ask_system(self, name: str) -> End[MachOFile]:
+    def _ask_system(self, name: str) -> SearchResult[MachOFile]:
         """A path of the user's machine: the system's own, Python's, or somebody's."""
         if name in self.target.libraries:
-            return End(resolved=f"system:{name}", rule=Rule.SYSTEM)
+            return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM)
         python = self._python(name)
         if python is not None:
             return python
         if name in self.target.partly:
-            return End(partly=self.target.partly[name])
+            return SearchResult(partly=self.target.partly[name])
         system = name.startswith(_SYSTEMS_OWN)
-        return End(unknown="no list of the system's libraries has it" if system else "")
+        return SearchResult(unknown="no list of the system's libraries has it" if system else "")
 
-    def _python(self, name: str) -> End[MachOFile] | None:
+    def _python(self, name: str) -> SearchResult[MachOFile] | None:
         """A library that is the interpreter itself."""
         if _LIBPYTHON.fullmatch(name):
-            return End(resolved=f"python:{name}", rule=Rule.PYTHON)
+            return SearchResult(resolved=f"python:{name}", rule=Rule.PYTHON)
         return None
 
 

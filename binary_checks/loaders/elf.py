@@ -18,10 +18,10 @@ from binary_checks.loaders.image import Image, Lookups, Unresolved, is_pythons, 
 from binary_checks.loaders.loader import (
     Answers,
     Directory,
-    End,
     Searches,
     SearchPath,
     SearchPaths,
+    SearchResult,
     Steps,
 )
 from binary_checks.model import (
@@ -69,7 +69,7 @@ class LoaderRules(Protocol):
     def preloaded(self, libraries: frozenset[str]) -> tuple[str, ...]:
         """What a Python process has from the start."""
 
-    def brings(self, name: str, libraries: frozenset[str]) -> tuple[str, ...]:
+    def system_needs(self, name: str, libraries: frozenset[str]) -> tuple[str, ...]:
         """What a library of the system has with it."""
 
     def answers_itself(self, name: str) -> bool:
@@ -107,10 +107,10 @@ class ElfLoader:
         own = self.rules.search(library)
         return handed if own is None else self._paths.make(own)
 
-    def find(self, library: ElfFile, name: str, places: SearchPath) -> End[ElfFile]:
+    def find(self, library: ElfFile, name: str, places: SearchPath) -> SearchResult[ElfFile]:
         """What a needed name means to a library that looks there."""
         if self.rules.answers_itself(name):
-            return End(resolved=f"system:{name}", rule=Rule.SYSTEM)
+            return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM)
         if "/" in name:
             return self._open(library, name)
         for place in places.having(name):
@@ -119,14 +119,14 @@ class ElfLoader:
             fitting = next((f for f in files if f.architecture == library.architecture), None)
             if fitting or self.layout.is_unread(directory, name):
                 path = fitting.path if fitting else f"{directory}/{name}".lstrip("/")
-                return End(
+                return SearchResult(
                     resolved=self.layout.label(path),
                     rule=place.rule,
                     searched=places.searched(place),
                     library=fitting,
                 )
             if files and not self.rules.SKIPS_FOREIGN_FILES:
-                return End(searched=places.searched(place))
+                return SearchResult(searched=places.searched(place))
         return self._ask_system(library, name, places.directories)
 
     def called(self, name: str) -> str:
@@ -141,32 +141,36 @@ class ElfLoader:
         """The C library, and what else every Python has loaded."""
         return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
 
-    def presumed(self, library: str) -> tuple[str, ...]:
+    def symbol_prefixes(self, library: str) -> tuple[str, ...]:
         """Nothing: of what a policy lists there are data, or it is not known."""
         del library
         return ()
 
-    def brings(self, name: str) -> tuple[str, ...]:
+    def system_needs(self, name: str) -> tuple[str, ...]:
         """What a library of the system has with it."""
-        return self.rules.brings(name, self.target.libraries)
+        return self.rules.system_needs(name, self.target.libraries)
 
-    def _open(self, library: ElfFile, name: str) -> End[ElfFile]:
+    def _open(self, library: ElfFile, name: str) -> SearchResult[ElfFile]:
         """Take a needed name with a slash as a path: from $ORIGIN, else from the user's cwd."""
         folder, _, file_name = name.rpartition("/")
         directory = expand(folder, library)
         files = self.layout.find(directory, file_name) if directory is not None else ()
         fitting = next((f for f in files if f.architecture == library.architecture), None)
         if fitting is None:
-            return End()
-        return End(resolved=self.layout.label(fitting.path), rule=Rule.PATH, library=fitting)
+            return SearchResult()
+        return SearchResult(
+            resolved=self.layout.label(fitting.path), rule=Rule.PATH, library=fitting
+        )
 
-    def _ask_system(self, library: ElfFile, name: str, searched: tuple[str, ...]) -> End[ElfFile]:
+    def _ask_system(
+        self, library: ElfFile, name: str, searched: tuple[str, ...]
+    ) -> SearchResult[ElfFile]:
         """What neither the package nor those beside it have, the platform or Python may."""
         if name in self.target.libraries and not library.no_default_libraries:
-            return End(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=searched)
+            return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=searched)
         if _is_interpreters(name, python_of(library, self.target)):
-            return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
-        return End(searched=searched)
+            return SearchResult(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
+        return SearchResult(searched=searched)
 
 
 def _is_interpreters(name: str, python: Interpreter | None) -> bool:
@@ -383,7 +387,7 @@ class Scope:
         outside = self.answers_to(library).outside
         labels = [e.resolved for e in outside if e.resolved and e.resolved.startswith(_SYSTEM)]
         names = [label.removeprefix(_SYSTEM) for label in labels]
-        return frozenset(names).union(*map(self.loader.brings, names))
+        return frozenset(names).union(*map(self.loader.system_needs, names))
 
     def _not_of_python(self, names: frozenset[str]) -> frozenset[str]:
         return names - self.python.exports if self.python else names
@@ -512,13 +516,13 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                 for name, theirs in scope.of_driver(left).items():
                     granted.setdefault(name, set()).update((library.path, each) for each in theirs)
                     left -= theirs
-            hidden, reason = _out_of_sight(left, scope)
-            if len(hidden) > (known.count if known else 0):
+            unexplorable, reason = _find_unexplorable(left, scope)
+            if len(unexplorable) > (known.count if known else 0):
                 unexplored[library.path] = UnexploredSymbols(
-                    path=library.path, count=len(hidden), reason=reason
+                    path=library.path, count=len(unexplorable), reason=reason
                 )
             found = (
-                *_describe(library, left - hidden, scope),
+                *_describe(library, left - unexplorable, scope),
                 *_describe_mismatched(library, own_left.mismatched, scope),
             )
             for item in found:
@@ -575,7 +579,7 @@ def _find_varying(images: Iterable[Image[ElfFile]]) -> Iterator[str]:
                 yield item.path
 
 
-def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], str]:
+def _find_unexplorable(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], str]:
     """Those of the names that something unknown may define, and what that is."""
     if not names:
         return names, ""

@@ -19,7 +19,7 @@ _INTERPRETERS_OWN = frozenset(
     {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1"}
 )
 # What a library of the system brings along wherever it comes from.
-_BRINGS = {
+_SYSTEM_NEEDS = {
     "libstdc++.so.6": ("libm.so.6", "libgcc_s.so.1"),
     "libgobject-2.0.so.0": ("libglib-2.0.so.0",),
     "libgthread-2.0.so.0": ("libglib-2.0.so.0",),
@@ -64,10 +64,10 @@ def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
 
 
 @functools.cache
-def brings(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
+def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
     """What a library of the system has with it wherever it comes from: at least libc."""
     core = sorted(item for item in libraries if item == "libc.so.6" or _LOADER.fullmatch(item))
-    return (*_BRINGS.get(name, ()), *core)
+    return (*_SYSTEM_NEEDS.get(name, ()), *core)
 
 
 def answers_itself(name: str) -> bool:

@@ -104,7 +104,7 @@ class _Process(Generic[ObjectT]):
         while self.queue:
             self.loader.steps.count(_STEPS_OF_AN_OBJECT)
             self.answers.append(self.satisfy(*self.queue.popleft()))
-        brought = (other for name in self.system for other in self.loader.brings(name))
+        brought = (other for name in self.system for other in self.loader.system_needs(name))
         return Image(
             root=self.root,
             objects=tuple(self.objects.values()),

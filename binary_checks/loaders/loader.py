@@ -35,7 +35,7 @@ def places(elements: Iterable[str], rule: Rule, owner: ElfFile) -> tuple[Directo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class End(Generic[ObjectT]):
+class SearchResult(Generic[ObjectT]):
     """Where one search ended."""
 
     resolved: str | None = None
@@ -82,7 +82,7 @@ class Loader(Protocol[ObjectT]):
     def search(self, library: ObjectT, handed: SearchPath) -> SearchPath:
         """The places in which a library's own needs are looked for."""
 
-    def find(self, library: ObjectT, name: str, places: SearchPath) -> End[ObjectT]:
+    def find(self, library: ObjectT, name: str, places: SearchPath) -> SearchResult[ObjectT]:
         """What a needed name means to a library with those places."""
 
     def called(self, name: str) -> str:
@@ -94,10 +94,10 @@ class Loader(Protocol[ObjectT]):
     def preloaded(self) -> Mapping[str, str]:
         """What a Python process has from the start: by name, ``system:`` or ``python:`` and it."""
 
-    def presumed(self, library: str) -> tuple[str, ...]:
+    def symbol_prefixes(self, library: str) -> tuple[str, ...]:
         """What a system library's symbols begin with, and nobody else's: it has no export data."""
 
-    def brings(self, name: str) -> Iterable[str]:
+    def system_needs(self, name: str) -> Iterable[str]:
         """What a library of the system has with it wherever it comes from."""
 
     @property
@@ -387,7 +387,9 @@ class Searches(Generic[ObjectT]):
             loaded |= 0 if edge.delayed else bit
         return loaded
 
-    def _make_edge(self, library: ObjectT, need: Dependency, end: End[ObjectT], root: str) -> Edge:
+    def _make_edge(
+        self, library: ObjectT, need: Dependency, end: SearchResult[ObjectT], root: str
+    ) -> Edge:
         layout = self._loader.layout
         return Edge(
             path=library.path,

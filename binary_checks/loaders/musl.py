@@ -43,7 +43,7 @@ def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in libraries if name.startswith("libc.musl-")))
 
 
-def brings(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
+def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
     """What a library of the system has with it wherever it comes from: libc, the loader."""
     del name
     return preloaded(libraries)

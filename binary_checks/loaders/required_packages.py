@@ -62,7 +62,7 @@ _MOST_CHOICES = 64  # of versions, where several are given of several names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Beside:
+class MatchedPackages:
     """What lies beside a package once it is installed, as far as it was given."""
 
     packages: tuple[Package, ...]
@@ -70,9 +70,9 @@ class Beside:
     refused: tuple[str, ...]  # given in a version that is not the required one: in words
 
 
-def sort_out(
+def match_requirements(
     requirements: Iterable[str], others: Iterable[Package], target: TargetSystem
-) -> Beside:
+) -> MatchedPackages:
     """Hold the packages given against the requirements that apply on the target, without extras.
 
     An installer would never put a version beside the package that its requirements exclude: such
@@ -82,7 +82,7 @@ def sort_out(
     requirements, others = tuple(requirements), tuple(others)
     if not others:
         missing = names_required(requirements, target)
-        return Beside(packages=(), missing=tuple(sorted(missing)), refused=())
+        return MatchedPackages(packages=(), missing=tuple(sorted(missing)), refused=())
     wanted = _by_name(applicable(requirements, target))
     packages: list[Package] = []
     refused: dict[str, list[str]] = {}
@@ -97,7 +97,7 @@ def sort_out(
             packages.append(package)
     given: dict[str, Package] = {canonicalize_name(item.name): item for item in packages}
     required = find_required(requirements, given, target)
-    return Beside(
+    return MatchedPackages(
         packages=tuple(packages),
         missing=tuple(sorted(required.keys() - given.keys())),
         refused=tuple(words for name in sorted(refused.keys() - given) for words in refused[name]),
@@ -157,7 +157,8 @@ def find_families_beside(
 ) -> FamiliesBeside:
     """Find the libraries of the packages beside one that open others of their family."""
     beside = (
-        relocate(each, package.layout) for each in sort_out(requirements, others, target).packages
+        relocate(each, package.layout)
+        for each in match_requirements(requirements, others, target).packages
     )
     return FamiliesBeside(
         openers=tuple(
@@ -254,7 +255,7 @@ _MOST_PAIRS = 4_000_000  # of needs and requirements; the largest packages have 
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")  # not by what is loaded already
 
 
-def find_bringers(
+def find_providers(
     package: Package,
     edges: tuple[Edge, ...],
     requirements: tuple[str, ...],
@@ -270,14 +271,14 @@ def find_bringers(
         return tuple(map(partial(_add_qt_sibling, canonicalize_name(package.name)), edges))
     if not missing:
         return edges
-    bringers = _Bringers(package, requirements, missing, target, edges)
+    providers = _Providers(package, requirements, missing, target, edges)
     return tuple(
-        edge if _is_settled(edge) else replace(edge, may_come_with=bringers.of(edge))
+        edge if _is_settled(edge) else replace(edge, may_come_with=providers.of(edge))
         for edge in edges
     )
 
 
-def find_lent(
+def find_indirect_providers(
     edges: tuple[Edge, ...], given: Mapping[str, Package], target: TargetSystem
 ) -> tuple[Edge, ...]:
     """The edges, with who may have CUDA's libraries among what packages given beside require.
@@ -316,7 +317,7 @@ def _add_qt_sibling(name: str, edge: Edge) -> Edge:
     return replace(edge, may_come_with=(sibling,)) if sibling else edge
 
 
-def find_bringers_of_symbols(
+def separate_provided_symbols(
     package: Package,
     unresolved: tuple[UnresolvedSymbol, ...],
     missing: Iterable[str],
@@ -360,9 +361,9 @@ class _Searched:
     """What is known of the folders that a library was looked for in."""
 
     folders: tuple[str, ...]
-    mended: bool  # a repair tool made one of them, for this package
-    mended_lost: bool  # and the package lacks that one
-    lost: bool  # the package lacks one that is its own
+    repaired: bool  # a repair tool made one of them, for this package
+    repaired_missing: bool  # and the package lacks that one
+    folder_missing: bool  # the package lacks one that is its own
     words: frozenset[str]  # what the names of its own libraries there begin with
 
 
@@ -377,7 +378,7 @@ class _Question(NamedTuple):
     nvidias: bool  # the library is called as those of NVIDIA's wheels are
 
 
-class _Bringers:
+class _Providers:
     """What the requirements' names, and the folders that they may fill, tell of a library."""
 
     def __init__(
@@ -414,11 +415,11 @@ class _Bringers:
         searched = self._look_at(edge.searched)
         grafted = is_grafted_name(edge.needed)
         of_own = first_word(edge.needed) in searched.words
-        if searched.mended and (grafted or searched.mended_lost):
+        if searched.repaired and (grafted or searched.repaired_missing):
             return ()
         # openvino_tokenizers, with a library of its own name, requires openvino: libopenvino.so.2.
         whole = of_own and bool(self._missing.named_as(find_stem(edge.needed)))
-        by_name = not (grafted or by_place or searched.lost) and (whole or not of_own)
+        by_name = not (grafted or by_place or searched.folder_missing) and (whole or not of_own)
         if by_name and (named := find_shippers(edge.needed, self._missing)):
             return named
         if not may_be_required(edge.needed):
@@ -450,13 +451,13 @@ class _Bringers:
     def _look_at(self, folders: tuple[str, ...]) -> _Searched:
         """Say what is known of the folders that a library was looked for in."""
         if folders not in self._searched:
-            mended = [each for each in folders if self._is_own_graft(each)]
+            repaired = [each for each in folders if self._is_own_graft(each)]
             words = frozenset[str]().union(*(self._words.get(each, ()) for each in folders))
             self._searched[folders] = _Searched(
                 folders=folders,
-                mended=bool(mended),
-                mended_lost=any(map(self._is_lost, mended)),
-                lost=any(map(self._is_lost, folders)),
+                repaired=bool(repaired),
+                repaired_missing=any(map(self._is_missing_folder, repaired)),
+                folder_missing=any(map(self._is_missing_folder, folders)),
                 words=words - {""},
             )
         return self._searched[folders]
@@ -541,7 +542,7 @@ class _Bringers:
             canonicalize_name(found["owner"]) == self._name or self._is_own(inside)
         )
 
-    def _is_lost(self, directory: str) -> bool:
+    def _is_missing_folder(self, directory: str) -> bool:
         """Whether a folder of the package's own is not there, or is for a sibling to fill.
 
         ortools requires absl-py, and its own libabsl_base.so lies in ortools/.libs.

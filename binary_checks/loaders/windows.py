@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 
 from binary_checks.loaders.file_layout import Conventions, FileLayout
-from binary_checks.loaders.loader import Directory, End, Searches, SearchPath, SearchPaths, Steps
+from binary_checks.loaders.loader import (
+    Directory,
+    Searches,
+    SearchPath,
+    SearchPaths,
+    SearchResult,
+    Steps,
+)
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
@@ -74,7 +81,7 @@ class WindowsLoader:
         del library
         return handed
 
-    def find(self, library: PeFile, name: str, places: SearchPath) -> End[PeFile]:
+    def find(self, library: PeFile, name: str, places: SearchPath) -> SearchResult[PeFile]:
         """What an import descriptor means in a process with those directories."""
         return self._look_for(library, spell_dll_name(name), places)
 
@@ -92,17 +99,17 @@ class WindowsLoader:
         python = self.target.interpreter
         return {name: f"python:{name}" for name in python.libraries} if python else {}
 
-    def presumed(self, library: str) -> tuple[str, ...]:
+    def symbol_prefixes(self, library: str) -> tuple[str, ...]:
         """Nothing: who is asked is asked by name."""
         del library
         return ()
 
-    def brings(self, name: str) -> tuple[str, ...]:
+    def system_needs(self, name: str) -> tuple[str, ...]:
         """Nothing that anybody could ask for: imports name whose they are."""
         del name
         return ()
 
-    def _look_for(self, library: PeFile, name: str, handed: SearchPath) -> End[PeFile]:
+    def _look_for(self, library: PeFile, name: str, handed: SearchPath) -> SearchResult[PeFile]:
         if _API_SET.fullmatch(name):
             return self._ask_schema(name)
         pythons = self._find_python(name, handed)
@@ -111,7 +118,7 @@ class WindowsLoader:
             fitting = self._at(directory, name, library)
             if fitting or self.layout.is_unread(directory, name):
                 path = fitting.path if fitting else f"{directory}/{name}".lstrip("/")
-                return End(
+                return SearchResult(
                     resolved=self.layout.label(path),
                     rule=place.rule,
                     searched=handed.searched(place),
@@ -119,7 +126,7 @@ class WindowsLoader:
                 )
             if directory in pythons:
                 searched = handed.searched(place)
-                return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
+                return SearchResult(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
         return self._ask_system(library, name, handed)
 
     def _find_python(self, name: str, handed: SearchPath) -> tuple[str, ...]:
@@ -135,29 +142,31 @@ class WindowsLoader:
         known = python.libraries if python else ()
         return name in known or (not known and re.fullmatch(_ANY_PYTHONS, name) is not None)
 
-    def _ask_system(self, library: PeFile, name: str, handed: SearchPath) -> End[PeFile]:
+    def _ask_system(self, library: PeFile, name: str, handed: SearchPath) -> SearchResult[PeFile]:
         own = handed.without(self.layout.prefix.python)
         if name in self.target.libraries:
-            return End(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=own)
+            return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=own)
         directory, _, file_name = self._opened.get(name, "").rpartition("/")
         opened = self._at(directory, file_name, library) if file_name else None
         if opened is not None:
             # The package's own code has it loaded before anything that needs it.
             label = self.layout.label(opened.path)
-            return End(resolved=label, rule=Rule.ADDED_DIRECTORY, searched=own, library=opened)
+            return SearchResult(
+                resolved=label, rule=Rule.ADDED_DIRECTORY, searched=own, library=opened
+            )
         if name in self.target.partly:
-            return End(searched=own, partly=self.target.partly[name])
+            return SearchResult(searched=own, partly=self.target.partly[name])
         if self._deciding and self.layout.has(name):
             decides = self.layout.prefix.shorten(self._deciding[0])
             code = f"{decides} decides at run time where DLLs are looked for"
-            return End(searched=own, unknown=code)
-        return End(searched=own)
+            return SearchResult(searched=own, unknown=code)
+        return SearchResult(searched=own)
 
-    def _ask_schema(self, name: str) -> End[PeFile]:
+    def _ask_schema(self, name: str) -> SearchResult[PeFile]:
         """An API set is resolved before any file is looked for, its last number aside."""
         if name.removesuffix(".dll").rpartition("-")[0] in self.target.libraries:
-            return End(resolved=f"system:{name}", rule=Rule.API_SET)
-        return End(unknown="no list of Windows's API sets has it")
+            return SearchResult(resolved=f"system:{name}", rule=Rule.API_SET)
+        return SearchResult(unknown="no list of Windows's API sets has it")
 
     def _at(self, directory: str, name: str, library: PeFile) -> PeFile | None:
         files = self.layout.find(directory, name)
