@@ -1,4 +1,4 @@
-"""Where a package runs: places, installers, sandboxes, and processes that end."""
+"""Places where packages run, with their installers, sandboxes and processes."""
 
 from binary_checks.model import Package
 from binary_checks.model.places import Place
@@ -20,11 +20,15 @@ PLACES: tuple[type[HostPlace], ...] = (
     UnpackedPlace,
     ImagePlace,
 )
-"""Each says how it is named and which kinds of package it serves; the first that fits has one."""
+"""The kinds of places. The first that has the requested name and serves the package is chosen."""
 
 
 def choose_place(package: Package, settings: PlaceSettings) -> Place:
-    """Give the named place for a package; one that it cannot hold has one that says so."""
+    """Return the place with the requested name for a package.
+
+    If no such place can hold the package, return a `NoPlace`, which raises the reason when
+    something is to run.
+    """
     spellings = {settings.name.kind, settings.name.label}
     named = (place for place in PLACES if not spellings.isdisjoint(place.spelled))
     serving = (place for place in named if isinstance(package, place.serves))

@@ -1,4 +1,4 @@
-"""Asks conda channels through py-rattler, which runs in a process of its own, confined like any."""
+"""Queries of conda channels through py-rattler, in a sandboxed process of its own."""
 
 from __future__ import annotations
 
@@ -23,21 +23,24 @@ from binary_checks.withheld import user_environment
 _SCRIPT = Path(__file__).parent / "scripts" / "conda_worker.py"
 _CREDENTIALS = ("~/.rattler", "~/.netrc", "$RATTLER_AUTH_FILE", "$NETRC", "$SSL_CERT_FILE")
 _OVERRIDES = "CONDA_OVERRIDE_"
-"""What variables begin with that state a virtual package, as every tool of conda's reads them."""
+"""Prefix of variables that override a virtual package; every tool of conda reads them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChannelAnswer:
-    """What py-rattler said: packages, or whose fault it is that there are none."""
+    """The answer of py-rattler: records of packages, or why there are none."""
 
-    version: str = ""  # its own
+    version: str = ""  # of py-rattler
     records: tuple[Mapping[str, Any], ...] = ()
-    refused: str = ""  # the package's fault
-    unsolved: str = ""  # nothing fits what is required
+    refused: str = ""  # why the package itself cannot be used
+    unsolved: str = ""  # the solver's message if no packages satisfy the requirements
 
 
 def spell_channel(name: str, folder: Path) -> str:
-    """The channel as py-rattler knows it: a folder by its address. Raises ProfileError."""
+    """Return a channel as py-rattler names it; a folder becomes a ``file:`` URL.
+
+    Raises ProfileError if there is no such channel or folder.
+    """
     path = Path(os.path.normpath(folder / name))
     if "://" in name or (not path.is_dir() and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)*", name)):
         return name
@@ -54,10 +57,10 @@ def ask_channels(
     sandbox: Sandbox,
     visible: tuple[Path, ...] = (),
 ) -> ChannelAnswer:
-    """Have it do a task, writing to that folder alone.
+    """Run a task in a py-rattler process that may write only below ``root``.
 
-    Raises Unavailable where it is not installed, GatherError where it, the network or a channel
-    broke.
+    Raises Unavailable if py-rattler is not installed, GatherError if py-rattler, the network or a
+    channel failed.
     """
     spec = importlib.util.find_spec("rattler")
     if spec is None or spec.origin is None:
@@ -95,7 +98,7 @@ def ask_channels(
 
 
 def _name_channels(said: str, channels: Sequence[str]) -> str:
-    """What broke, with the channels that were asked, unless it names one of them already."""
+    """Prefix a message with the names of the queried channels, unless it already contains one."""
     shown = [show(each) if "://" in each else each for each in channels]
     if not shown or any(each.rstrip("/") in said for each in shown):
         return said
@@ -116,7 +119,7 @@ def _read(answer: Mapping[str, Any]) -> ChannelAnswer:
 
 
 def _find_local(task: Mapping[str, Any]) -> Iterator[Path]:
-    """What of this host's files a confined one reads: folders of channels, and credentials."""
+    """Yield files of the host that the sandboxed process reads: channels and credentials."""
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 

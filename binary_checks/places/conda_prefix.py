@@ -1,4 +1,4 @@
-"""Makes a fresh conda prefix with a package and what it requires, and removes it at the end."""
+"""Conda prefixes as places: a fresh one made for a package, or the one that a package lies in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VIRTUAL = re.compile(r"\b__[a-z]\w*[^,]*")
 
 
 class CondaPlace(HostPlace):
-    """A fresh prefix, made for one conda package and what it requires."""
+    """A fresh prefix with one conda package and the packages that it requires."""
 
     spelled = ("venv",)
     serves = (CondaPackage,)
@@ -38,7 +38,7 @@ class CondaPlace(HostPlace):
         return self.folder.resolve() / "prefix"
 
     def _install(self, package: Package) -> InstallReport:
-        """Solve, link, and ask the prefix's own Python who it is, where there is one."""
+        """Solve, link the packages, and identify the prefix's Python if it has one."""
         assert isinstance(package, CondaPackage)
         refuse_faults(package)
         answer = self._ask(package)
@@ -78,7 +78,10 @@ class CondaPlace(HostPlace):
         )
 
     def _explain(self, package: CondaPackage, answer: ChannelAnswer) -> InstallReport:
-        """Say that the package is to blame, unless it is this host, or what was given."""
+        """Report an unsolvable package, unless this host or the given packages are to blame.
+
+        Raises Unavailable or NothingNamed in those cases.
+        """
         said = self._shorten(answer.unsolved, package)
         if said.startswith("it is for "):
             raise Unavailable(said)
@@ -92,13 +95,13 @@ class CondaPlace(HostPlace):
         )
 
     def _find_python(self) -> None:
-        """Ask the Python of the prefix who it is: a stranger's, never outside of the sandbox."""
+        """Identify the prefix's Python, always in the sandbox because it comes from a channel."""
         python = find_python(self.prefix)
         if python is None:
             return
         visible: tuple[Path, ...] = (self.prefix,)
         real = python.resolve()
-        if not real.is_relative_to(self.prefix):  # a stub that stands for the user's interpreter
+        if not real.is_relative_to(self.prefix):  # a stub for the user's interpreter
             own = find_visible(self.settings.python.resolve())
             visible += own if is_below(real, own) else ()
         self.limits = replace(self.limits, visible=visible, asks_python=False)
@@ -106,7 +109,7 @@ class CondaPlace(HostPlace):
 
     @property
     def target(self) -> TargetPython:
-        """What the prefix's Python says of itself."""
+        """The prefix's Python. Raises NotApplicable if no package there provides one."""
         if self._target is None:
             if self._outcome:
                 raise NotApplicable("neither the package nor what it requires has a Python")
@@ -121,8 +124,8 @@ class CondaPlace(HostPlace):
         timeout: float | None = None,
         conditions: Conditions | None = None,
     ) -> ProbeAnswer:
-        """Run a probe with the variables of an activated prefix; no package's script is run."""
-        _ = self.target  # without a Python there is nothing to run it in
+        """Run a probe with the variables of an activated prefix, but without activation scripts."""
+        _ = self.target  # raises if there is no Python to run the script
         conditions = conditions or Conditions()
         path = os.pathsep.join((str(self.prefix / "bin"), "/usr/local/bin", "/usr/bin", "/bin"))
         own = {"CONDA_PREFIX": str(self.prefix)}
@@ -131,7 +134,7 @@ class CondaPlace(HostPlace):
         return super().run(script, request, timeout=timeout, conditions=conditions)
 
     def scrub(self, text: str) -> str:
-        """Write paths as conda packages have them: relative to site-packages, or the prefix."""
+        """Write paths relative to site-packages, or else to the prefix, as conda packages do."""
         if self._folder is not None and self._target is not None:
             for folder in (self.site_packages, self.prefix):
                 for spelling in {str(folder), str(folder.resolve())}:
@@ -141,32 +144,32 @@ class CondaPlace(HostPlace):
         return super().scrub(text)
 
     def shown(self, path: str) -> str:
-        """Count a path from site-packages, as all that a process reports: ``../../../lib/x.so``."""
+        """Write a path relative to site-packages, as probes do: ``../../../lib/x.so``."""
         for folder in {str(self.prefix), str(self.prefix.resolve())}:
             if self._target is not None and path.startswith(f"{folder}{os.sep}"):
                 path = os.path.relpath(path, Path(folder, self.site_packages.relative_to(folder)))
         return super().shown(path)
 
     def _shorten(self, text: str, package: CondaPackage) -> str:
-        """Leave no temporary path, and file names alone of the package."""
+        """Remove temporary folders from a message, and the package's own folder."""
         for folder in (package.path.resolve().parent, self.folder.resolve()):
             text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
         return text
 
 
 class LinkedPlace(InstalledPlace):
-    """The conda prefix in which a package lies; closing it removes nothing."""
+    """The existing conda prefix in which a package lies; closing it removes nothing."""
 
     serves = (LinkedPackage,)
 
     def _install(self, package: Package) -> None:  # noqa: ARG002 - as every place is asked
-        """Ask the prefix's Python, which the user has named: nothing is installed."""
+        """Identify the prefix's Python, which the user has named; install nothing."""
         target = self._identify(self.settings.python)
         self._settle(target, target.site_packages)
 
 
 def refuse_faults(package: CondaPackage) -> None:
-    """Raise Unavailable for a package that has faults: what tools make of it, nobody can say."""
+    """Raise Unavailable for a damaged package: installers disagree on what they make of one."""
     faults = (fault for member in package.members for fault in member.faults)
     first = next(iter((*package.ambiguities, *package.archive_faults, *faults)), None)
     if first is not None:
@@ -174,10 +177,11 @@ def refuse_faults(package: CondaPackage) -> None:
 
 
 def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, bool]]:
-    """The files of the package that the prefix has not, or not as they are; and whether they are.
+    """Yield files that differ in the prefix: (path, False) if missing, (path, True) if changed.
 
-    Those in which a placeholder was replaced are others in every prefix. Of two packages' files of
-    one path py-rattler puts one aside: ours may be the one that is left.
+    Skip files with a placeholder, since the prefix's path is written into them. If two packages
+    have a file of the same path, py-rattler moves one of them to ``__clobbers__``; the package's
+    own may be either.
     """
     clobbered = (path for path in prefix.glob("__clobbers__/*/**/*") if not path.is_dir())
     beside = {path.relative_to(prefix).as_posix() for path in clobbered}
@@ -197,7 +201,10 @@ def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, boo
 
 
 def _list_libraries(prefix: Path, package: CondaPackage) -> Iterator[tuple[str, str]]:
-    """The shared libraries that the loader finds there, and which package has each."""
+    """Yield the shared libraries of all other packages, each with the package's name.
+
+    Only libraries in the folders where the loader finds them are listed.
+    """
     for record in sorted(prefix.glob("conda-meta/*.json")):
         stated = json.loads(record.read_text(encoding="utf-8"))
         for name in stated["files"] if stated["name"] != package.name else ():
@@ -206,7 +213,10 @@ def _list_libraries(prefix: Path, package: CondaPackage) -> Iterator[tuple[str, 
 
 
 def place_in(package: CondaPackage, name: str, prefix: Path) -> str:
-    """Where a file of the package is linked to: of one for every Python, where this one's lies."""
+    """Return the path in the prefix to which a file of the package is linked.
+
+    Files of a ``noarch: python`` package go into the folders of the prefix's Python.
+    """
     folder, _, rest = name.partition("/")
     if not package.noarch_python or folder not in {"site-packages", "python-scripts"}:
         return name

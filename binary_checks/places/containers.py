@@ -1,7 +1,7 @@
-"""Runs commands in a container of podman or docker: one of them, whichever is there and starts.
+"""Containers of podman or docker, whichever is there and starts.
 
-The container lives as long as we do. Its first process waits for the end of our pipe, so that it
-ends with us however we end, and the engine removes it then.
+A container lives as long as this process. Its first process waits until our end of its standard
+input is closed, so it ends however we end, and the engine then removes it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from binary_checks.withheld import user_environment
 
 ENGINES = ("podman", "docker")
 Mounts = tuple[tuple[Path, str], ...]
-"""Paths of this host, and where they are read in a container."""
-WORK = "/tmp"  # noqa: S108 - in the container, in memory
-_USER = "65534:65534"  # nobody, on every distribution
+"""Paths of this host, each with the path where a container sees it."""
+WORK = "/tmp"  # noqa: S108 - in the container, held in memory
+_USER = "65534:65534"  # the user and group "nobody" of most distributions
 _ANSWER = 60.0  # seconds in which an engine must answer
-_START = 120.0  # seconds in which a container must run: 1 is usual
-_PULL = 900.0  # seconds for an image: on a slow line a hundred
-_MARGIN = 10.0  # seconds that the limit inside is later than ours
+_START = 120.0  # seconds for a container to start; about 1 is usual
+_PULL = 900.0  # seconds to pull an image; a slow line takes 100
+_MARGIN = 10.0  # seconds by which the limit inside the container exceeds ours
 _REFUSED = (125, 126, 127)
-"""How an engine ends that did not run the command, and how a command may end, too."""
-# The shell reaps what is orphaned: podman's --init is a program that Debian only recommends.
+"""Exit statuses of an engine that did not run the command; the command itself may use them, too."""
+# The shell reaps orphaned processes: podman's --init needs catatonit, which Debian only recommends.
 _WAIT = "echo started; cat; :"
 _CLEAR = f"""
 cd {WORK} && for each in * .[!.]* /dev/shm/*; do
@@ -64,13 +64,16 @@ done
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerEngine:
-    """What makes containers."""
+    """A program that runs containers."""
 
     name: str  # "podman"
     program: str  # its path
 
     def ask(self, *words: str, seconds: float = _ANSWER) -> str:
-        """Return what it writes; raises GatherError with the last line that it says."""
+        """Run a command of the engine and return its output.
+
+        Raises GatherError with its last line.
+        """
         try:
             done = subprocess.run(
                 (self.program, *words),
@@ -97,7 +100,10 @@ def _last_line(said: str, status: int | None) -> str:
 
 
 def find_engine() -> ContainerEngine:
-    """Find podman or docker, the first that answers. Raises GatherError with why none does."""
+    """Find podman or docker, the first that answers.
+
+    Raises GatherError with the reasons of each.
+    """
     if sys.platform == "win32":
         raise GatherError("containers are not started from Windows; name this place on Linux")
     lacks = []
@@ -116,7 +122,10 @@ def find_engine() -> ContainerEngine:
 
 @lru_cache
 def _try(name: str, program: str) -> str:
-    """Ask for what runs, which needs all that a container needs; "" or why it is refused."""
+    """Ask the engine for its running containers; return "" or its error.
+
+    Listing them needs everything that starting a container needs.
+    """
     try:
         ContainerEngine(name=name, program=program).ask("ps", "--quiet")
     except GatherError as error:
@@ -126,14 +135,14 @@ def _try(name: str, program: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PulledImage:
-    """An image as an engine has it."""
+    """An image that the engine has."""
 
     id: str
-    pinned: str = ""  # the reference that names no other: "docker.io/library/debian@sha256:f313…"
+    pinned: str = ""  # reference with a digest: "docker.io/library/debian@sha256:f313…"
 
 
 def find_image(engine: ContainerEngine, reference: str) -> PulledImage:
-    """Find an image, and pull it where the engine does not have it yet. Raises GatherError."""
+    """Find an image, and pull it if the engine does not have it yet. Raises GatherError."""
     try:
         text = engine.ask("image", "inspect", reference)
     except GatherError:
@@ -143,26 +152,26 @@ def find_image(engine: ContainerEngine, reference: str) -> PulledImage:
 
 
 def read_image(text: str, reference: str, engine: str) -> PulledImage:
-    """Read what an engine says of an image. Raises GatherError for what is no answer."""
+    """Read the output of ``image inspect``. Raises GatherError if it is not understood."""
     try:
         (found,) = json.loads(text)
         name, digests = str(found["Id"]), [str(each) for each in found.get("RepoDigests") or ()]
         pinned = [reference] if "@" in reference else digests
-        own = f"sha256:{name.removeprefix('sha256:')}"  # of one that no registry has
+        own = f"sha256:{name.removeprefix('sha256:')}"  # for an image from no registry
         return PulledImage(id=name, pinned=(*pinned, own)[0])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise GatherError(f"{engine}: what it says of {reference} is no answer") from None
 
 
 class Container:
-    """A container in which commands run one after the other, until it is closed or we end."""
+    """A running container. Commands run in it one after another, until it is closed or we end."""
 
     def __init__(
         self, engine: ContainerEngine, image: PulledImage, limits: Limits, mounts: Mounts = ()
     ) -> None:
-        """Start it, with mounts that are not written to. Raises GatherError as the engine says."""
+        """Start it with read-only mounts. Raises GatherError with the engine's message."""
         self._engine, self._name = engine, f"binary_checks-{uuid.uuid4().hex}"
-        # podman leaves a file where it was started when memory runs out.
+        # podman leaves a file in the folder where it was started when memory runs out.
         self._folder = tempfile.TemporaryDirectory(
             prefix="binary_checks-", ignore_cleanup_errors=True
         )
@@ -177,7 +186,7 @@ class Container:
                     stderr=said,
                     cwd=self._folder.name,
                     env=user_environment(),
-                    start_new_session=True,  # an interrupt is ours to answer
+                    start_new_session=True,  # we handle interrupts ourselves
                 )
             except OSError as error:
                 raise GatherError(f"{engine.program}: cannot be run: {error.strerror}") from error
@@ -197,7 +206,7 @@ class Container:
 
     @property
     def runs(self) -> bool:
-        """Whether it is there still."""
+        """Whether it still runs."""
         return self._process.poll() is None
 
     def run(  # noqa: PLR0913 - what is run, and under what
@@ -210,12 +219,14 @@ class Container:
         alone: bool = True,
         kept: int = 1 << 16,
     ) -> Ended:
-        """Run a command in a clean environment, with an empty folder and home.
+        """Run a command in a clean environment, with an empty working folder and an empty home.
 
-        One that is not ``alone`` may run beside others, and finds what they have written.
+        With ``alone=False`` the command may run concurrently with others, and sees the files that
+        they have written.
 
-        At its limit the container ends with it: nothing else ends all that it started. Raises
-        GatherError when the engine did not run it.
+        If the command exceeds its time limit, the container is ended, since nothing else ends all
+        processes that the command has started. Raises GatherError if the engine did not run the
+        command.
         """
         home = f"{WORK}/home"
         environment = {
@@ -245,12 +256,12 @@ class Container:
         elif not self.runs or (ended.status in _REFUSED and not self._answers()):
             said = _last_line(ended.stderr, ended.status)
             raise GatherError(f"{self._engine.name} runs nothing in the container: {said}")
-        # The shell's and the engine's: 128 and the number of a signal.
+        # A shell and the engine report a process killed by signal N as status 128 + N.
         killed = ended.status is not None and 128 < ended.status < 160
         return replace(ended, status=128 - ended.status) if killed and ended.status else ended
 
     def _show_stacks(self) -> None:
-        """Have a probe show its stacks, which is no descendant of ours."""
+        """Send SIGABRT to the probe, so that it prints its stacks: it is no descendant of ours."""
         with contextlib.suppress(GatherError):
             self._engine.ask("exec", self._name, "sh", "-c", _ABORT)
 
@@ -262,7 +273,7 @@ class Container:
         return True
 
     def close(self) -> None:
-        """End it with all that runs in it, and wait until it is gone."""
+        """End the container and everything that runs in it, and wait until it is gone."""
         process = self._process
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -279,10 +290,10 @@ class Container:
 
 
 def _list_options(engine: ContainerEngine, limits: Limits, mounts: Mounts) -> tuple[str, ...]:
-    """The options of a container that reads what it is given and reaches nothing else."""
+    """Return the options that give a container its mounts and limits and nothing else."""
     network = () if limits.network else ("--network", "none")
     gpu = ("--device", "nvidia.com/gpu=all") if engine.name == "podman" else ("--gpus", "all")
-    # Labels of SELinux would hide the folders of this host, or be written to them.
+    # SELinux labels would hide this host's folders, or would have to be written to them.
     rights = ("--security-opt", "no-new-privileges", "--security-opt", "label=disable")
     binds = (f"type=bind,source={path},target={target},readonly" for path, target in mounts)
     return (
@@ -295,13 +306,15 @@ def _list_options(engine: ContainerEngine, limits: Limits, mounts: Mounts) -> tu
     )
 
 
-# Asks the system of a container what it is, and has its own loader load objects.
+# The system of a container, and its dynamic loader.
 
-_KEPT = 8 << 20  # bytes of what a loader says of one object: a symbol is a line with a path
-_TOGETHER = 25  # objects that are loaded by one command: each command takes 0.1 s by itself
+_KEPT = 8 << 20  # bytes of a loader's output for one object: one line a symbol, each with a path
+_TOGETHER = 25  # objects loaded by one command; starting each command takes 0.1 s
 _PYTHONS_OWN = "libpthread.so.0 libdl.so.2 libutil.so.1 libm.so.6"
-"""What every CPython is linked with, so that modules use it without naming it: numpy's dladdr."""
-_KILLED = "137"  # the status of what was killed at its limit
+"""Libraries that every CPython is linked with, so modules use them without naming them (numpy:
+dladdr).
+"""
+_KILLED = "137"  # exit status of a command killed at its limit: 128 + SIGKILL
 _LOADERS: Mapping[str, str] = {
     "ld-linux-x86-64.so.2": "x86_64",
     "ld-linux-aarch64.so.1": "aarch64",
@@ -319,7 +332,7 @@ _LOADERS: Mapping[str, str] = {
     "ld-musl-riscv64.so.1": "riscv64",
     "ld-musl-s390x.so.1": "s390x",
 }
-"""The dynamic loaders by name, and the model's spelling of their architectures."""
+"""Architectures, as the model spells them, by the names of dynamic loaders."""
 _LOOK = """
 for each; do
   for folder in /lib64 /lib /usr/lib64 /usr/lib; do
@@ -335,7 +348,7 @@ for each in /usr/local/bin/python3.* /usr/bin/python3.* /opt/python/cp3*/bin/pyt
   if [ -x "$each" ]; then echo "python $each"; fi
 done
 """
-# What ldd -r does: glibc's loader then looks up every version and symbol, and runs nothing.
+# As ldd -r does: glibc's loader looks up every version and symbol, and runs no code of them.
 _TRACE = """
 mark=$1 limit=$2 most=$3 listing=$4 preload=$5 loader=$6; shift 6
 out=$(mktemp) err=$(mktemp)
@@ -351,7 +364,7 @@ _PYTHON = re.compile(r"/opt/python/.+|.*/python3\.\d+t?")
 
 
 def look_around(container: Container, known: CleanSystem, timeout: float) -> CleanSystem:
-    """Add what a process finds there: the C library, the loader, and the Pythons."""
+    """Add the C library, the loader and the Pythons that a process finds in the container."""
     ended = container.run(("sh", "-c", _LOOK, "sh", *_LOADERS), timeout=timeout)
     found = [line.partition(" ") for line in ended.stdout.splitlines()]
     said = {key: value for key, _, value in found}
@@ -376,9 +389,9 @@ class SystemLoader:
     timeout: float  # seconds for one object
 
     def load(self, places: Sequence[str], *, python: bool) -> Mapping[str, LoaderAnswer]:
-        """Have objects loaded, each in a process of its own; ``python`` loads them as one does.
+        """Load each object in a process of its own; return answers by path in the container.
 
-        The answers are by the objects' paths in the container.
+        With ``python``, preload the libraries that every Python process has loaded.
         """
         groups = [places[start : start + _TOGETHER] for start in range(0, len(places), _TOGETHER)]
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
@@ -386,7 +399,7 @@ class SystemLoader:
             return {answer.path: answer for group in answers for answer in group}
 
     def _load_together(self, places: Sequence[str], *, python: bool) -> list[LoaderAnswer]:
-        """Have them loaded by one command, and part what is said of each."""
+        """Load objects with one command, and split its output by object."""
         mark = uuid.uuid4().hex
         listing = "" if self.system.libc.startswith("glibc") else "--list"
         preload = _PYTHONS_OWN if python else ""
@@ -418,7 +431,7 @@ class SystemLoader:
         )
 
 
-# The interpreter of this host that is mounted into a container, where the image has none.
+# This host's interpreter, mounted into a container whose image has none.
 
 _PREFIX = "/mnt/python"
 _LIBRARIES = f"{_PREFIX}/lib"
@@ -445,23 +458,23 @@ for name in sorted(names - left_out):
     except ImportError as error:
         print(name + ": " + str(error))
 """
-"""Names each module of the standard library that does not load, and why."""
+"""Prints each module of the standard library that does not load, and why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MountedPython:
-    """An interpreter, and its files that a container is given."""
+    """An interpreter of this host, with the mounts that it needs in a container."""
 
-    program: str  # in the container
+    program: str  # its path in the container
     mounts: Mounts
-    variables: Mapping[str, str]  # that it runs with
+    variables: Mapping[str, str]  # environment variables that it needs
 
 
 def mount_python(python: Path) -> MountedPython:
-    """Name the files of an interpreter, and where they are read: its prefix can be moved.
+    """Return the mounts for an interpreter, below another prefix than its own.
 
-    Only the program, the standard library and libpython: what else lies in its prefix may be a
-    whole system. Raises Unavailable when it does not start.
+    Mount only the program, the standard library and libpython: its prefix may hold a whole system.
+    Raises Unavailable if it does not start.
     """
     try:
         found = json.loads(ask_python(python, _ASK))
@@ -476,15 +489,16 @@ def mount_python(python: Path) -> MountedPython:
     mounts: Mounts = ((program, shown), (library, f"{_PREFIX}/{inside}"))
     variables = {}
     if shared is not None and shared.is_file():
-        # The path that is built in names a folder of this host. It lies in no folder of the
-        # system's: an object that needs it would load there, and not where Python is static.
+        # The library's built-in path names a folder of this host. Mount it outside of the system's
+        # folders: there an object that needs libpython would find it, but would not on a system
+        # whose Python is static.
         mounts = (*mounts, (shared.resolve(), f"{_LIBRARIES}/{shared.name}"))
         variables = {"LD_LIBRARY_PATH": _LIBRARIES}
     return MountedPython(program=shown, mounts=mounts, variables=variables)
 
 
 def demand_fitting(python: MountedPython, container: Container, title: str, timeout: float) -> None:
-    """Raise Unavailable where it does not run in a container with all of its library."""
+    """Raise Unavailable unless it runs in a container with all of its standard library."""
     command = (python.program, "-I", "-S", "-c", _FITS)
     ended = container.run(command, timeout=timeout, variables=python.variables)
     said = (ended.stdout if ended.status == 0 else ended.stderr).strip()

@@ -1,4 +1,8 @@
-"""The environment that a package is installed in already: probes run there, nothing is changed."""
+"""Environments in which a package is already installed; nothing is changed there.
+
+``existing:PYTHON`` names an environment by its interpreter, ``prefix:PATH`` by its folder: a
+virtual environment made by venv, virtualenv or uv, or a conda prefix.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +24,18 @@ from binary_checks.places.running import require_fit, run_probe
 from binary_checks.places.sandbox import Sandbox, is_below
 
 _LIVE = (Path("/proc"), Path("/dev"), Path("/run"))
-"""Where the host's processes, devices and services are reached."""
+"""Folders that give access to the host's processes, devices and services."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Folders:
-    """Where an interpreter looks for packages when nothing leads it elsewhere (``-I``)."""
+    """The folders in which an isolated interpreter (``-I``) looks for packages."""
 
     search: tuple[Path, ...]
     prefix: Path
-    versions: Mapping[str, str]  # of the distributions asked for, those that are installed
-    unread: tuple[str, ...] = ()  # files *.pth that may add folders, by code that was not run
+    versions: Mapping[str, str]  # of the requested distributions that are installed, by name
+    # ``.pth`` files that may add folders through code, which was not run
+    unread: tuple[str, ...] = ()
 
 
 def list_folders(
@@ -41,10 +46,10 @@ def list_folders(
     site: bool = True,
     sandbox: Sandbox | None = None,
 ) -> Folders:
-    """Ask an interpreter, about distributions of these names too.
+    """Ask an interpreter for its folders, and for the installed versions of distributions.
 
-    Without ``site`` nothing runs there but the interpreter itself: no ``.pth``, no sitecustomize.
-    Raises GatherError when it does not answer.
+    Without ``site`` nothing but the interpreter itself runs: no ``.pth`` file and no sitecustomize.
+    Raises GatherError if the interpreter does not answer.
     """
     result = run_probe(
         python,
@@ -70,28 +75,28 @@ def list_folders(
 
 
 class InstalledPlace(HostPlace):
-    """The environment of an interpreter in which the package lies; closing it removes nothing."""
+    """The environment of the interpreter in which the package lies; closing it removes nothing."""
 
     serves: ClassVar[tuple[type[Package], ...]] = (InstalledPackage,)
     spelled: ClassVar[tuple[str, ...]] = ("venv", "existing", "prefix")
 
     def _install(self, package: Package) -> None:
-        """Look whether what is required lies beside the package: nothing is installed."""
+        """Check that the package's requirements are installed; install nothing."""
         self._settle(self._identify(self.settings.python), package.path.parent)
 
     def _settle(self, target: TargetPython, site: Path) -> None:
-        """Take the packages of a folder as they lie there."""
+        """Use the packages as they are installed in ``site``."""
         self.beside = tuple(
             find_beside(self.requires, target, timeout=self.timeout, sandbox=self.sandbox)
         )
-        # Not every package lies where the interpreter would install one: Debian has two places.
+        # A package may lie in another folder than the interpreter installs to: Debian has two.
         self._target = replace(target, paths={**target.paths, "platlib": str(site)})
         visible = (site, *filter(_is_apart, find_sources(site)))
         self.limits = replace(self.limits, visible=visible)
 
 
 def find_sources(site: Path) -> Iterator[Path]:
-    """Find the folders elsewhere that packages installed for development are imported from."""
+    """Yield the folders outside of site-packages from which editable installs are imported."""
     for path in sorted(site.glob("*.pth")):
         for line in _read(path).splitlines():
             if line.strip() and not line.startswith(("#", "import ", "import\t")):
@@ -103,7 +108,10 @@ def find_sources(site: Path) -> Iterator[Path]:
 
 
 def _is_apart(path: Path) -> bool:
-    """Whether a sandbox may show it: a ``.pth`` of any package may name ``/``, a socket, ~/.ssh."""
+    """Return whether a sandbox may show a path.
+
+    A ``.pth`` file of any package may name ``/``, a socket or ~/.ssh.
+    """
     home, real = Path.home().resolve(), path.resolve()
     if real.is_relative_to(home) and str(real.relative_to(home)).startswith("."):
         return False
@@ -121,9 +129,9 @@ def _read(path: Path) -> str:
 def find_beside(
     requires: Iterable[str], target: TargetPython, *, timeout: float, sandbox: Sandbox | None = None
 ) -> Iterator[str]:
-    """Find what is required among what is installed for that interpreter: "numpy 2.4.6" each.
+    """Find the installed version of each requirement; yield ``numpy 2.4.6``.
 
-    Raises Unavailable for what is not there, or not in a version that will do.
+    Raises Unavailable if one is missing or has an unsuitable version.
     """
     requires = tuple(requires)
     if not requires:
@@ -147,24 +155,19 @@ def find_beside(
             yield f"{item.name} {installed}"
 
 
-# Runs a package file in an environment that it is installed in already: nothing is changed there.
-#
-# ``existing:PYTHON`` names the environment by its interpreter, ``prefix:PATH`` by its folder: a
-# virtual environment of venv, virtualenv or uv, or a conda prefix.
-
 _PROGRAMS = ("bin/python", "bin/python3", "python.exe", "Scripts/python.exe")
-"""Where environments have theirs: venv and conda, on Linux and macOS and on Windows."""
+"""Relative paths of interpreters in environments of venv and conda, on POSIX and on Windows."""
 _INFO = ".dist-info"
 
 
 def find_python(prefix: Path) -> Path | None:
-    """Find the interpreter of an environment, None where it has none."""
+    """Find the interpreter of an environment; return None if it has none."""
     programs = (prefix / name for name in _PROGRAMS)
     return next((path for path in programs if path.is_file()), None)
 
 
 class PrefixPlace(InstalledPlace):
-    """The environment that the user names, in which this very package must lie."""
+    """An environment that the user names, in which this very package must be installed."""
 
     serves = (Package,)
     spelled = ("existing", "prefix")
@@ -174,7 +177,7 @@ class PrefixPlace(InstalledPlace):
         self._wheel_site: Path | None = None
 
     def _install(self, package: Package) -> None:
-        """Look whether it lies there; what else it requires is there or is found missing."""
+        """Check that the package and its requirements are installed there."""
         if not self.settings.python.is_file():
             raise GatherError(f"{self._label}: there is no Python in it")
         try:
@@ -193,7 +196,7 @@ class PrefixPlace(InstalledPlace):
 
     @property
     def installed(self) -> InstalledFolders | None:
-        """The folder of the wheel's metadata, once it was found; conda's packages have none."""
+        """The folder with the wheel's metadata once it is found; None for conda packages."""
         if self._wheel_site is None:
             return None
         return InstalledFolders(site_packages=self._wheel_site, prefix=Path(self.target.prefix))
@@ -216,7 +219,7 @@ class PrefixPlace(InstalledPlace):
         return found.parent
 
     def _find_conda(self, package: Package, target: TargetPython) -> Path:
-        """Find what conda and its kin note of each package that they install."""
+        """Find the record in conda-meta, which conda and mamba write for each installed package."""
         notes = Path(target.prefix, "conda-meta").glob(f"{package.name}-{package.version}-*.json")
         if not any(notes):
             wanted = f"{package.name} {package.version}"
@@ -225,7 +228,7 @@ class PrefixPlace(InstalledPlace):
 
 
 def find_metadata(name: str, folders: Iterable[Path]) -> Path | None:
-    """Find the ``*.dist-info`` of a project in the first folder that has one."""
+    """Find the ``*.dist-info`` of a project in the first folder that has one, or return None."""
     found = (
         path
         for folder in folders
@@ -236,7 +239,7 @@ def find_metadata(name: str, folders: Iterable[Path]) -> Path | None:
 
 
 def demand_same(wheel: Wheel, target: TargetPython, site: Path, label: str) -> None:
-    """Raise NothingNamed where files of the wheel lie there with other contents, or are gone."""
+    """Raise NothingNamed if installed files of the wheel are missing or have other contents."""
     paths = {**target.paths, "platlib": str(site), "purelib": str(site)}
     differences = compare(wheel, replace(target, paths=paths))
     names = [f"{path} differs" for path in differences.altered]

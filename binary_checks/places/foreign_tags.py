@@ -1,4 +1,4 @@
-"""Says in pip's words which wheels another system than this one takes."""
+"""Wheel tags and pip options for a Python on another system than this one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from binary_checks.model import TargetSystem, WheelLike
 _CPYTHON = re.compile(r"cp(?P<major>\d)(?P<minor>\d+)")
 _OLDER_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _FAMILIES = {"glibc": (2, "manylinux", 60), "musl": (1, "musllinux", 10)}
-"""The libc's major version, its tags and a minor version that is newer than all there are."""
+"""For each libc, its major version, the prefix of its tags and a minor version above all that
+exist.
+"""
 _NEWEST_MACOS = 99
 _NEWEST_PYTHON = 30
 _WINDOWS = {"x86_64": "win_amd64", "i686": "win32", "aarch64": "win_arm64"}
@@ -24,7 +26,7 @@ _WINDOWS = {"x86_64": "win_amd64", "i686": "win32", "aarch64": "win_arm64"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForeignPython:
-    """A Python on another system, by the tags that it takes."""
+    """A Python on another system, with the platform tags that it accepts."""
 
     version: tuple[int, int]
     free_threaded: bool
@@ -32,23 +34,23 @@ class ForeignPython:
 
     @property
     def abi(self) -> str:
-        """The ABI tag, ``cp313t``."""
+        """The ABI tag, for example ``cp313t``."""
         return "cp{}{}".format(*self.version) + "t" * self.free_threaded
 
     @property
     def name(self) -> str:
-        """A name that a folder may have: ``cp312-manylinux_2_28_x86_64``."""
+        """A name that is also valid for a folder: ``cp312-manylinux_2_28_x86_64``."""
         return f"{self.abi}-{self.platforms[0]}"
 
     @property
     def tags(self) -> tuple[Tag, ...]:
-        """The wheel tags that it takes, best first, as pip has them for these options."""
+        """The wheel tags that it accepts, best first, as pip orders them for these options."""
         interpreter = "cp{}{}".format(*self.version)
         own = cpython_tags(self.version, [self.abi], self.platforms)
         return (*own, *compatible_tags(self.version, interpreter, self.platforms))
 
     def options(self) -> tuple[str, ...]:
-        """Options of ``pip download``."""
+        """Return the options of ``pip download`` that select this Python."""
         platforms = (part for platform in self.platforms for part in ("--platform", platform))
         version = "{}.{}".format(*self.version)
         return (
@@ -67,10 +69,12 @@ _LIBC_OF_NAMES = {"1": 5, "2010": 12, "2014": 17}
 
 
 def read_target_name(text: str) -> ForeignPython:
-    """A Python on another system, as ``cp312-win_amd64`` names it. Raises ProfileError.
+    """Read the name of a Python on another system, such as ``cp312-win_amd64``.
 
-    A Linux is named by the newest tag that it takes, ``manylinux_2_28_x86_64`` is one with glibc
-    2.28: it takes the older ones, too.
+    Raises ProfileError.
+
+    A Linux system is named by the newest tag that it accepts: ``manylinux_2_28_x86_64`` is one with
+    glibc 2.28, which accepts older tags, too.
     """
     found = _ASKED.fullmatch(text)
     platforms = tuple(_expand_platform(found["platform"])) if found else ()
@@ -84,7 +88,10 @@ def read_target_name(text: str) -> ForeignPython:
 
 
 def _expand_platform(name: str) -> Iterator[str]:
-    """The platform tags that such a system takes, best first; none for an unknown name."""
+    """Yield the platform tags that the named system accepts, best first.
+
+    Yield nothing for an unknown name.
+    """
     if name in _WINDOWS.values():
         yield name
     elif found := _MACOS.fullmatch(name):
@@ -108,12 +115,12 @@ def _list_glibc(minors: Iterable[int], machine: str) -> Iterator[str]:
 
 
 def describe_python(wheel: WheelLike, target: TargetSystem) -> ForeignPython:
-    """The oldest Python that a wheel and its Requires-Python speak of, on the target.
+    """Return the oldest Python on the target system that a wheel's tags and Requires-Python allow.
 
-    A wheel for every Python gets one of the version that runs now. For each platform the wheels
-    that the oldest promised system takes come first, then those that newer ones alone do: a user
-    may have such a one, and what a package requires often asks for it. Raises Unavailable for a
-    wheel that no CPython takes.
+    For a wheel that accepts any Python, use the version that runs now. Its platforms are the tags
+    that the oldest promised system accepts, followed by tags of newer systems only: a user may have
+    a newer system, and a package's requirements often need one. Raises Unavailable if no CPython
+    accepts the wheel.
     """
     version, free_threaded = _find_python(wheel)
     return ForeignPython(
@@ -122,7 +129,10 @@ def describe_python(wheel: WheelLike, target: TargetSystem) -> ForeignPython:
 
 
 def find_python_version(wheel: WheelLike) -> tuple[int, int]:
-    """The oldest CPython that the wheel and its Requires-Python speak of. Raises Unavailable."""
+    """Return the oldest CPython version that the wheel's tags and Requires-Python allow.
+
+    Raises Unavailable.
+    """
     return _find_python(wheel)[0]
 
 
@@ -142,12 +152,12 @@ def _find_python(wheel: WheelLike) -> tuple[tuple[int, int], bool]:
 
 
 def _find_allowed(wheel: WheelLike, lowest: tuple[int, int]) -> tuple[int, int]:
-    """The first version from the lowest on that Requires-Python allows, else the lowest."""
+    """Return the first version from ``lowest`` on that Requires-Python allows, else ``lowest``."""
     later = ((lowest[0], minor) for minor in range(lowest[1], _NEWEST_PYTHON))
     try:
         allowed = SpecifierSet(wheel.header("Requires-Python"))
         return next((v for v in later if allowed.contains("{}.{}.99".format(*v))), lowest)
-    except ValueError:  # no specifier, or one of thousands of digits
+    except ValueError:  # invalid, or a version of thousands of digits
         return lowest
 
 

@@ -1,4 +1,4 @@
-"""A place whose files lie on this host: probes run there, in the sandbox, and paths are written."""
+"""Base class of places: probes run there, and paths are written relative to it."""
 
 from __future__ import annotations
 
@@ -37,31 +37,33 @@ _DRIVER = "libcuda.so.1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlaceSettings:
-    """What the user says of every place."""
+    """The user's settings for all places."""
 
     name: PlaceName = field(default_factory=PlaceName)
-    claims: Claims = field(default_factory=Claims)  # of the package that it is for
-    python: Path  # the interpreter that one is made from, or the one that is there
-    timeout: float  # seconds for each probe, and each step of an installation
+    claims: Claims = field(default_factory=Claims)  # of the package that the place is for
+    # the interpreter to make an environment from, or the one of an existing environment
+    python: Path
+    timeout: float  # seconds for each probe, and for each step of an installation
     sandbox: Sandbox = field(default_factory=Sandbox)
-    given: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for requirements
-    channels: tuple[str, ...] = ()  # of conda: names, addresses, ``file:`` for folders
-    index: bool = True  # whether the rest comes from where the user's installer is set to
-    builds: bool = False  # whether sdists are built, and requirements by URL followed
+    given: tuple[Path, ...] = ()  # wheels, or folders of wheels, that satisfy requirements
+    channels: tuple[str, ...] = ()  # conda channels: names, URLs, ``file:`` URLs for folders
+    index: bool = True  # whether other requirements come from the index of the user's installer
+    builds: bool = False  # whether to build sdists and to follow requirements by URL
 
 
 _Place = TypeVar("_Place", bound="HostPlace")
 
 
 class HostPlace:
-    """What the places of this host have in common; see `binary_checks.model.places.Place`."""
+    """Base class for the places; see `binary_checks.model.places.Place`."""
 
-    serves: ClassVar[tuple[type[Package], ...]] = ()  # the kinds that it is for
-    spelled: ClassVar[tuple[str, ...]] = ()  # kinds of `PlaceName`, or one with its argument
+    serves: ClassVar[tuple[type[Package], ...]] = ()  # the kinds of packages that it can hold
+    # its kinds of `PlaceName`, or a whole name with its argument
+    spelled: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
         self.settings, self.timeout, self.sandbox = settings, settings.timeout, settings.sandbox
-        self.requires = requires  # what is to be there that the package has not itself
+        self.requires = requires  # further requirements, which the package does not state itself
         self.beside: tuple[str, ...] = ()
         self._target: TargetPython | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -75,19 +77,19 @@ class HostPlace:
 
     @property
     def target(self) -> TargetPython:
-        """What the interpreter says of itself."""
+        """Facts about the interpreter of the place."""
         if self._target is None:
             self._target = self._identify(self.settings.python)
         return self._target
 
     @property
     def site_packages(self) -> Path:
-        """Where packages lie."""
+        """The folder that packages are installed in."""
         return self.target.site_packages
 
     @property
     def limits(self) -> Limits:
-        """What probes see there and may take."""
+        """What probes see there, and how much they may use."""
         return self.sandbox.limits
 
     @limits.setter
@@ -96,7 +98,7 @@ class HostPlace:
 
     @property
     def folder(self) -> Path:
-        """A temporary folder, which goes with the place."""
+        """A temporary folder, which is removed with the place."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(
                 prefix="binary_checks-", ignore_cleanup_errors=True
@@ -105,15 +107,15 @@ class HostPlace:
 
     @property
     def installed(self) -> InstalledFolders | None:
-        """None: whoever installs says where."""
+        """The folders of the installed package; None if only the installer knows them."""
         return None
 
     def apart(self: _Place, requires: tuple[str, ...]) -> _Place:
-        """Another place of this kind, for the package and these requirements."""
+        """Return another place of this kind for the package and these requirements."""
         return type(self)(self.settings, requires)
 
     def install(self, package: Package) -> InstallReport | None:
-        """Install at the first call, and remember what came of it, a failure too."""
+        """Install at the first call, and remember the outcome, a failure included."""
         if not self._outcome:
             start = time.monotonic()
             try:
@@ -131,7 +133,7 @@ class HostPlace:
         raise NotImplementedError
 
     def demand(self, package: Package) -> None:
-        """Raise Unavailable when the package was refused."""
+        """Raise Unavailable if the package could not be installed."""
         report = self.install(package)
         if report is not None and report.error:
             raise Unavailable(f"it could not be installed: {report.error}")
@@ -151,7 +153,8 @@ class HostPlace:
         conditions = conditions or Conditions()
         where = {"site_packages": str(self.site_packages)} if self._target else {}
         limits = self.limits
-        if conditions.bytecode:  # compiled once for all: twenty imports of torch take a minute less
+        # compile each module only once: twenty imports of torch take a minute less
+        if conditions.bytecode:
             folder = self.folder / "bytecode"
             folder.mkdir(exist_ok=True)
             where["bytecode"] = str(folder)
@@ -166,7 +169,7 @@ class HostPlace:
         )
 
     def _put_decoys(self, conditions: Conditions) -> Conditions:
-        """Lead the loader to these files first, where it is led by a variable."""
+        """Write the decoy libraries to a folder, and search that folder first (LD_LIBRARY_PATH)."""
         if not conditions.decoys:
             return conditions
         folder = find_decoys(self.folder, conditions.decoys)
@@ -184,21 +187,25 @@ class HostPlace:
         return None
 
     def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
-        """Raise NotApplicable: this host's system is not a clean one."""
+        """Raise NotApplicable: this host is not a clean system."""
         del package, paths
         raise NotApplicable("only in an image: --binary-place image:REFERENCE")
 
     def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Some have the driver where only ``LD_LIBRARY_PATH`` finds it; other folders stay out."""
+        """Return the variables with which processes find the driver.
+
+        Some hosts have the driver in a folder that only ``LD_LIBRARY_PATH`` names; its other
+        folders are left out.
+        """
         folders = find_drivers(environ) if os.name == "posix" else ()
         return {"LD_LIBRARY_PATH": ":".join(map(str, folders))} if folders else {}
 
     def digest(self, path: str) -> str:
-        """The SHA-256 of a file here."""
+        """Return the SHA-256 of a file of the place, in hexadecimal."""
         return hash_file(self.site_packages / path)
 
     def scrub(self, text: str) -> str:
-        """Write paths relative to site-packages, and leave no temporary one."""
+        """Write paths relative to site-packages, without temporary folders."""
         folders = {self.site_packages: ""}
         if self._folder is not None:
             folders[Path(self._folder.name)] = "environment/"
@@ -208,11 +215,11 @@ class HostPlace:
         return re.sub(r"\b0x[0-9a-fA-F]{6,}\b", "0x…", text)
 
     def shown(self, path: str) -> str:
-        """Write a path with "/", relative to site-packages when it lies below it."""
+        """Write a path with "/", relative to site-packages if it lies below it."""
         return self.scrub(path).replace(os.sep, "/")
 
     def close(self) -> None:
-        """Remove the folder with all that is in it."""
+        """Remove the temporary folder with everything in it."""
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -230,7 +237,7 @@ class HostPlace:
 
 
 def find_decoys(folder: Path, decoys: Mapping[str, bytes]) -> Path:
-    """Name the folder for these decoys in a place's own: one for all that have the same content."""
+    """Return the folder for these decoys; decoys with equal contents share one."""
     content = hashlib.sha256()
     for name, each in sorted(decoys.items()):
         content.update(f"{name}/{len(each)}/".encode() + each)
@@ -238,24 +245,27 @@ def find_decoys(folder: Path, decoys: Mapping[str, bytes]) -> Path:
 
 
 def find_drivers(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find the folders of ``LD_LIBRARY_PATH`` that have NVIDIA's driver."""
+    """Find the folders of ``LD_LIBRARY_PATH`` that contain NVIDIA's driver."""
     folders = map(Path, filter(None, environ.get("LD_LIBRARY_PATH", "").split(":")))
     return tuple(folder for folder in folders if (folder / _DRIVER).exists())
 
 
 class NoPlace(HostPlace):
-    """Where packages go that no place serves: whatever is to run one says so."""
+    """A place for packages that no other place serves.
+
+    Everything that needs one raises Unavailable.
+    """
 
     def _install(self, package: Package) -> InstallReport:
         raise Unavailable(f"{package.noun} is only inspected: nothing installs or runs it")
 
 
-# Compares what an installation left behind with what the wheel holds and its RECORD names.
+# Comparison of an installation with the wheel and its RECORD.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Differences:
-    """Paths relative to site-packages, sorted."""
+    """Sorted paths, relative to site-packages, that differ between a wheel and its installation."""
 
     unrecorded: tuple[str, ...] = ()
     altered: tuple[str, ...] = ()
@@ -263,7 +273,7 @@ class Differences:
 
 
 def compare(wheel: Wheel, target: TargetPython) -> Differences:
-    """Compare site-packages with the wheel, hashing every file of it."""
+    """Compare site-packages with the wheel, hashing every file of the wheel."""
     landings = find_landings(wheel, target)
     site = target.site_packages
     missing = {name for name, path in landings.items() if not path.is_file()}
@@ -282,9 +292,9 @@ def compare(wheel: Wheel, target: TargetPython) -> Differences:
 
 
 def find_landings(wheel: Wheel, target: TargetPython) -> dict[str, Path]:
-    """Say where each file of the archive lands in that environment, by its name in the archive.
+    """Return the installed path of each file of the archive, by its name in the archive.
 
-    Left out is what has no place known for sure: headers, and names that would leave the place.
+    Leave out files whose installed path is not certain: headers, and names with ``..``.
     """
     folders = target.paths
     root = Path(folders["purelib" if wheel.root_is_purelib else "platlib"])
@@ -302,24 +312,24 @@ def find_landings(wheel: Wheel, target: TargetPython) -> dict[str, Path]:
 
 
 def _is_rewritten(archive_name: str) -> bool:
-    """Whether installers write something else: RECORD, and the first line of scripts."""
+    """Return whether installers write other contents: RECORD, and the first line of scripts."""
     parts = archive_name.split("/")
     own = len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] in WRITTEN_BY_INSTALLERS
     return own or (parts[0].endswith(".data") and parts[1] == "scripts")
 
 
 def _list_digests(wheel: Wheel) -> dict[str, str]:
-    """The SHA-256 of each file in hexadecimal: what was read, else what RECORD says."""
+    """Return the SHA-256 of each file in hexadecimal: the computed one, else the one in RECORD."""
     recorded = {row.path: decode_hash(row.hash) for row in wheel.record or ()}
     digests = {m.archive_name: m.sha256 or recorded.get(m.archive_name, "") for m in wheel.members}
     return {name: digest for name, digest in digests.items() if digest}
 
 
 def hash_file(path: Path) -> str:
-    """The SHA-256 of a regular file, hexadecimal; "" when it cannot be read, or is none."""
+    """Return the SHA-256 of a regular file in hexadecimal; "" if it cannot be read."""
     digest = sha256()
     try:
-        if not path.is_file():  # a pipe or a device has no end
+        if not path.is_file():  # pipes and devices have no end
             return ""
         with path.open("rb") as file:
             while block := file.read(1 << 20):
@@ -330,9 +340,9 @@ def hash_file(path: Path) -> str:
 
 
 def _find_unrecorded(wheel: Wheel, site: Path, landings: Mapping[str, Path]) -> Iterator[Path]:
-    """Find what lies in site-packages and is named neither by RECORD nor by another project."""
+    """Find the files in site-packages that neither RECORD nor another project lists."""
     if wheel.record is None:
-        return  # the check of RECORD says so; here it would be one line a file
+        return  # the check of RECORD reports it; here it would be one line a file
     recorded = {landings[row.path] for row in wheel.record if row.path in landings}
     foreign = set(_list_foreign(wheel, site))
     for folder, _, file_names in os.walk(site):
@@ -345,7 +355,7 @@ def _find_unrecorded(wheel: Wheel, site: Path, landings: Mapping[str, Path]) -> 
 
 
 def _list_foreign(wheel: Wheel, site: Path) -> Iterator[Path]:
-    """The files of every other project: its requirements, and pip where it had to come along."""
+    """Yield the files of all other projects: requirements, and pip if it had to be installed."""
     for record in site.glob("*.dist-info/RECORD"):
         if record.parent.name != wheel.dist_info:
             yield record

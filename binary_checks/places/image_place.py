@@ -1,7 +1,7 @@
-"""A container of an image as a place: nothing is there but it, the package, and what it requires.
+"""A container of an image as a place, with nothing else but the package and its requirements.
 
-Where the image has a Python that takes the package, or this host's runs there, probes run with
-that; elsewhere the system's own loader still loads every object.
+Probes run with a Python of the image that accepts the package, or with this host's Python if that
+runs there. If neither does, the system's own loader can still load every object.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ from binary_checks.places.venv import demand_wheels
 from binary_checks.profile.toml_values import parse_toml
 from binary_checks.trees import open_tree
 
-# Which image a name means: a reference is taken as it is, ``oldest`` and ``newest`` are chosen.
+# The choice of an image: a reference is used as it is, ``oldest`` and ``newest`` are chosen.
 
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageEntry:
-    """An image, and what is known of it before it runs."""
+    """An image, with the facts that are known before it runs."""
 
     name: str
-    reference: str  # as podman and docker take it
-    libc: str = ""  # "glibc 2.31"; "" of one that the user named
+    reference: str  # as podman and docker accept it
+    libc: str = ""  # "glibc 2.31"; "" for an image that the user named
     architectures: tuple[str, ...] = ()
-    clean: bool = True  # whether it has no libraries that a wheel may have forgotten
+    clean: bool = True  # False if it has libraries that a wheel may have forgotten to include
 
     @property
     def libc_version(self) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ class ImageEntry:
 
     @property
     def reservation(self) -> str:
-        """What a pass there does not prove, as a sentence; "" where that is nothing."""
+        """A sentence that says what a pass in this image does not prove; "" for a clean image."""
         if self.clean:
             return ""
         return (
@@ -100,7 +100,7 @@ class ImageEntry:
 
 @lru_cache
 def list_images() -> tuple[ImageEntry, ...]:
-    """List the images of our table."""
+    """Return the images of ``images.toml``."""
     content = resources.files("binary_checks.places").joinpath("images.toml").read_bytes()
     tables = parse_toml(content, "images.toml")
     return tuple(
@@ -116,9 +116,9 @@ def list_images() -> tuple[ImageEntry, ...]:
 
 
 def choose_image(name: str, claims: Claims) -> ImageEntry:
-    """Choose the image of that name, or the one that fits what a package promises.
+    """Return the image of that name, or the one that fits the systems that a package claims.
 
-    Raises NothingNamed where there is none of the table that fits.
+    Raises NothingNamed if no image of the table fits.
     """
     entries = list_images()
     if name not in RELATIVE:
@@ -138,7 +138,7 @@ def choose_image(name: str, claims: Claims) -> ImageEntry:
 def rank(
     name: str, claims: Claims, entries: Sequence[ImageEntry], machine: str
 ) -> Iterator[ImageEntry]:
-    """Yield the images that a package promises to run on, the one that is meant first."""
+    """Yield the images of the systems that a package claims, sorted from or to the oldest."""
     fitting = [
         entry
         for entry in entries
@@ -151,7 +151,7 @@ def rank(
 
 
 def _fits(entry: ImageEntry, claim: SystemClaim, machine: str) -> bool:
-    """Whether it has the libc in the promised version or a newer one, on this machine."""
+    """Return whether the image runs on this machine, and its libc is the claimed one or newer."""
     if claim.system not in {"linux", "any"}:
         return False
     if claim.architectures and machine not in claim.architectures:
@@ -161,25 +161,22 @@ def _fits(entry: ImageEntry, claim: SystemClaim, machine: str) -> bool:
 
 
 def spell_host_architecture() -> str:
-    """Spell the architecture of this host as the model does."""
+    """Return the architecture of this host as the model spells it."""
     machine = platform.machine().lower()
     return _ARCHITECTURES.get(machine, machine)
 
 
-# A container of an image as a place: nothing is there but it, the package, and what it requires.
-#
-# Where the image has a Python that takes the package, or this host's runs there, probes run with
-# that; elsewhere the system's own loader still loads every object.
+# The place, and the interpreters in it.
 
 PACKAGE, DECOYS, PROBE = "/mnt/package", "/mnt/decoys", "/mnt/probe"
-"""Where the prefix with the package lies there, libraries of ours, and a probe of the user's."""
+"""Folders in the container: the package's prefix, decoy libraries, and the user's probe."""
 _PROBES, _SCRIPTS, _PACKAGING = "/mnt/probes", "/mnt/scripts", "/mnt/packaging"
 
 _Answer = TypeVar("_Answer")
 
 
 class ImagePlace(HostPlace):
-    """A container, in which a package is unpacked, a wheel beside what it requires."""
+    """A container with an unpacked package; for a wheel also with its requirements."""
 
     serves = (Package,)
     spelled = ("image",)
@@ -187,13 +184,13 @@ class ImagePlace(HostPlace):
     def __init__(self, *arguments: object, **keywords: object) -> None:
         super().__init__(*arguments, **keywords)  # type: ignore[arg-type]
         self._found: dict[str, object] = {}
-        self._containers: dict[bool, Container] = {}  # by whether they have the host's GPUs
+        self._containers: dict[bool, Container] = {}  # by whether they can use the host's GPUs
         self._files = ExitStack()
         self._prefix: Prefix | None = None
-        self._base = ""  # the interpreter that the environment is made of
+        self._base = ""  # the interpreter that the environment is made from
 
     def _once(self, name: str, make: Callable[[], _Answer]) -> _Answer:
-        """Make it at the first call; a failure is remembered, too."""
+        """Return the result of ``make`` of the first call; a failure is remembered, too."""
         if name not in self._found:
             try:
                 self._found[name] = make()
@@ -206,7 +203,7 @@ class ImagePlace(HostPlace):
 
     @property
     def system(self) -> CleanSystem:
-        """The system of the image, which is pulled and started when it is asked for first."""
+        """The system of the image, which is pulled and started when it is first needed."""
         return self._once("system", self._look)
 
     @property
@@ -231,7 +228,10 @@ class ImagePlace(HostPlace):
         return self._once("mounted", lambda: mount_python(self.settings.python))
 
     def _open(self, *, gpu: bool = False) -> Container:
-        """Give the container of this package; one that ended at a limit is started anew."""
+        """Return the running container of this package.
+
+        Start a new one if it was ended at a limit.
+        """
         there = self._containers.get(gpu)
         if there is None or not there.runs:
             there = self._containers[gpu] = self._start(gpu=gpu)
@@ -260,10 +260,10 @@ class ImagePlace(HostPlace):
         try:
             yield from self._mounted.mounts
         except Unavailable:
-            return  # it is said where a Python is wanted
+            return  # reported when a Python is needed
 
     def _look(self) -> CleanSystem:
-        """Ask the system of the container what it is."""
+        """Ask the container's system for its libc, loader and Pythons."""
         _, image = self._image
         entry = self._entry
         known = CleanSystem(name=entry.name, pinned=image.pinned, reservation=entry.reservation)
@@ -271,13 +271,13 @@ class ImagePlace(HostPlace):
 
     @property
     def target(self) -> TargetPython:
-        """What the interpreter in which the package lies says of itself, or else the first."""
+        """The interpreter of the package's environment, or else the first one available."""
         if self._target is None:
             self._target = self._ask(next(self._list_pythons()))
         return self._target
 
     def _list_pythons(self) -> Iterator[str]:
-        """List the interpreters that there are: the image's, then this host's, if it runs there."""
+        """Yield the image's interpreters, then this host's if it runs there."""
         yield from self.system.pythons
         yield self._once("fitting", self._demand_fitting)
 
@@ -287,7 +287,7 @@ class ImagePlace(HostPlace):
 
     @property
     def installed(self) -> InstalledFolders | None:
-        """The prefix on this host that stands for an environment of the container."""
+        """The prefix on this host that is mounted as the container's environment."""
         if self._prefix is None or not self._prefix.site:
             return None
         site = self._prefix.folder / self._prefix.site
@@ -306,7 +306,7 @@ class ImagePlace(HostPlace):
         return replace(target, system=system.title, reservation=system.reservation)
 
     def _install(self, package: Package) -> InstallReport | None:
-        """Unpack it for the first Python there that takes it."""
+        """Install the package for the first Python in the container that accepts it."""
         demand_movable(package)
         demand_system(package.claims, self.system)
         if not isinstance(package, Wheel):
@@ -327,7 +327,7 @@ class ImagePlace(HostPlace):
         raise NothingNamed(f"it cannot be imported there: {refusals[-1]}")
 
     def _make_environment(self, target: TargetPython) -> TargetPython:
-        """Write what makes a folder a virtual environment of an interpreter of the container."""
+        """Make a virtual environment of an interpreter in the container, without running it."""
         home = target.executable.parent
         prefix = self.folder / posixpath.basename(PACKAGE)
         (prefix / "bin").mkdir(parents=True)
@@ -388,11 +388,11 @@ class ImagePlace(HostPlace):
             shutil.copyfile(script, self.folder / posixpath.basename(PROBE) / script.name)
             let_read(self.folder / posixpath.basename(PROBE))
             words = (f"{PROBE}/{script.name}", f"{_PROBES}/process.py")
-        if self._base == self._found.get("fitting"):  # the mounted one
+        if self._base == self._found.get("fitting"):  # this host's interpreter, mounted
             conditions = _lead(conditions, self._mounted.variables)
         alone = () if conditions.site else ("-S",)
         limits = limit(conditions, self.limits, timeout)
-        # It ends what the probe leaves behind.
+        # The supervisor ends the processes that the probe leaves behind.
         supervised = (python, "-I", "-S", f"{_SCRIPTS}/supervisor.py")
         ended = container.run(
             (*supervised, python, *alone, *OPTIONS, *words),
@@ -403,7 +403,7 @@ class ImagePlace(HostPlace):
         return judge_end(ended, timeout)
 
     def _put_decoys(self, conditions: Conditions) -> Conditions:
-        """Lead the loader to these files first, where they lie there."""
+        """Write the decoys, with the paths that they have in the container."""
         conditions = super()._put_decoys(conditions)
         folder = self.folder / posixpath.basename(DECOYS)
         led = conditions.variables.get("LD_LIBRARY_PATH", "")
@@ -414,12 +414,12 @@ class ImagePlace(HostPlace):
         return replace(conditions, variables={**conditions.variables, "LD_LIBRARY_PATH": paths})
 
     def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Give nothing: the engine puts the driver where loaders find it."""
+        """Return no variables: the engine puts the driver where loaders find it."""
         del environ
         return {}
 
     def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
-        """Have the system's loader load objects, each in a process of its own."""
+        """Load objects with the system's loader, each in a process of its own."""
         demand_system(package.claims, self.system)
         prefix = self._once("prefix", partial(self._lay_out, package))
         programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}
@@ -448,11 +448,11 @@ class ImagePlace(HostPlace):
         return laid
 
     def _unpack(self, wheel: Wheel) -> Prefix:
-        """Take it as it was installed, or without a Python for it unpack it all the same."""
+        """Install the wheel if there is a Python for it; otherwise only unpack it."""
         try:
             self.demand(wheel)
         except Unavailable:
-            if self._prefix is not None:  # it was put there and refused
+            if self._prefix is not None:  # it was installed there and refused
                 raise
         if self._prefix is None:
             folder = self.folder / posixpath.basename(PACKAGE)
@@ -464,7 +464,10 @@ class ImagePlace(HostPlace):
         return self._prefix
 
     def digest(self, path: str) -> str:
-        """The SHA-256 of a file there."""
+        """Return the SHA-256 of a file in the container, in hexadecimal.
+
+        Return "" if it cannot be read.
+        """
         place = os.path.normpath(self.site_packages / path)
         if self._prefix is not None and Path(place).is_relative_to(PACKAGE):
             return hash_file(self._prefix.folder / os.path.relpath(place, PACKAGE))
@@ -472,11 +475,11 @@ class ImagePlace(HostPlace):
         return ended.stdout.partition(" ")[0] if ended.status == 0 else ""
 
     def scrub(self, text: str) -> str:
-        """Write paths relative to site-packages, and leave no temporary one."""
+        """Write paths relative to site-packages, without temporary folders."""
         return super().scrub(text).replace(f"{PACKAGE}/", "environment/")
 
     def close(self) -> None:
-        """End the containers, and remove what was made."""
+        """End the containers, and remove the temporary folder."""
         for container in self._containers.values():
             container.close()
         self._containers.clear()
@@ -485,7 +488,7 @@ class ImagePlace(HostPlace):
 
 
 def _lead(conditions: Conditions, variables: Mapping[str, str]) -> Conditions:
-    """Lead loaders to the interpreter's own library, after what they are led to."""
+    """Append the folders of the interpreter's libraries to LD_LIBRARY_PATH."""
     led = [each.get("LD_LIBRARY_PATH", "") for each in (conditions.variables, variables)]
     paths = {"LD_LIBRARY_PATH": ":".join(filter(None, led))} if any(led) else {}
     return replace(conditions, variables={**conditions.variables, **paths})
@@ -496,7 +499,7 @@ def _has_nvidia() -> bool:
 
 
 def _rename(text: str, package: Package, prefix: Prefix | UnpackedFiles) -> str:
-    """Write paths as they are in the package's own prefix."""
+    """Replace paths in the container by paths in the package."""
 
     def find(match: re.Match[str]) -> str:
         return prefix.find(package, posixpath.normpath(match[1]))
@@ -504,33 +507,37 @@ def _rename(text: str, package: Package, prefix: Prefix | UnpackedFiles) -> str:
     return re.sub(rf"{PACKAGE}/([^\s:()]+)", find, text)
 
 
-# Fills a prefix for another system: a wheel unpacked, what it requires resolved for its Python.
+# Installation for another system: the wheel is unpacked, and its requirements are resolved for the
+# container's Python.
 #
-# No code of a package runs for that: the wheel's files are written where installers put them, and
-# uv takes wheels alone for what it requires.
+# No code of a package runs meanwhile: the wheel's files are written where installers would put
+# them, and uv accepts only wheels for the requirements.
 
 _ELSEWHERE = (InstalledPackage, CondaLike)
-"""Packages that run only with others around them, which are not resolved for an image."""
+"""Packages that need others around them, which are not resolved for an image."""
 _GLIBC = (17, 28, *range(31, 41))
-"""The minor versions of glibc that uv knows as platforms (``--python-platform``, 0.13)."""
+"""The minor versions of glibc that uv 0.13 accepts as ``--python-platform``."""
 _PREFIX = "lib/python*/site-packages"
-"""Where uv puts packages in a prefix; the version is that of the interpreter that it runs with."""
+"""The folder of packages in a prefix that uv makes; the version is that of uv's own interpreter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prefix:
-    """A folder of this host that stands for an environment of another system."""
+    """A folder of this host that is mounted as an environment of another system."""
 
     folder: Path
-    site: str  # site-packages in it: "lib/python3.13/site-packages"
+    site: str  # path of site-packages in it: "lib/python3.13/site-packages"
 
     def place(self, package: Package, path: str) -> str:
-        """Where a path of the package's prefix lies in this one, whose Python may be another."""
+        """Return the path in this prefix of a path in the package.
+
+        The version of Python may differ.
+        """
         inside = package.layout.inside(path)
         return path if inside is None else f"{self.site}/{inside}"
 
     def find(self, package: Package, place: str) -> str:
-        """The path in the package's prefix of what lies at that place: `place` backwards."""
+        """Return the path in the package of a path in this prefix: the inverse of `place`."""
         if place.startswith(f"{self.site}/"):
             return package.layout.place(place.removeprefix(f"{self.site}/"))
         return place
@@ -541,16 +548,17 @@ class UnpackedFiles:
     """A folder of this host with the members of a package that no installer knows."""
 
     folder: Path
-    names: Mapping[str, str]  # of the members in that folder, by their places in the prefix
-    paths: Mapping[str, str]  # the other way round
+    # member names, which are paths in that folder, by their paths in the package
+    names: Mapping[str, str]
+    paths: Mapping[str, str]  # the inverse
 
     def place(self, package: Package, path: str) -> str:
-        """Where the object of that path lies."""
+        """Return the path in the folder of an object of the package."""
         del package
         return self.names.get(path, path)
 
     def find(self, package: Package, place: str) -> str:
-        """The path of the object that lies there."""
+        """Return the path in the package of an object in the folder."""
         del package
         return self.paths.get(place, place)
 
@@ -562,7 +570,7 @@ def demand_movable(package: Package) -> None:
 
 
 def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFiles:
-    """Write the members of any package as it has them. Raises Unavailable, GatherError."""
+    """Write all members of any package below a folder. Raises Unavailable, GatherError."""
     demand_movable(package)
     folder.mkdir(exist_ok=True)
     with closing(open_tree(package.path)) as tree:
@@ -578,7 +586,7 @@ def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFile
 
 
 def demand_system(claims: Claims, system: CleanSystem) -> None:
-    """Raise NothingNamed where the package is for no such system."""
+    """Raise NothingNamed if the package does not claim to run on this system."""
     if not any(_claims(claim, system) for claim in claims.systems):
         names = ", ".join(claim.name for claim in claims.systems) or "no system"
         there = f"{system.libc or 'no libc that is known'} on {system.architecture}"
@@ -596,21 +604,21 @@ def _claims(claim: SystemClaim, system: CleanSystem) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cargo:
-    """A wheel, and the prefix of another system that it is for."""
+    """A wheel, with the prefix that it is installed to and the system of that prefix."""
 
     wheel: Wheel
     prefix: Prefix
-    target: TargetPython  # for which what it requires is resolved
+    target: TargetPython  # requirements are resolved for this interpreter
     system: CleanSystem
     settings: PlaceSettings
-    requires: tuple[str, ...] = ()  # what is to be there that it has not itself
+    requires: tuple[str, ...] = ()  # further requirements, which the wheel does not state itself
 
 
 def fill(cargo: Cargo) -> str:
-    """Put the wheel and what it requires into the prefix; "" or why that was refused.
+    """Install the wheel and its requirements in the prefix; return "" or why uv refused.
 
-    Raises Unavailable for what cannot be had or unpacked here, GatherError where the network or
-    the machine broke.
+    Raises Unavailable for requirements that cannot be resolved or a wheel that cannot be unpacked
+    here, GatherError if the network or the machine failed.
     """
     wheel, target = cargo.wheel, cargo.target
     demand_wheels(wheel, cargo.settings.given, target)
@@ -627,7 +635,8 @@ def _install_required(held: tuple[str, ...], cargo: Cargo) -> str:
     root = prefix.folder.parent
     cwd = root / "empty"
     cwd.mkdir(exist_ok=True)
-    left_out = root / "left-out.txt"  # or a requirement that requires it would bring another
+    # otherwise a requirement that requires the wheel would install another one
+    left_out = root / "left-out.txt"
     left_out.write_text(f"{cargo.wheel.name}; sys_platform == 'never'\n", encoding="utf-8")
     installer = _find_uv(cargo, cwd)
     given = describe_given(settings.given, cargo.target.tags, root / "constraints.txt")
@@ -643,7 +652,7 @@ def _install_required(held: tuple[str, ...], cargo: Cargo) -> str:
 
 
 def _find_uv(cargo: Cargo, cwd: Path) -> Installer:
-    """Find what resolves requirements for a Python that is not there: pip cannot."""
+    """Return uv, set to resolve for a Python that is not on this host; pip cannot."""
     settings, target = cargo.settings, cargo.target
     if find_uv() is None or target.free_threaded:
         what = "a free-threaded Python" if target.free_threaded else "another Python without uv"
@@ -656,7 +665,7 @@ def _find_uv(cargo: Cargo, cwd: Path) -> Installer:
 
 
 def _name_platform(system: CleanSystem) -> str:
-    """The newest platform of uv's that the system's libc can run."""
+    """Return the newest ``--python-platform`` of uv that the system's libc can run."""
     libc, version = system.libc.partition(" ")[0], system.libc_version
     if libc == "musl":
         return f"{system.architecture}-unknown-linux-musl"
@@ -679,7 +688,7 @@ def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
                 if not path.parent.resolve().is_relative_to(root) or ".." in path.parts:
                     raise Unavailable(f"{entry.filename}: leads out of where it is unpacked")
                 path.parent.mkdir(parents=True, exist_ok=True)
-                # Never through a link: the environment's own python leads to the image's.
+                # Never write through a link: the environment's bin/python is a link to the image's.
                 path.unlink(missing_ok=True)
                 with archive.open(entry) as source, path.open("xb") as file:
                     shutil.copyfileobj(source, file, 1 << 20)
@@ -691,7 +700,7 @@ def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
 
 
 def let_read(folder: Path) -> None:
-    """Let another user read a folder with all that lies in it, whatever our umask is."""
+    """Let any user read a folder and everything in it, whatever our umask is."""
     for parent, _, names in os.walk(folder):
         Path(parent).chmod(0o755)
         for path in (Path(parent, name) for name in names):
@@ -700,7 +709,7 @@ def let_read(folder: Path) -> None:
 
 
 def imagine_python(version: tuple[int, int], system: CleanSystem) -> TargetPython:
-    """Describe a CPython that is not there, as requirements are resolved for one."""
+    """Describe a CPython that the image does not have, for which requirements are resolved."""
     platforms = tuple(_list_platforms(system))
     number = "{}.{}".format(*version)
     tags: Iterable[Tag] = (

@@ -1,4 +1,4 @@
-"""Where packages come from: the user's settings for pip, also in the words of uv."""
+"""The user's settings for pip, their translation for uv, and the environment of installers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ _UV_VARIABLES = (
     "UV_INDEX_URL",
     "UV_NO_INDEX",
 )
-# Later sections win, as in pip: "install" is the command that we would run.
+# Later sections take precedence, as in pip; "install" is the command that we run.
 _SECTIONS = ("global", "install", ":env:")
 
 
 def read_pip_settings(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The settings that pip itself reports, by name ("index-url"); without pip, its variables."""
+    """Return the settings that pip itself reports, by name ("index-url").
+
+    If pip is not installed, return the settings in its variables.
+    """
     environ = user_environment() if environ is None else environ
     variables = make_installer_environment(environ=environ)
     if has_pip() and (said := _ask_pip(tuple(sorted(variables.items())), Path.cwd())) is not None:
@@ -39,9 +42,12 @@ def read_pip_settings(environ: Mapping[str, str] | None = None) -> dict[str, str
     }
 
 
-@functools.lru_cache(maxsize=1)  # pip takes longer to start than a small wheel to be installed
+@functools.lru_cache(maxsize=1)  # starting pip takes longer than installing a small wheel
 def _ask_pip(variables: tuple[tuple[str, str], ...], _: Path) -> str | None:
-    """Return what pip says under these variables in this folder; None where it says nothing."""
+    """Return the output of ``pip config list`` for these variables and folder.
+
+    Return None if pip fails.
+    """
     answer = subprocess.run(
         (*PIP, "config", "list"),
         env=dict(variables),
@@ -72,15 +78,18 @@ def _unquote(text: str) -> str:
 
 
 def translate_for_uv(settings: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Say pip's settings as options of uv; the user's own settings for uv win as a whole."""
+    """Return pip's settings as options of uv.
+
+    If the user has set any index for uv, use only those.
+    """
     if any(environ.get(name) for name in _UV_VARIABLES):
-        # Not every uv reads this one by itself: 0.13.8 asks the index all the same.
+        # uv 0.13.8 queries the index in spite of UV_NO_INDEX, so pass the option, too.
         return ("--no-index",) if is_true(environ.get("UV_NO_INDEX", "")) else ()
     return tuple(_translate(settings))
 
 
 def is_true(text: str) -> bool:
-    """Whether a setting of pip or uv is switched on."""
+    """Return whether a setting of pip or uv is switched on."""
     return text.strip().lower() in {"1", "true", "t", "yes", "y", "on"}
 
 
@@ -96,19 +105,19 @@ def _translate(settings: Mapping[str, str]) -> Iterator[str]:
         for value in settings.get(name, "").split():
             yield from (option, make_absolute(value) if name == "find-links" else value)
     if settings.get("extra-index-url"):
-        # pip takes the best version of all indexes, uv by itself that of the first.
+        # pip chooses the best version of all indexes, uv by default the best of the first index.
         yield from ("--index-strategy", "unsafe-best-match")
 
 
 def make_absolute(place: str) -> str:
-    """The place of links that is meant, wherever the installer runs: a URL, or a path of ours."""
+    """Return the location of links, with relative paths made absolute."""
     return place if "://" in place else str(Path(place).absolute())
 
 
 def translate_variables_for_uv(
     settings: Mapping[str, str], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Say what uv reads from variables alone, where the user has not set them."""
+    """Return settings that uv reads only from variables, unless the user has set these."""
     names = {"cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY"}
     links = ",".join(map(make_absolute, filter(None, environ.get("UV_FIND_LINKS", "").split(","))))
     found = {
@@ -119,26 +128,25 @@ def translate_variables_for_uv(
     return {**found, "UV_FIND_LINKS": links} if links else found
 
 
-# How Python and the pip beside us are called, and the environment that installers get.
-
-# What would lead the installer, or what it builds, to something that lies on this machine.
+# Prefixes of variables that could lead an installer, or a build, to files of this machine.
 _LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
 PIP = (sys.executable, DEAF, "-m", "pip")
-"""The pip beside us, deaf to a module of that name in the current folder."""
+"""The pip of this environment; a module of that name in the current folder is not imported."""
 
 HELD_PIP = str(resources.files("binary_checks.places.scripts") / "held_pip.py")
-"""The script that runs pip and keeps it from what none of its options do."""
+"""The script that runs pip and restricts it where pip has no option for it."""
 
 
 def has_pip() -> bool:
-    """Whether there is one."""
+    """Return whether pip is installed in this environment."""
     return importlib.util.find_spec("pip") is not None
 
 
 def choose_folder(neutral: Path) -> Path:
-    """Where pip runs: in the user's folder, to which it is deaf and relative settings belong.
+    """Return the folder in which to run pip.
 
-    On Windows programs are looked for there first, and pip asks rustc which one it is.
+    On POSIX it is the user's current folder, so that relative paths in settings work. On Windows it
+    is a neutral one: programs are searched for in the current folder first, and pip runs rustc.
     """
     return Path() if os.name == "posix" else neutral
 
@@ -146,10 +154,9 @@ def choose_folder(neutral: Path) -> Path:
 def make_installer_environment(
     private: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The user's environment, for proxies and credentials, without what leads astray.
+    """Return the user's environment, for proxies and credentials, without variables that mislead.
 
-    Whatever the installer leaves in the system's folder for temporary files comes into the private
-    one instead, which goes with us.
+    Temporary files of the installer go to the ``private`` folder, which we remove.
     """
     environ = user_environment() if environ is None else environ
     kept = {name: value for name, value in environ.items() if not name.startswith(_LEAKS)}

@@ -1,4 +1,4 @@
-"""Installs wheels with uv, or with pip where there is no uv; nothing is built unless allowed."""
+"""Installation and downloads of wheels with uv, or with pip if there is no uv."""
 
 from __future__ import annotations
 
@@ -50,24 +50,28 @@ from binary_checks.withheld import DEAF, user_environment
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installer:
-    """A program that installs wheels into an environment given by its interpreter."""
+    """A program that installs wheels into the environment of a given interpreter."""
 
     name: str  # "uv 0.13.8"
     command: tuple[str, ...]  # up to and including "install"
-    no_index: tuple[str, ...]  # options that shut out all of the user's sources
-    has_index: bool = True  # whether the user's own settings leave it one
-    log_variable: str = ""  # names the file to which it writes what it asked and left out
-    sources: tuple[str, ...] = ()  # options for the user's sources, where it does not read them
-    relative: bool = False  # whether settings that it reads may be relative to the user's folder
+    no_index: tuple[str, ...]  # options that disable all of the user's sources
+    has_index: bool = True  # whether the user's settings leave it an index
+    # names the file to which pip logs its requests and the files that it skipped
+    log_variable: str = ""
+    # options for the user's sources if it does not read these settings itself
+    sources: tuple[str, ...] = ()
+    # whether it must run in the user's folder, as settings may contain relative paths
+    relative: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
-    without_sources: Mapping[str, str] = field(default_factory=dict)  # variables beside no_index
+    # variables to set together with `no_index`
+    without_sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_installer(python: Path, *, cwd: Path, timeout: float, builds: bool = False) -> Installer:
-    """Find uv, else a pip of ours, else put the interpreter's own pip into the environment.
+    """Find uv, else our own pip, else install the interpreter's bundled pip into the environment.
 
-    Without ``builds`` it builds nothing, and follows no requirement by URL that a package has.
-    Raises GatherError when there is none of the three.
+    Without ``builds`` the installer builds nothing, and does not follow requirements by URL that a
+    package states. Raises GatherError if none of the three runs.
     """
     environ = make_installer_environment()
     if (binary := find_uv()) is not None:
@@ -84,7 +88,10 @@ def find_installer(python: Path, *, cwd: Path, timeout: float, builds: bool = Fa
 def _find_pips(
     python: Path, *, cwd: Path, timeout: float, builds: bool
 ) -> Iterator[tuple[str, ...]]:
-    """Say how ours is called, then the interpreter's own; it is made when it is asked for."""
+    """Yield the command of our pip, then that of the interpreter's own pip.
+
+    The latter is only installed when it is asked for.
+    """
     start = (str(python), "-I")
     held = (*start, HELD_PIP)
     spec = importlib.util.find_spec("pip")
@@ -109,15 +116,18 @@ def _make_pip(pip: tuple[str, ...], version: str, *, builds: bool) -> Installer:
         command=(*pip, "install", *options, *wheels_only),
         no_index=("--no-index",),
         has_index=not is_true(read_pip_settings().get("no-index", "")),
-        log_variable="PIP_LOG",  # pips that install what a build needs read it, too
+        log_variable="PIP_LOG",  # pips that install build requirements read it, too
         relative=True,
         without_sources={"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
     )
 
 
 def find_uv() -> str | None:
-    """Find uv on PATH, or as the package of that name beside us; never in the current folder."""
-    found = shutil.which("uv")  # Windows looks in the current folder first: ".\\uv.EXE"
+    """Find uv on PATH or as a package of this environment, but never in the current folder.
+
+    Return None if there is none.
+    """
+    found = shutil.which("uv")  # Windows searches the current folder first, which gives ".\\uv.EXE"
     if found and Path(found).is_absolute():
         return found
     try:
@@ -129,7 +139,7 @@ def find_uv() -> str | None:
 def _make_uv(binary: str, version: str, python: Path, *, builds: bool) -> Installer:
     settings, environ = read_pip_settings(), user_environment()
     sources = translate_for_uv(settings, environ)
-    # A hard link would share the file with uv's cache and every other environment.
+    # A hard link would share the file with uv's cache and with all other environments.
     options = ("--link-mode", "copy", "--no-progress", "--no-compile-bytecode")
     wheels_only = () if builds else ("--no-build",)
     return Installer(
@@ -149,11 +159,13 @@ def _make_uv(binary: str, version: str, python: Path, *, builds: bool) -> Instal
 def install(
     installer: Installer, requirements: tuple[str, ...], *, index: bool, cwd: Path, timeout: float
 ) -> str:
-    """Install the package, which comes last, with what it requires; "" or why it was refused.
+    """Install the package, the last of ``requirements``, with what it requires.
 
-    ``requirements`` may hold options too; without ``index`` nothing else is a source. Raises
-    GatherError when a source or the machine broke, Unavailable when something required was not
-    among what was given.
+    Return "" or why it was refused.
+
+    ``requirements`` may include options. Without ``index`` the given files are the only source.
+    Raises GatherError if a source or the machine failed, Unavailable if a requirement was not among
+    the given wheels.
     """
     sources = installer.sources if index else installer.no_index
     variables = {**installer.variables, **({} if index else installer.without_sources)}
@@ -177,18 +189,19 @@ def install(
     return blame(ended.stderr or ended.stdout, index=index and installer.has_index, log=said)
 
 
-# Turns the wheels that the user gives beside a package into what installers understand.
+# Wheels that the user gives alongside a package, as arguments for installers.
 
-_LONGEST_METADATA = 16 << 20  # bytes of METADATA
+_LONGEST_METADATA = 16 << 20  # bytes read of a METADATA file
 
 
 def describe_given(
     paths: Iterable[Path], tags: frozenset[Tag], constraints: Path
 ) -> tuple[str, ...]:
-    """Say each wheel as a requirement, each folder as a source of links.
+    """Return each wheel as a requirement, and each folder as a ``--find-links`` option.
 
-    A folder that holds one version of a project decides it, even where an index has a newer one:
-    that is written into the file ``constraints``. Raises Unavailable for a path that is not there.
+    If a folder contains a single version of a project, that version is used even if an index has a
+    newer one: the pin is written to the file ``constraints``. Raises Unavailable for a missing
+    path.
     """
     options: list[str] = []
     pins: list[str] = []
@@ -207,9 +220,10 @@ def describe_given(
 
 
 def list_requirements(paths: Iterable[Path]) -> Iterator[str]:
-    """The Requires-Dist of each wheel that is given as a file, of any extra.
+    """Yield the Requires-Dist of each wheel given as a file, for any extra.
 
-    Those of a folder count for installers like an index's. What cannot be read they refuse.
+    Folders are omitted: installers choose from them as from an index. Files that cannot be read are
+    skipped, since the installer refuses them.
     """
     for path in paths:
         if path.suffix == ".whl" and path.is_file():
@@ -230,7 +244,7 @@ def _read_requirements(path: Path) -> list[str]:
 
 
 def pin_versions(file_names: Iterable[str], tags: frozenset[Tag]) -> Iterator[str]:
-    """Pin each project of which there is one version that the interpreter takes."""
+    """Yield a pin for each project with exactly one version that the interpreter accepts."""
     versions: defaultdict[str, set[Version]] = defaultdict(set)
     for file_name in file_names:
         try:
@@ -246,10 +260,10 @@ def pin_versions(file_names: Iterable[str], tags: frozenset[Tag]) -> Iterator[st
     )
 
 
-# Says whose fault it is that pip or uv failed: the package's, an index's or this machine's.
+# Blame: whether the package, an index or this machine caused a failure of pip or uv.
 #
-# pip leaves out an index that fails, and then reports that no distribution matches, exactly as for
-# a project that no index has. Only its log states what the index answered. uv reports the failure.
+# pip skips an index that fails, and then reports that no distribution matches, exactly as for a
+# project that no index has. Only its log contains the index's answer. uv reports the failure.
 
 _FULL, _READ_ONLY = "the disk is full", "the disk cannot be written to"
 _UNTRUSTED, _LOCKED = "the index is not trusted", "the index wants credentials"
@@ -258,17 +272,19 @@ _CHANGED = "the index sends other bytes than it states"
 _CUT = "the index sent a broken file, or half of one"
 _BROKE = "installation broke"
 _ORDER = (_FULL, _READ_ONLY, _LOCKED, _ERROR, _UNTRUSTED, _CHANGED, _CUT, _BROKE, _UNREACHED)
-"""Of several faults of one run the first names them all."""
+"""Causes by precedence: if a run has several, only the first is reported."""
 
-_OF_MACHINE = {  # numbers of errno, and of Windows: access denied, write-protected, disk full
+_OF_MACHINE = {  # values of errno, and of Windows: access denied, write-protected, disk full
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, 5, 19), _READ_ONLY),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, 112), _FULL),
     **dict.fromkeys((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN), _BROKE),
 }
-"""The errors of the operating system that no package causes: a path that is too long is its own."""
+"""Errors of the operating system that no package causes; a path that is too long is the package's
+fault.
+"""
 _SYSTEM = re.compile(r"^\[(?:Errno|WinError) (\d+)\]|\(os error (\d+)\)$")
 
-# The crosses, box lines and arrows that uv draws, and colours.
+# The crosses, box lines and arrows that uv draws, and escape sequences of colours.
 _DRAWING = re.compile(r"[\u00d7\u2500-\u257f\u25b6]+|\x1b\[[0-9;]*m")
 _START = re.compile(
     r"\s*(?:(?P<kind>ERROR|WARNING|error|warning|hint|help|note|Caused by|cause):"
@@ -276,18 +292,18 @@ _START = re.compile(
 )
 _CHAINED = ("Caused by", "cause", "\u251c", "\u2570")
 
-# What a line of the log begins with; the output of a build is indented there.
+# The beginning of a line in pip's log; output of a build is indented there.
 _LOGGED = re.compile(
     r"^\S+ (?:WARNING: )?(?:Could not fetch URL (?P<url>\S+): (?P<reason>.+) - skipping$"
     r"|Skipping page (?P<page>\S+) because the .* got Content-Type: (?P<type>.*?)\. The only )",
     re.MULTILINE,
 )
 _ABSENT = re.compile(r"4(?:04|10) Client Error")
-# PyTorch's own index has no better answer for a project that it lacks; uv knows that of it, too.
+# download.pytorch.org answers 403 for a project that it lacks; uv makes the same exception for it.
 _ABSENT_THERE = re.compile(r"https://download\.pytorch\.org/\S* 403 Client Error")
 _IGNORED = re.compile(r"The repository located at (?P<host>\S+) is not a trusted or secure host")
 _BROKEN_OFF = re.compile(r"^ERROR: Exception:\nTraceback ", re.MULTILINE)
-_REQUESTS = re.compile(  # the frames of a traceback in which pip asks an index
+_REQUESTS = re.compile(  # the frames of a traceback in which pip queries an index
     r"pip[\\/](?:_internal[\\/](?:index[\\/]collector|network[\\/])"
     r"|_vendor[\\/](?:urllib3|requests|cachecontrol|truststore)[\\/])"
 )
@@ -296,13 +312,15 @@ _POOL = re.compile(
     r"(?:Max retries exceeded with url: (?P<path>\S+) \(Caused by (?P<reason>.*)\))?"
 )
 _OF_REQUESTS = re.compile(r"HTTPS?ConnectionPool\(|https?://|[Cc]onnection |IncompleteRead")
-"""What errors of requests speak of; pip also calls it an OSError where a wheel has no RECORD."""
-_AROUND = re.compile(  # what pip, urllib3 and requests write around a reason
+"""Words in messages of the requests library; pip also reports an OSError for a wheel without
+RECORD.
+"""
+_AROUND = re.compile(  # text that pip, urllib3 and requests write around a reason
     r"<[\w.]+ object at 0x\w+>: | for url: \S+| for url \([^()]*\)|^connection error: "
     r"|Could not install packages due to an OSError: |^THESE PACKAGES .*? tampered with them\. "
 )
 
-# The words at the beginning of what pip or uv reports as an error.
+# The first words of errors that pip and uv report.
 _BEGINNINGS = {
     cause: re.compile(words, re.IGNORECASE)
     for cause, words in {
@@ -321,7 +339,7 @@ _BEGINNINGS = {
         r"|(?:connection-failed|connection-timeout|proxy-connection-failed)$",
     }.items()
 }
-# The same of what is known to be an answer of an index, or the want of one.
+# Words of each cause in a message that is known to be about an index's answer.
 _REASONS = {
     _LOCKED: re.compile(r"(?:^|failed: )40[137] "),
     _ERROR: re.compile(r"(?:^|failed: |too many )[345]\d\d "),
@@ -335,11 +353,11 @@ _NOT_GIVEN = re.compile(
     r"|could not find a version that satisfies|no matching distribution|no solution found",
     re.IGNORECASE,
 )
-# How uv says that settings of the user's, in whatever file, left it no index.
+# uv's messages if the user's settings, in whatever file, disable its index.
 _NO_INDEX = re.compile(
     r"index lookups were disabled|network was disabled|in the provided package locations"
 )
-# uv refuses a URL in what comes from an index by itself; pip does where it comes from PyPI.
+# uv by itself refuses URL requirements of packages from an index, pip only of those from PyPI.
 _BY_URL = re.compile(
     rf"^{REFUSED}(?P<held>.+)"
     r"|URL dependencies must be expressed as direct requirements"
@@ -354,24 +372,24 @@ _NO_WHEEL = re.compile(r"satisfies the requirement (?P<text>\S.*?) \(from ")
 _SKIPPED = re.compile(r"No sources permitted for \S+ (?P<url>\S+)")
 _FOLLOWS = "which only --binary-allow-builds follows"
 _BUILDS = "and only --binary-allow-builds builds one"
-# Paths of a folder that uv unpacked into, another one each time.
+# Paths in a temporary folder of uv, whose name differs in each run.
 _PRIVATE = re.compile(r"[^\s`'\"]*[\\/]\.tmp\w+[\\/]")
 
 
 class _Statement(NamedTuple):
-    """What an installer reports on one line, or on several where it breaks them."""
+    """A statement of an installer, possibly wrapped over several lines."""
 
-    kind: str  # "error", "cause", "hint", ...; "" for all else
+    kind: str  # "error", "cause", "hint", …; "" for all other text
     text: str
 
 
 def blame(output: str, *, index: bool, log: str = "") -> str:
-    """Return an installer's complaint in one line when the package is to blame, else raise.
+    """Return an installer's error in one line if the package is to blame, otherwise raise.
 
-    ``index`` says whether the installer had one to ask; ``log`` is what pip wrote for itself.
+    ``index`` says whether the installer had one to query; ``log`` is the content of pip's log.
     """
     line, said = say_in_one_line(output), output
-    # uv breaks its lines at the width of a terminal, wherever that falls.
+    # uv wraps its lines at the terminal's width, at any place.
     output = f"{output}\n{' '.join(_DRAWING.sub(' ', output).split())}"
     if found := _BY_URL.search(output):
         held = found["held"] or line
@@ -386,10 +404,10 @@ def blame(output: str, *, index: bool, log: str = "") -> str:
 
 
 def _has_source(output: str, log: str) -> bool:
-    """Whether pip left out an sdist of what it found no version of."""
+    """Return whether pip skipped an sdist of the project that it found no version of."""
     try:
         wanted = Requirement(name_lacking(output))
-    except InvalidRequirement:  # an empty text, too
+    except InvalidRequirement:  # or the text is empty
         return False
     return any(_is_source_of(wanted, url) for url in _SKIPPED.findall(log))
 
@@ -405,10 +423,11 @@ def _is_source_of(wanted: Requirement, url: str) -> bool:
 
 
 def say_in_one_line(output: str) -> str:
-    """The lines that say something, pip's ``ERROR:`` lines when there are some, joined."""
+    """Return the relevant lines in one: pip's ``ERROR:`` lines if there are some."""
     lines = [" ".join(_DRAWING.sub(" ", line).split()) for line in output.splitlines()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    if errors == ["Exception:"]:  # pip broke: its traceback's last line says with what
+    # pip itself failed: the last line of its traceback names the exception
+    if errors == ["Exception:"]:
         errors = [line for line in lines if line][-1:]
     chosen = errors or [
         line for line in lines if line and not line.startswith(("Using ", "Resolved ", "hint:"))
@@ -417,22 +436,22 @@ def say_in_one_line(output: str) -> str:
 
 
 def name_lacking(output: str) -> str:
-    """Return the requirement that pip found no wheel for; "" where it failed otherwise."""
+    """Return the requirement for which pip found no wheel, or "" if it failed otherwise."""
     found = _NO_WHEEL.search(output)
     return found["text"] if found else ""
 
 
 def broke_off(output: str) -> str:
-    """Return the last line of the traceback that pip ended with; "" where it has none."""
+    """Return the last line of the traceback that pip ended with, or "" if it has none."""
     return output.rstrip().rpartition("\n")[2] if _BROKEN_OFF.search(output) else ""
 
 
 def find_fault(output: str, log: str = "") -> str:
-    """Return the fault of an index or of this machine in one line that begins with its cause.
+    """Return a fault of an index or of this machine in one line that begins with its cause.
 
-    "" where there is none: then the package is to blame. ``output`` is that of an installer which
-    failed, ``log`` what pip wrote into its log. The words of a package count nowhere: it may
-    require a project that is called ``certificate``.
+    Return "" if there is none: then the package is to blame. ``output`` comes from an installer
+    that failed, ``log`` from pip's log file. Only words of the installer itself count: a package
+    may require a project called ``certificate``.
     """
     faults: dict[str, str] = {}
     for cause, said in (*_read_log(log), *_read_traceback(output), *_read_errors(output, log)):
@@ -443,7 +462,7 @@ def find_fault(output: str, log: str = "") -> str:
 
 
 def read_log(path: Path) -> str:
-    """Return what pip wrote into its log; "" where it wrote none, as on a full disk."""
+    """Return the content of pip's log, or "" if there is none, as on a full disk."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
@@ -461,7 +480,7 @@ def _read_log(log: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_traceback(output: str) -> Iterator[tuple[str, str]]:
-    """Blame the index where pip itself broke while it asked one."""
+    """Yield the index's fault if pip failed while it queried an index."""
     last = broke_off(output)
     if not last:
         return
@@ -486,7 +505,7 @@ def _read_errors(output: str, log: str) -> Iterator[tuple[str, str]]:
 
 
 def _split(output: str) -> Iterator[_Statement]:
-    """Yield the statements of an output; uv breaks its lines at the width of a terminal."""
+    """Yield the statements of an output; uv wraps its lines at the terminal's width."""
     kind, words = "", list[str]()
     for line in output.splitlines():
         begun = _START.match(line)
@@ -498,10 +517,10 @@ def _split(output: str) -> Iterator[_Statement]:
 
 
 def _name_error(text: str) -> str:
-    """Name the cause of what is reported as an error; "" where it is the package's fault."""
+    """Return the cause of a reported error, or "" if the package is to blame."""
     _, by_system, reason = text.rpartition("due to an OSError: ")
     if by_system and not reason.startswith("[") and _OF_REQUESTS.search(reason):
-        return _name_reason(reason)  # the errors of requests have no number
+        return _name_reason(reason)  # errors of the requests library have no errno
     begun = (cause for cause, words in _BEGINNINGS.items() if words.match(text))
     return _name_of_machine(reason) or next(begun, "")
 
@@ -516,9 +535,9 @@ def _name_of_machine(text: str) -> str:
 
 
 def _tell(statements: list[_Statement], place: int) -> str:
-    """Return the statement, or the first and the last of the chain of causes that it is part of."""
+    """Return the statement; for a chain of causes return the first and the last of it."""
     if " " not in statements[place].text and place + 1 < len(statements):
-        place += 1  # the names that pip gives to its errors
+        place += 1  # the statement is an identifier that pip gives its error; the next is the text
     first = last = place
     while first > 0 and statements[first].kind in _CHAINED:
         first -= 1
@@ -532,17 +551,17 @@ def _shorten(text: str) -> str:
     return _AROUND.sub("", _POOL.sub(r"\g<host>:\g<port>\g<path> \g<reason>", text))
 
 
-# Downloads wheels for another system with pip, from wherever the user's settings say.
+# Downloads of wheels for another system, from the indexes in the user's settings for pip.
 
 _LONGEST_DOWNLOAD = 3600.0  # seconds; torch's requirements are more than 2 GB
 
 
 def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -> str:
-    """Put a wheel for each requirement into the folder, without what these require in turn.
+    """Download a wheel for each requirement into the folder, without its own requirements.
 
-    Raises GatherError, in one line, when an index has none that fits, or was not reached. Where pip
-    broke, what it broke with: it may have done all by then. pip 23.2 looks last at requirements
-    that it cannot read.
+    Raises GatherError with one line if an index has no fitting wheel or cannot be reached. If pip
+    itself failed, return its last line: pip 23.2 fails on requirements that it cannot parse only
+    after all downloads, so the folder may be complete. Otherwise return "".
     """
     if not has_pip():
         raise GatherError(

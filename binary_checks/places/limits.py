@@ -1,8 +1,8 @@
-"""The limits of a place: what a probe sees and may take, and who ends it where it takes more.
+"""Limits of a probe: which files it sees, how much it may use, and the watcher that enforces them.
 
-RLIMIT_NPROC does not bind root and no limit of Linux's counts memory over processes, so the parent
-counts, several times a second, what a probe and all that descends from it take. On Windows the job
-does it (`windows_job.py`).
+RLIMIT_NPROC does not apply to root, and Linux has no limit of memory for several processes. So the
+parent measures, up to ten times a second, how much a probe and its descendants use. On Windows a
+job object does it (`windows_job.py`).
 """
 
 from __future__ import annotations
@@ -19,55 +19,56 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_INTERVAL = 0.1  # seconds
-ENTRY = 512  # bytes that a file counts for at least
-_SHARE = 0.05  # of one processor's time, at most, that counting may take
-_LARGE = 16 << 30  # bytes: torch imports in 1 GiB, numba in 1; a leak has no end
+_INTERVAL = 0.1  # seconds between measurements
+ENTRY = 512  # bytes that each file counts for at least
+_SHARE = 0.05  # the largest share of one processor's time that measuring may use
+_LARGE = 16 << 30  # bytes: torch and numba each import in 1 GiB; a leak has no end
 _RESIDENT = re.compile(r"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _PROPORTIONAL = re.compile(r"^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+) kB", re.MULTILINE)
 TEMPORARY = Path("/tmp")  # noqa: S108
 MEMORY = (TEMPORARY, Path("/dev/shm"))  # noqa: S108 - POSIX's shared memory: OpenMP needs it
-"""The folders that lie in memory where a probe is confined, beside its private one."""
+"""Folders in memory inside a sandbox, in addition to the probe's private one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one probe sees, reaches and may take, together with every process that it starts.
+    """The files that a probe sees, and how much it may use together with all its descendants.
 
-    Paths and devices are those of a sandbox; without one it sees and reaches what its user does.
+    Paths and devices apply only in a sandbox; without one a probe sees what its user sees.
     """
 
-    visible: tuple[Path, ...] = ()  # folders, files and links that it reads
+    visible: tuple[Path, ...] = ()  # folders, files and links that it may read
     asks_python: bool = True
-    """Whether the interpreter is asked, outside of the sandbox, which files it needs, too."""
+    """Whether to ask the interpreter, outside of the sandbox, which other files it needs."""
     writable: tuple[Path, ...] = ()  # folders of this host, which probes share
-    services: tuple[Path, ...] = ()  # such in which others write, too: nothing there is counted
-    private: Path = TEMPORARY  # an empty folder of its own, in memory where it is confined
+    # writable folders in which other processes write, too: their size is not limited
+    services: tuple[Path, ...] = ()
+    private: Path = TEMPORARY  # an empty folder of its own, in memory inside a sandbox
     network: bool = False
-    gpu: bool = False  # whether the devices of GPUs are there
+    gpu: bool = False  # whether GPU devices are visible
     processes: int = 512
-    memory: int = 0  # bytes, private or shared among them alone; 0: most of what is free
-    disk: int = 1 << 30  # bytes in each folder that may lie in memory
-    shared: int = 0  # bytes in those that lie on the host's disk; 0: as many
+    memory: int = 0  # bytes of anonymous and shared memory; 0: 80 % of the free memory
+    disk: int = 1 << 30  # bytes in each folder that may be in memory
+    shared: int = 0  # bytes in folders on the host's disk; 0: the same as `disk`
 
     @property
     def home(self) -> Path:
-        """Its home, in its own folder."""
+        """The home folder, inside the private folder."""
         return self.private / "home"
 
     @property
     def empty(self) -> Path:
-        """The folder that it starts in."""
+        """The empty folder in which it starts."""
         return self.private / "empty"
 
     @property
     def tasks(self) -> int:
-        """How many processes and threads there may be, with the threads of a library for each."""
+        """The number of processes and threads allowed; libraries start threads in each process."""
         return self.processes * 4
 
 
 def bound_forks(limits: Limits) -> dict[str, int]:
-    """Bound the processes and threads of the user, those that run by now beside: not root's."""
+    """Return RLIMIT_NPROC for the user, counting processes that run already; empty for root."""
     if sys.platform != "linux" or os.geteuid() == 0:
         return {}
     running = 0
@@ -79,13 +80,13 @@ def bound_forks(limits: Limits) -> dict[str, int]:
 
 
 class Watcher:
-    """Looks at a process and all below it until it is told to stop, and ends them at a limit."""
+    """A thread that watches a process and its descendants, and ends them if they exceed a limit."""
 
     def __init__(
         self, pid: int, limits: Limits, end: Callable[[], None], *, confined: bool
     ) -> None:
-        """Begin to look; ``confined`` says whether it has mounts of its own."""
-        self.exceeded = ""  # what there was too much of, as the end of a sentence
+        """Start watching; ``confined`` says whether the process has mounts of its own."""
+        self.exceeded = ""  # what there was too much of, for the end of a sentence
         self._pid, self._limits, self._end, self._confined = pid, limits, end, confined
         self._memory = limits.memory or choose_memory()
         self._stop = threading.Event()
@@ -93,7 +94,7 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._stop.set()
         self._thread.join()
 
@@ -118,7 +119,10 @@ class Watcher:
         return ""
 
     def _takes_more_disk(self, pids: tuple[int, ...]) -> bool:
-        """Count files, too: in memory each takes some, and a size bounds their bytes alone."""
+        """Return whether its files exceed a limit.
+
+        In memory also count files: a tmpfs limits only bytes, but each file uses memory, too.
+        """
         limits = self._limits
         most = limits.shared or limits.disk
         if not self._confined:
@@ -130,10 +134,10 @@ class Watcher:
 
 
 def count_files(pid: int, path: Path) -> int:
-    """Count the files of the file system that a process has of its own there.
+    """Count the files of a file system that only the process's mount namespace has at that path.
 
-    0 where nobody can say, and where it is still this host's: on a busy host a sandbox takes its
-    time, and the thousands of files of the host's file system are not the package's.
+    Return 0 if it cannot be read, or if it is this host's file system: on a busy host a sandbox is
+    slow to mount its own, and the thousands of files on the host's are not the package's.
     """
     seen = Path(f"/proc/{pid}/root") / str(path).lstrip("/")
     try:
@@ -146,13 +150,13 @@ def count_files(pid: int, path: Path) -> int:
 
 
 def choose_memory() -> int:
-    """Choose a limit below that at which the system or the container would kill somebody."""
+    """Return a limit below the one at which the system or the container would kill a process."""
     free = [_LARGE, *_read_free()]
     return min(free) * 4 // 5 if len(free) > 1 else _LARGE
 
 
 def _read_free() -> Iterator[int]:
-    """Yield the bytes that are free by the system's count, and by those of control groups."""
+    """Yield the free bytes that the system reports, and those that control groups leave."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         text = Path("/proc/meminfo").read_text(encoding="ascii")
         found = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
@@ -168,18 +172,18 @@ def _read_free() -> Iterator[int]:
 
 
 def takes_more_memory(pids: tuple[int, ...], most: int) -> bool:
-    """Whether the pages that are no file's are more; those that processes share count once."""
+    """Return whether anonymous and shared memory exceed ``most`` bytes; shared pages count once."""
     return sum(map(_count_resident, pids)) > most and sum(map(_count_proportional, pids)) > most
 
 
 def _count_resident(pid: int) -> int:
-    """Count them cheaply, and too many where a child shares its parent's."""
+    """Return resident bytes, a cheap upper bound: pages shared with a parent count twice."""
     return _sum_lines(Path(f"/proc/{pid}/status"), _RESIDENT) or 0
 
 
 def _count_proportional(pid: int) -> int:
     found = _sum_lines(Path(f"/proc/{pid}/smaps_rollup"), _PROPORTIONAL)
-    # Nothing there: it has just ended, the Linux is an older one, or it is not ours to read.
+    # Not readable: it has just ended, the Linux is too old, or the process is not ours.
     return _count_resident(pid) if found is None else found
 
 
@@ -191,7 +195,7 @@ def _sum_lines(path: Path, lines: re.Pattern[str]) -> int | None:
 
 
 def takes_more_disk(folders: tuple[Path, ...], most: int) -> bool:
-    """Whether the files in these folders take more."""
+    """Return whether the files in these folders take more than ``most`` bytes."""
     taken = 0
     for folder in folders:
         for size in _list_sizes(folder):
@@ -202,7 +206,7 @@ def takes_more_disk(folders: tuple[Path, ...], most: int) -> bool:
 
 
 def _list_sizes(folder: Path) -> Iterator[int]:
-    """Yield what each file takes; an entry itself is counted, for a million empty ones are many."""
+    """Yield the bytes of each file, at least `ENTRY`: a million empty files take space, too."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -213,19 +217,19 @@ def _list_sizes(folder: Path) -> Iterator[int]:
 
 
 def spell_bytes(number: int) -> str:
-    """Spell a number of bytes: "1 GiB", "1.5 GiB", "64 MiB"."""
+    """Format a number of bytes: "1 GiB", "1.5 GiB", "64 MiB"."""
     unit, name = (1 << 30, "GiB") if number >= 1 << 30 else (1 << 20, "MiB")
     return f"{number / unit:.3g} {name}"
 
 
-# Which processes descend from one, as Linux shows them, and how all of them are ended.
+# Descendants of a process on Linux, and their end.
 
-_ROUNDS = 100  # of a hunt for processes that start others meanwhile
+_ROUNDS = 100  # attempts to find all descendants while they start others
 _GONE = frozenset("ZX")
 
 
 def list_descendants(pid: int) -> tuple[int, ...]:
-    """List the processes below that one, parents first; none where there is no Linux to ask."""
+    """Return all descendants of a process, parents first; none on other systems than Linux."""
     if sys.platform != "linux":
         return ()
     children: defaultdict[int, list[int]] = defaultdict(list)
@@ -240,7 +244,7 @@ def list_descendants(pid: int) -> tuple[int, ...]:
 
 
 def _list_parents() -> Iterator[tuple[int, int]]:
-    """Yield each running process with its parent."""
+    """Yield the process id and the parent's of each running process."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of paths a second
         if name.isdecimal():
             with contextlib.suppress(OSError, ValueError):
@@ -251,7 +255,10 @@ def _list_parents() -> Iterator[tuple[int, int]]:
 
 
 def find_below(pid: int, depth: int) -> int:
-    """Find the first child of the first child, so deep; the process itself where there is none."""
+    """Return the descendant ``depth`` levels below, each time the first child.
+
+    Stop where there is none.
+    """
     for _ in range(depth):
         parents = list(_list_parents()) if sys.platform == "linux" else []
         pid = min((child for child, parent in parents if parent == pid), default=pid)
@@ -259,7 +266,7 @@ def find_below(pid: int, depth: int) -> int:
 
 
 def kill_below(pid: int) -> None:
-    """End all that descends from a process: stopped first, so that none starts another."""
+    """Kill all descendants of a process. Stop them first, so that none starts another."""
     stopped: set[int] = set()
     for _ in range(_ROUNDS):
         new = set(list_descendants(pid)) - stopped

@@ -1,7 +1,7 @@
-"""Runs one process with everything it starts, for a limited time, and leaves none of it behind.
+"""Processes that are run for a limited time and leave nothing behind, and the talk with probes.
 
-What it writes is drained into a short memory, so that no amount of it fills a disk; standard
-output is thrown away unless it is asked for.
+Only the head and the tail of a process's output are kept, so that no amount of output fills a disk
+or the memory.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ from typing import IO, Any
 from binary_checks.places.limits import Limits, Watcher, find_below, kill_below
 from binary_checks.windows_job import SUSPENDED, close_job, open_job
 
-# The conversation with a probe: what is asked, what it answers, and whether it was itself.
+# The conversation with a probe.
 #
-# The probe keeps its standard input and output for this alone and gives the package ``/dev/null``
-# in their place; every line begins with a token that only the request names. An answer counts only
-# with a nonce, which is sent once the probe has said that the package's part is over: a package
-# that exits, execs, or writes to descriptors that it does not know, cannot have it.
+# The probe reserves its standard input and output for this, and gives the package ``/dev/null``
+# instead. Each line begins with a token that only the request contains. An answer counts only with
+# a nonce, which is sent after the probe has reported that the package's part is over. So a package
+# that exits, execs, or writes to descriptors it does not own, cannot forge an answer.
 
 _LONGEST_ANSWER = 16 << 20  # bytes
 END = "end"
-"""The stage of a probe whose work is over: the interpreter comes to its own end."""
+"""The stage of a probe whose work is done, while the interpreter shuts down."""
 LOST = 76
-"""The exit status of a probe that can no longer be heard: its descriptors were closed."""
+"""The exit status of a probe whose descriptors were closed, so that it cannot answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heard:
-    """What a probe said until its pipe ended."""
+    """The messages of a probe until its pipe closed."""
 
-    answer: Mapping[str, Any] = field(default_factory=dict)  # empty when it said nothing sound
-    finished: bool = False  # it gave this answer, with the nonce, at the end of its work
-    ended: bool = False  # and the interpreter came to its own end afterwards
+    answer: Mapping[str, Any] = field(default_factory=dict)  # empty if there was no valid answer
+    finished: bool = False  # the answer came with the nonce, at the end of the probe's work
+    ended: bool = False  # and the interpreter then shut down by itself
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageLimit:
-    """How long a probe may be at the stage that it last reported."""
+    """The time limit of a probe's current stage."""
 
     seconds: float
     end: float  # by time.monotonic()
 
 
 class Conversation:
-    """Asks one probe, and hears it in a thread of its own.
+    """A conversation with one probe, on a thread of its own.
 
-    ``stages`` are bounds in seconds, by the stage that the probe says it is at.
+    ``stages`` maps names of stages, which the probe reports, to limits in seconds.
     """
 
     def __init__(
@@ -71,18 +71,21 @@ class Conversation:
         self.request = request
         self._stages, self._stage = stages or {}, ""
         self.staged = bool(self._stages)
-        self.limit: StageLimit | None = None  # of the present stage, where it has a bound
+        self.limit: StageLimit | None = None  # of the current stage, if it has one
         self._token, self._nonce = (secrets.token_hex(16).encode() for _ in range(2))
         self._known, self._finished, self._ended = b"", False, False
         self._thread: threading.Thread | None = None
 
     def begin(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
-        """Send the request and hear what comes back, until the pipe ends."""
+        """Send the request, and read messages until the pipe closes."""
         self._thread = threading.Thread(target=self._converse, args=(stdin, stdout), daemon=True)
         self._thread.start()
 
     def end(self, patience: float) -> Heard:
-        """Give what was heard; a stranger who holds the pipe open is not waited for."""
+        """Return the messages.
+
+        Wait at most ``patience`` seconds, as another process may hold the pipe open.
+        """
         if self._thread is not None:
             self._thread.join(patience)
         answer = read_answer(self._known)
@@ -131,7 +134,7 @@ def _send(stdin: IO[bytes], *words: bytes) -> None:
 
 
 def read_answer(text: bytes) -> Mapping[str, Any]:
-    """Read what a probe said; empty when it is nothing, or nothing sound."""
+    """Parse a probe's JSON object; return an empty mapping if it is invalid."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
@@ -139,48 +142,47 @@ def read_answer(text: bytes) -> Mapping[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-# Runs one process with everything it starts, for a limited time, and leaves none of it behind.
-#
-# What it writes is drained into a short memory, so that no amount of it fills a disk; standard
-# output is thrown away unless it is asked for.
+# Running a process and everything that it starts.
 
 COOKIE = "BINARY_CHECKS_PROCESS"
-_KEPT = 64 * 1024  # bytes of output: its head and its tail, half each
+_KEPT = 64 * 1024  # bytes of output: half of it the head, half the tail
 _GLANCE = 0.5  # seconds between looks at the stage of a probe
-_GRACE = 3.0  # seconds between asking for the stacks and killing, and for pipes to run dry
+_GRACE = 3.0  # seconds from SIGABRT to SIGKILL, and for pipes to drain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """How a process ended."""
+    """The end of a process, with its output."""
 
-    status: int | None  # as subprocess gives it; None: killed at its time limit
+    status: int | None  # as subprocess returns it; None: killed at its time limit
     stdout: str = ""
     stderr: str = ""
-    calls: tuple[str, ...] = ()  # native, innermost first, at the time limit, where it was asked
-    heard: Heard = field(default_factory=Heard)  # of a conversation
-    exceeded: str = ""  # of what it took too much, as the end of a sentence
-    limit: float = 0.0  # seconds that it might be at the stage at which it was killed; 0: none
+    # native functions, innermost first, at the time limit, if requested
+    calls: tuple[str, ...] = ()
+    heard: Heard = field(default_factory=Heard)  # messages of the conversation
+    exceeded: str = ""  # which limit it exceeded, for the end of a sentence
+    # seconds allowed for the stage in which it was killed; 0: no limit of a stage
+    limit: float = 0.0
 
 
 class Runner(enum.IntEnum):
-    """What was started to run a command, by how far above the command it is."""
+    """The program that runs a command; the value is the number of processes above the command."""
 
     ITSELF = 0
-    SUPERVISOR = 1  # ours; all orphans come to it where the system is Linux
-    SANDBOX = 2  # above the first process of the namespaces; all that is in them ends with it
+    SUPERVISOR = 1  # our supervisor, which adopts orphans on Linux
+    SANDBOX = 2  # above the first process of the namespaces, which end with it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Watch:
-    """How a command runs that is ended at its limits."""
+    """How to watch a command that is ended at its limits."""
 
     runner: Runner
     limits: Limits
 
 
 class _Drain(threading.Thread):
-    """Reads a pipe until it ends and remembers how it began and how it ended."""
+    """A thread that reads a pipe until it closes, and keeps the head and the tail."""
 
     def __init__(self, pipe: IO[bytes], kept: int) -> None:
         super().__init__(daemon=True)
@@ -197,7 +199,7 @@ class _Drain(threading.Thread):
                 del self._tail[: -self._half]
 
     def text(self) -> str:
-        """What it read; an escaped child that holds the pipe is not waited for."""
+        """Return the kept text; do not wait for a child that escaped and holds the pipe open."""
         self.join(_GRACE)
         return bytes(self._head + self._tail).decode("utf-8", "replace")
 
@@ -214,14 +216,14 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     abort: Callable[[], None] | None = None,
     kept: int = _KEPT,
 ) -> Ended:
-    """Run the command in a session of its own and kill what is left of it at the end.
+    """Run a command in a session of its own, and kill all processes that are left at the end.
 
-    At the time limit, or at that of the conversation's stage, a POSIX process is sent SIGABRT
-    first, at which faulthandler shows its stacks; with ``calls`` a debugger is asked for the native
-    one before. ``abort`` sends the signal where the process itself runs out of reach. With
-    ``talk`` standard input and output are the conversation's; ``watch`` says what all of them
-    together may take. Of what it writes ``kept`` bytes are. Raises OSError when the command cannot
-    be started.
+    At the time limit, or at the limit of the conversation's stage, send SIGABRT on POSIX, so that
+    faulthandler prints the stacks, then kill. With ``calls``, first ask a debugger for the native
+    stack. ``abort`` sends the signal instead if the process is not a descendant of ours. With
+    ``talk``, standard input and output belong to the conversation. ``watch`` limits how much all
+    the processes together may use. Keep ``kept`` bytes of each output. Raises OSError if the
+    command cannot be started.
     """
     cookie = uuid.uuid4().hex
     started = tuple(str(part) for part in command)
@@ -287,12 +289,12 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
 
 
 def _kill_tree(process: subprocess.Popen[bytes], runner: Runner) -> None:
-    """Kill a process that still runs, and what it started: of a bomb, nobody is met one by one."""
+    """Kill a running process and its descendants; stop them all before, in case of a fork bomb."""
     if process.poll() is None:
         if runner is not Runner.SANDBOX:
             kill_below(process.pid)
         if runner is Runner.SUPERVISOR and sys.platform == "linux":
-            # Who was forked meanwhile comes to the supervisor, and ends there.
+            # A process forked meanwhile is adopted by the supervisor, which ends it.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_GRACE)
         process.kill()
@@ -301,7 +303,10 @@ def _kill_tree(process: subprocess.Popen[bytes], runner: Runner) -> None:
 def _wait(
     process: subprocess.Popen[bytes], timeout: float, talk: Conversation | None
 ) -> float | None:
-    """Wait for its end; at a limit give the seconds of a stage's, or 0 for the whole process's."""
+    """Wait for the end and return None.
+
+    At a limit return the seconds of the stage, or 0 for the process's.
+    """
     end = time.monotonic() + timeout
     while True:
         limit = talk.limit if talk else None
@@ -317,7 +322,7 @@ def _wait(
 
 
 def _abort(process: subprocess.Popen[bytes], *, calls: bool, depth: int) -> tuple[str, ...]:
-    """Have it show its stacks, and end it."""
+    """Make the process print its stacks, and return its native stack."""
     pid = find_below(process.pid, depth)
     stack = take_native_stack(pid) if calls else ()
     if os.name == "posix":
@@ -333,14 +338,14 @@ def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill_session(leader: int) -> None:
-    """Kill the process group that the session began with, also after its leader has ended."""
+    """Kill the session's first process group, even if its leader has already ended."""
     if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
 
 
 def _kill_escaped(cookie: str) -> None:
-    """Kill what left the group by a session of its own: Linux shows the cookie it inherited."""
+    """Kill processes that started a session of their own: on Linux they are found by a variable."""
     if sys.platform != "linux":
         return
     variable = f"{COOKIE}={cookie}".encode()
@@ -365,7 +370,10 @@ _WINDOWS_STATUS = {
 
 
 def name_crash(status: int) -> str:
-    """Name the signal or the Windows status that ended a process, "" when it left by itself."""
+    """Return the name of the signal or Windows status that ended a process.
+
+    Return "" for a normal exit.
+    """
     if status < 0 and -status in {item.value for item in signal.Signals}:
         return signal.Signals(-status).name
     code = status & 0xFFFFFFFF
@@ -376,17 +384,19 @@ def name_crash(status: int) -> str:
     return ""
 
 
-# A control group of Linux around one probe, where we may make one: nothing else ends root's forks.
-#
-# RLIMIT_NPROC does not bind root, and a bomb of forks outruns everybody who counts.
+# A control group for one probe, if we may create one: RLIMIT_NPROC does not apply to root, and a
+# fork bomb is faster than anybody who counts processes.
 
 _ROOT = Path("/sys/fs/cgroup")
-_PATIENCE = 15.0  # seconds in which what was killed must have gone: thousands take some
+_PATIENCE = 15.0  # seconds for killed processes to disappear; thousands take a while
 _ENTER = 'echo $$ > "$0"; exec "$@"'  # for a POSIX shell: $$ is its process, $0 the group's file
 
 
 class ControlGroup:
-    """A group that bounds the processes and threads in it; `close` ends them and removes it."""
+    """A control group that limits processes and threads.
+
+    `close` kills them and removes the group.
+    """
 
     def __init__(self, folder: Path, tasks: int) -> None:
         self._folder = folder
@@ -394,14 +404,14 @@ class ControlGroup:
         (folder / "pids.max").write_text(str(tasks), encoding="ascii")
 
     def enter(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the command that puts itself into the group before it becomes this one.
+        """Return a command that enters the group before it executes the given one.
 
-        Were it put there once it runs, what it forks before would stay outside.
+        If a running process were moved instead, its earlier children would stay outside.
         """
         return ("/bin/sh", "-c", _ENTER, str(self._folder / "cgroup.procs"), *command)
 
     def close(self) -> None:
-        """End what is in it."""
+        """Kill the processes of the group, and remove it."""
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError):
@@ -421,7 +431,7 @@ class ControlGroup:
 
 
 def open_group(tasks: int) -> ControlGroup | None:
-    """Make a group beside our own or below it; None for who may not, or has other limits."""
+    """Create a group next to our own or below it; return None if we may not."""
     if sys.platform == "linux" and os.geteuid() == 0:
         for parent in _find_parents():
             with contextlib.suppress(OSError):
@@ -430,13 +440,13 @@ def open_group(tasks: int) -> ControlGroup | None:
 
 
 def _find_parents() -> Iterator[Path]:
-    """Find where a group could be made that counts processes: of either version of cgroups."""
+    """Yield the groups, of cgroups version 1 or 2, below which a group can limit processes."""
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         _, controllers, own = line.split(":", 2)
         if controllers == "pids":
             yield _ROOT / "pids" / own.lstrip("/")
         elif not controllers:
-            # One that has processes of its own hands no controller on to those below it.
+            # cgroup v2: a group that contains processes does not pass controllers to its children.
             parent = _ROOT / own.lstrip("/").rpartition("/")[0]
             if "pids" in _read(parent / "cgroup.subtree_control").split():
                 yield parent
@@ -449,28 +459,28 @@ def _read(path: Path) -> str:
         return ""
 
 
-# Asks a debugger, where the host has one that may look, which native calls a process is in.
+# Native stacks, read by a debugger if the host has one that may attach.
 
 KERNEL = "kernel:"
-"""Before the name of a function of Linux itself."""
+"""Prefix of the name of a function of the Linux kernel."""
 
-# Both are read from Debian's packages of the same names; neither is needed.
+# Output of both was examined as packaged by Debian; neither is required.
 _COMMANDS = {
     "eu-stack": ("-1", "-n", "32", "-p"),
     "gdb": ("-batch", "-nx", "-ex", "bt 32", "-p"),
 }
 _FRAME = re.compile(r"^#\d+ +(?:0x[0-9a-f]+)? *(?:in )?(?P<what>.*)$", re.MULTILINE)
 _NAMELESS = "(anonymous namespace)"
-_LONGEST = 80  # characters of a function's name: C++'s have no end
+_LONGEST = 80  # characters of a function's name; C++ names have no limit
 _KERNEL_FRAME = re.compile(r"^\[<[0-9a-fx]+>\] (?P<name>\w+)", re.MULTILINE)
-_TIMEOUT = 30.0  # seconds; gdb reads the symbols of every library that is loaded
+_TIMEOUT = 30.0  # seconds; gdb reads the symbols of all loaded libraries
 
 
 def take_native_stack(pid: int) -> tuple[str, ...]:
-    """The functions that the first thread of the process is in, innermost first.
+    """Return the functions on the stack of the process's first thread, innermost first.
 
-    Where no debugger is there, or none that the system lets look, those of Linux itself that it
-    waits in, each marked ("kernel:hrtimer_nanosleep"); empty where nothing is to be had.
+    If no debugger can attach, return the kernel functions in which it waits, each with a prefix
+    ("kernel:hrtimer_nanosleep"); empty if these cannot be read either.
     """
     for name, options in _COMMANDS.items():
         program = shutil.which(name)
@@ -480,7 +490,10 @@ def take_native_stack(pid: int) -> tuple[str, ...]:
 
 
 def describe_lack(calls: tuple[str, ...]) -> str:
-    """Say why a stack has no function of the process's own, and what helps; "" when it has."""
+    """Explain why a stack contains no function of the process itself, and what helps.
+
+    Return "" if it contains one.
+    """
     if any(not name.startswith(KERNEL) for name in calls):
         return ""
     if os.name != "posix":
@@ -491,7 +504,10 @@ def describe_lack(calls: tuple[str, ...]) -> str:
 
 
 def read_stack(text: str) -> tuple[str, ...]:
-    """Read the names of functions from what a debugger wrote; of one without, the library's."""
+    """Return the function names in a debugger's output.
+
+    For a frame without a function's name, return the library's name.
+    """
     frames = (_read_frame(match["what"]) for match in _FRAME.finditer(text))
     return tuple(name[:_LONGEST] for name in frames if name)
 
@@ -506,7 +522,10 @@ def _read_frame(what: str) -> str:
 
 
 def _read_kernel_stack(process: Path) -> tuple[str, ...]:
-    """Read where it waits in Linux: root sees all of it, others the function that it sleeps in."""
+    """Return the kernel functions that a process waits in.
+
+    Root may read all of them, other users only the innermost.
+    """
     for name, pattern in (("stack", _KERNEL_FRAME), ("wchan", re.compile(r"(?P<name>[a-z_]\w*)"))):
         with contextlib.suppress(OSError):
             text = (process / name).read_text(encoding="ascii", errors="replace")

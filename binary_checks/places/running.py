@@ -1,4 +1,4 @@
-"""Runs one probe script in one process of the target interpreter, and reads its answer."""
+"""Probes: one script in one process of the target interpreter, and the reading of its answer."""
 
 from __future__ import annotations
 
@@ -36,13 +36,12 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
     sandbox: Sandbox | None = None,
     conditions: Conditions | None = None,
 ) -> ProbeAnswer:
-    """Run the script of a probe with the request, in a clean environment and an empty folder.
+    """Run a probe's script with a request, in a clean environment and an empty folder.
 
-    One that is not ours, given by its path, has the path of our ``process.py`` as its argument.
-    It has the limits of the sandbox, also where none holds.
+    A script that is given by its path gets the path of our ``process.py`` as its argument. The
+    sandbox's limits apply even if no sandbox holds.
 
-    However badly the process ends, that is an answer; GatherError says that it could not be
-    started.
+    A process that ends badly still gives an answer; GatherError means that it could not be started.
     """
     conditions, sandbox = conditions or Conditions(), sandbox or Sandbox()
     if not os.access(python, os.X_OK):
@@ -71,8 +70,8 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
         )
         limits.home.mkdir()
         limits.empty.mkdir()
-        # Without site nothing runs but the interpreter, which needs nobody that looks after it;
-        # but devices are asked for where work on them is to run.
+        # Without site only the interpreter runs, which needs no supervision; but work on GPUs needs
+        # their devices.
         confined = conditions.site or conditions.gpu
         argv, watch = sandbox.start(command, limits) if confined else (command, None)
         own = limit(conditions, limits, timeout)
@@ -92,7 +91,7 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
 
 
 def limit(conditions: Conditions, limits: Limits, timeout: float) -> dict[str, object]:
-    """Say what the probe is to take on itself."""
+    """Return the part of the request with the limits that the probe sets for itself."""
     bounds = {
         "CORE": 0,
         "FSIZE": limits.shared or limits.disk,
@@ -106,7 +105,7 @@ def limit(conditions: Conditions, limits: Limits, timeout: float) -> dict[str, o
 
 
 def make_environment(home: Path) -> dict[str, str]:
-    """Make the environment of a probe: nothing of the user's, a home of its own, system folders."""
+    """Return the environment of a probe: a home of its own, and nothing of the user's."""
     if os.name == "nt":
         system = os.environ.get("SYSTEMROOT", r"C:\Windows")
         return {
@@ -122,7 +121,7 @@ def make_environment(home: Path) -> dict[str, str]:
 
 
 def judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
-    """Say how a probe ended, of which a conversation was heard."""
+    """Return how a probe ended, given its process's end and the conversation."""
     outcome, detail = Ending.OK, ""
     aborted = _FATAL.search(ended.stderr) is not None
     if ended.exceeded:
@@ -132,7 +131,8 @@ def judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
     elif crash := name_crash(ended.status):
         outcome, detail = Ending.CRASHED, crash
     elif ended.status != 0:
-        # abort() on Windows exits with 3; only faulthandler's text tells it from sys.exit(3).
+        # abort() on Windows exits with 3; only faulthandler's text distinguishes it from
+        # sys.exit(3).
         outcome = Ending.CRASHED if aborted else Ending.EXITED
         detail = f"exit status {ended.status}"
         if ended.status == LOST and not ended.heard.finished:
@@ -150,28 +150,28 @@ def judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
 
 
 def find_places(stderr: str) -> tuple[str, ...]:
-    """Find the lines of the stack that faulthandler wrote: "FILE:LINE in NAME", innermost first."""
+    """Return the stack that faulthandler printed as "FILE:LINE in NAME", innermost first."""
     start = max(*map(stderr.rfind, _HEADINGS), 0)
     current = stderr.find("Current thread", start)
     stack = stderr[max(current, start) :].partition("\n\n")[0]
     return tuple(f"{m['file']}:{m['line']} in {m['name']}" for m in _FRAME.finditer(stack))
 
 
-# The interpreter that probes run in: what it says of itself, and which wheels it takes.
+# The interpreter in which probes run.
 
-# How macOS and Windows spell what Linux calls otherwise.
+# Architectures of Linux by their names on macOS and Windows.
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def identify(
     python: Path, *, timeout: float, sandbox: Sandbox | None = None, site: bool = True
 ) -> TargetPython:
-    """Ask an interpreter who it is.
+    """Identify an interpreter.
 
-    Without ``site`` nothing runs there but the interpreter itself: no ``.pth``, no sitecustomize.
-    Raises GatherError when it does not answer: then it is no Python that probes can run in.
+    Without ``site`` nothing but the interpreter itself runs: no ``.pth`` file and no sitecustomize.
+    Raises GatherError if it does not answer; then no probe can run in it.
     """
-    # The packaging installed here computes the tags there: its own libc and ABI decide.
+    # The packaging installed here computes the tags in the target, whose libc and ABI matter.
     folder = Path(packaging.__file__).parent
     sandbox = sandbox or Sandbox()
     limits = replace(sandbox.limits, visible=(folder, *sandbox.limits.visible))
@@ -191,9 +191,9 @@ def identify(
 
 
 def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
-    """Turn the answer of the identify probe into facts.
+    """Turn the answer of the identify probe into a `TargetPython`.
 
-    Raises GatherError when something is missing from it.
+    Raises GatherError if a value is missing.
     """
     try:
         version, tags = str(answer["version"]), answer["tags"]
@@ -227,7 +227,7 @@ def _list(value: object) -> list[object]:
 
 
 def _guess_tags(version: str) -> Iterator[Tag]:
-    """Tags of a CPython too old for our packaging, with the platform that we run on."""
+    """Yield tags of a CPython that is too old for our packaging, for this host's platform."""
     python = tuple(int(part) for part in version.split(".")[:2])
     platforms = list(platform_tags())
     flags = "m" if python < (3, 8) else ""
@@ -237,7 +237,7 @@ def _guess_tags(version: str) -> Iterator[Tag]:
 
 
 def require_fit(wheel: Wheel, target: TargetPython) -> None:
-    """Raise Unavailable when the interpreter does not take the wheel."""
+    """Raise Unavailable if the interpreter does not accept the wheel."""
     if wheel.tags and target.tags.isdisjoint(wheel.tags):
         place = _describe_place(target, wheel.tags)
         label = spell_tags(wheel.tags)
@@ -245,20 +245,20 @@ def require_fit(wheel: Wheel, target: TargetPython) -> None:
     wanted = wheel.header("Requires-Python")
     try:
         fits = not wanted or SpecifierSet(wanted).contains(target.version, prereleases=True)
-    except ValueError:  # none, or one of thousands of digits
-        return  # the installer says what is wrong with it
+    except ValueError:  # invalid, or a version of thousands of digits
+        return  # the installer reports what is wrong with it
     if not fits:
         raise Unavailable(f"the wheel requires Python {wanted}, the interpreter is {target.name}")
 
 
 def spell_tags(tags: Iterable[Tag]) -> str:
-    """Spell the first of the tags, and how many more there are."""
+    """Format the first of the tags, and the number of others."""
     first, *more = sorted(map(str, tags))
     return f"{first} (and {len(more)} more)" if more else first
 
 
 def _describe_place(target: TargetPython, tags: Iterable[Tag]) -> str:
-    """Describe the system: "linux x86_64", with its libc where the architecture is right."""
+    """Describe the system: "linux x86_64"; add its libc if the wheel is for this architecture."""
     place = target.platform.replace("-", " ")
     architecture = place.rpartition(" ")[2]
     close = any("linux" in tag.platform and tag.platform.endswith(architecture) for tag in tags)

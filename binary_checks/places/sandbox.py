@@ -1,4 +1,4 @@
-"""Which sandbox holds on this host, if any, and how a probe is started in it or without one."""
+"""The sandbox that probes run in: bubblewrap, if it works on this host."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.places.limits import MEMORY, TEMPORARY, Limits
 from binary_checks.places.processes import Runner, Watch
 
-_PATIENCE = 60.0  # seconds in which a confined interpreter must have started
-# It is one of the first processes of a namespace of its own, and reads no environment of another.
+_PATIENCE = 60.0  # seconds for a confined interpreter to start
+# True if it is among the first processes of a namespace, and cannot read other processes'
+# environments.
 _PROOF = """
 import os
 def tells(pid):
@@ -35,16 +36,16 @@ _SCRIPTS = Path(__file__).parent / "scripts"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sandbox:
-    """What keeps a probe from the user's files, processes and network."""
+    """The sandbox that keeps a probe from the user's files, processes and network."""
 
-    program: str = ""  # the path of bubblewrap; "": there is no sandbox
-    own_proc: bool = True  # whether it has a /proc of its own; else it reads the host's
+    program: str = ""  # the path of bubblewrap; "" if there is no sandbox
+    own_proc: bool = True  # whether it has a /proc of its own; otherwise it reads the host's
     reason: str = "it was not asked for"  # why there is none
-    contained: bool = False  # whether packages run in containers alone, and need no sandbox
-    limits: Limits = field(default_factory=Limits)  # of what runs in it, and without one
+    contained: bool = False  # whether all packages run in containers and need no sandbox
+    limits: Limits = field(default_factory=Limits)  # of what runs in it, or without one
 
     def describe(self) -> str:
-        """How the header of a report says it."""
+        """Return the line that describes it in the header of a report."""
         network = " with the network" * self.limits.network
         if self.contained:
             return f"in containers{network}"
@@ -55,11 +56,11 @@ class Sandbox:
 
     @property
     def holds(self) -> bool:
-        """Whether there is one."""
+        """Whether a sandbox works here."""
         return bool(self.program)
 
     def start(self, command: tuple[str, ...], limits: Limits) -> tuple[tuple[str, ...], Watch]:
-        """Return what is to be started for the command, and how that is watched."""
+        """Return the command that runs ``command`` with these limits, and how to watch it."""
         runner = Runner.ITSELF
         if self.holds:
             command = confine(command, limits, program=self.program, own_proc=self.own_proc)
@@ -71,14 +72,14 @@ class Sandbox:
         return command, Watch(runner=runner, limits=limits)
 
     def read_status(self, status: int | None) -> int | None:
-        """Read a status as subprocess gives it of the command: a sandbox's is a shell's."""
+        """Return the command's status as subprocess does; a sandbox reports signal N as 128 + N."""
         return 128 - status if self.holds and status and 128 < status < 160 else status
 
 
 def choose_sandbox(mode: str, *, network: bool = False) -> Sandbox:
-    """Choose by ``--binary-sandbox``: bubblewrap where it holds, or none.
+    """Choose a sandbox for ``--binary-sandbox``: bubblewrap if it works, otherwise none.
 
-    Raises Unavailable when one is required and none holds.
+    Raises Unavailable if one is required and none works.
     """
     found = Sandbox(reason="--binary-sandbox off") if mode == "off" else _find_bubblewrap()
     if mode == "require" and not found.holds:
@@ -103,7 +104,7 @@ def _find_bubblewrap() -> Sandbox:
 
 @lru_cache
 def _try(program: str, *, own_proc: bool) -> str:
-    """Start a confined interpreter; return "" or in one line why it did not hold."""
+    """Start a confined interpreter; return "", or in one line why it is not confined."""
     python = Path(sys.executable)
     try:
         command = (str(python), "-I", "-S", "-c", _PROOF)
@@ -126,11 +127,10 @@ def _try(program: str, *, own_proc: bool) -> str:
     return done.stderr.strip().partition("\n")[0] or f"bwrap ended with {done.returncode}"
 
 
-# Runs a command where it sees and reaches no more than it needs: in namespaces of Linux.
+# Confinement in namespaces of Linux, made by bubblewrap.
 #
-# Processes, mounts, network and IPC are its own; the system is read-only, and of the user's files
-# there are only those that are named. What it writes goes to memory, and ends with it. bubblewrap
-# makes them.
+# A confined command has its own processes, mounts, network and IPC. The system is read-only, and
+# only named files of the user are visible. Whatever it writes is in memory, and ends with it.
 
 _GPU_DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "dxg")
 
@@ -138,13 +138,13 @@ _GPU_DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "dxg")
 def confine(
     argv: Sequence[str], limits: Limits, *, program: str = "bwrap", own_proc: bool = True
 ) -> tuple[str, ...]:
-    """Return the command that runs ``argv`` confined; its environment and folder are the caller's.
+    """Return the command that runs ``argv`` confined, with the caller's environment and folder.
 
-    ``own_proc`` says whether it has a /proc of its own; else it reads the host's.
-    It ends as ``argv`` does, with 128 + N for the signal N, and kills everything with it.
+    ``own_proc`` says whether it has a /proc of its own; otherwise it reads the host's. It exits as
+    ``argv`` does, with 128 + N for the signal N, and all its processes end with it.
     """
     shared = () if limits.network else ("--unshare-net",)
-    # In a container Linux refuses a new /proc where the container's own hides something.
+    # In a container Linux refuses to mount /proc if the container hides parts of its own.
     proc = ("--proc", "/proc") if own_proc else ("--ro-bind", "/proc", "/proc")
     return (
         *(program, "--die-with-parent", "--cap-drop", "ALL"),
@@ -169,7 +169,7 @@ def _mount_host(limits: Limits) -> Iterator[str]:
         else:
             yield from ("--ro-bind", os.devnull, str(path))
     if limits.network:
-        # Often a link to where the host's resolver writes.
+        # Often a link to a file that the host's resolver writes.
         resolver = str(Path("/etc/resolv.conf").resolve())
         yield from ("--ro-bind-try", resolver, resolver)
 
@@ -202,13 +202,16 @@ def _mount_own(limits: Limits) -> Iterator[str]:
 
 
 def find_devices(folder: Path = Path("/dev")) -> tuple[Path, ...]:
-    """Find the nodes of GPUs and of their drivers."""
+    """Return the device nodes of GPUs and their drivers."""
     return tuple(sorted({path for name in _GPU_DEVICES for path in folder.glob(name)}))
 
 
 @lru_cache
 def _find_settings(folder: Path) -> tuple[Path, ...]:
-    """Find what of the system root sets in /proc, some of it (core_pattern) by no capability."""
+    """Return the entries of /proc through which root changes settings of the system.
+
+    Some of them (core_pattern) can be written without any capability.
+    """
     return tuple(
         Path(entry.path)
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -220,7 +223,7 @@ def _find_settings(folder: Path) -> tuple[Path, ...]:
 
 @lru_cache
 def _find_secret(folder: Path) -> tuple[Path, ...]:
-    """Find what only root may read: root in the sandbox owns the same files."""
+    """Return the files that only root may read: inside the sandbox root could read them, too."""
     return tuple(_walk_secret(folder))
 
 
@@ -233,7 +236,7 @@ def _walk_secret(folder: Path) -> Iterator[Path]:
             yield Path(entry.path)
 
 
-# What of the host's files a confined interpreter sees: the system's, and its own.
+# The files of the host that a confined interpreter sees: the system's, and its own.
 
 SYSTEM = tuple(
     map(
@@ -255,28 +258,28 @@ SYSTEM = tuple(
         ),
     )
 )
-"""What every process of a system needs; no user's files lie there."""
+"""Folders that every process needs; no user's files are there."""
 _ASK = """
 import os, sys
 base = getattr(sys, "_base_executable", None) or sys.executable
 found = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, os.path.dirname(base)]
 print("\\n".join([base, *found]))
 """
-_LINKS = 40  # as many as Linux follows
+_LINKS = 40  # as many links as Linux follows
 _STANDARD_LIBRARY = re.compile(r"(?:python|pypy)\d")
 
 
 def find_visible(python: Path) -> tuple[Path, ...]:
-    """Name the folders that the interpreter needs beside the system's, and links that lead to it.
+    """Return the folders that an interpreter needs besides the system's, and the links to it.
 
-    Raises GatherError when it does not start.
+    Raises GatherError if it does not start.
     """
     found = dict.fromkeys(_find_own(Path(os.path.abspath(python))))  # noqa: PTH100 - links stay
     return tuple(path for path in found if not is_below(path, SYSTEM))
 
 
 def is_below(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether it is one of these folders, or lies in one."""
+    """Return whether the path is one of these folders, or lies in one."""
     return any(path.is_relative_to(folder) for folder in folders)
 
 
@@ -295,9 +298,9 @@ def _find_own(python: Path) -> Iterator[Path]:
 
 @lru_cache
 def ask_python(python: Path, code: str) -> str:
-    """Return what code prints in an interpreter, with nothing of what is installed (``-S``).
+    """Return the output of code in an interpreter without site-packages (``-S``).
 
-    Raises GatherError where it does not run or fails.
+    Raises GatherError if it does not run or fails.
     """
     try:
         done = subprocess.run(
@@ -319,7 +322,7 @@ def ask_python(python: Path, code: str) -> str:
 
 
 def _follow_links(program: Path) -> Iterator[Path]:
-    """Yield the program's path and every other that its links lead over."""
+    """Yield the program's path, and every path that its links lead through."""
     for _ in range(_LINKS):
         yield program
         if not program.is_symlink():
@@ -343,7 +346,10 @@ def _list(folder: Path) -> tuple[Path, ...]:
 
 
 def _spell(prefix: Path) -> Iterator[Path]:
-    """Yield the folder as it is spelled and as it lies; of one that holds a home, its parts."""
+    """Yield a prefix as spelled and resolved.
+
+    If it contains the home folder, yield only its parts.
+    """
     home = Path.home().resolve()
     for spelling in dict.fromkeys((prefix, prefix.resolve())):
         if home.is_relative_to(spelling.resolve()):

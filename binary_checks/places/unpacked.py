@@ -1,4 +1,4 @@
-"""A place for C++ archives: unpacked, moved away, and built against by the host's compilers."""
+"""C++ archives as places: unpacked, moved, and built against with the host's compilers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from binary_checks.trees import open_tree
 from binary_checks.trees.file_bytes import open_bytes
 from binary_checks.trees.folder import FileByteSource
 
-_DISK = 8 << 30  # bytes that all builds take together: a program of static libraries has one itself
+# bytes for all builds together: a program linked with static libraries takes 1 GiB itself
+_DISK = 8 << 30
 
 
 class UnpackedPlace(HostPlace):
-    """A folder that an archive was moved to, in which consumers of it are built and run."""
+    """A folder with an unpacked and moved archive, in which consumers of it are built and run."""
 
     serves = (CppArchive,)
     spelled = ("venv",)
@@ -45,33 +46,33 @@ class UnpackedPlace(HostPlace):
 
     @property
     def prefix(self) -> Path:
-        """The folder with ``lib`` and ``include``, which is not the one it was unpacked in."""
+        """The folder with ``lib`` and ``include``, after it was moved."""
         assert self._prefix is not None, "nothing is unpacked yet"
         return self._prefix
 
     @property
     def work(self) -> Path:
-        """The folder that builds are made in: they write there, and here it is read."""
+        """The folder of builds, which probes write and we read."""
         folder = self.folder.resolve() / "build"
         folder.mkdir(exist_ok=True)
         self.limits = replace(self.limits, writable=(folder,))
         return folder
 
     def make_folder(self, name: str) -> Path:
-        """Make a folder to build in, under a name that nothing which ran before could guess.
+        """Make a folder to build in, with a name that earlier processes could not guess.
 
-        Else what ran could have put a link there, which the host would write through.
+        Otherwise one of them could have put a link there, through which the host would write.
         """
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.work))
 
     def show(self, programs: tuple[Path, ...]) -> None:
-        """Let probes run these programs of the host, with the files that they need themselves."""
+        """Let probes run these programs of the host, and see the files that the programs need."""
         seen = (path for program in programs for path in find_files_of(program))
         visible = tuple(dict.fromkeys((*self.limits.visible, *seen)))
         self.limits = replace(self.limits, visible=visible)
 
     def _install(self, package: Package) -> InstallReport:
-        """Unpack it in one folder, and move it to another before anybody looks at it."""
+        """Unpack the archive in one folder, then move it to another before anything reads it."""
         assert isinstance(package, CppArchive)
         root = self.folder.resolve()
         unpacked, moved = root / "unpacked", root / "moved"
@@ -92,7 +93,7 @@ class UnpackedPlace(HostPlace):
         return InstallReport(python=self.target.name, installer="unpacking", error=error)
 
     def read_program(self, path: str, reader: ObjectReader) -> tuple[ReadObject, ...]:
-        """Read a program that was built, by its path below the folder of builds."""
+        """Read a program that was built, given its path below the folder of builds."""
         with open_bytes(self.work / path) as file:
             return reader.read_objects(path, FileByteSource(file))
 
@@ -105,43 +106,44 @@ class UnpackedPlace(HostPlace):
 
 
 def demand_builds(place: Place) -> UnpackedPlace:
-    """The place as one in which consumers are built. Raises Unavailable for any other."""
+    """Return the place if consumers can be built in it. Raises Unavailable for any other."""
     if isinstance(place, UnpackedPlace):
         return place
     raise Unavailable("programs are built and linked only where the host's own compilers are")
 
 
-# Writes the members of a package to disk, as our own reader yields them, and none elsewhere.
+# Unpacking: members are written to disk as our own reader yields them.
 #
-# No extractor is trusted with it: a name that leads out of the folder, a link that does, a member
-# behind a link, and two members of one name are each a reason to write nothing that could be used.
+# No extractor is trusted with it. A name or a link that leads out of the folder, a member behind a
+# link, and two members of one name are each a reason to refuse the archive.
 
-_MARGIN = 256 << 20  # bytes that stay free on the disk
+_MARGIN = 256 << 20  # bytes that must stay free on the disk
 _DRIVE = re.compile(r"[A-Za-z]:")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RefusedMember(Exception):
-    """A member that no archive of its kind needs: nothing is unpacked."""
+    """A member that no valid archive needs: nothing is unpacked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Target:
-    """Where it is written, and what is made once all files lie there.
+    """The folder that is written, and the links to make once all files exist.
 
-    So nothing is ever written through a link.
+    So no file is ever written through a link.
     """
 
     root: Path
-    soft: dict[str, str]  # name of the link -> path that it leads to, both below the root
+    soft: dict[str, str]  # name of the link -> the path it leads to, both below the root
     hard: dict[str, str]
 
 
 def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> None:
-    """Write every member of the package below the folder, which is empty.
+    """Write all members of the package below the folder, which is empty.
 
-    Each is held against the hash with which the package was read. Raises RefusedMember for what is
-    the package's fault, GatherError for a disk that is full, Unavailable where it takes too long.
+    Each is compared with the hash computed when the package was read. Raises RefusedMember for a
+    fault of the package, GatherError for a full disk or a changed file, Unavailable if it takes too
+    long.
     """
     top = package.top if isinstance(package, CppArchive) else ""
     members = {member.archive_name: member for member in package.members}
@@ -179,7 +181,7 @@ def _demand_room(folder: Path, size: int) -> None:
 
 
 def _demand_safe(entry: TreeEntry) -> str:
-    """The member's name, which leads nowhere but below the folder."""
+    """Return the member's name. Raises RefusedMember if it is not a path below the folder."""
     name = entry.name.removesuffix("/")
     parts = name.split("/")
     parts = parts[1:] if parts[0] == "." else parts  # as `tar c .` writes it
@@ -190,8 +192,8 @@ def _demand_safe(entry: TreeEntry) -> str:
 
 
 def _demand_all_apart(entries: Iterable[TreeEntry]) -> None:
-    """Refuse a second member of one name, and one that lies behind what is no folder."""
-    folders: dict[str, bool] = {}  # the names so far, and those of the folders above them
+    """Raise RefusedMember for a repeated name, and for a member below one that is not a folder."""
+    folders: dict[str, bool] = {}  # names so far and their parent folders; whether each is a folder
     for entry in entries:
         above = name = _demand_safe(entry)
         while above := posixpath.dirname(above):
@@ -236,7 +238,7 @@ def _write_file(path: Path, name: str, member: Member, content: Iterator[bytes])
 
 
 def _link(target: _Target) -> None:
-    """Make the links, and then demand that each leads to what lies below the folder."""
+    """Make the links; raise RefusedMember if one leads out of the folder."""
     root = target.root.resolve()
     for name, leads in target.hard.items():
         source = (root / leads).resolve()
@@ -251,26 +253,26 @@ def _link(target: _Target) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).symlink_to(posixpath.relpath(inside, posixpath.dirname(name) or "."))
     for name in target.soft:
-        # By way of other links it may lead elsewhere than its own text says.
+        # Through other links it may lead elsewhere than its own text says.
         if not Path(os.path.realpath(root / name)).is_relative_to(root):
             raise RefusedMember(f"{name} leads out of the package over other links")
 
 
-# Finds compilers and build tools of the host, and which files a sandbox has to show for them.
+# Compilers and build tools of the host, and the files that a sandbox must show for them.
 
 _SHIMS = "shims"
-"""The folder of pyenv and its kin, whose scripts call what a sandbox does not show."""
+"""The folder of pyenv and similar tools; its scripts call files that a sandbox does not show."""
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share/cmake*", "share/gcc*", "*-*-*")
-"""What a prefix has that a compiler or CMake may read; ``*-*-*`` is that of a target's triplet."""
+"""Folders of a prefix that a compiler or CMake may read; ``*-*-*`` is named by a target triplet."""
 _PROGRAMS = ("bin", "sbin")
 _PYTHON = re.compile(r"#!\s*(?P<path>/\S*python[\d.]*)\b")
 OWN_FOLDER = Path(sys.executable).parent
-"""Where ``pip install cmake ninja`` puts them: not everybody activates an environment."""
-_HEAD = 512  # bytes, in which the first line of a script ends
+"""Where ``pip install cmake ninja`` puts programs: not everybody activates an environment."""
+_HEAD = 512  # bytes of a script that contain its first line
 
 
 def find_programs(names: Iterable[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find every program of these names, in their order: on PATH, then beside this Python."""
+    """Return every program of these names, in their order: on PATH, then next to this Python."""
     folders = [Path(each) for each in environ.get("PATH", "").split(os.pathsep) if each]
     folders = [each for each in folders if each.is_absolute() and each.name != _SHIMS]
     folders.append(OWN_FOLDER)
@@ -279,11 +281,11 @@ def find_programs(names: Iterable[str], environ: Mapping[str, str]) -> tuple[Pat
     real = {
         path.parent.resolve() / path.name: path for path in reversed(list(found)) if _runs(path)
     }
-    return tuple(reversed(real.values()))  # /bin is /usr/bin, and the first of each counts
+    return tuple(reversed(real.values()))  # /bin may be /usr/bin: keep the first of each
 
 
 def find_named(variable: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find the program that a variable such as CXX names, if it is one and has no arguments."""
+    """Return the program that a variable such as CXX names, if it has no arguments."""
     try:
         (word,) = shlex.split(environ.get(variable, ""))
     except ValueError:
@@ -296,7 +298,7 @@ def _runs(path: Path) -> bool:
 
 
 def find_files_of(program: Path) -> Iterator[Path]:
-    """Yield the folders that a program needs, beside those which every process sees."""
+    """Yield the folders that a program needs, besides those that every process sees."""
     for path in dict.fromkeys((program, program.resolve())):
         if not is_below(path, SYSTEM):
             yield path
@@ -311,7 +313,7 @@ def _list_parts(prefix: Path) -> Iterator[Path]:
 
 
 def _find_python(program: Path) -> tuple[Path, ...]:
-    """The files of the Python that a script is written for, as CMake's from PyPI is."""
+    """Return the files of the Python that a script runs with, for example CMake from PyPI."""
     try:
         with program.open("rb") as file:
             line = file.read(_HEAD).partition(b"\n")[0].decode("utf-8", "replace")

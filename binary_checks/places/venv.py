@@ -1,4 +1,4 @@
-"""Makes a fresh environment with a wheel and what it requires, and removes it at the end."""
+"""A fresh virtual environment as a place: made for one wheel, and removed at the end."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from binary_checks.places.installers import (
 from binary_checks.places.processes import run_process
 from binary_checks.places.running import require_fit
 
-_VENV = "venv"  # the environment's folder, in the place's
+_VENV = "venv"  # name of the environment's folder, in the place's folder
 
 
 class FreshPlace(HostPlace):
-    """A fresh environment of an interpreter, made for one wheel and what it requires."""
+    """A fresh environment with one wheel and the packages that it requires."""
 
     serves = (Wheel,)
     spelled = ("venv",)
 
     def _install(self, package: Package) -> InstallReport:
-        """Make the environment and install the wheel with its requirements."""
+        """Make the environment, and install the wheel with its requirements."""
         assert isinstance(package, Wheel)
         root = self.folder.resolve()
         python = _make_venv(self.settings.python, root, self.timeout)
@@ -45,7 +45,7 @@ class FreshPlace(HostPlace):
 
     @property
     def installed(self) -> InstalledFolders | None:
-        """The environment's own folders."""
+        """The environment's folders; None before it is made."""
         if self._target is None:
             return None
         prefix = self.folder.resolve() / _VENV
@@ -53,7 +53,7 @@ class FreshPlace(HostPlace):
 
 
 def _make_venv(python: Path, root: Path, timeout: float) -> Path:
-    """Make the environment with the standard library's venv, which needs no seed packages."""
+    """Make the environment with the standard library's venv, without pip."""
     command = (python, "-I", "-m", "venv", "--without-pip", root / _VENV)
     (root / "empty").mkdir()
     try:
@@ -74,10 +74,10 @@ def _make_venv(python: Path, root: Path, timeout: float) -> Path:
 
 
 def demand_wheels(wheel: Wheel, given: tuple[Path, ...], target: TargetPython) -> None:
-    """Raise Unavailable where a package at hand requires another by URL.
+    """Raise Unavailable if a given package requires another by URL.
 
-    An installer follows what is required by a file that it is given: uv by URL, pip in any case.
-    What the profile itself requires, it may: the user has said from where.
+    Installers follow the URL requirements of files that they are given: uv of direct requirements,
+    pip of all. Requirements of the profile may have URLs: the user has chosen them.
     """
     own = _read_all(wheel.requires_dist)
     others = _read_all(list_requirements(given))
@@ -123,7 +123,7 @@ def _install(
 
 
 def _shorten(text: str, *folders: Path) -> str:
-    """Leave file names alone of paths into these folders."""
+    """Replace paths in these folders by file names."""
     for folder in folders:
         text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
     return text
