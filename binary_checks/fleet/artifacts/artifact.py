@@ -1,4 +1,4 @@
-"""What the repository says of one file that it keeps: its ``.meta.json``."""
+"""Artifacts: what the repository records about one file, and how ``artifact.json`` is written."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from binary_checks.fleet.stored_nights import demand_digest, open_document, writ
 ARTIFACT_SCHEMA = "binary-checks/artifact/1"
 KINDS = ("wheel", "conda", "libtorch", "library")
 FILE_AXES = tuple(axis for axis in AXES if axis not in ("project", "kind", "source"))
-"""Those of cells that the bytes of a file may say."""
+"""The axes of a cell whose values can be read from a file's bytes."""
 COMPANION_FOLDERS = ("licenses", "dependencies")
 RESERVED_NAMES = frozenset(
     {"artifact.json", "with", "verdicts", "promotions", "expired", *COMPANION_FOLDERS}
 )
-"""What else lies beside a file in the store, or where it is pulled."""
+"""Names that a stored or pulled file cannot have, because the store uses them itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkedAs:
-    """How a file is linked with one library, and by what that is known."""
+    """How a file is linked with one library, and the evidence for it."""
 
     library: str  # openblas, cudart
     how: str  # static, dynamic
@@ -46,53 +46,53 @@ class CompanionFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Artifact:
-    """One file, by its bytes; what is not known, or does not apply, is empty.
+    """One file, identified by its bytes; values that are unknown or do not apply are empty.
 
-    The axes are those of cells, in the same words. The same bytes always have the same document
-    but for ``pushed``; whoever pushes them first says it.
+    The axes have the same names and values as those of cells. The same bytes always have the same
+    document, except for ``pushed``, which the first push sets.
     """
 
     sha256: str
     file_name: str
     size: int  # bytes
     kind: str  # wheel, conda, libtorch, library
-    project: str  # normalised as PEP 503 says, of conda packages and libraries as they are named
+    project: str  # wheels: normalised (PEP 503); other kinds: as the package names itself
     version: str = ""
-    commit: str = ""  # that it was built from, in full
+    commit: str = ""  # full hash of the commit that it was built from
     system: str = ""
     architecture: str = ""
     python: str = ""
     variant: str = ""
     cxx_abi: str = ""
     libtorch: str = ""
-    evidence: Mapping[str, str] = field(default_factory=dict)  # by axis: what says so
+    evidence: Mapping[str, str] = field(default_factory=dict)  # axis -> what states its value
     linked: tuple[LinkedAs, ...] = ()
-    licenses: tuple[str, ...] = ()  # expressions and names of license files that it has itself
+    licenses: tuple[str, ...] = ()  # license expressions, and names of license files in the package
     companions: tuple[CompanionFile, ...] = ()
-    requires_python: str = ""  # of METADATA
-    metadata_sha256: str = ""  # of METADATA, which is kept beside it (PEP 658)
-    subdir: str = ""  # of a conda package
-    record: Mapping[str, object] = field(default_factory=dict)  # of a conda package: index.json
+    requires_python: str = ""  # from METADATA
+    metadata_sha256: str = ""  # of METADATA, which is stored next to the file (PEP 658)
+    subdir: str = ""  # conda packages only
+    record: Mapping[str, object] = field(default_factory=dict)  # conda packages only: index.json
     pushed: str = ""  # RFC 3339, UTC
 
 
-# What the repository says of one file, as a document: canonical bytes, read back strictly.
+# The document of an artifact: canonical bytes, read back strictly.
 
 _RECORD = frozenset({"record"})
 
 
 def write_artifact(artifact: Artifact) -> bytes:
-    """The document of an artifact: of equal ones the same bytes."""
+    """Return the artifact's document; equal artifacts give the same bytes."""
     row = encode_fields(artifact, _RECORD)
     record = {"record": dict(artifact.record)} if artifact.record else {}
     return write_document({"schema": ARTIFACT_SCHEMA, **row, **record})
 
 
 def read_artifact(content: bytes, named: str) -> Artifact:
-    """Read the document of an artifact, which messages name so.
+    """Read an artifact's document; ``named`` is its name in messages.
 
-    Raises RecordError, one line, for one that is cut, corrupt, of another schema, or has a name
-    that would lead elsewhere.
+    Raises RecordError with a message of one line if the document is truncated, corrupt, of another
+    schema, or contains a name that would lead out of its folder.
     """
     try:
         row = open_document(content, ARTIFACT_SCHEMA)
@@ -107,14 +107,14 @@ def read_artifact(content: bytes, named: str) -> Artifact:
 
 
 def describe_artifacts() -> dict[str, Any]:
-    """The JSON Schema of an artifact; its record is what conda's index.json says."""
+    """Return the JSON Schema of an artifact; its ``record`` is conda's index.json."""
     described = describe_document(ARTIFACT_SCHEMA, Artifact, _RECORD)
     properties = {**described["properties"], "record": {"type": "object", "default": {}}}
     return {**described, "properties": dict(sorted(properties.items()))}
 
 
 def demand_sound(artifact: Artifact) -> None:
-    """Raise OddityError for names that a store cannot have, and numbers that no file has."""
+    """Raise OddityError for names that a store cannot have and for impossible sizes."""
     demand_digest("sha256", artifact.sha256)
     if artifact.metadata_sha256:  # only wheels have METADATA
         demand_digest("metadata_sha256", artifact.metadata_sha256)
@@ -123,7 +123,7 @@ def demand_sound(artifact: Artifact) -> None:
     if artifact.size < 0:
         raise OddityError("size: less than 0")
     demand_part("file_name", artifact.file_name)
-    if artifact.file_name.lower() in RESERVED_NAMES:  # file systems that know no case are many
+    if artifact.file_name.lower() in RESERVED_NAMES:  # many file systems ignore case
         raise OddityError(f"file_name: {artifact.file_name} is a name that the store reserves")
     demand_part("project", artifact.project)
     if artifact.subdir:
@@ -132,7 +132,7 @@ def demand_sound(artifact: Artifact) -> None:
 
 
 def demand_part(name: str, value: str) -> None:
-    """Raise OddityError for what cannot stand between two "/" of an object's name."""
+    """Raise OddityError if the value cannot stand between two "/" of an object's name."""
     if not is_safe_part(value):
         raise OddityError(
             f"{name}: {value!r:.120} names no object of a store: letters, digits and ._+=!@,~- "
@@ -150,18 +150,20 @@ def _demand_companions(artifact: Artifact) -> None:
                 f"companions: {each.path!r:.80} is neither a license nor a dependency"
             )
         demand_part("companions", rest)
-        if each.path.lower() in seen:  # they end in one folder, of any system
+        if each.path.lower() in seen:  # all are pulled into one folder, on any system
             raise OddityError(f"companions: {each.path!r:.80} is listed twice")
         seen.add(each.path.lower())
 
 
-# What is known of an artifact as properties, one ``key=value`` a line, as Java and others read.
+# An artifact as properties for scripts: one ``key=value`` a line, as Java's Properties reads them.
 
 _IN_KEYS = re.compile(r"[=:#! ]")
 
 
 def write_properties(artifact: Artifact) -> bytes:
-    """The text of ``<name>.meta``: of equal artifacts the same bytes, and no time in it."""
+    """Return the text of ``NAME.meta``; it contains no time, so equal artifacts give the same
+    bytes.
+    """
     rows = sorted(_list_properties(artifact).items())
     lines = (f"{_escape(key, key=True)}={_escape(value)}\n" for key, value in rows)
     return "".join(lines).encode("ascii")
@@ -179,7 +181,7 @@ def _list_properties(artifact: Artifact) -> Mapping[str, str]:
 
 
 def _list_linked(artifact: Artifact) -> Iterator[tuple[str, str]]:
-    """A library may be linked in both ways, in different objects of a package."""
+    """Yield a property for each library; objects of one package may link it both ways."""
     told: dict[str, list[str]] = {}
     for each in artifact.linked:
         version = f" {each.version}" if each.version else ""
@@ -188,7 +190,7 @@ def _list_linked(artifact: Artifact) -> Iterator[tuple[str, str]]:
 
 
 def _escape(text: str, *, key: bool = False) -> str:
-    """As java.util.Properties reads it: backslashes, line ends and whatever is not ASCII."""
+    """Escape backslashes, line ends and all that is not ASCII, for java.util.Properties."""
     text = text.replace("\\", "\\\\")
     if key:
         text = _IN_KEYS.sub(lambda found: f"\\{found[0]}", text)
@@ -198,6 +200,6 @@ def _escape(text: str, *, key: bool = False) -> str:
 
 
 def _escape_unit(char: str) -> str:
-    """A character in UTF-16, of which those beyond the first plane take two units."""
+    """Escape a character as UTF-16; characters beyond the first plane take two units."""
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

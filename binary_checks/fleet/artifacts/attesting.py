@@ -1,4 +1,4 @@
-"""Takes verdicts out of result documents and nights, for the artifacts that a store keeps."""
+"""Attesting: make verdicts on stored artifacts from result documents and from nights."""
 
 from __future__ import annotations
 
@@ -42,21 +42,23 @@ from binary_checks.model.packages import Wheel
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundVerdicts:
-    """Verdicts that may be kept, and a line for each that may not."""
+    """Verdicts that may be stored, and a line for each that may not."""
 
     verdicts: tuple[PackageVerdict, ...] = ()
     refusals: tuple[str, ...] = ()
-    strangers: tuple[str, ...] = ()  # cells of a night whose files the store does not keep
-    undecided: tuple[str, ...] = ()  # a line for each run that broke for no fault of its package
+    strangers: tuple[str, ...] = ()  # cells of a night whose files are not in the store
+    # a line for each run that failed for a reason outside its package
+    undecided: tuple[str, ...] = ()
 
 
 def take_results(
     store: Store, paths: Iterable[Path], ended: str, by_hand: Mapping[str, str] | None = None
 ) -> FoundVerdicts:
-    """The verdicts of result documents; ``ended`` is for those that do not say when, or "".
+    """Return the verdicts of result documents.
 
-    ``by_hand`` are fields of artifact.json that the verdicts state of all files. A document that
-    cannot be read, or has anything that contradicts the rest, gives none at all.
+    ``ended`` is the time for documents that do not state when their run ended, or "". ``by_hand``
+    are fields of artifact.json that the verdicts state for all files. A document that cannot be
+    read, or that contradicts itself or the store, gives no verdict.
     """
     verdicts: list[PackageVerdict] = []
     refusals: list[str] = []
@@ -84,9 +86,9 @@ def take_results(
 
 
 def take_night(store: Store, night: str) -> FoundVerdicts:
-    """The verdicts of all attempts of a night at packages that the store keeps.
+    """Return the verdicts of all attempts of a night whose packages are in the store.
 
-    An attempt that the network or the host ended, or that was lost, gives none.
+    An attempt that was lost, or that failed because of the network or the host, gives none.
     """
     plan = demand_plan(store, night)
     attempts = NightAttempts(store, night)
@@ -101,7 +103,8 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
         if artifact is None:
             strangers += [planned.cell.id] if planned.sha256 else []
             continue
-        broken: dict[str, str] = {}  # by stage: why its last attempts say nothing of the package
+        # stage -> why its last attempts state nothing about the package
+        broken: dict[str, str] = {}
         for attempt in attempts.read(planned.cell.id, refusals):
             if attempt.state in (CellState.INFRA, CellState.LOST):
                 said = f"{attempt.state.value}: {attempt.reason or attempt.evidence}"
@@ -130,15 +133,15 @@ def _list_undecided(run: RunResult, named: str) -> Iterator[str]:
 
 
 def _is_undecided(run: RunResult, package: PackageResult) -> bool:
-    """Whether the network or the host broke, so that the run says nothing of the package."""
+    """Return whether the network or the host failed, so that the run judges nothing."""
     broke = run.exit_code == TRY_AGAIN and package.verdict not in GOOD_OUTCOMES
     return broke or package.verdict is Outcome.ERROR
 
 
 def _find_other_name(store: Store, verdict: PackageVerdict, artifact: Artifact) -> str:
-    """A line where the store keeps those bytes under another name than they were judged under.
+    """Return a line if the store has the bytes under another file name than the one judged.
 
-    A name states tags and variants: nobody signs another than the one that was judged.
+    A file name states tags and variants, so only the name that was judged may be signed.
     """
     if verdict.file_name == artifact.file_name:
         return ""
@@ -151,9 +154,9 @@ def _find_other_name(store: Store, verdict: PackageVerdict, artifact: Artifact) 
 def _take_run(
     run: RunResult, named: str, ended: str, by_hand: Mapping[str, str] | None = None
 ) -> Iterator[PackageVerdict]:
-    """The verdicts on all packages but those of which the run says nothing.
+    """Yield a verdict for each package that the run judged.
 
-    Raises ProfileError for packages without a hash, one that is listed twice, and no time.
+    Raises ProfileError for a package without a hash or listed twice, or if no time is known.
     """
     if not (run.ended or ended):
         lacking = "it does not say when it ended: an older binary-checks wrote it; give --ended"
@@ -185,11 +188,12 @@ def _take_attempt(
     named = f"{store.url}: night {attempt.night}: {attempt.cell}.{attempt.stage}{attempt.number}"
     run = attempt.result
     if planned.cell.place and not run.places:
-        run = replace(run, places=(planned.cell.place,))  # of a version that did not write where
+        # written by a version that did not record places
+        run = replace(run, places=(planned.cell.place,))
     began = _read_start(attempt, named)
     ended = (began + timedelta(seconds=attempt.seconds)).isoformat(timespec="seconds")
     found = [*_take_run(run, named, ended, _confirm(planned.cell, artifact, run))]
-    if not found:  # the host or the network broke
+    if not found:  # the host or the network failed
         return []
     if [each.sha256 for each in found] != [sha256]:
         raise ProfileError(f"{named}: its result is of other bytes than those planned: {sha256}")
@@ -201,9 +205,9 @@ def _take_attempt(
 
 
 def _confirm(cell: Cell, artifact: Artifact, run: RunResult) -> dict[str, str]:
-    """Return the axes that were set by hand when the file was pushed, as its planned cell has them.
+    """Return the axes that were set by hand at the push, with the values of the planned cell.
 
-    A cell alone states nothing: a file without any variant may stand for the cell of one.
+    A cell alone states nothing, because a file without a variant may serve a cell that has one.
     """
     known = {each.name: each.value for package in run.packages for each in state_fields(package)}
     return {
@@ -221,21 +225,21 @@ def _read_start(attempt: Attempt, named: str) -> datetime:
 
 
 def _demand_usual(verdict: PackageVerdict, named: str) -> PackageVerdict:
-    """Raise ProfileError for what no statement could say."""
+    """Return the verdict; raise ProfileError if no valid statement can contain it."""
     try:
         return read_statement(write_statement(verdict), f"{named}: {verdict.file_name}")
     except RecordError as error:
         raise ProfileError(str(error)) from None
 
 
-# States in a verdict which build its file is, by the result document that is attested.
+# The fields of artifact.json that a verdict states, taken from the attested result document.
 #
-# Nobody signs artifact.json, so a gate goes by what signed verdicts state. A run states only what
-# it can know for sure: a conda package without a platform, or a library for musl, is known by its
-# bytes alone, and a gate reads them again.
+# artifact.json is not signed, so a gate relies on what signed verdicts state. A run states only
+# what it knows for sure. The platform of a conda package, for example, or a library's libc, may be
+# known from the bytes alone, and a gate reads those again.
 
 _ALWAYS = ("variant", "cxx_abi", "libtorch")
-"""Axes of which a result states everything: without a value, nothing states one."""
+"""Axes that a result always states; an empty value says that the file has none."""
 _CONDA = (".conda", ".tar.bz2")
 
 
@@ -244,7 +248,7 @@ def state_fields(
 ) -> tuple[StatedField, ...]:
     """Return the fields of artifact.json that a result states, and those that are set by hand.
 
-    Raises ArtifactRefusedError where the result contradicts a value that is set by hand.
+    Raises ArtifactRefusedError if the result contradicts a value that is set by hand.
     """
     given = by_hand or {}
     found = dict(_read_result(package, given))
@@ -269,7 +273,7 @@ def _read_result(package: PackageResult, by_hand: Mapping[str, str]) -> Iterator
 
 
 def _name_kind(package: PackageResult) -> str:
-    """The kind, where the file's name and the result leave no doubt."""
+    """Return the kind if the file's name and the result leave no doubt, else ""."""
     name = package.file_name
     if name.endswith(".whl"):
         return "wheel"
@@ -290,14 +294,14 @@ def _read_axes(package: PackageResult, kind: str, by_hand: Mapping[str, str]) ->
     except ArtifactRefusedError:
         if axes:
             raise
-        return {}  # its bytes decide
+        return {}  # the bytes will decide
     if kind != "libtorch" and "libtorch" not in axes:
         found.pop("libtorch", None)
     return {**dict.fromkeys(_ALWAYS, ""), **{name: each.value for name, each in found.items()}}
 
 
 def _make_stand_in(file_name: str) -> Package:
-    """A package without objects, which claims what the file's name does."""
+    """Return a package without objects whose claims are those of the file's name."""
     path = Path(file_name)
     try:
         claims = read_claims(parse_wheel_filename(file_name)[3])
@@ -307,9 +311,9 @@ def _make_stand_in(file_name: str) -> Package:
 
 
 def _leave_sure(configuration: BinaryConfiguration, kind: str) -> BinaryConfiguration:
-    """Leave out platform and Python where objects and name do not say one and the same.
+    """Remove the platform and the Python unless objects and file name agree on them.
 
-    The tags of a wheel state its Python themselves.
+    A wheel's Python is kept, because its tags state it.
     """
     names = ("system", "architecture") if kind == "wheel" else ("system", "architecture", "python")
     unsure = [name for name in names if not _is_sure(getattr(configuration, name))]

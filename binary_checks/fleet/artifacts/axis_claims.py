@@ -1,4 +1,4 @@
-"""What bytes, name, variables and the user say of a file's axes, and which of it is recorded."""
+"""Axes of a file: combine what bytes, name, variables and the user claim into one value each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from binary_checks.model.packages import (
 from binary_checks.wording.sentences import say_claim
 
 ANY = ANY_SYSTEM
-"""The value of an axis that a package is not bound to."""
+"""The value of an axis that does not restrict where a package runs."""
 BY_HAND = "set by hand"
 _ASPECTS: Mapping[str, str] = {
     "system": "system",
@@ -50,23 +50,23 @@ _ASPECTS: Mapping[str, str] = {
     "cxx_abi": "cxx_abi",
     "libtorch": "libtorch_variant",
 }
-"""By axis what configurations call it."""
+"""Axis -> the attribute of `BinaryConfiguration` that holds its claims."""
 _MACOS = "macos"
 _KINDS: Mapping[str, type[ObjectFile]] = {"linux": ElfFile, _MACOS: MachOFile, "windows": PeFile}
 _FORMATS = frozenset(_KINDS)
-"""What is said of a system whose objects alone are known, each of another format."""
+"""Systems that the format of an object file identifies; each has a format of its own."""
 _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
     "ios": {"aarch64": "arm64"},
     "android": {"aarch64": "arm64_v8a"},
     "macos": {"aarch64": "arm64"},
     "windows": {"x86_64": "amd64", "aarch64": "arm64", "i686": "x86"},
 }
-"""As the tags of each system spell them."""
+"""System -> architecture -> how the tags of that system write it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedAxes:
-    """What is said of all files that are pushed together, beside what they say themselves."""
+    """What a push states about all its files, in addition to what they state themselves."""
 
     by_hand: Mapping[str, str] = field(default_factory=dict)  # axis -> value
     variables: tuple[StatedClaim, ...] = ()
@@ -74,14 +74,14 @@ class StatedAxes:
 
 
 class AxisValue(NamedTuple):
-    """The value of an axis, and what says so."""
+    """The value of an axis, and the evidence for it."""
 
     value: str
     evidence: str
 
 
 def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict[str, str]:
-    """What ``variant=cu130`` sets. Raises ProfileError for what is no value of an axis."""
+    """Read settings such as ``variant=cu130``. Raises ProfileError for an impossible value."""
     found: dict[str, str] = {}
     for text in texts:
         axis, equals, value = text.partition("=")
@@ -97,15 +97,15 @@ def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict
 def derive_axes(
     package: Package, configuration: BinaryConfiguration, stated: StatedAxes
 ) -> dict[str, AxisValue]:
-    """The value of each axis that is known, and what says so.
+    """Return the value of each axis that is known, with its evidence.
 
-    Raises ArtifactRefusedError where two sources contradict each other, naming both.
+    Raises ArtifactRefusedError if two sources contradict each other, naming both.
     """
     about = StatedConfiguration(claims=stated.variables, file_names=stated.file_names)
     variables = tuple(choose_stated(package.file_name, about))
     found: dict[str, AxisValue] = {}
     for axis, aspect in _ASPECTS.items():
-        # That nothing of an accelerator was found does not say that it is built for none.
+        # Finding no trace of an accelerator does not mean that the package is built for none.
         claims = [each for each in getattr(configuration, aspect).claims if not each.by_absence]
         if axis in ("system", "architecture") and _carries_others(package):
             claims = [each for each in claims if each.source is not ClaimSource.BYTES]
@@ -127,9 +127,9 @@ def derive_axes(
 
 
 def _carries_others(package: Package) -> bool:
-    """Whether it has objects for the one system that its tags name, and for others besides.
+    """Return whether it has objects for the one system in its tags, and also for others.
 
-    sounddevice carries its library for Windows in its wheels for macOS, too.
+    sounddevice's wheels for macOS contain its library for Windows, too.
     """
     promised = {each.system for each in package.claims.systems}
     found = {each for each, kind in _KINDS.items() if next(package.objects_of(kind), None)}
@@ -139,7 +139,11 @@ def _carries_others(package: Package) -> bool:
 def _tell_relatives(
     package: Package, claims: Sequence[ConfigurationClaim]
 ) -> Iterator[ConfigurationClaim]:
-    """Systems that share the format of their objects with a better known one: iOS, Android."""
+    """Correct the systems of objects whose format is that of a better known system.
+
+    iOS shares Mach-O with macOS, and Android shares ELF with Linux; the file's name or the platform
+    in the Mach-O header tells them apart.
+    """
     named = any(each.source is ClaimSource.NAME and each.value not in _FORMATS for each in claims)
     platforms = [each.platforms for each in package.objects_of(MachOFile)]
     elsewhere = bool(platforms) and all(each and _MACOS not in each for each in platforms)
@@ -150,7 +154,10 @@ def _tell_relatives(
 
 
 def _tell_machines(claims: Sequence[ConfigurationClaim]) -> Iterator[ConfigurationClaim]:
-    """Machines that an object's header tells only in part: armv6l of armv7l, mips64 of mips64el."""
+    """Drop machines that an object's header states less precisely than the file's name.
+
+    The header says armv6l in an armv7l wheel, for example, and mips64 in a mips64el one.
+    """
     named = [each.value for each in claims if each.source is ClaimSource.NAME]
     for each in claims:
         if each.source is not ClaimSource.BYTES or not any(
@@ -169,7 +176,7 @@ def _is_one_family(found: str, named: str) -> bool:
 def demand_agreement(
     file_name: str, axis: str, aspect: str, claims: Sequence[ConfigurationClaim]
 ) -> None:
-    """Raise ArtifactRefusedError where two sources contradict each other."""
+    """Raise ArtifactRefusedError if two sources contradict each other."""
     for one, other in find_disputes(aspect, claims):
         if not _is_harmless(aspect, one, other):
             raise ArtifactRefusedError(
@@ -178,7 +185,7 @@ def demand_agreement(
 
 
 def _is_harmless(aspect: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
-    """A build for the CPU that needs a library of an accelerator beside, as some do on purpose."""
+    """Return whether a CPU build merely needs an accelerator's library, as some do on purpose."""
     if aspect != "accelerator":
         return False
     values = {each.source: each for each in (one, other)}
@@ -197,14 +204,14 @@ def _choose(axis: str, aspect: str, claims: Sequence[ConfigurationClaim]) -> Axi
 
 
 def _spell(axis: str, value: str) -> str:
-    """In the words of cells: "cu126" for "cuda 12.6", "pypy3.10" for "pypy 3.10"."""
+    """Write a value as cells do: "cu126" for "cuda 12.6", "pypy3.10" for "pypy 3.10"."""
     if axis != "variant":
         return value.replace(" ", "").replace(",", ", ")
     return ", ".join(map(spell_variant, value.split(", ")))
 
 
 def spell_variant(value: str) -> str:
-    """Spell an accelerator in the words of cells: "cu126" for "cuda 12.6"."""
+    """Return an accelerator as cells write it: "cu126" for "cuda 12.6"."""
     family, _, version = value.partition(" ")
     return f"cu{version.replace('.', '')}" if version and family == "cuda" else f"{family}{version}"
 
@@ -212,10 +219,10 @@ def spell_variant(value: str) -> str:
 def _read_promises(
     package: Package, configuration: BinaryConfiguration
 ) -> Iterator[tuple[str, AxisValue]]:
-    """What installers go by, and no object contradicts: the tags of wheels, noarch of conda.
+    """Yield values that installers rely on and no object contradicts: wheel tags, conda's noarch.
 
-    One for every system may carry programs for some, as distlib has launchers for Windows, but no
-    extension modules.
+    A package for every system may contain programs for some of them (distlib has launchers for
+    Windows), but no extension modules.
     """
     extensions = [each for each in configuration.python.claims if each.source is ClaimSource.BYTES]
     everywhere = [each for each in package.claims.systems if each.system == ANY_SYSTEM]
@@ -231,14 +238,14 @@ def _read_promises(
 
 
 def spell_pythons(pythons: Iterable[PythonClaim]) -> str:
-    """For which Pythons tags are: "3.12", "3.9+" of a stable ABI, "any"."""
+    """Return the Pythons that tags name: "3.12", "3.9+" for a stable ABI, or "any"."""
     exact, lowest = set[tuple[tuple[int, int], str]](), set[tuple[int, int]]()
     for each in pythons:
         if each.version is None:
             return ANY
         if each.abi.startswith("abi3") or not (each.abi or each.implementation):
             lowest.add(each.version)
-        else:  # cp312-none is for that one alone, too
+        else:  # cp312-none is for that version alone, too
             prefix = "" if each.implementation in ("", "cpython") else each.implementation
             exact.add((each.version, f"{prefix}%s{'t' * each.free_threaded}"))
     spelled = [form % "{}.{}".format(*version) for version, form in sorted(exact)]
@@ -246,7 +253,7 @@ def spell_pythons(pythons: Iterable[PythonClaim]) -> str:
 
 
 def _spell_for_system(package: Package, found: dict[str, AxisValue]) -> None:
-    """Tell musl from glibc, and spell architectures as the tags of the system do."""
+    """Distinguish musl from glibc, and write architectures as the system's tags do."""
     system, architecture = found.get("system"), found.get("architecture")
     if system is None:
         return
@@ -266,8 +273,8 @@ def _spell_for_system(package: Package, found: dict[str, AxisValue]) -> None:
 
 
 def _find_musl(package: Package) -> str:
-    """What says that libraries without a tag are for musl; "" where nothing does."""
-    if isinstance(package, Distribution):  # the tags say it
+    """Return the evidence that a library without tags is for musl, or "" if there is none."""
+    if isinstance(package, Distribution):  # its tags state the libc
         return ""
     for item in package.objects_of(ElfFile):
         for need in item.needed:
@@ -277,7 +284,7 @@ def _find_musl(package: Package) -> str:
 
 
 def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisValue:
-    """Take what is set by hand, unless what was found says otherwise."""
+    """Return the value that is set by hand, unless what was found contradicts it."""
     if known is None or known.value == ANY:
         return AxisValue(text, BY_HAND)
     if text in known.value.split(", "):
@@ -291,26 +298,28 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
 
 
 def may_be(axis: str, text: str, known: str) -> bool:
-    """Whether what is set by hand is the same, told more precisely, or of another thing."""
+    """Return whether a value set by hand is compatible with the known one: equal or more
+    precise.
+    """
     if axis == "system":
         return libc_of(text) in [libc_of(each) for each in known.split(", ")]
     read = READERS[_ASPECTS[axis]]
     value = read(text)
-    if not value:  # a word of the project's own, of which neither bytes nor tags know
+    if not value:  # a name that the project made up, which neither bytes nor tags contain
         return axis == "variant"
     values = filter(None, map(read, known.split(", ")))
     return any(agree(_ASPECTS[axis], each, value) for each in values)
 
 
 def libc_of(system: str) -> str:
-    """The system of a tag, musllinux one of its own: linux of manylinux_2_28."""
+    """Return the system of a tag: "linux" for manylinux_2_28; musllinux is a system of its own."""
     return "musllinux" if system.startswith("musllinux") else family_of(system)
 
 
-# Holds the axes of a document against the name of its file, which signed verdicts say too.
+# Comparing the axes in an artifact's document with the tags in its file name.
 #
-# Nobody signs a document: whoever can write to the store could have it speak of another system, of
-# which a gate asks less.
+# Signed verdicts state the file name, but nobody signs the document. Whoever can write to the store
+# could have it name another system, for which a gate asks less.
 
 _KINDS_BY_SUFFIX = {".whl": "wheel", ".conda": "conda"}
 _CPU = "cpu"
@@ -318,7 +327,7 @@ _LIBCS = {"glibc": ("linux",), "musl": ("musllinux",), "": ("linux", "musllinux"
 
 
 def find_lie(artifact: Artifact) -> str:
-    """What the document says that the file's name contradicts; "" where nothing does."""
+    """Return how the document contradicts the file's name, or "" if it does not."""
     name = artifact.file_name
     kind = next(
         (kind for end, kind in _KINDS_BY_SUFFIX.items() if name.endswith(end)), artifact.kind
@@ -340,7 +349,7 @@ def _split(value: str) -> list[str]:
 
 
 def _read_name(name: str) -> Iterator[tuple[str, list[str]]]:
-    """The axes that the tags of a wheel bind, with their values."""
+    """Yield each axis that the wheel's tags restrict, with its values."""
     try:
         claims = read_claims(parse_wheel_filename(name)[3])
     except (InvalidWheelFilename, InvalidVersion):
@@ -356,7 +365,7 @@ def _read_name(name: str) -> Iterator[tuple[str, list[str]]]:
         yield "python", _split(python)
     stated = claim_by_file_name(name)
     labels = [each.claim.value for each in stated if each.aspect == "accelerator"]
-    if labels and _CPU not in labels:  # a build for the CPU may need a library of an accelerator
+    if labels and _CPU not in labels:  # a CPU build may need an accelerator's library
         yield "variant", [spell_variant(each) for each in labels]
 
 

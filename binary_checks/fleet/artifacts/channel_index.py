@@ -1,8 +1,8 @@
-"""Brings the index of a channel up to date in its store, with others who may do so, too.
+"""Update a channel's index in its store, while other processes may do the same.
 
-Whoever wrote last looks at the members once more after it: whatever joined before that look is in
-the index, and whoever joins later writes it anew. So the last one's is right, in whatever order
-they wrote.
+Each writer reads the members once more after it has written. Members that joined before that are in
+its index; whoever joins later writes the index again. So the last index written is right, in
+whatever order the processes wrote.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from binary_checks.fleet.store.store_names import (
     package_name,
 )
 
-_ROUNDS = 20  # in which members may change meanwhile; each is a few requests a project
+_ROUNDS = 20  # times that members may change meanwhile; a round takes a few requests a project
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChannelView:
-    """A channel as it is now."""
+    """The contents of a channel at one time."""
 
     members: tuple[ChannelMember, ...]
-    artifacts: Mapping[str, Artifact]  # by SHA-256, of those members that have a sound document
-    faults: tuple[str, ...]  # of members and of documents that are not sound
-    withdrawn: Mapping[str, str] = field(default_factory=dict)  # by SHA-256: why
+    artifacts: Mapping[str, Artifact]  # by SHA-256, for members with a valid document
+    faults: tuple[str, ...]  # invalid members and documents, a line each
+    withdrawn: Mapping[str, str] = field(default_factory=dict)  # SHA-256 -> reason
 
     def derive(self, channel: str, base: str = "") -> DerivedIndex:
-        """The index that it comes to."""
+        """Return the index of these members."""
         return derive_index(channel, self._list_indexed(), base)
 
     def _list_indexed(self) -> Iterable[IndexedMember]:
@@ -67,7 +67,7 @@ class ChannelView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexWritten:
-    """What was done, and the members that are in no index."""
+    """The result of writing an index, with the members that it could not list."""
 
     index: DerivedIndex
     faults: tuple[str, ...]
@@ -78,7 +78,10 @@ class IndexWritten:
 def view_channel(
     store: Store, channel: str, known: Mapping[str, Artifact] | None = None
 ) -> ChannelView:
-    """Read members and what is said of them; ``known`` documents, which never change, are not."""
+    """Read a channel's members and their documents, except for those in ``known``.
+
+    Documents never change, so one that was read before need not be read again.
+    """
     faults: list[str] = []
     members = list_members(store, demand_channel(channel), faults)
     known = known or {}
@@ -95,7 +98,10 @@ def view_channel(
 
 
 def view_known_channel(store: Store, channel: str) -> ChannelView:
-    """The same; raises ProfileError for one that has no member and no index: it is mistyped."""
+    """Read a channel's members and their documents (see `view_channel`).
+
+    Raises ProfileError for a channel with neither members nor an index: it is mistyped.
+    """
     view = view_channel(store, channel)
     if view.members or view.faults or _list_stored(store, channel):
         return view
@@ -104,10 +110,10 @@ def view_known_channel(store: Store, channel: str) -> ChannelView:
 
 
 def write_index(store: Store, channel: str) -> IndexWritten:
-    """Have the store's index of a channel be that of its members.
+    """Make the store's index of a channel match its members.
 
-    What an installer could not read is left out and named. Raises ProfileError for a channel that
-    there is not, and StoreError where the store fails, or is written to without end.
+    Files that an installer could not read are left out and reported. Raises ProfileError for an
+    unknown channel, and StoreError if the store fails or members never stop changing.
     """
     view = view_known_channel(store, channel)
     written = removed = 0
@@ -122,7 +128,7 @@ def write_index(store: Store, channel: str) -> IndexWritten:
         if same and not stale:
             faults = (*again.faults, *index.faults)
             return IndexWritten(index=index, faults=faults, written=written, removed=removed)
-        if same:  # so that nobody's is removed who joined meanwhile
+        if same:  # so that nothing is removed of a member that joined meanwhile
             _do_all(store.delete, stale)
             removed += len(stale)
             again = view_channel(store, channel, again.artifacts)
@@ -131,12 +137,12 @@ def write_index(store: Store, channel: str) -> IndexWritten:
 
 
 def is_indexed(store: Store, channel: str) -> bool:
-    """Whether there is an index of it at all."""
+    """Return whether the store has an index for the channel."""
     return bool(_list_stored(store, channel))
 
 
 def find_differences(store: Store, index: DerivedIndex) -> list[str]:
-    """The names of an index's objects that are not in the store as they should be, or at all."""
+    """Return the names of index objects that are missing, superfluous or different in the store."""
     stored = _list_stored(store, index.channel)
     pages = {**dict.fromkeys(index.files), **index.pages}
     differing = {*_find_changed(store, index.pages, stored), *(pages.keys() ^ stored.keys())}
@@ -145,13 +151,13 @@ def find_differences(store: Store, index: DerivedIndex) -> list[str]:
 
 
 def _list_stored(store: Store, channel: str) -> dict[str, int]:
-    """The sizes of all objects of an index by their names."""
+    """Return the sizes of all objects of the channel's indexes by name."""
     prefixes = (index_prefix(channel), conda_prefix(channel))
     return {each.name: each.size for prefix in prefixes for each in store.names(prefix)}
 
 
 def _write(store: Store, index: DerivedIndex, stored: Mapping[str, int]) -> int:
-    """Write what is not as it should be, what others lead to first; how many objects."""
+    """Write what differs, pages before the lists that link to them; return how many objects."""
     copies = _find_uncopied(store, index, stored)
     _do_all(lambda name: store.repeat(name, index.files[name].source), copies)
     changed = _find_changed(store, index.pages, stored)
@@ -167,14 +173,14 @@ def _do_all(do: Callable[[str], None], names: Iterable[str]) -> None:
 
 
 def _find_changed(store: Store, pages: Mapping[str, bytes], stored: Mapping[str, int]) -> list[str]:
-    """The pages that the store has otherwise, or not at all."""
+    """Return the names of pages that are missing in the store or differ there."""
     alike = [name for name, content in pages.items() if stored.get(name) == len(content)]
     contents = dict(zip(alike, ask_at_once(store.read, alike), strict=True))
     return [name for name, content in pages.items() if contents.get(name) != content]
 
 
 def _find_uncopied(store: Store, index: DerivedIndex, stored: Mapping[str, int]) -> list[str]:
-    """The packages that do not lie beside their index yet, or of which it said something else."""
+    """Return packages not yet copied next to their index, or listed there with another hash."""
     if not index.files:
         return []
     said: dict[str, str] = {}
@@ -190,7 +196,7 @@ def _find_uncopied(store: Store, index: DerivedIndex, stored: Mapping[str, int])
 
 
 def _read_hashes(content: bytes | None) -> list[tuple[str, str]]:
-    """File names and SHA-256 as an index says; it may be anybody's, then nothing holds."""
+    """Return the file names and SHA-256 that an index lists, or [] if it cannot be read."""
     try:
         page = json.loads(content or b"{}")
         tables = (page.get("packages", {}), page.get("packages.conda", {}))
@@ -199,7 +205,7 @@ def _read_hashes(content: bytes | None) -> list[tuple[str, str]]:
         return []
 
 
-# The indexes of channels as a folder for a static site, with the files that they lead to.
+# The indexes of channels as a folder for a static site, with the files that they link to.
 
 _MAKER = "index"
 
@@ -207,12 +213,12 @@ _MAKER = "index"
 def write_static(
     store: Store, channels: Sequence[str], folder: Path, base: str = ""
 ) -> list[IndexWritten]:
-    """Make the folder hold the indexes of these channels, and nothing of others.
+    """Make the folder hold the indexes of these channels, and nothing else.
 
-    With ``base``, the URL where the store is served, all links lead there, and no file is in it.
-    Raises ProfileError for a channel that there is not, or a folder that holds something else.
+    With ``base``, the URL where the store is served, all links lead there and no package is copied.
+    Raises ProfileError for an unknown channel, or if the folder holds something else.
     """
-    claim(folder, _MAKER)  # before anything is read: it is the cheaper mistake
+    claim(folder, _MAKER)  # first, because checking the folder is cheaper than reading the store
     views = [view_known_channel(store, each) for each in channels]
     indexes = [view.derive(name, base) for view, name in zip(views, channels, strict=True)]
     files = {} if base else dict(_list_files(indexes))
@@ -227,7 +233,7 @@ def write_static(
 
 
 def _list_files(indexes: Iterable[DerivedIndex]) -> Iterator[tuple[str, str]]:
-    """The names that they have there, and in the store."""
+    """Yield each file's name in the folder and its name in the store."""
     for index in indexes:
         for each in index.wheels:
             name = package_name(each.sha256, each.file_name)
@@ -241,7 +247,7 @@ def _list_files(indexes: Iterable[DerivedIndex]) -> Iterator[tuple[str, str]]:
 def _fetch(
     store: Store, files: dict[str, str], pages: dict[str, bytes]
 ) -> Iterator[tuple[str, bytes | Path]]:
-    """One file after the other, lists of projects last."""
+    """Yield one file after the other, lists of projects last."""
     for name, source in sorted(files.items()):
         with store.local(source) as path:
             yield name, path

@@ -1,4 +1,4 @@
-"""Channels: which bytes each has under which file name, for ever."""
+"""Channels: each binds file names to bytes, for ever."""
 
 from __future__ import annotations
 
@@ -27,31 +27,32 @@ _CONTENT = re.compile(rb"([0-9a-f]{64})\n")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChannelMember:
-    """That a channel has those bytes under that file name."""
+    """Membership: in this channel the file name means these bytes."""
 
     channel: str
     project: str
     file_name: str
     sha256: str
     stored: Stored
-    subdir: str = ""  # of a conda package
+    subdir: str = ""  # conda packages only
 
 
 def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
-    """Put an artifact that is kept into a channel; False where it was in it already.
+    """Put a stored artifact into a channel; return False if it was in it already.
 
-    A file name means one file in a channel: of those who bring other bytes under it at the same
-    time one wins. Raises ArtifactRefusedError for all others, and StoreError where the store fails.
+    A file name means one file in a channel. If several processes add different bytes under one name
+    at the same time, one of them wins. Raises ArtifactRefusedError for the others, and StoreError
+    if the store fails.
     """
     demand_free(store, channel, artifact)
     if store.create(_name(channel, artifact), f"{artifact.sha256}\n".encode("ascii")):
         return True
-    _demand_same_bytes(store, channel, artifact)  # somebody was quicker
+    _demand_same_bytes(store, channel, artifact)  # another process was faster
     return False
 
 
 def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
-    """Raise ArtifactRefusedError where the channel has other bytes under that file name."""
+    """Raise ArtifactRefusedError if the channel has other bytes under that file name."""
     demand_channel(channel)
     _demand_same_bytes(store, channel, artifact)
     name = _name(channel, artifact)
@@ -78,10 +79,10 @@ def _demand_same_bytes(store: Store, channel: str, artifact: Artifact) -> None:
 def list_members(
     store: Store, channel: str = "", broken: list[str] | None = None
 ) -> list[ChannelMember]:
-    """All members of a channel, or of all channels, by name.
+    """Return all members of a channel, or of all channels, by name.
 
-    Of one that does not say which bytes it means ``broken`` gets a line; without it, RecordError
-    is raised.
+    A member that does not state its bytes adds a line to ``broken``; without ``broken`` it raises
+    RecordError.
     """
     if channel:
         demand_channel(channel)
@@ -98,7 +99,7 @@ def list_members(
 
 
 def _try(store: Store, stored: Stored) -> ChannelMember | RecordError | None:
-    """A member, or why it is none; None for one that was taken out meanwhile."""
+    """Return a member, or the error that it causes; None if it was removed meanwhile."""
     try:
         content = store.read(stored.name, _LONGEST)
         return None if content is None else _make_member(store, stored, content)
@@ -107,7 +108,7 @@ def _try(store: Store, stored: Stored) -> ChannelMember | RecordError | None:
 
 
 def list_channels(store: Store) -> list[str]:
-    """The channels that have a member."""
+    """Return the channels that have a member."""
     return [name.split("/")[1] for name in store.folders(channel_prefix())]
 
 
@@ -116,7 +117,7 @@ def _name(channel: str, artifact: Artifact) -> str:
 
 
 def demand_channel(channel: str) -> str:
-    """Raise ProfileError for what cannot be the name of a channel."""
+    """Return the channel; raise ProfileError if a channel cannot have that name."""
     if not is_safe_part(channel):
         shown = cut(one_line(repr(channel)), 80)
         raise ProfileError(f"{shown}: not a name for a channel: only letters, digits and ._+-")
@@ -146,18 +147,18 @@ def _read_member(store: Store, name: str, content: bytes) -> str:
     return found[1].decode("ascii")
 
 
-# Files that a channel advises against: installers pass over them unless they are pinned (PEP 592).
+# Withdrawals: installers ignore a withdrawn file unless it is pinned (PEP 592).
 #
-# They stay where they are, so that whoever depends on one still gets it; a withdrawal is for ever.
+# The file stays, so that those who depend on it still get it. A withdrawal cannot be undone.
 
 WITHDRAWAL_SCHEMA = "binary-checks/withdrawal/1"
-_LARGEST = 64 << 10  # bytes of one
+_LARGEST = 64 << 10  # bytes of one document
 _NAME = re.compile(r"withdrawn/[^/]+/[^/]+/([0-9a-f]{64})\.json")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Withdrawal:
-    """That a channel advises against a file, and why."""
+    """A channel's advice against a file, with the reason."""
 
     sha256: str
     file_name: str
@@ -168,14 +169,14 @@ class Withdrawal:
 
 
 def withdraw(store: Store, artifact: Artifact, withdrawal: Withdrawal) -> bool:
-    """Advise against a file from now on; False where the channel did so already."""
+    """Withdraw a file; return False if the channel withdrew it before."""
     row = {"schema": WITHDRAWAL_SCHEMA, **encode_fields(withdrawal)}
     name = withdrawn_name(withdrawal.channel, artifact.project, artifact.sha256)
     return store.create(name, f"{dump(row)}\n".encode("ascii"))
 
 
 def list_withdrawn(store: Store, channel: str) -> Mapping[str, str]:
-    """The SHA-256 of all files that a channel advises against, and why. Raises RecordError."""
+    """Return SHA-256 -> reason for all files that the channel withdrew. Raises RecordError."""
     listed = (each.name for each in store.names(withdrawn_prefix(channel)))
     names = {found[1]: name for name in listed if (found := _NAME.fullmatch(name))}
     contents = ask_at_once(lambda name: store.read(name, _LARGEST), names.values())

@@ -1,4 +1,4 @@
-"""All that the index of a channel comes to, from its members alone: the same for whoever asks."""
+"""The pages of a channel's index, derived from its members alone: the same for every writer."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from binary_checks.fleet.store.store_names import conda_prefix, index_prefix, pa
 _Indexed = TypeVar("_Indexed")
 REPODATA = "repodata.json"
 FILES_PAGE = "files.html"
-"""The page of all files of a channel: projects have no dot in their names, so none is called so."""
+"""The page that lists all files of a channel; no project has that name, for none has a dot."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexedMember:
-    """A member of a channel, and what the store says of it."""
+    """A member of a channel with its document."""
 
-    project: str  # as the channel's listing has it
+    project: str  # as the channel lists it
     file_name: str
     artifact: Artifact
     subdir: str = ""
-    withdrawn: str | None = None  # why, where it is
+    withdrawn: str | None = None  # the reason; None if it is not withdrawn
 
 
 class _IndexedConda(NamedTuple):
@@ -50,7 +50,7 @@ class _IndexedConda(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RepeatedFile:
-    """A package that lies beside its index, too: conda's tools look for it there alone."""
+    """A package that is also stored next to its index, the only place where conda looks for it."""
 
     source: str
     sha256: str
@@ -59,18 +59,18 @@ class RepeatedFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DerivedIndex:
-    """Every object of an index by its name, and the members that it cannot list."""
+    """The objects of an index by name, and the members that it cannot list."""
 
     channel: str
     pages: Mapping[str, bytes]
     files: Mapping[str, RepeatedFile] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
-    wheels: tuple[Artifact, ...] = ()  # that are listed
+    wheels: tuple[Artifact, ...] = ()  # those that are listed
     condas: tuple[Artifact, ...] = ()
 
 
 def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "") -> DerivedIndex:
-    """The index of a channel. Its links begin with ``base``, a URL; they are relative without."""
+    """Return the index of a channel; its links begin with the URL ``base``, or are relative."""
     faults: list[str] = []
     sound = [each for each in members if _is_itself(each, faults)]
     wheels = [*_index_all("wheel", sound, _index_wheel, faults)]
@@ -95,7 +95,7 @@ def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "")
 
 
 def _is_itself(member: IndexedMember, faults: list[str]) -> bool:
-    """Whether it is listed under the names that its document has."""
+    """Return whether the channel lists the member under the names in its document."""
     artifact = member.artifact
     own = _spell(artifact.project, artifact.subdir, artifact.file_name)
     if _name(member) == own:
@@ -110,7 +110,10 @@ def _index_all(
     index: Callable[[IndexedMember], _Indexed],
     faults: list[str],
 ) -> Iterator[_Indexed]:
-    """Those that an installer could read; of two with one name nobody knows which is meant."""
+    """Yield the entries that an installer can read.
+
+    If two members have one file name, neither is listed, because nobody knows which is meant.
+    """
     named: dict[tuple[str, str], dict[str, _Indexed]] = defaultdict(dict)
     for each in (each for each in members if each.artifact.kind == kind):
         artifact = each.artifact
@@ -131,7 +134,7 @@ def _name(member: IndexedMember) -> str:
 
 
 def _spell(project: str, subdir: str, file_name: str) -> str:
-    """As names of members have it."""
+    """Join the parts as names of members do."""
     return "/".join(filter(None, (project, subdir, file_name)))
 
 
@@ -180,11 +183,11 @@ def _write_conda(channel: str, condas: Sequence[_IndexedConda], base: str) -> di
 
 
 def _climb(prefix: str) -> str:
-    """From a folder of names to the top of the store."""
+    """Return the relative path from a folder of names to the top of the store."""
     return "../" * prefix.count("/")
 
 
-# The pages of a channel from which pip and uv install, as text: PEP 503, 658, 691, 592 and 700.
+# Pages from which pip and uv install, as text (PEP 503, 658, 691, 592 and 700).
 #
 # Links are relative, so that the same tree works in a folder, behind any server and in a bucket.
 
@@ -202,11 +205,11 @@ class IndexedWheel:
 
     artifact: Artifact
     version: Version
-    yanked: str | None = None  # why nobody should get it any more (PEP 592); None: everybody may
+    yanked: str | None = None  # why it was withdrawn (PEP 592); None if it was not
 
 
 def index_wheel(artifact: Artifact, yanked: str | None = None) -> IndexedWheel:
-    """The wheel as it may be listed. Raises ValueError, with the reason, where it may not."""
+    """Return the wheel's entry. Raises ValueError with the reason if it cannot be listed."""
     try:
         name, version, _, _ = parse_wheel_filename(artifact.file_name)
     except (InvalidWheelFilename, InvalidVersion) as error:
@@ -217,23 +220,23 @@ def index_wheel(artifact: Artifact, yanked: str | None = None) -> IndexedWheel:
 
 
 def write_project_page(project: str, wheels: Iterable[IndexedWheel], base: str) -> str:
-    """All wheels of a project, as HTML. Before the link to a file there stands ``base``."""
+    """Return the HTML page of a project's wheels; ``base`` stands before each link."""
     return _write_page(project, (f"{_write_link(each, base)}<br>" for each in _sort(wheels)))
 
 
 def write_files_page(channel: str, wheels: Iterable[IndexedWheel], base: str) -> str:
-    """All wheels of all projects on one page, which `--find-links` takes from a bucket, too."""
+    """Return one HTML page of all wheels, which `--find-links` can read from a bucket, too."""
     return _write_page(channel, (f"{_write_link(each, base)}<br>" for each in _sort(wheels)))
 
 
 def write_project_list(channel: str, projects: Iterable[str]) -> str:
-    """All projects, as HTML."""
+    """Return the HTML page of all projects."""
     links = (f'<a href="{quote(each)}/">{escape(each)}</a><br>' for each in sorted(projects))
     return _write_page(channel, links)
 
 
 def write_project_json(project: str, wheels: Iterable[IndexedWheel], base: str) -> str:
-    """All wheels of a project, as JSON."""
+    """Return the JSON page of a project's wheels."""
     found = _sort(wheels)
     versions = [str(each) for each in sorted({each.version for each in found})]
     files = [_describe(each, base) for each in found]
@@ -241,12 +244,12 @@ def write_project_json(project: str, wheels: Iterable[IndexedWheel], base: str) 
 
 
 def write_list_json(projects: Iterable[str]) -> str:
-    """All projects, as JSON."""
+    """Return the JSON page of all projects."""
     return _dump({"projects": [{"name": each} for each in sorted(projects)]})
 
 
 def link_to(artifact: Artifact, base: str) -> str:
-    """The address of a file; "+" is %2B, for buckets take it for a blank."""
+    """Return the address of a file; "+" becomes %2B, because buckets read "+" as a blank."""
     return f"{base}{quote(package_name(artifact.sha256, artifact.file_name))}"
 
 
@@ -268,7 +271,8 @@ def _write_link(wheel: IndexedWheel, base: str) -> str:
     said: Mapping[str, str | None] = {
         "data-requires-python": _read_requirement(artifact) or None,
         "data-core-metadata": metadata,
-        "data-dist-info-metadata": metadata,  # its first name, which older installers look for
+        # the attribute's first name, which older installers look for
+        "data-dist-info-metadata": metadata,
         "data-yanked": _shorten(wheel.yanked),
     }
     words = "".join(f' {key}="{escape(value)}"' for key, value in said.items() if value is not None)
@@ -293,7 +297,7 @@ def _describe(wheel: IndexedWheel, base: str) -> dict[str, Any]:
 
 
 def _describe_further(artifact: Artifact) -> Iterator[tuple[str, str]]:
-    """What is said only where it is known."""
+    """Yield the keys that are present only if their value is known."""
     if asked := _read_requirement(artifact):
         yield "requires-python", asked
     if uploaded := spell_time(artifact.pushed):
@@ -301,13 +305,15 @@ def _describe_further(artifact: Artifact) -> Iterator[tuple[str, str]]:
 
 
 def _read_requirement(artifact: Artifact) -> str:
-    """Requires-Python; "" where it is none that an installer could read, as pip takes it."""
+    """Return Requires-Python, or "" if installers could not parse it; pip treats it the same
+    way.
+    """
     asked = " ".join(artifact.requires_python.split())
     try:
         SpecifierSet(asked)
-    except ValueError:  # InvalidSpecifier, or digits without end
+    except ValueError:  # InvalidSpecifier, or too many digits
         return ""
-    return asked if len(asked) <= _LONGEST else ""  # half of it would be another one
+    return asked if len(asked) <= _LONGEST else ""  # a part of it would mean something else
 
 
 def _shorten(text: str | None) -> str | None:
@@ -315,13 +321,13 @@ def _shorten(text: str | None) -> str | None:
 
 
 def spell_time(text: str) -> str:
-    """A time as PEP 700 wants it; "" for none."""
+    """Return a time in the form of PEP 700, or "" if there is none."""
     moment = read_time(text)
     return "" if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def read_time(text: str) -> datetime | None:
-    """A time of RFC 3339, in UTC; None for anything else."""
+    """Return a time of RFC 3339 in UTC, or None for anything else."""
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
         return moment.astimezone(timezone.utc) if moment.tzinfo else None
@@ -333,15 +339,15 @@ def _dump(page: Mapping[str, Any]) -> str:
     return json.dumps({"meta": {"api-version": API_VERSION}, **page}, indent=1) + "\n"
 
 
-# The index of a conda channel, as text: ``repodata.json`` of one of its subdirs.
+# The index of a conda channel, as text: ``repodata.json`` of one subdir.
 
 NOARCH = "noarch"
-"""The subdir that every channel has: conda's tools ask for it on any system."""
+"""The subdir that every channel has, because conda's tools ask for it on every system."""
 _SUBDIR = re.compile(r"[a-z][a-z0-9]{1,19}(?:-[a-z0-9_]{1,19})?")
 _NAME = re.compile(r"[a-z0-9_.-]+", re.IGNORECASE)
 _SUFFIXES = {".conda": "packages.conda", ".tar.bz2": "packages"}
-"""Of the two formats: the table that lists them."""
-_TEXTS_OF = 10_000  # that one list may hold
+"""Suffix of a conda package -> the table of repodata.json that lists it."""
+_TEXTS_OF = 10_000  # the most entries of one list
 
 
 def _is_text(value: object) -> bool:
@@ -379,13 +385,13 @@ _FURTHER: Mapping[str, Callable[[object], bool]] = {
     "features": _is_text,
     "python_site_packages_path": _is_text,
 }
-"""What a record may say beside, which solvers read; the rest of index.json is left out."""
+"""Optional keys of a record that solvers read; all other keys of index.json are left out."""
 
 
 def index_conda(artifact: Artifact) -> dict[str, Any]:
-    """The record of a conda package. Raises ValueError, with the reason, where it has none.
+    """Return a conda package's record. Raises ValueError with the reason if it has none.
 
-    One record that conda's tools cannot read makes them refuse the whole channel.
+    A single record that conda's tools cannot read makes them reject the whole channel.
     """
     said = {key: artifact.record[key] for key in (*_REQUIRED, *_FURTHER) if key in artifact.record}
     known = {**_REQUIRED, **_FURTHER}
@@ -414,9 +420,9 @@ def write_repodata(
     removed: Iterable[str] = (),
     base: str = "",
 ) -> str:
-    """The index of a subdir from the records by file name, and the names of those withdrawn.
+    """Return a subdir's repodata.json from records by file name and the names of withdrawn files.
 
-    The files lie below ``base``, a URL; beside the index without one.
+    The files lie below the URL ``base``; without it, next to the index.
     """
     tables: dict[str, dict[str, Any]] = {"packages": {}, "packages.conda": {}}
     for file_name, record in sorted(records, key=lambda pair: pair[0]):

@@ -1,4 +1,4 @@
-"""What an artifact is: derived from its bytes, its name, and what is said where it was built."""
+"""Derive an artifact's record from its bytes, its name, and what the build states about it."""
 
 from __future__ import annotations
 
@@ -55,12 +55,13 @@ _LIBRARY, _LIBTORCH = "library", "libtorch"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedArtifact:
-    """What is said of a file that it does not say itself."""
+    """What a push states about a file that the file does not state itself."""
 
     axes: StatedAxes = field(default_factory=StatedAxes)
     project: str = ""
     version: str = ""
-    system: AxisValue | None = None  # on which it was built, for what its bytes do not tell
+    # of the host where it was built, used if the bytes do not state a system
+    system: AxisValue | None = None
     pushed: str = ""
 
 
@@ -71,7 +72,7 @@ def derive(
     commit: StatedCommit,
     stated: StatedArtifact,
 ) -> Artifact:
-    """The record of a file. Raises ArtifactRefusedError where sources contradict each other."""
+    """Return the record of a file. Raises ArtifactRefusedError if sources contradict each other."""
     package = replace(statement.package, path=Path(file.path.name))
     configuration = statement.configuration or BinaryConfiguration()
     kind = _name_kind(package)
@@ -114,7 +115,7 @@ def derive(
 
 
 def add_companions(artifact: Artifact, companions: Mapping[str, HashedFile]) -> Artifact:
-    """The record with the files that are kept beside it, by their paths there."""
+    """Return the record with the files stored along with it, by their paths when pulled."""
     listed = tuple(
         CompanionFile(path=path, sha256=file.sha256, size=file.size)
         for path, file in sorted(companions.items())
@@ -135,16 +136,16 @@ def _name_kind(package: Package) -> str:
 
 
 def _demand_kind(package: Package, configuration: BinaryConfiguration, stated: StatedAxes) -> None:
-    """Hold kind and version against what variables say: they are no axes that are set."""
+    """Compare kind and version, which are not axes, with what variables state."""
     for aspect in ("kind", "version"):
         claims = list(getattr(configuration, aspect).claims)
-        if len(stated.file_names) == 1:  # a job may push what several of its steps made
+        if len(stated.file_names) == 1:  # a job may push what several of its steps built
             claims += [each.claim for each in stated.variables if each.aspect == aspect]
         demand_agreement(package.file_name, aspect, aspect, claims)
 
 
 def _demand_own_name(package: Package, record: Mapping[str, Any]) -> None:
-    """Hold the file's name against what the package calls itself: somebody may have renamed it."""
+    """Compare the file's name with the package's own metadata: it may have been renamed."""
     if isinstance(package, Distribution):
         inside = package.header("Name"), package.header("Version")
         alike = canonicalize_name(inside[0]) == canonicalize_name(package.name)
@@ -208,12 +209,13 @@ def _name_subdir(package: Package) -> str:
     return package.subdir if isinstance(package, CondaPackage) else ""
 
 
-# Has `binary-checks inspect` say what a file is, as a process: whatever the file, it ends.
+# Reading a file's facts with `binary-checks inspect`, in a process with limits, so that no file can
+# make a push hang.
 
 INSPECT_LIMIT = 1800.0
-"""Seconds that the reading of one file may take."""
+"""Seconds that reading one file may take."""
 _PROGRAM = (sys.executable, DEAF, "-m", "binary_checks", "inspect", "--json")
-_MEMORY = 16 << 30  # bytes of addresses, which are more than those that are used
+_MEMORY = 16 << 30  # bytes of address space, which is more than the memory used
 _LONGEST_COMPLAINT = 4096  # bytes
 _FOR_LINKERS = (".a", ".lib")
 _CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
@@ -221,18 +223,18 @@ _CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InspectedFile:
-    """What `inspect` says of a file."""
+    """The facts of a file as `inspect` reports them."""
 
     statement: Statement
-    facts: Path | None  # the document, to be kept; None where it is about a stand-in
+    facts: Path | None  # the document, to be stored; None if it describes a stand-in
 
 
 @contextmanager
 def inspect_file(path: Path, *, timeout: float = INSPECT_LIMIT) -> Iterator[InspectedFile]:
-    """Read a file's facts; the document is gone afterwards.
+    """Read a file's facts; the document is deleted afterwards.
 
-    Raises PackageError for a file that is nothing known, ProfileError for one that is not there,
-    and GatherError where the process was ended by its limits, or by others.
+    Raises PackageError for a file of an unknown kind, ProfileError for one that does not exist, and
+    GatherError if limits or a signal ended the process.
     """
     with tempfile.TemporaryDirectory(prefix="artifact-") as folder:
         alone = path.suffix.lower() not in _FOR_LINKERS
@@ -244,15 +246,15 @@ def inspect_file(path: Path, *, timeout: float = INSPECT_LIMIT) -> Iterator[Insp
 
 
 def read_statement(document: Path, file_name: str) -> Statement:
-    """What facts say of a file, without the symbols of its objects. Raises ProfileError."""
+    """Return the facts of a file without the symbols of its objects. Raises ProfileError."""
     keep = WantedFacts(record=False, keep_symbols=lambda _: UnknownSymbols("not asked for"))
     return restore(document, named=f"{file_name}: its facts", reading=keep)
 
 
 def _wrap(path: Path, folder: Path) -> Path:
-    """Put an input for linkers, which is read as part of C++ libraries alone, into such an archive.
+    """Put a library for linkers into a zip, because it is only read as a part of a C++ archive.
 
-    A link does as well, but not on every system.
+    A symbolic link would do as well, but not on every system.
     """
     wrapped = folder / f"{path.stem}.zip"
     try:
@@ -265,12 +267,12 @@ def _wrap(path: Path, folder: Path) -> Path:
 
 
 def _run(subject: Path, name: str, document: Path, timeout: float) -> None:
-    """Write the document. Raises what `inspect_file` does."""
+    """Write the document. Raises the errors of `inspect_file`."""
     complaint = document.with_name("complaint")
     with document.open("xb") as output, complaint.open("xb") as errors:
         process = subprocess.Popen(
             [*_PROGRAM, str(subject)],
-            cwd=document.parent,  # no profile of the current folder counts
+            cwd=document.parent,  # so that no profile in the current folder is read
             env=_make_environment(document.parent),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -294,11 +296,11 @@ def _make_environment(folder: Path) -> dict[str, str]:
 
 
 def _limit(pid: int) -> None:
-    """Let it take no more memory, and write no more, than any real package asks for."""
+    """Limit memory and file sizes to more than any real package needs."""
     if sys.platform == "linux":
         import resource
 
-        with contextlib.suppress(OSError, ValueError):  # it has ended, or has less anyway
+        with contextlib.suppress(OSError, ValueError):  # the process has ended, or has lower limits
             resource.prlimit(pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
 
@@ -324,27 +326,27 @@ def _explain(name: str, status: int, complaint: Path) -> Exception:
     return kind(cut(one_line(about)))
 
 
-# Texts that a package has of itself, and a store keeps: METADATA, index.json, and its commit.
+# Texts in a package that a store keeps: METADATA or index.json, and the commit it names.
 
 LONGEST_TEXT = 16 << 20  # bytes of METADATA or index.json
-_LONGEST_STATING = 1 << 20  # bytes of a file that says the commit
+_LONGEST_STATING = 1 << 20  # bytes of a file that names the commit
 _MOST_STATING = 8
 _INDEX = "info/index.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageTexts:
-    """What there is of them; empty where there is none."""
+    """The texts of a package; empty if it has none."""
 
-    metadata: bytes | None = None  # METADATA, as it is
+    metadata: bytes | None = None  # METADATA, unchanged
     record: Mapping[str, Any] = field(default_factory=dict)  # index.json
-    commits: tuple[tuple[str, str], ...] = ()  # member, and the commit that it says
+    commits: tuple[tuple[str, str], ...] = ()  # (member, the commit that it names)
 
 
 def read_texts(path: Path, package: Package) -> PackageTexts:
-    """Read them out of a file that was inspected: each has the hash that it had then.
+    """Read the texts of a file that was inspected.
 
-    Raises PackageError where it has not.
+    Raises PackageError if one of them has changed since.
     """
     if isinstance(package, CondaPackage):
         content = _read_members(path, [_find(package, _INDEX)], in_part=True)
@@ -362,7 +364,7 @@ def read_texts(path: Path, package: Package) -> PackageTexts:
 
 
 def _find(package: Package, name: str) -> Member:
-    """The member of that name; the last, as archives are unpacked."""
+    """Return the member of that name; the last one wins, as when an archive is unpacked."""
     found = next((each for each in package.members[::-1] if each.archive_name == name), None)
     if found is None or not found.sha256:
         raise PackageError(f"{package.file_name}: it has no {name} that can be read")
@@ -372,7 +374,7 @@ def _find(package: Package, name: str) -> Member:
 
 
 def _find_stating(package: Package) -> Iterator[tuple[str, str]]:
-    """The members that may say the commit, with the patterns that find it."""
+    """Yield the members that may name the commit, with the patterns that find it."""
     count = 0
     for member in package.members:
         for glob, pattern in ReleaseRequest().commits.items():
@@ -406,11 +408,11 @@ def _read_members(path: Path, wanted: list[Member], *, in_part: bool = False) ->
 
 
 def open_texts(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
-    """The whole tree, or of a ``.conda`` the part that says what it is."""
+    """Open the whole tree, or only the metadata part of a ``.conda``."""
     if in_part:
         try:
             return open_part(files.enter_context(open_bytes(path)), files)
-        except Unavailable:  # .tar.bz2
+        except Unavailable:  # it is a .tar.bz2
             pass
     return files.enter_context(closing(open_tree(path)))
 
@@ -427,7 +429,7 @@ def _read(path: Path, tree: Tree, member: Member) -> bytes:
 
 
 def join_text(pieces: Iterator[bytes]) -> bytes:
-    """All of it. Raises BrokenDataError where it is longer than a text may be."""
+    """Return all pieces as one text. Raises BrokenDataError if it is too long."""
     content = bytearray()
     for piece in pieces:
         content += piece
@@ -446,7 +448,7 @@ def _read_record(name: str, content: bytes) -> Mapping[str, Any]:
     return record
 
 
-# From which commit something was built: by the user, the CI system, the package, or git.
+# The commit that a file was built from, as the user, the CI system, the package or git states it.
 
 VARIABLES = (
     "GITHUB_SHA",
@@ -462,14 +464,14 @@ VARIABLES = (
     "CODEBUILD_RESOLVED_SOURCE_VERSION",
     "GIT_COMMIT",  # Jenkins
 )
-"""In the order in which they are asked; all that are set must agree."""
+"""In the order in which they are read; all that are set must agree."""
 _FULL = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SHORT = re.compile(r"[0-9a-f]{7,64}")
-_GIT_TIMEOUT = 10.0  # seconds for git
+_GIT_TIMEOUT = 10.0  # seconds
 
 
 class StatedCommit(NamedTuple):
-    """A commit, and who says it."""
+    """A commit, and its source."""
 
     commit: str
     evidence: str
@@ -482,10 +484,9 @@ def choose_commit(
     folder: Path,
     named: str,
 ) -> StatedCommit:
-    """The commit of a file: what the user gives, a variable, the package itself, or git says.
+    """Return the commit of a file from the user, a variable, the package itself or git.
 
-    Raises ProfileError where nobody says it, and ArtifactRefusedError where two contradict each
-    other.
+    Raises ProfileError if none of them states it, and ArtifactRefusedError if two disagree.
     """
     stated = [*_read_given(given), *_read_variables(environment)]
     said = [StatedCommit(commit, f"{member} of the package") for member, commit in package]
@@ -521,7 +522,7 @@ def _read_given(given: str) -> list[StatedCommit]:
 
 
 def _read_variables(environment: Mapping[str, str]) -> list[StatedCommit]:
-    """Those that are a commit: some hold the number of another system's revision."""
+    """Return the variables that hold a commit; some hold the revision of another system."""
     texts = ((name, environment.get(name, "").strip().lower()) for name in VARIABLES)
     return [StatedCommit(text, name) for name, text in texts if _FULL.fullmatch(text)]
 
@@ -531,19 +532,19 @@ def _agree(one: str, other: str) -> bool:
 
 
 def _ask_git(folder: Path) -> StatedCommit | None:
-    """The commit that is checked out; reading it runs nothing that a repository configures.
+    """Return the commit that is checked out, without running what a repository configures.
 
-    git itself refuses a repository that belongs to somebody else.
+    git itself refuses a repository that belongs to another user.
     """
     kept = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-    kept["GIT_NO_LAZY_FETCH"] = "1"  # of a partial clone, which would call its transport
+    kept["GIT_NO_LAZY_FETCH"] = "1"  # otherwise a partial clone would run its transport
     harmless = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
     command = ["git", *harmless, "rev-parse", "--verify", "HEAD"]
     try:
         ended = subprocess.run(
             command, cwd=folder, env=kept, capture_output=True, timeout=_GIT_TIMEOUT, check=False
         )
-    except (OSError, subprocess.SubprocessError):  # there is no git
+    except (OSError, subprocess.SubprocessError):  # git is not installed
         return None
     found = ended.stdout.decode("ascii", "replace").strip()
     if ended.returncode or not _FULL.fullmatch(found):
@@ -551,7 +552,7 @@ def _ask_git(folder: Path) -> StatedCommit | None:
     return StatedCommit(found, "git rev-parse HEAD")
 
 
-# Under which licenses a package says that it is, and which license files it has.
+# The licenses that a package states, and its license files.
 
 _FILE = re.compile(
     r"(?:licen[cs]e|copying|copyright|notice|third[-_]?party(?:[-_](?:licen[cs]es?|notices?))?)"
@@ -560,14 +561,12 @@ _FILE = re.compile(
 )
 _CODE = (".py", ".pyc", ".pyi", ".h", ".hpp", ".so", ".c", ".cpp", ".js", ".pyd", ".dll")
 _CLASSIFIER = "License :: "
-_LONGEST_EXPRESSION = (
-    120  # characters of an expression; some METADATA has the whole text in its place
-)
+_LONGEST_EXPRESSION = 120  # characters; some METADATA has the license's whole text here
 _MOST = 200
 
 
 def list_licenses(package: Package, record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Expressions first, then the license files that the package has itself, each once."""
+    """Return license expressions, then the package's own license files, each once."""
     said = (*_list_expressions(package, record), *_list_files(package))
     return tuple(dict.fromkeys(said))[:_MOST]
 
@@ -582,7 +581,7 @@ def _list_expressions(package: Package, record: Mapping[str, Any]) -> Iterator[s
         ]
         header = package.header("License")
         plain = header if len(header) <= _LONGEST_EXPRESSION and "\n" not in header else ""
-        # The newest way to say it counts, and the others repeat it in words.
+        # License-Expression supersedes the classifiers, which repeat it in words.
         found = [expression] if expression else [*classifiers, plain]
     else:
         found = [record.get("license", "")]

@@ -1,8 +1,8 @@
-"""Holds the verdicts on a file against a gate: may it pass, and if not, why; purely.
+"""Gates: decide from the verdicts on a file whether it may enter a channel, and if not, why.
 
-Of each family that the gate asks for, in each place, the newest verdict decides that could judge
-it. What broke on the way there (network, disk, a host without a GPU) decides nothing, and an older
-failure counts no more once a newer verdict on the same bytes passed.
+For each family and place that the gate asks for, the newest verdict that could judge it decides.
+Verdicts that broke (network, disk, a host without a GPU) decide nothing. An older failure no longer
+counts once a newer verdict on the same bytes has passed.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from binary_checks.model.outcomes import GAPS
 from binary_checks.profile.known import read_condition
 
 AHEAD = timedelta(minutes=5)
-"""By which the clocks of two hosts may differ."""
+"""How far the clocks of two hosts may differ."""
 _SEVERITY = tuple(Outcome)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptVerdict:
-    """A verdict that the store has, and who of those that the gate trusts signed it."""
+    """A stored verdict, with the names of the trusted keys that signed it."""
 
     verdict: PackageVerdict
-    digests: tuple[str, ...]  # of the objects that say it: each signer may have made one
-    signers: frozenset[str] = frozenset()  # names
+    digests: tuple[str, ...]  # of the objects that contain it: each signer may have stored one
+    signers: frozenset[str] = frozenset()  # names of keys
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +53,7 @@ class GateRefusal:
     advice: str
 
     def spell(self) -> str:
-        """As a line has it."""
+        """Return the refusal as one line."""
         return (
             f"{self.what}: {self.why}; {self.advice}" if self.what else f"{self.why}; {self.advice}"
         )
@@ -64,13 +64,13 @@ class GateDecision:
     """Whether a file may pass, by which verdicts, and despite what."""
 
     refusals: tuple[GateRefusal, ...] = ()
-    verdicts: tuple[str, ...] = ()  # digests of those that decided
+    verdicts: tuple[str, ...] = ()  # digests of the verdicts that decided
     waived: tuple[str, ...] = ()  # a line each
-    notes: tuple[str, ...] = ()  # what was found on the way, and decided nothing
+    notes: tuple[str, ...] = ()  # observations that decided nothing
 
     @property
     def passes(self) -> bool:
-        """Whether the gate lets it through."""
+        """Whether the gate lets the file in."""
         return not self.refusals
 
 
@@ -82,9 +82,10 @@ def decide(
     *,
     promoted: datetime | None = None,
 ) -> GateDecision:
-    """Hold the verdicts on a file against what the gate asks of it (see `narrow`).
+    """Decide from the verdicts on a file whether the gate, already narrowed to it, lets it in.
 
-    ``promoted`` is when the file was let in, which ages and waivers are held against; None: now.
+    ``promoted`` is when the file was let in, and ages and waivers are compared with that time; None
+    stands for now. See `narrow`.
     """
     case = _Case(gate, artifact, now, promoted or now)
     counted = [each for each in kept if case.counts(each)]
@@ -95,23 +96,25 @@ def decide(
 
 
 def _places_of(gate: Gate, family: str) -> Sequence[str]:
-    """Where a family must have been judged: one that runs the package in each place."""
+    """Return the places where a family must have been judged; ("",) if any place will do."""
     return gate.places if gate.places and family in PLACED_FAMILIES else ("",)
 
 
 def choose_believed(
     gate: Gate, artifact: Artifact, kept: Iterable[KeptVerdict], now: datetime
 ) -> list[KeptVerdict]:
-    """Return the verdicts whose statements about the file a gate believes, whatever they judged."""
+    """Return the verdicts whose statements about the file the gate believes, whatever they
+    judged.
+    """
     return [each for each in kept if not any(_find_doubts(gate, artifact, each, now))]
 
 
 def _find_doubts(
     gate: Gate, artifact: Artifact, kept: KeptVerdict, now: datetime
 ) -> Iterator[tuple[str, str]]:
-    """Yield why a gate believes nothing that a verdict states, and what to do about that."""
+    """Yield why a gate does not believe a verdict's statements, and what to do about it."""
     verdict = kept.verdict
-    if verdict.file_name != artifact.file_name:  # somebody renamed it in the store
+    if verdict.file_name != artifact.file_name:  # it was renamed in the store
         yield f"it is on {cut(one_line(verdict.file_name), 120)}, of the same bytes", _AGAIN
     if read_time(verdict.ended) > now + AHEAD:
         yield "it is from the future; the clock of that host, or of this one, is wrong", _AGAIN
@@ -125,7 +128,7 @@ _SIGN = "sign it with a key that the policy lists: `artifact attest --key FILE`"
 
 
 class _Case:
-    """One file before one gate."""
+    """The decision about one file at one gate, while it is being made."""
 
     def __init__(self, gate: Gate, artifact: Artifact, now: datetime, promoted: datetime) -> None:
         self._gate, self._artifact, self._now, self._promoted = gate, artifact, now, promoted
@@ -133,7 +136,7 @@ class _Case:
         self._deciding: dict[str, None] = {}
         self._waived: dict[str, None] = {}
         self._notes: list[str] = []
-        self._unheard: list[tuple[str, str]] = []  # verdicts that do not count, and the remedy
+        self._unheard: list[tuple[str, str]] = []  # (why a verdict does not count, the remedy)
 
     def conclude(self) -> GateDecision:
         return GateDecision(
@@ -144,7 +147,7 @@ class _Case:
         )
 
     def counts(self, kept: KeptVerdict) -> bool:
-        """Whether a verdict is one that this gate listens to; else a note says why not."""
+        """Return whether the gate accepts the verdict as evidence; if not, note why."""
         objection = next(self._objections(kept), None)
         if objection is None:
             return True
@@ -155,7 +158,7 @@ class _Case:
         return False
 
     def _objections(self, kept: KeptVerdict) -> Iterator[tuple[str, str]]:
-        """Why it does not count, and what to do about that."""
+        """Yield why the verdict does not count, and what to do about it."""
         gate, verdict = self._gate, kept.verdict
         yield from _find_doubts(gate, self._artifact, kept, self._now)
         if gate.profile and gate.profile not in (verdict.profile, verdict.profile_sha256):
@@ -167,7 +170,7 @@ class _Case:
             yield f"{verdict.word}: {verdict.told() or 'it says nothing of the package'}", _AGAIN
 
     def judge(self, family: str, place: str, counted: Sequence[KeptVerdict]) -> None:
-        """Let the newest verdict decide that judged a family in a place."""
+        """Let the newest verdict that judged the family in the place decide."""
         where = f"{family} at {place}" if place else family
         about = [(each, said) for each in counted for said in _find(each.verdict, family, place)]
         judged = [(each, said) for each, said in about if said.outcome not in GAPS]
@@ -210,12 +213,12 @@ class _Case:
         return age is not None and self._promoted - read_time(verdict.ended) > timedelta(days=age)
 
     def _waives_all(self, verdict: PackageVerdict) -> bool:
-        """Whether each check that failed is waived, or the family of each."""
+        """Return whether each check that failed, or its family, is waived."""
         if verdict.word != "failed" or not verdict.failed:
             return False
         named = [each.partition("[")[0].partition("/") for each in verdict.failed]
         waived = [self._waives(check) or self._waives(family) for family, _, check in named]
-        return all(waived)  # after every one was asked: all that is waived is recorded
+        return all(waived)  # a list, not a generator, so that every waiver used is recorded
 
     def _waives(self, named: str) -> bool:
         for waiver in self._gate.waivers:
@@ -231,10 +234,10 @@ class _Case:
 
 
 def _find(verdict: PackageVerdict, family: str, place: str) -> Iterator[FamilyVerdict]:
-    """What a verdict says of a family in that place, or in any where none is asked for.
+    """Yield what a verdict says about a family in a place, or in any place if ``place`` is "".
 
-    Of a run in one place, or of checks that run nothing, an entry names none: it holds for each
-    place of its run.
+    An entry names no place if the run had only one, or if its checks run nothing; it then holds for
+    each place of the run.
     """
     for said in verdict.families:
         if said.family != family:
@@ -244,13 +247,13 @@ def _find(verdict: PackageVerdict, family: str, place: str) -> Iterator[FamilyVe
 
 
 def _rank(verdict: PackageVerdict, said: FamilyVerdict) -> tuple[datetime, int, int, bool]:
-    """The newest last; of equal times the worse."""
+    """Return a sort key: the newest verdict is last; of two at the same time, the worse one."""
     worse = -_SEVERITY.index(verdict.outcome), -_SEVERITY.index(said.outcome)
     return read_time(verdict.ended), *worse, bool(said.gap)
 
 
 def _merge(refusals: Iterable[GateRefusal]) -> Iterator[GateRefusal]:
-    """One for all families that lack the same."""
+    """Combine the refusals that have the same reason into one for all their families."""
     groups: dict[tuple[str, str], list[str]] = {}
     for each in refusals:
         groups.setdefault((each.why, each.advice), []).append(each.what)
@@ -271,45 +274,45 @@ def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
-# What a channel asks of a file before it lets it in: as a policy says it, and as it is kept.
+# What a channel asks of a file, as a policy states it and as the store records it.
 
 GATE_SCHEMA = "binary-checks/gate/1"
 PLACED_FAMILIES = ("runtime", "consumer")
-"""Families that run the package, and so speak of one place; ``gpu`` runs where there is one."""
+"""Families that run the package, each in one place; ``gpu`` runs where there is a GPU."""
 MOST_DAYS = 3650.0
-"""Of an age that a gate may allow."""
+"""The longest maximum age that a gate may allow."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateRule:
-    """What a gate asks instead of files that meet a condition; None and "" leave it as it is."""
+    """An exception of a gate for files that match a condition; None and "" change nothing."""
 
     when: str  # variant=cu* system=linux
-    reason: str = ""  # required where it asks for less
+    reason: str = ""  # required if the rule asks for less
     families: tuple[str, ...] | None = None
     places: tuple[str, ...] | None = None
     gaps: tuple[str, ...] | None = None
     accept: tuple[str, ...] | None = None
     profile: str = ""
     max_age: float | None = None
-    gpu: bool | None = None  # the family gpu, whatever the other families are
+    gpu: bool | None = None  # whether the family gpu is required, whatever the other families are
 
     @property
     def globs(self) -> tuple[tuple[str, str], ...]:
-        """What it is about, by field."""
+        """The condition as (field, glob) pairs."""
         return read_condition(self.when, "when", dict.fromkeys(FIELDS, str)).globs
 
     def meets(self, artifact: Artifact) -> bool:
-        """Whether it speaks of that file: of what it is itself, not of all that it would serve.
+        """Return whether the file's own fields match, not everything that it would serve.
 
-        So a rule that asks less of Windows asks no less of a wheel for any system.
+        A rule for Windows that asks for less therefore does not apply to a wheel for any system.
         """
         return all(is_itself(artifact, field, glob) for field, glob in self.globs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateWaiver:
-    """A check or a family despite which files may pass, for some time."""
+    """A check or a family that may fail, until a date."""
 
     despite: str  # absolute-search-path; runtime
     reason: str
@@ -318,47 +321,48 @@ class GateWaiver:
     package: str = "*"  # glob on the file's name
 
     def covers(self, named: str, file_name: str) -> bool:
-        """Whether it speaks of that check or family of that file, whatever day it is."""
+        """Return whether the waiver is for that check or family of that file, on any day."""
         return self.despite == named and fnmatchcase(file_name, self.package)
 
     def has_expired(self, today: date) -> bool:
-        """Whether it holds no more."""
+        """Return whether the waiver is no longer valid."""
         return today > date.fromisoformat(self.expires)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gate:
-    """What one channel asks, keys and all, so that its digest says everything."""
+    """What one channel asks of its files. Keys are part of it, so that its digest covers all."""
 
     channel: str
-    families: tuple[str, ...]  # that must have been judged
-    places: tuple[str, ...] = ()  # in each of which those that run the package must have been
-    gaps: tuple[str, ...] = ()  # places where some checks of a family may not have inspected all
-    sources: tuple[str, ...] = ()  # channels that files may come from; none: all
+    families: tuple[str, ...]  # those that must have been judged
+    # in each of which the families that run the package must have been judged
+    places: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()  # places where some checks of a family may be incomplete
+    sources: tuple[str, ...] = ()  # channels that files may come from; empty: any
     accept: tuple[str, ...] = ("passed", "warned", "known")
-    profile: str = ""  # its name, or the SHA-256 of what it says; "" for any
+    profile: str = ""  # its name, or the SHA-256 of its content; "" for any
     known_problems_sha256: str = ""
-    max_age: float | None = None  # days, of a verdict
-    threshold: int = 0  # keys that must have signed a verdict; 0: it need not be signed
+    max_age: float | None = None  # greatest age of a verdict in days
+    threshold: int = 0  # how many keys must have signed a verdict; 0: none
     keys: tuple[PublicKey, ...] = ()
-    promoters: tuple[PublicKey, ...] = ()  # one of whom must sign a promotion
+    promoters: tuple[PublicKey, ...] = ()  # of which one must sign a promotion
     rules: tuple[GateRule, ...] = ()
     waivers: tuple[GateWaiver, ...] = ()
 
     @property
     def read_fields(self) -> frozenset[str]:
-        """The fields of artifact.json that its rules read."""
+        """The fields of artifact.json that the rules read."""
         parts = (each.globs for each in self.rules)
         return frozenset(name for globs in parts for name, _ in globs)
 
     @property
     def digest(self) -> str:
-        """By which it is recorded."""
+        """The SHA-256 of its document, by which promotions name it."""
         return hashlib.sha256(write_gate(self)).hexdigest()
 
 
 def narrow(gate: Gate, artifact: Artifact, *, has_gpu_cell: bool = False) -> Gate:
-    """What a gate asks of one file: of each key the last rule that meets it holds.
+    """Return what a gate asks of one file: for each key, the last rule that matches it wins.
 
     A cell of the matrix that has a GPU stage asks for ``gpu``, unless a rule says otherwise.
     """
@@ -379,7 +383,7 @@ def narrow(gate: Gate, artifact: Artifact, *, has_gpu_cell: bool = False) -> Gat
 
 
 def write_gate(gate: Gate) -> bytes:
-    """The document of a gate: of equal gates the same bytes."""
+    """Return the gate's document; equal gates give the same bytes."""
     return f"{dump({'schema': GATE_SCHEMA, **encode_fields(gate)})}\n".encode("ascii")
 
 

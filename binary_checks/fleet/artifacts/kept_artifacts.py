@@ -1,4 +1,4 @@
-"""Keeps artifacts in a store, and finds them there: a file counts once its document is there."""
+"""Store artifacts and find them again: a file counts as stored once its document is there."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from binary_checks.regular_files import open_regular
 
 _LONGEST = 16 << 20  # bytes of a document
 _ONCE = ("file_name", "size", "kind", "project", "version", "subdir", *FILE_AXES)
-"""Of the same bytes these are the same, whoever pushes them."""
+"""Fields that every push of the same bytes must agree on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Incoming:
-    """What is kept of an artifact beside its document."""
+    """The contents that are stored with an artifact's document."""
 
     file: HashedFile
-    companions: Mapping[str, HashedFile] = field(default_factory=dict)  # by their paths there
+    companions: Mapping[str, HashedFile] = field(default_factory=dict)  # path when pulled -> file
     metadata: bytes | None = None  # METADATA of a wheel
     facts: Path | None = None  # a document of `binary-checks inspect --json`
 
 
 def keep_artifact(store: Store, artifact: Artifact, incoming: Incoming) -> bool:
-    """Keep a file and all that belongs to it, unless it is kept; whether it was not.
+    """Store a file and all that belongs to it; return False if it was stored before.
 
-    The document comes last: a push that ends before it has left nothing that counts, and the next
-    one of the same bytes goes on. Raises ArtifactRefusedError where the store has those bytes as
-    something else, and StoreError where it fails.
+    The document is written last. A push that was interrupted has therefore stored nothing that
+    counts, and the next push of the same bytes completes it. Raises ArtifactRefusedError if the
+    store describes those bytes differently, and StoreError if it fails.
     """
     try:
         demand_sound(artifact)
@@ -74,7 +74,7 @@ def keep_artifact(store: Store, artifact: Artifact, incoming: Incoming) -> bool:
 
 
 def find_artifact(store: Store, sha256: str) -> Artifact | None:
-    """What the store says of those bytes; None: it does not keep them. Raises RecordError."""
+    """Return the artifact with those bytes, or None if it is not stored. Raises RecordError."""
     name = artifact_name(sha256)
     content = store.read(name, _LONGEST)
     return None if content is None else _read(store, name, content)
@@ -83,9 +83,9 @@ def find_artifact(store: Store, sha256: str) -> Artifact | None:
 def list_artifacts(
     store: Store, digests: Iterable[str] | None = None, broken: list[str] | None = None
 ) -> Iterator[Artifact]:
-    """All that the store keeps, or those of these SHA-256, in their order.
+    """Yield all stored artifacts, or those with the given SHA-256 in that order.
 
-    Of a document that is not whole ``broken`` gets a line; without it, RecordError is raised.
+    An invalid document adds a line to ``broken``; without ``broken`` it raises RecordError.
     """
     if digests is None:
         listed = (each.name for each in store.names(PACKAGES))
@@ -102,7 +102,7 @@ def list_artifacts(
 
 
 def _try(store: Store, name: str) -> Artifact | RecordError:
-    """What a document says, or why it says nothing."""
+    """Return the document's artifact, or the error that it causes."""
     try:
         content = store.read(name, _LONGEST)
         if content is None:
@@ -120,7 +120,10 @@ def _read(store: Store, name: str, content: bytes) -> Artifact:
 
 
 def _is_kept(store: Store, artifact: Artifact) -> bool:
-    """Whether it is there. Raises ArtifactRefusedError where it is there as something else."""
+    """Return whether the artifact is stored.
+
+    Raises ArtifactRefusedError if the store describes it differently.
+    """
     known = find_artifact(store, artifact.sha256)
     if known is None:
         return False
@@ -138,20 +141,20 @@ def _is_kept(store: Store, artifact: Artifact) -> bool:
 
 
 def _keep_file(store: Store, name: str, file: HashedFile) -> None:
-    """Keep a file under a name that has its hash; bytes that are there already are held against it.
+    """Store a file under a name that contains its hash; compare it with bytes already there.
 
-    Raises StoreError for others.
+    Raises StoreError if they differ.
     """
     if store.create(name, file.path):
         if not file.is_unchanged():
-            store.delete(name)  # else its bytes would never be those that the name promises
+            store.delete(name)  # otherwise the name would promise other bytes for ever
             raise StoreError(f"{file.path.name}: it changed while it was pushed")
         return
     if hash_pieces(store.pieces(name), most=file.size) != file.sha256:
         raise StoreError(f"{store.url}: {name}: holds other bytes than its name says")
 
 
-# A file of this host by its bytes, and whether it still has them.
+# Files of this host, hashed, with a check that they have not changed since.
 
 _PIECE = 1 << 20
 
@@ -163,10 +166,10 @@ class HashedFile:
     path: Path
     sha256: str
     size: int
-    stamp: tuple[int, ...]  # inode, size and times, which change with its bytes
+    stamp: tuple[int, ...]  # device, inode, size and times, which change with its bytes
 
     def is_unchanged(self) -> bool:
-        """Whether nobody has written to it, or put another in its place, since."""
+        """Return whether the file was neither written to nor replaced since."""
         try:
             return _stamp(self.path.stat()) == self.stamp
         except OSError:
@@ -174,7 +177,7 @@ class HashedFile:
 
 
 def hash_file(path: Path) -> HashedFile:
-    """Read a file once, behind a link too. Raises ProfileError for what cannot be read."""
+    """Hash a file; follow links. Raises ProfileError if it cannot be read."""
     try:
         with open_regular(path, follow=True) as file:
             before = os.fstat(file.fileno())
@@ -188,21 +191,21 @@ def hash_file(path: Path) -> HashedFile:
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:
-    times = (found.st_mtime_ns, found.st_ctime_ns)  # the second one nobody can put back
+    times = (found.st_mtime_ns, found.st_ctime_ns)  # programs cannot set ctime back
     return (found.st_dev, found.st_ino, found.st_size, *times)
 
 
 def hash_content(content: bytes) -> str:
-    """The SHA-256 of bytes."""
+    """Return the SHA-256 of the content."""
     return hashlib.sha256(content).hexdigest()
 
 
 def hash_pieces(
     pieces: Iterable[bytes], file: IO[bytes] | None = None, most: int | None = None
 ) -> str:
-    """The SHA-256 of all of them, which are written to the file, if there is one.
+    """Return the SHA-256 of all pieces, and write them to ``file`` if it is given.
 
-    Of more than so many bytes it is one of the beginning: others than were asked for.
+    Stop after more than ``most`` bytes; the hash is then not the expected one.
     """
     digest, size = hashlib.sha256(), 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""The verdicts that a store has on its artifacts: created once by their own digest, read anew."""
+"""Store verdicts on artifacts under their own digests, read them back and verify them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import verdict_name, verdict_prefix
 from binary_checks.model.outcomes import FAILING, PASSING, UNTESTED
 
-_AT_ONCE = 64  # that are in memory before they are opened
+_AT_ONCE = 64  # the most verdicts read at the same time
 _MOST_OF_ALL = 512 << 20  # bytes of all verdicts on one artifact
 
 
 def keep_verdict(store: Store, verdict: PackageVerdict, keys: Sequence[SigningKey] = ()) -> bool:
-    """Keep a verdict beside its artifact, signed by these keys; whether it was not there yet."""
+    """Store a verdict with its artifact, signed by the keys; return False if it was there
+    before.
+    """
     content = write_envelope(write_statement(verdict), keys)
     return store.create(verdict_name(verdict.sha256, hash_bytes(content)), content)
 
@@ -48,9 +50,9 @@ def list_verdicts(
 ) -> list[KeptVerdict]:
     """Return all verdicts on an artifact, each once, with the keys that signed it.
 
-    A verdict that is truncated, tampered with, about another file or signed by a stranger counts
-    for nothing, and ``broken`` gets a line about it. Raises RecordError for more than a host could
-    hold.
+    A verdict that is truncated, tampered with, about another file or signed by an unknown key
+    counts for nothing, and adds a line to ``broken``. Raises RecordError if they are too large to
+    hold in memory.
     """
     listed = {each.name: each.size for each in store.names(verdict_prefix(sha256))}
     total = sum(size for size in listed.values() if size <= LARGEST_STATEMENT)
@@ -78,7 +80,7 @@ def list_verdicts(
 
 
 class _OpenedVerdict(NamedTuple):
-    """One object that says a verdict."""
+    """One object that contains a verdict."""
 
     digest: str
     signed: SignedStatement
@@ -93,7 +95,7 @@ def _try(store: Store, name: str, sha256: str) -> _OpenedVerdict | RecordError:
 
 
 def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
-    """The verdict on those bytes that an object is. Raises RecordError for anything else."""
+    """Return the verdict in an object. Raises RecordError if it is not one on these bytes."""
     where = f"{store.url}: {name}"
     content = store.read(name, LARGEST_STATEMENT)
     digest = demand_digest_of(content, where)
@@ -105,7 +107,7 @@ def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
 
 
 def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset[str]) -> None:
-    """Count the same statement once, with all who signed it in one object or another."""
+    """Add a verdict; if its statement is known already, add its signers and digest to that one."""
     key = hash_bytes(opened.signed.payload)
     known = found.get(key, KeptVerdict(verdict=opened.verdict, digests=()))
     digests = tuple(sorted((*known.digests, opened.digest)))
@@ -113,7 +115,9 @@ def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset
 
 
 def demand_digest_of(content: bytes | None, named: str) -> str:
-    """The digest of an object that is named by it. Raises RecordError for other bytes, or none."""
+    """Return the digest in an object's name. Raises RecordError unless it is that of the
+    content.
+    """
     digest = "" if content is None else hash_bytes(content)
     if not named.endswith(f"/{digest}.json"):
         raise RecordError(f"{named}: other bytes than those that its name promises")
@@ -121,17 +125,17 @@ def demand_digest_of(content: bytes | None, named: str) -> str:
 
 
 def hash_bytes(content: bytes) -> str:
-    """By which an object is named."""
+    """Return the SHA-256 by which an object is named."""
     return hashlib.sha256(content).hexdigest()
 
 
-# What is known of the files of a channel without a gate, in one word each.
+# Labels: one word on each file of a channel without a gate.
 
 
 def label_artifacts(store: Store, digests: Iterable[str]) -> Mapping[str, str]:
-    """By SHA-256 how the newest verdicts on each file ended, in every place and by every profile.
+    """Return SHA-256 -> label, from the newest verdicts in every place and for every profile.
 
-    Signatures are not looked at: a label is a hint, and no gate.
+    Signatures are not verified, because a label informs and decides nothing.
     """
     wanted = [*dict.fromkeys(digests)]
 
@@ -142,7 +146,7 @@ def label_artifacts(store: Store, digests: Iterable[str]) -> Mapping[str, str]:
 
 
 def label_verdicts(verdicts: Iterable[PackageVerdict]) -> str:
-    """The label of a file on which there are these verdicts."""
+    """Return the label of a file with these verdicts."""
     newest: dict[tuple[object, ...], PackageVerdict] = {}
     for each in verdicts:
         if each.is_decisive:
@@ -157,5 +161,5 @@ def label_verdicts(verdicts: Iterable[PackageVerdict]) -> str:
 
 
 def _rank(verdict: PackageVerdict) -> tuple[datetime, bool]:
-    """The newest last; of equal times the one that failed."""
+    """Return a sort key: the newest verdict is last; of two at the same time, the failed one."""
     return read_time(verdict.ended), verdict.label == FAILING

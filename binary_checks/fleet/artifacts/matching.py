@@ -1,4 +1,4 @@
-"""Which artifacts are meant: by axes as cells have them, by commit, bytes and channel."""
+"""Select artifacts: by the axes of cells, by commit, by bytes and by channel."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from binary_checks.model.outcomes import LABELS
 from binary_checks.profile.known import read_condition
 
 FIELDS = ("project", "kind", *FILE_AXES, "version", "subdir")
-"""By which artifacts are chosen, in the order in which they are shown."""
+"""The fields that artifacts are selected by, in the order in which they are shown."""
 _HEX = re.compile("[0-9a-f]{7,64}")
 _PYTHON = re.compile(r"(?:3\.\d{1,2})t?")
 _FEW = 4
@@ -44,14 +44,14 @@ _FEW = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArtifactWish:
-    """Which ones are meant; nothing of it: all."""
+    """Which artifacts a user asks for; without any condition, all."""
 
-    globs: tuple[tuple[str, str], ...] = ()  # by field
-    commit: str = ""  # how it begins, by seven digits at least
-    sha256: str = ""  # likewise
+    globs: tuple[tuple[str, str], ...] = ()  # (field, glob)
+    commit: str = ""  # its first digits, at least seven
+    sha256: str = ""  # its first digits, at least seven
 
     def unmet(self, artifact: Artifact) -> list[str]:
-        """What an artifact has otherwise, as "python 3.11 and not 3.12"; [] where it is meant."""
+        """Return how an artifact differs ("python 3.11 and not 3.12"); [] if it is asked for."""
         wrong = [
             f"{name} {_shown(artifact, name)} and not {glob}"
             for name, glob in self.globs
@@ -66,11 +66,11 @@ class ArtifactWish:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundArtifact:
-    """An artifact, and the channels that have it."""
+    """An artifact, and the channels that contain it."""
 
     artifact: Artifact
     channels: tuple[str, ...] = ()
-    verdict: str = ""  # untested, failing, passed; "" where nobody asked
+    verdict: str = ""  # untested, failing, passed; "" if not requested
 
 
 def read_wish(
@@ -81,7 +81,7 @@ def read_wish(
     commit: str = "",
     sha256: str = "",
 ) -> ArtifactWish:
-    """What a user asks for. Raises ProfileError for what no artifact could be."""
+    """Return what a user asks for. Raises ProfileError for what no artifact could match."""
     globs = [("project", project)] if project else []
     globs += [("version", version)] if version else []
     for text in where:
@@ -95,9 +95,9 @@ def read_wish(
 def list_found(
     store: Store, channels: Sequence[str] = (), broken: list[str] | None = None
 ) -> list[FoundArtifact]:
-    """All that the store keeps, or that one of the channels has, with the channels of each.
+    """Return all stored artifacts, or those in one of the channels, with their channels.
 
-    Of a document that is not whole ``broken`` gets a line; without it, RecordError is raised.
+    An invalid document adds a line to ``broken``; without ``broken`` it raises RecordError.
     """
     having: dict[str, list[str]] = {}
     for member in list_members(store):
@@ -111,13 +111,13 @@ def list_found(
 
 
 def choose(found: Iterable[FoundArtifact], wish: ArtifactWish) -> list[FoundArtifact]:
-    """Those that are meant, by project, version and axes."""
+    """Return the artifacts that match, sorted by project and version."""
     chosen = [each for each in found if not wish.unmet(each.artifact)]
     return sorted(chosen, key=_order)
 
 
 def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
-    """Of each configuration of a project the newest version, of equal ones what was pushed last."""
+    """Return the newest version of each configuration; if versions are equal, the last push."""
     newest: dict[tuple[str, ...], FoundArtifact] = {}
     for each in sorted(found, key=lambda each: _age(each.artifact)):
         newest[_configuration(each.artifact)] = each
@@ -125,7 +125,7 @@ def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
 
 
 def tell_differences(found: Sequence[FoundArtifact]) -> str:
-    """In what several of them differ: "python (3.11, 3.12), commit (…)"."""
+    """Return the fields in which the artifacts differ: "python (3.11, 3.12), commit (…)"."""
     told: list[str] = []
     for name in (*FIELDS, "commit", "file_name"):
         values = list(dict.fromkeys(getattr(each.artifact, name)[:40] for each in found))
@@ -136,7 +136,7 @@ def tell_differences(found: Sequence[FoundArtifact]) -> str:
 
 
 def tell_nearest(found: Sequence[FoundArtifact], wish: ArtifactWish) -> str:
-    """Which comes closest to what is wished for, and what it has otherwise."""
+    """Return which artifact comes closest to the request, and how it differs."""
     if not found:
         return "there is none at all"
     wrong, nearest = min(
@@ -155,19 +155,19 @@ def _meets(artifact: Artifact, name: str, glob: str) -> bool:
     parts = value.split(", ")
     if name == "python" and _PYTHON.fullmatch(glob):
         return any(_runs(artifact, each, glob) for each in parts)
-    if name == "system":  # linux is every manylinux, too
+    if name == "system":  # "linux" matches every manylinux, too
         parts += [libc_of(each) for each in parts]
     return any(fnmatchcase(each, glob) for each in parts) or (ANY in parts and name in FILE_AXES)
 
 
 def is_itself(artifact: Artifact, name: str, glob: str) -> bool:
-    """Whether an artifact is what a glob says, whatever else it would serve."""
+    """Return whether the file's own value matches the glob, whatever else it would serve."""
     value: str = getattr(artifact, name)
     return fnmatchcase(value, glob) or (name == "system" and fnmatchcase(libc_of(value), glob))
 
 
 def stands_for(cell: Cell, artifact: Artifact) -> bool:
-    """Whether an artifact may be the file of a cell: by all axes that both name."""
+    """Return whether an artifact may be the file of a cell: all axes that both name agree."""
     if cell.kind != artifact.kind or canonicalize_name(cell.project) != canonicalize_name(
         artifact.project
     ):
@@ -176,14 +176,14 @@ def stands_for(cell: Cell, artifact: Artifact) -> bool:
 
 
 def _agree(axis: str, given: str, found: str) -> bool:
-    """Whether a file may be what a cell says on an axis; what one of them does not say agrees."""
+    """Return whether the axis values agree; a value that is not stated agrees with any."""
     if axis == "system":
         given, found = libc_of(given), libc_of(found)
     return not given or found in ("", ANY) or found.endswith("+") or given in found.split(", ")
 
 
 def _runs(artifact: Artifact, value: str, python: str) -> bool:
-    """Whether it is for that Python: built for it, for it and later ones, or for any."""
+    """Return whether it runs on that Python: built for it, for it and later ones, or for any."""
     if value == python:
         return True
     open_ended = value == ANY or (value.endswith("+") and agree("python", python, value))
@@ -210,7 +210,7 @@ def _age(artifact: Artifact) -> tuple[tuple[int, Version, tuple[str, ...]], str]
 
 
 def _rank(version: str) -> tuple[int, Version, tuple[str, ...]]:
-    """Versions in their order; those of other rules before, with their numbers as numbers."""
+    """Return a sort key for versions; those that are not PEP 440 come first, by their numbers."""
     try:
         return 1, Version(version), ()
     except ValueError:
@@ -224,7 +224,7 @@ def _order(each: FoundArtifact) -> tuple[object, ...]:
 
 
 def spell_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
-    """The rows of a table, the first of them its head."""
+    """Yield the rows of a table; the first is the header."""
     names = ("project", "version", "kind", *FILE_AXES)
     shown = [name for name in names if any(getattr(each.artifact, name) for each in found)]
     verdicts = ["verdict"] if any(each.verdict for each in found) else []
@@ -237,25 +237,26 @@ def spell_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
         yield (*values, *label, channels, artifact.commit[:12] or "-", artifact.file_name)
 
 
-# Chooses members of a channel: by project, file name, glob, path, axes or digest.
+# Selecting members of a channel by project, file name, glob, path, axes or digest.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemberWish:
-    """Which members are meant; nothing of it: all."""
+    """Which members a user asks for; without any condition, all."""
 
     names: Sequence[str] = ()  # projects, file names, globs, paths
     where: str = ""  # variant=cu130 python=3.12
-    digests: Sequence[str] = ()  # SHA-256, or how they begin
+    digests: Sequence[str] = ()  # SHA-256, or at least its first 12 digits
 
 
 def choose_members(
     store: Store, channel: str, wish: MemberWish, broken: list[str] | None = None
 ) -> list[Artifact]:
-    """What the store says of the members that are meant; all of the channel where nothing is said.
+    """Return the artifacts of the selected members; without a condition, of all members.
 
-    Each name and digest must mean one at least. Of a document that is not whole ``broken`` gets a
-    line; without it, RecordError is raised. Raises ProfileError, one line.
+    Each name and digest must match at least one member. An invalid document adds a line to
+    ``broken``; without ``broken`` it raises RecordError. Raises ProfileError with a message of one
+    line.
     """
     members = found = list_members(store, channel, broken)
     if wish.names:
@@ -274,7 +275,7 @@ def choose_members(
 
 
 def _match(members: Iterable[ChannelMember], name: str, channel: str) -> list[ChannelMember]:
-    """The members that a name means: a project, a file name, a glob, or a file that lies here."""
+    """Return the members that a name selects: a project, file name, glob or file on this host."""
     path = Path(name)
     bare = path.name if "/" in name or "\\" in name else name
     found = [
@@ -306,7 +307,7 @@ def _show(text: str) -> str:
 
 
 def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> frozenset[str]:
-    """The SHA-256 of files for which the matrix has a GPU stage: by all axes that both name."""
+    """Return the SHA-256 of files that may stand for a cell with a GPU stage."""
     wanted = [cell for cell in cells if cell.gpu]
     return frozenset(
         each.sha256 for each in artifacts if any(stands_for(cell, each) for cell in wanted)
@@ -314,19 +315,19 @@ def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> froze
 
 
 def list_gpu_fields(cells: Iterable[Cell]) -> frozenset[str]:
-    """The fields of a file by which `find_with_gpu` finds it."""
+    """Return the fields of a file that `find_with_gpu` compares."""
     wanted = [cell for cell in cells if cell.gpu]
     axes = {axis for cell in wanted for axis in FILE_AXES if getattr(cell, axis)}
     return frozenset({"kind", "project", *axes} if wanted else ())
 
 
-# What `artifact find --json` prints: artifacts as the store has them, with their channels.
+# The output of `artifact find --json`: artifacts as stored, with their channels.
 
 FOUND_SCHEMA = "binary-checks/found-artifacts/1"
 
 
 def write_found(found: Iterable[FoundArtifact]) -> str:
-    """The document, an artifact a line."""
+    """Return the document, one artifact a line."""
     rows = [
         {
             "channels": list(each.channels),
@@ -347,7 +348,7 @@ def describe_found() -> dict[str, Any]:
         "properties": {
             "artifact": describe_artifacts(),
             "channels": {"type": "array", "items": {"type": "string"}},
-            "verdict": {"enum": [*LABELS]},  # where it was asked for
+            "verdict": {"enum": [*LABELS]},  # only if requested
         },
     }
     return {

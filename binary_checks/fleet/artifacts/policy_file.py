@@ -1,4 +1,6 @@
-"""Reads policy.toml: the gate of each channel that has one. What nothing can pass is refused."""
+"""Read policy.toml: the gate of each channel that has one. A gate that nothing can pass is an
+error.
+"""
 
 from __future__ import annotations
 
@@ -66,28 +68,28 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GatePolicy:
-    """All that one file says."""
+    """The content of one policy file."""
 
-    source: str  # how the user named it
+    source: str  # the path, as the user gave it
     gates: Mapping[str, Gate]  # by channel
-    keys: tuple[PublicKey, ...] = ()  # all that it lists
+    keys: tuple[PublicKey, ...] = ()  # all keys of the file
     warnings: tuple[str, ...] = ()  # a line each
 
     def gate_of(self, channel: str) -> Gate:
-        """The gate of a channel. Raises ProfileError for one that has none."""
+        """Return the gate of a channel. Raises ProfileError if it has none."""
         if channel not in self.gates:
             reject_unknown([channel], self.gates, self.source, "channel")
         return self.gates[channel]
 
 
 def read_policy(path: Path, today: date) -> GatePolicy:
-    """The policy of a file; ``today`` decides what has expired. Raises ProfileError."""
+    """Read a policy; ``today`` decides what has expired. Raises ProfileError."""
     named = one_line(str(path))
     return _PolicyReader(read_named(path, _LARGEST, named), path, named, today).read()
 
 
 class _PolicyReader:
-    """One file while it is read."""
+    """Reads one file."""
 
     def __init__(self, content: bytes, path: Path, named: str, today: date) -> None:
         self._folder, self._named, self._today = path.parent, named, today
@@ -112,13 +114,15 @@ class _PolicyReader:
         )
 
     def _take(self, key: str, empty: Any) -> Any:
-        """What stands at the file's top under a key."""
+        """Return the value of a top-level key, or ``empty``."""
         if key not in self._tables:
             return empty
         return convert(self._tables[key], _TOP[key], f"{self._named}: {key}")
 
     def _say(self, header: str) -> str:
-        """Where a table stands: with its line, if it has one of its own."""
+        """Return the line of a table's header, as " (line 12)"; "" if the file has no such
+        header.
+        """
         pattern = re.compile(rf"[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\]")
         found = (number for number, line in enumerate(self._lines, 1) if pattern.match(line))
         return next((f" (line {number})" for number in found), "")
@@ -126,7 +130,7 @@ class _PolicyReader:
     def _rows(
         self, table: Mapping[str, Any], header: str, kinds: Mapping[str, Any]
     ) -> Iterator[tuple[dict[str, Any], str]]:
-        """The tables of an array, converted, each with the words that say where it stands."""
+        """Yield the tables of an array, converted, each with its location for messages."""
         for row, where in read_rows(table, self._content, self._named, header, kinds):
             yield {key: convert(row[key], kinds[key], f"{where}: {key}") for key in row}, where
 
@@ -186,7 +190,7 @@ class _PolicyReader:
         return gate
 
     def _demand_asked(self, said: Mapping[str, Any], where: str) -> None:
-        """Raise ProfileError for what nothing can pass, or what everything does."""
+        """Raise ProfileError for conditions that nothing can meet, or that everything meets."""
         if "families" in said:
             if not said["families"]:
                 raise ProfileError(f"{where}: families: none, and so anything would pass")
@@ -206,7 +210,7 @@ class _PolicyReader:
     def _choose_keys(
         self, said: Mapping[str, Any], keys: Mapping[str, PublicKey], where: str
     ) -> tuple[PublicKey, ...]:
-        """The keys that count; none where verdicts need not be signed."""
+        """Return the keys that count; none if verdicts need not be signed."""
         asked = "keys" in said or "threshold" in said
         if not said.get("signed", asked or bool(keys)):
             if asked:
@@ -267,7 +271,7 @@ def _demand_sources(said: Mapping[str, Any], channel: str, where: str) -> tuple[
 
 
 def _demand_places(places: Iterable[str], families: Iterable[str], where: str) -> None:
-    """Raise ProfileError for no places, and for places where nothing would run."""
+    """Raise ProfileError for invalid places, and for places where no family would run."""
     for each in places:
         try:
             read_place(each)

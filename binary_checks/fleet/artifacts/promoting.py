@@ -1,7 +1,7 @@
-"""Promotes artifacts from channel to channel: each is held against the gate, and joins last.
+"""Promote artifacts from channel to channel, each through the gate of its new channel.
 
-A promotion that is killed has put nothing half into a channel: gate and record come first, and a
-file is a member once its one object is there.
+Gate and record are written first, and a file is a member once a single object exists. A promotion
+that is killed therefore leaves no channel half-changed.
 """
 
 from __future__ import annotations
@@ -66,25 +66,26 @@ _IMMUTABLE = "a file name means one file in a channel, for ever"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromotionCandidate:
-    """A file that is to be promoted, and what its gate says of it."""
+    """A file that is to be promoted, and its gate's decision."""
 
     artifact: Artifact
     decision: GateDecision = field(default_factory=GateDecision)
-    faults: tuple[str, ...] = ()  # verdicts that count for nothing, a line each
-    is_member: bool = False  # of the channel, already
+    faults: tuple[str, ...] = ()  # invalid verdicts, a line each
+    is_member: bool = False  # whether the channel contains it already
     has_gpu_cell: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Occasion:
-    """What holds for all promotions of one command."""
+    """What all promotions of one command have in common."""
 
     gate: Gate
     source: str
     now: datetime
     by: str = ""
     keys: Sequence[SigningKey] = ()
-    fields: frozenset[str] = frozenset()  # of artifact.json, which the matrix's GPU stages read
+    # of artifact.json that decide whether the matrix has a GPU stage for a file
+    fields: frozenset[str] = frozenset()
 
 
 def weigh(
@@ -95,7 +96,7 @@ def weigh(
     members: Collection[str],
     with_gpu: Collection[str] = (),
 ) -> list[PromotionCandidate]:
-    """Hold each artifact against the gate; ``members`` are the SHA-256 that are in already."""
+    """Decide about each artifact; ``members`` are the SHA-256 that the channel contains already."""
     by_digest = {each.sha256: each for each in artifacts}
     withdrawn = list_withdrawn(store, occasion.source)
 
@@ -138,9 +139,9 @@ def _weigh(
 
 
 def promote(store: Store, occasion: Occasion, candidate: PromotionCandidate) -> bool:
-    """Let a file into the channel, with the record of why; False where another just did.
+    """Let a file into the channel and record why; return False if another process just did.
 
-    Raises ArtifactRefusedError where another file of that name was quicker.
+    Raises ArtifactRefusedError if another file took the name meanwhile.
     """
     if not candidate.decision.passes:
         raise StoreError(f"{candidate.artifact.file_name}: refused by its gate")
@@ -169,10 +170,10 @@ def promote(store: Store, occasion: Occasion, candidate: PromotionCandidate) -> 
     return join_channel(store, occasion.gate.channel, artifact)
 
 
-# Records of promotions: in-toto statements with the predicate of a verification summary (VSA).
+# Records of promotions: in-toto statements with a verification summary (VSA) as predicate.
 #
-# A record names the gate by its digest and the verdicts that decided by theirs, so that whoever has
-# the store and the public keys can hold the same verdicts against the same gate again.
+# A record contains the digests of the gate and of the verdicts that decided. Anyone who has the
+# store and the public keys can therefore repeat the decision.
 
 PROMOTION_SCHEMA = "binary-checks/promotion/1"
 SUMMARY = "https://slsa.dev/verification_summary/v1"
@@ -181,24 +182,24 @@ _VERIFIER = "https://pypi.org/project/binary-checks"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Promotion:
-    """That a gate let a file into its channel: when, by whom, and by which verdicts."""
+    """The record that a gate let a file into its channel: when, by whom, and by which verdicts."""
 
     sha256: str
     file_name: str
     project: str
-    source: str  # the channel that it came from
+    source: str  # the channel that it was in before
     channel: str
     at: str  # RFC 3339, UTC
-    by: str = ""  # who did it, as they say
-    gate: str  # the digest of what the channel asked
-    verdicts: tuple[str, ...]  # the digests of those that decided
-    waived: tuple[str, ...] = ()  # despite what, a line each
+    by: str = ""  # the name that the user gave
+    gate: str  # digest of the gate
+    verdicts: tuple[str, ...]  # digests of the verdicts that decided
+    waived: tuple[str, ...] = ()  # waivers used, a line each
     gpu_cell: bool = False  # whether the matrix has a GPU stage for it
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_promotion(promotion: Promotion) -> bytes:
-    """The statement of a promotion: of equal ones the same bytes."""
+    """Return a promotion's statement; equal promotions give the same bytes."""
     predicate = {
         "verifier": {"id": _VERIFIER, "version": {**promotion.versions}},
         "timeVerified": promotion.at,
@@ -210,15 +211,13 @@ def write_promotion(promotion: Promotion) -> bytes:
         "inputAttestations": [{"digest": {"sha256": each}} for each in promotion.verdicts],
         "verificationResult": "PASSED",
         "verifiedLevels": [],
-        PROMOTION_SCHEMA: encode_fields(
-            promotion
-        ),  # readers of summaries ignore what is not theirs
+        PROMOTION_SCHEMA: encode_fields(promotion),  # readers of summaries ignore unknown keys
     }
     return seal(promotion.sha256, promotion.file_name, SUMMARY, predicate)
 
 
 def read_promotion(content: bytes, named: str) -> Promotion:
-    """The promotion that a statement is of. Raises RecordError, one line."""
+    """Return the promotion in a statement. Raises RecordError with a message of one line."""
     try:
         promotion = Promotion(**decode_fields(Promotion, _find_record(content)))
         for digest in (promotion.sha256, promotion.gate, *promotion.verdicts):
@@ -238,24 +237,24 @@ def _find_record(content: bytes) -> Any:
     return predicate[PROMOTION_SCHEMA]
 
 
-# Holds the fields of artifact.json that a gate reads, which nobody signs, to verdicts and bytes.
+# Proving the unsigned fields of artifact.json that a gate reads, from verdicts and bytes.
 #
-# A signed verdict states which build its file is. What none of them states is derived again from
-# the bytes, as it was when the file was pushed.
+# A signed verdict states which build its file is. A field that no verdict states is derived from
+# the bytes again, as when the file was pushed.
 
 _STORED = "artifact.json"
 _TURN = Lock()
-"""Of the files that are fetched for this, one at a time lies on the disk and is inspected."""
+"""Held while a file is on the disk and inspected, so that there is only one at a time."""
 _TAMPERED = "somebody tampered with the store"
 
 
 def find_unproven(
     store: Store, artifact: Artifact, believed: Sequence[KeptVerdict], names: Collection[str]
 ) -> GateRefusal | None:
-    """Return why one of these fields of artifact.json cannot be believed, or None.
+    """Return why one of the named fields of artifact.json cannot be believed, or None.
 
-    ``believed`` are the verdicts that the gate believes. Raises StoreError where the store fails,
-    and GatherError where the bytes cannot be inspected here.
+    ``believed`` are the verdicts that the gate believes. Raises StoreError if the store fails, and
+    GatherError if the bytes cannot be inspected here.
     """
     stated = {name: _choose(name, believed) for name in sorted(names)}
     unproven = [name for name in stated if stated[name] != {getattr(artifact, name)}]
@@ -278,10 +277,10 @@ def find_unproven(
 
 
 def _choose(name: str, kept: Iterable[KeptVerdict]) -> set[str]:
-    """Return what the newest verdicts state of a field; a value that was set by hand comes first.
+    """Return what the newest verdicts state for a field; values set by hand take precedence.
 
-    There are several values where verdicts of the same time contradict each other, and there is
-    none where no verdict states any.
+    There are several values if verdicts of the same time disagree, and none if no verdict states
+    the field.
     """
     found: dict[tuple[bool, datetime], set[str]] = {}
     for each in kept:
@@ -317,7 +316,7 @@ def _spell(name: str, value: str) -> str:
 
 
 def _derive_again(store: Store, artifact: Artifact) -> Artifact:
-    """Return what the bytes in the store and their file name say, and nothing that was stated."""
+    """Derive the record from the bytes in the store and their file name alone."""
     name = package_name(artifact.sha256, artifact.file_name)
     with _TURN, tempfile.TemporaryDirectory(prefix="gate-") as folder:
         path = Path(folder) / artifact.file_name

@@ -1,7 +1,7 @@
-"""Signs statements and finds who signed them: DSSE envelopes with ed25519 keys.
+"""Sign statements and find their signers: DSSE envelopes with ed25519 keys.
 
-The one module that knows securesystemslib (extra ``sign``), and it imports that where it signs or
-verifies: a policy that wants no signatures is held without it.
+Only this module uses securesystemslib (extra ``sign``). It imports it when it signs or verifies, so
+that a policy without signatures does not need it.
 """
 
 from __future__ import annotations
@@ -31,42 +31,44 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s+([A-Za-z0-9+/=\s]*?)-----EN
 _BARE = re.compile(
     r"[0-9a-f]{64,}|(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+_-][A-Za-z0-9+/_-]{42,}={0,2}"
 )
-"""32 bytes at least, in hexadecimal or in base64; a path that is missing rarely looks like that."""
+"""At least 32 bytes in hexadecimal or base64; the path of a missing file rarely looks like that."""
 _INSTALL = "signatures need the extra sign: pip install 'binary-checks[sign]'"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublicKey:
-    """An ed25519 key that a policy trusts, under the name that it gives it."""
+    """An ed25519 key that a policy trusts, and the name that the policy gives it."""
 
     name: str
     public: str  # 64 hexadecimal digits
 
     @property
     def keyid(self) -> str:
-        """By which signatures name it, as securesystemslib has it: of its canonical JSON."""
+        """The id that securesystemslib gives the key in signatures: a hash of its canonical
+        JSON.
+        """
         row = f'{{"keytype":"ed25519","keyval":{{"public":"{self.public}"}},"scheme":"ed25519"}}'
         return hashlib.sha256(row.encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SignedStatement:
-    """A statement as it is kept: bare, or in an envelope with signatures by key id."""
+    """A statement as stored: bare, or in an envelope with signatures."""
 
     payload: bytes
-    signatures: Mapping[str, str] = field(default_factory=dict)  # hexadecimal
+    signatures: Mapping[str, str] = field(default_factory=dict)  # key id -> hexadecimal signature
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signed:
-    """Who of those that are trusted signed, and what is wrong with other signatures."""
+    """The trusted signers of a statement, and the faults of its other signatures."""
 
     names: frozenset[str] = frozenset()
     faults: tuple[str, ...] = ()
 
 
 def read_public_key(name: str, text: str, where: str) -> PublicKey:
-    """A public key: PEM, or its 32 bytes in base64. Raises ProfileError."""
+    """Read a public key, PEM or 32 bytes in base64. Raises ProfileError."""
     found = _BLOCK.search(text)
     if found and "PRIVATE" in found[1]:
         raise ProfileError(f"{where}: a private key; a policy lists public ones alone")
@@ -83,7 +85,7 @@ def read_public_key(name: str, text: str, where: str) -> PublicKey:
 
 
 def read_envelope(content: bytes, named: str) -> SignedStatement:
-    """A statement that is kept, bare or in an envelope. Raises RecordError."""
+    """Read a stored statement, bare or in an envelope. Raises RecordError."""
     try:
         row = read_object(content)
         if "payloadType" not in row:
@@ -119,9 +121,9 @@ def _decode(text: Any, name: str) -> bytes:
 
 
 def find_signers(signed: SignedStatement, keys: Iterable[PublicKey]) -> Signed:
-    """Who of these signed it. A signature of one of them that does not hold is a fault.
+    """Return which of the keys signed a statement; an invalid signature is a fault.
 
-    Raises ProfileError where there is a signature to verify, and nothing to do it with.
+    Raises ProfileError if there is a signature to verify and securesystemslib is not installed.
     """
     trusted = {key.keyid: key for key in keys}
     names, faults = set[str](), list[str]()
@@ -160,11 +162,11 @@ class SigningKey:
 
     @property
     def public(self) -> str:
-        """The public one of the pair, as 64 hexadecimal digits."""
+        """The public key of the pair, as 64 hexadecimal digits."""
         return str(self._signer.public_key.keyval["public"])
 
     def sign(self, payload: bytes) -> dict[str, str]:
-        """Its signature over a statement, by key id."""
+        """Sign a statement; return key id -> signature."""
         from securesystemslib.dsse import Envelope
 
         made = Envelope(payload, PAYLOAD_TYPE, {}).sign(self._signer)
@@ -172,7 +174,7 @@ class SigningKey:
 
 
 def write_envelope(payload: bytes, keys: Iterable[SigningKey] = ()) -> bytes:
-    """A statement as it is kept: signed by all of these keys, or bare where there are none.
+    """Return a statement as it is stored: signed by all keys, or bare if there are none.
 
     Ed25519 is deterministic: the same statement and keys always give the same bytes.
     """
@@ -191,7 +193,7 @@ def write_envelope(payload: bytes, keys: Iterable[SigningKey] = ()) -> bytes:
 
 
 def load_signing_key(path: str, passphrase: bytes | None = None) -> SigningKey:
-    """The private key in a PEM file (PKCS #8). Raises ProfileError, which never repeats a key."""
+    """Read a private key in PEM (PKCS #8). Raises ProfileError, which never contains the key."""
     if "-----" in path or "\n" in path or _is_key(path):
         said = "the name of a file is asked for, and this looks like a key; treat it as disclosed"
         raise ProfileError(f"--key: {said}")
@@ -219,14 +221,15 @@ def load_signing_key(path: str, passphrase: bytes | None = None) -> SigningKey:
 
 
 def _is_key(text: str) -> bool:
-    """Whether it may be a key without its PEM header, and is not the name of a file."""
+    """Return whether the text may be a key without its PEM header, and not a file's name."""
     return _BARE.fullmatch(text) is not None and not os.path.lexists(text)
 
 
 def read_passphrase(variable: str, path: str) -> bytes | None:
-    """The passphrase in an environment variable of that name, or in a file.
+    """Return the passphrase from the named environment variable, or from a file.
 
-    Raises ProfileError, which repeats neither: somebody may have given the passphrase itself.
+    Raises ProfileError, which repeats neither argument: a user may have passed the passphrase
+    itself.
     """
     if variable and path:
         raise ProfileError("--passphrase-env and --passphrase-file: give one of them")
@@ -241,7 +244,7 @@ def read_passphrase(variable: str, path: str) -> bytes | None:
 
 
 def _read_secret(path: Path, where: str) -> bytes:
-    """A file that nobody else may read. Raises ProfileError."""
+    """Read a file that other users can neither read nor change. Raises ProfileError."""
     try:
         with open_regular(path, follow=True) as file:
             mode = os.fstat(file.fileno()).st_mode

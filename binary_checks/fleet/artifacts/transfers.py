@@ -1,4 +1,4 @@
-"""Pushes a file: says what it is, keeps it with what belongs to it, and puts it into a channel."""
+"""Push a file (derive its record, store it, add it to channels) and pull files into a folder."""
 
 from __future__ import annotations
 
@@ -63,29 +63,29 @@ class PushRequest:
     """How files are pushed."""
 
     stated: StatedArtifact = field(default_factory=StatedArtifact)
-    commit: str = ""  # as the user gives it
+    commit: str = ""  # --commit, as given
     environment: Mapping[str, str] = field(default_factory=dict)
-    folder: Path  # whose git may say the commit
+    folder: Path  # the folder whose git may state the commit
     channels: Sequence[str] = ()
-    companions: Mapping[str, HashedFile] = field(default_factory=dict)  # by their paths beside it
-    timeout: float = INSPECT_LIMIT  # seconds, to read one file
+    companions: Mapping[str, HashedFile] = field(default_factory=dict)  # path when pulled -> file
+    timeout: float = INSPECT_LIMIT  # seconds to read one file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PushEnd:
-    """What became of a file."""
+    """What happened to a file."""
 
-    artifact: Artifact  # as the store has it
-    new: bool  # whether it was not kept before
-    joined: tuple[str, ...]  # channels that had it not before
+    artifact: Artifact  # as stored
+    new: bool  # whether it was not stored before
+    joined: tuple[str, ...]  # channels that did not contain it before
     remarks: tuple[str, ...] = ()
 
 
 def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
-    """Keep a file, and put it into the channels; the same bytes again are nothing.
+    """Store a file and add it to the channels; pushing the same bytes again changes nothing.
 
-    Raises ArtifactRefusedError for what contradicts itself or the store, before anything of it is
-    written, ProfileError and PackageError for what cannot be pushed, and StoreError.
+    Raises ArtifactRefusedError, before anything is written, if the file contradicts itself or the
+    store; ProfileError and PackageError if it cannot be pushed; StoreError if the store fails.
     """
     file = hash_file(path)
     demand_pushable(path.name)
@@ -100,7 +100,7 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
         artifact = add_companions(artifact, request.companions)
         try:
             demand_sound(artifact)
-        except OddityError as error:  # what the package says of itself
+        except OddityError as error:  # the package's own metadata is at fault
             raise PackageError(f"{path.name}: {error}") from None
         for channel in request.channels:
             demand_free(store, channel, artifact)
@@ -126,9 +126,9 @@ def demand_pushable(name: str) -> None:
 
 
 def read_companions(licenses: Sequence[str], dependencies: Sequence[str]) -> dict[str, HashedFile]:
-    """Files that belong to what is pushed, by the paths at which they are pulled with it.
+    """Return the files to be stored with a push, by their paths when pulled.
 
-    Raises ProfileError for two of one name, and for what cannot be read.
+    Raises ProfileError for two files of one name, and for one that cannot be read.
     """
     found: dict[str, HashedFile] = {}
     for folder, names in (("licenses", licenses), ("dependencies", dependencies)):
@@ -144,7 +144,7 @@ def read_companions(licenses: Sequence[str], dependencies: Sequence[str]) -> dic
 
 
 def tell_host() -> AxisValue:
-    """The system of this host, for files that do not say for which they are."""
+    """Return the system of this host, used for files that do not state their own."""
     system = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}.get(platform.system(), "")
     if system != "linux":
         return AxisValue(system, "it was pushed from there")
@@ -161,7 +161,7 @@ def tell_host() -> AxisValue:
 def _find_facts(
     store: Store, file: HashedFile, timeout: float
 ) -> Iterator[tuple[Statement, Path | None]]:
-    """What is known of the bytes: as the store has it already, or read anew."""
+    """Yield the facts of the bytes, from the store or read anew, and the document if it is new."""
     if find_facts(store, file.sha256) == facts_name(file.sha256):
         with open_facts(store, file.sha256) as path:
             statement = read_statement(path, file.path.name)
@@ -173,7 +173,7 @@ def _find_facts(
 
 
 def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[str]:
-    """What is no contradiction, and should be known."""
+    """Yield remarks that are no contradictions, but worth knowing."""
     configuration = statement.configuration or BinaryConfiguration()
     evidence = pushed.evidence.get("variant", "")
     if pushed.variant not in ("", "cpu"):
@@ -184,25 +184,26 @@ def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[
         yield f"kept as built from {kept.commit}, and the same bytes come from {pushed.commit}"
 
 
-# Fetches artifacts into a folder: whole or not at all, by their hashes, and nowhere else.
+# Pulling artifacts into a folder: each file completely or not at all, verified by its hash.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PulledFile:
-    """A file that is to lie in the folder."""
+    """A file to be written into the folder."""
 
-    path: str  # below the folder
+    path: str  # relative to the folder
     sha256: str
     size: int
-    stored: str = ""  # the name of the object that has its bytes; "": they are here
+    stored: str = ""  # the name of the object with its bytes; "" if ``content`` has them
     content: bytes = b""
 
 
 def pull(store: Store, artifacts: Iterable[Artifact], folder: Path) -> list[str]:
-    """Write artifacts, what is known of them, licenses and dependencies; which paths are new.
+    """Write artifacts, their properties, licenses and dependencies; return the new paths.
 
-    What is there with the right bytes stays. Raises ArtifactRefusedError where there are others,
-    before anything is written, and StoreError where the store has other bytes than it says.
+    Files that are there already with the right bytes stay. Raises ArtifactRefusedError, before
+    anything is written, if a file with other bytes is there, and StoreError if the store's bytes
+    are not those it states.
     """
     files = _list_files(artifacts)
     missing = [each for each in files if not _is_there(folder, each)]
@@ -212,11 +213,11 @@ def pull(store: Store, artifacts: Iterable[Artifact], folder: Path) -> list[str]
 
 
 def _list_files(artifacts: Iterable[Artifact]) -> list[PulledFile]:
-    """Each file once. Raises ArtifactRefusedError where two would need one path."""
+    """Return each file once. Raises ArtifactRefusedError if two files need the same path."""
     found: dict[str, PulledFile] = {}
     for artifact in artifacts:
         for each in _list_own(artifact):
-            key = each.path.lower()  # file systems that know no case are many
+            key = each.path.lower()  # many file systems ignore case
             known = found.setdefault(key, each)
             if known.sha256 != each.sha256:
                 raise ArtifactRefusedError(
@@ -240,7 +241,7 @@ def _list_own(artifact: Artifact) -> Iterator[PulledFile]:
 
 
 def _is_there(folder: Path, file: PulledFile) -> bool:
-    """Whether the path has these bytes. Raises ArtifactRefusedError where it has others."""
+    """Return whether the file has these bytes. Raises ArtifactRefusedError if it has others."""
     path = _place(folder, file.path)
     if not os.path.lexists(path):
         return False
@@ -251,7 +252,7 @@ def _is_there(folder: Path, file: PulledFile) -> bool:
 
 
 def _place(folder: Path, below: str) -> Path:
-    """Where it is written; a folder that is a link might lead anywhere."""
+    """Return the path to write; refuse one that a link would lead out of the folder."""
     path = folder.joinpath(*below.split("/"))
     real = Path(os.path.realpath(folder))
     if Path(os.path.realpath(path.parent)) != real.joinpath(*below.split("/")).parent:
@@ -260,7 +261,7 @@ def _place(folder: Path, below: str) -> Path:
 
 
 def _fetch(store: Store, folder: Path, file: PulledFile) -> None:
-    """Write it beside its place, and put it there once its bytes are the right ones."""
+    """Write a temporary file, and give it its name once its hash is verified."""
     path = _place(folder, file.path)
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
@@ -284,10 +285,10 @@ def _fetch(store: Store, folder: Path, file: PulledFile) -> None:
 
 
 def _name(part: Path, path: Path) -> None:
-    """Give it its name, unless somebody was faster."""
+    """Give the file its final name; raise ArtifactRefusedError if that exists meanwhile."""
     try:
         os.link(part, path)
     except FileExistsError:
         raise ArtifactRefusedError(f"{path}: somebody else wrote it meanwhile") from None
-    except OSError:  # a file system without links
+    except OSError:  # the file system has no hard links
         part.replace(path)

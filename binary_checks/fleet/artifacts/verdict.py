@@ -1,4 +1,4 @@
-"""What one run says of one package, as the repository keeps it: read out of a result, purely."""
+"""Verdicts: the result of one run for one package, as the repository stores it."""
 
 from __future__ import annotations
 
@@ -25,68 +25,69 @@ VERDICT_SCHEMA = "binary-checks/verdict/1"
 GOOD_WORDS = tuple(
     VERDICTS[each].word for each in (Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED)
 )
-"""The words after which a package may ship."""
-_VOID = {MISUSED, EMPTY}  # runs that did not do as they were told, or had nothing to do
+"""The words of verdicts with which a package may ship."""
+_VOID = {MISUSED, EMPTY}  # runs that were called wrongly, or had nothing to do
 _MOST_LINES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FamilyVerdict:
-    """What the checks of one family say, in one place."""
+    """The result of one family's checks in one place."""
 
     family: str
-    place: str = ""  # "" of a run in one place, or for what no place matters
+    place: str = ""  # "" if the run had one place, or if the place does not matter
     outcome: Outcome
-    gap: str = ""  # the first thing that could not be inspected; "" where all was
+    gap: str = ""  # the first thing that could not be inspected, or ""
     gapped: tuple[str, ...] = ()  # the checks that could not inspect something
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedField:
-    """What a verdict states of its file besides how it was judged: a field of artifact.json."""
+    """A field of artifact.json that a verdict states, in addition to how the file was judged."""
 
     name: str  # variant, system, project, …
-    value: str = ""  # "" where the run found that nothing states one
-    by_hand: bool = False  # whether the person or the job that attested it set the value
+    value: str = ""  # "" if the run found that the file has none
+    by_hand: bool = False  # whether whoever attested the verdict set the value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageVerdict:
-    """A run's word on one file, and all that a policy asks of it."""
+    """The result of a run for one file, with all that a policy asks about."""
 
     sha256: str
     file_name: str
     outcome: Outcome
     ended: str  # RFC 3339, UTC, by the clock of the host that ran it
-    exit_code: int  # of the run, which other packages may share
+    exit_code: int  # of the whole run, which may have judged other packages, too
     profile: str  # its name
     profile_sha256: str
     known_problems_sha256: str
     families: tuple[FamilyVerdict, ...]
-    places: tuple[str, ...] = ()  # as they were named; none: static checks only, or not known
+    # as named on the command line; empty: static checks only, or unknown
+    places: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()  # images, each with its digest
-    ran_on: str = ""  # "" where nothing of it ran
-    passed: tuple[str, ...] = ()  # family/check, with the place where there are several
-    warned: tuple[str, ...] = ()  # of warnings alone, or problems that are all known
+    ran_on: str = ""  # "" if nothing of the package ran
+    passed: tuple[str, ...] = ()  # family/check, with the place if there are several
+    warned: tuple[str, ...] = ()  # with warnings only, or with known problems only
     failed: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()  # not inspected, or broken
-    problems: tuple[str, ...] = ()  # lines as reports have them; the first twenty
-    faults: tuple[str, ...] = ()  # complaints: why it is no pass although no check failed
+    problems: tuple[str, ...] = ()  # the first twenty, as reports print them
+    faults: tuple[str, ...] = ()  # complaints that prevent a pass although no check failed
     unjudged: str = ""  # why none of its native code could be judged
-    stopped: str = ""  # why not all of its checks came to their end
-    selected: str = ""  # by what only some checks of a family were chosen
+    stopped: str = ""  # why some checks did not finish
+    selected: str = ""  # the option that selected only some checks
     versions: Mapping[str, str] = field(default_factory=dict)
-    stated: tuple[StatedField, ...] = ()  # which build the file is; () in older verdicts
-    night: str = ""  # of an attempt in a night: 2026-11-20
+    stated: tuple[StatedField, ...] = ()  # fields that identify the build; () in older verdicts
+    night: str = ""  # if made by an attempt in a night: 2026-11-20
     cell: str = ""
     stage: str = ""
 
     @property
     def is_decisive(self) -> bool:
-        """Whether it says something of the package, and not of the host or the network.
+        """Whether the verdict is about the package, and not about the host or the network.
 
-        That nothing can judge the package's native code is said of the package: an older pass of
-        the same bytes, by somebody who did not see that, counts no more.
+        That the package's native code cannot be judged is a verdict on the package. An older pass
+        of the same bytes, by a version that did not notice that, no longer counts.
         """
         if self.outcome is Outcome.FAILED:
             return True
@@ -96,12 +97,12 @@ class PackageVerdict:
 
     @property
     def word(self) -> str:
-        """What it comes to, as policies and pages say it: passed, warned, known, failed, …."""
+        """The verdict as policies and pages show it: passed, warned, known, failed, …."""
         return self._words.word
 
     @property
     def label(self) -> str:
-        """What it makes of its file in a channel without a gate: untested, failing, passed."""
+        """The label of the file in a channel without a gate: untested, failing, passed."""
         return self._words.label
 
     @property
@@ -110,14 +111,14 @@ class PackageVerdict:
         return VERDICTS[Outcome.FAILED if complained else self.outcome]
 
     def told(self) -> str:
-        """Why it is no pass, in one line; "" where nothing says so."""
+        """Return why the verdict is no pass, in one line; "" if no reason is recorded."""
         partly = f"only some checks were selected ({self.selected})" if self.selected else ""
         reasons = (*self.problems, self.unjudged, *self.faults, self.stopped, partly)
         return next(filter(None, reasons), "")
 
 
 def _list_faults(run: RunResult, package: PackageResult) -> Iterator[str]:
-    """What the run complains of, but of its other packages."""
+    """Yield the run's complaints, except for those about its other packages."""
     others = {each.file_name for each in run.packages} - {package.file_name}
     for line in run.complaints:
         if line.partition(": ")[0] not in others:
@@ -125,7 +126,10 @@ def _list_faults(run: RunResult, package: PackageResult) -> Iterator[str]:
 
 
 def make_verdict(run: RunResult, package: PackageResult, *, ended: str) -> PackageVerdict:
-    """What a run says of one of its packages; ``ended`` stands in where it does not say when."""
+    """Return the verdict of a run on one of its packages.
+
+    ``ended`` is used if the run does not state when it ended.
+    """
     return PackageVerdict(
         sha256=package.sha256,
         file_name=package.file_name,
@@ -170,7 +174,7 @@ def _judge_families(entries: Sequence[Entry]) -> Iterator[FamilyVerdict]:
 
 
 def _sum_up_family(entries: Iterable[Entry]) -> Outcome:
-    """The same as of a package, but that a family of which nothing applies is no gap."""
+    """Sum up as for a package, except that a family without applicable checks is no gap."""
     found = {entry.outcome for entry in entries}
     return Outcome.NOT_APPLICABLE if found == {Outcome.NOT_APPLICABLE} else sum_up(found)
 
@@ -187,7 +191,7 @@ def _name_checks(entries: Iterable[Entry], *outcomes: Outcome) -> tuple[str, ...
 
 
 def _list_problems(entries: Sequence[Entry]) -> Iterator[str]:
-    """The lines of its problems; what the network or the host broke is said only without one."""
+    """Yield the lines of problems; add failures of network and host only if there are none."""
     failed = any(entry.problems for entry in entries)
     broken = (Outcome.BROKEN,) if failed else (Outcome.BROKEN, Outcome.ERROR)
     for entry in entries:
@@ -201,8 +205,8 @@ def _list_problems(entries: Sequence[Entry]) -> Iterator[str]:
 
 # Verdicts as in-toto statements (https://in-toto.io/Statement/v1): canonical, read back strictly.
 #
-# A verdict has the predicate test-result/v0.1. What that has no field for stands in the annotations
-# of one of its resource descriptors, so that every reader of the format reads these, too.
+# A verdict has the predicate test-result/v0.1. Fields that the predicate does not have are
+# annotations of one of its resource descriptors, so that every reader of the format can read them.
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
@@ -211,12 +215,12 @@ _RESULTS = {"passed": "PASSED", "warned": "WARNED", "known": "WARNED"}
 
 
 def write_statement(verdict: PackageVerdict) -> bytes:
-    """The statement of a verdict: of equal verdicts the same bytes."""
+    """Return a verdict's statement; equal verdicts give the same bytes."""
     return seal(verdict.sha256, verdict.file_name, TEST_RESULT, _describe(verdict))
 
 
 def seal(sha256: str, file_name: str, kind: str, predicate: Mapping[str, Any]) -> bytes:
-    """A statement of that kind about one file."""
+    """Return a statement about one file, with the given type of predicate."""
     subject = {"name": file_name, "digest": {"sha256": sha256}}
     row = {"_type": STATEMENT, "subject": [subject], "predicateType": kind, "predicate": predicate}
     return dump(row).encode("ascii")
@@ -238,10 +242,10 @@ def _describe(verdict: PackageVerdict) -> dict[str, Any]:
 
 
 def read_statement(content: bytes, named: str) -> PackageVerdict:
-    """The verdict that a statement is of, which messages name so.
+    """Return the verdict in a statement; ``named`` is its name in messages.
 
-    Raises RecordError, one line, for one that is cut, of another kind or subject, or that says
-    anything in another way than `write_statement` does.
+    Raises RecordError with a message of one line if it is truncated, of another type or subject, or
+    not exactly as `write_statement` writes it.
     """
     try:
         predicate = open_statement(content, TEST_RESULT)
@@ -255,7 +259,7 @@ def read_statement(content: bytes, named: str) -> PackageVerdict:
 
 
 def open_statement(content: bytes, kind: str) -> Mapping[str, Any]:
-    """The predicate of a statement of that kind. Raises OddityError for what is none."""
+    """Return the predicate of a statement. Raises OddityError unless it has the given type."""
     row = read_object(content)
     if row.get("_type") != STATEMENT:
         raise OddityError("not an in-toto statement")
@@ -268,7 +272,7 @@ def open_statement(content: bytes, kind: str) -> Mapping[str, Any]:
 
 
 def read_object(content: bytes) -> dict[str, Any]:
-    """A JSON object in ASCII. Raises OddityError."""
+    """Return a JSON object in ASCII. Raises OddityError."""
     if len(content) > LARGEST_STATEMENT:
         raise OddityError(f"larger than {LARGEST_STATEMENT} bytes")
     try:
@@ -298,7 +302,7 @@ def _demand_sound(verdict: PackageVerdict) -> None:
 
 
 def read_time(text: str) -> datetime:
-    """A time in UTC as documents have it. Raises OddityError."""
+    """Return a time in UTC, as documents write it. Raises OddityError."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

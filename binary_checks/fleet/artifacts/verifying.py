@@ -1,6 +1,6 @@
-"""Verifies a repository from the store alone: bytes, documents, channels and their indexes.
+"""Verify a repository from the store alone: bytes, documents, channels and their indexes.
 
-What cannot be read is said, and never passes.
+What cannot be read is reported, and never counts as verified.
 """
 
 from __future__ import annotations
@@ -81,33 +81,33 @@ from binary_checks.fleet.store.store_names import (
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.lines import cut, one_line
 
-# Holds each member of a gated channel against its gate once more, from the store alone.
+# Repeating the decisions of gates for the members of channels, from the store alone.
 #
-# The record of a promotion states the gate that let the file in, and the verdicts that it went by.
-# These must have let it in at the time, and the newest verdicts in the store must let it in still,
-# whether the record names them or not: nobody need have signed the record. The keys that count are
-# those of the verifier's own policy, because a store that was tampered with could name any. Without
-# a policy the store is held against itself.
+# The record of a promotion contains the digests of the gate and of the verdicts that decided. These
+# must have let the file in at the time, and the newest verdicts in the store must still let it in,
+# whether the record names them or not: records need not be signed. Only keys of the verifier's own
+# policy count, because a store that was tampered with could name any. Without a policy the store's
+# own gates and keys are used.
 
-_MOST_RECORDS = 20  # of one file in one channel, which are held against its gate
+_MOST_RECORDS = 20  # of one file in one channel that are verified
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verifier:
-    """What the person who verifies brings along; nothing of it: the store's own word counts."""
+    """What the person who verifies provides; without it, the store's own gates count."""
 
     policy: GatePolicy | None = None
-    cells: tuple[Cell, ...] = ()  # of a matrix, which say what has a GPU stage
+    cells: tuple[Cell, ...] = ()  # of a matrix, which decide which files need a GPU verdict
 
     def find_gate(self, channel: str) -> Gate | None:
-        """The gate of a channel, if the policy has one."""
+        """Return the channel's gate in the policy, or None."""
         return self.policy.gates.get(channel) if self.policy else None
 
 
 def verify_promotions(
     store: Store, channel: str, members: Iterable[ChannelMember], by: Verifier
 ) -> Iterator[str]:
-    """A line for each member that no gate let in, or that its gate would not let in.
+    """Yield a line for each member that no gate let in, or that its gate would refuse.
 
     A channel that the policy does not name, and into which nothing was ever promoted, has no gate.
     """
@@ -123,7 +123,7 @@ def verify_promotions(
 
 
 def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatement, Promotion]:
-    """The record of those bytes that an object is. Raises RecordError for anything else."""
+    """Return the record in an object. Raises RecordError if it is not one of these bytes."""
     named = f"{store.url}: {name}"
     content = store.read(name, LARGEST_STATEMENT)
     demand_digest_of(content, named)
@@ -135,7 +135,7 @@ def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatemen
 
 
 class _ChannelVerifier:
-    """One channel, with the verifier's own gate and keys; None where there are none."""
+    """Verifies one channel, with the verifier's own gate and keys if there are any."""
 
     def __init__(self, store: Store, channel: str, by: Verifier) -> None:
         self._store, self._channel, self._own = store, channel, by.find_gate(channel)
@@ -144,9 +144,9 @@ class _ChannelVerifier:
         self._now = datetime.now(timezone.utc)
 
     def verify(self, member: ChannelMember) -> tuple[bool, str]:
-        """Whether a promotion was recorded, and what is wrong with the member; "" for nothing.
+        """Return whether a promotion was recorded, and the member's fault, or "".
 
-        The records of other channels, from which it came or to which it went on, say nothing of it.
+        Records of other channels that contained the file are ignored.
         """
         faults: list[str] = []
         recorded = 0
@@ -172,7 +172,7 @@ class _ChannelVerifier:
     def _hold(
         self, named: str, member: ChannelMember, signed: SignedStatement, record: Promotion
     ) -> None:
-        """Raise RecordError unless the record is of this member, and its gate holds."""
+        """Raise RecordError unless the record is of this member, and its gate lets it in."""
         if (record.project, record.file_name) != (member.project, member.file_name):
             shown = cut(one_line(f"{record.project}/{record.file_name}"), 120)
             raise RecordError(f"{named}: the record of another file: {shown}")
@@ -207,10 +207,10 @@ class _ChannelVerifier:
     def _demand_passes(
         self, gate: Gate, artifact: Artifact, record: Promotion, said: str, *, recorded: bool
     ) -> None:
-        """Raise RecordError unless the gate lets the file in by the newest verdicts of the store.
+        """Raise RecordError unless the gate lets the file in by the newest verdicts in the store.
 
-        With ``recorded`` the verdicts that the record names must have let it in at the time, too.
-        A verdict's age counts from the promotion, which it need not outlive.
+        With ``recorded``, the verdicts that the record names must have let it in at the time, too.
+        The age of verdicts is counted up to the promotion.
         """
         if self._trusted is not None:
             publics = {key.public for key in self._trusted}
@@ -234,7 +234,7 @@ class _ChannelVerifier:
                 raise RecordError(f"{said}: {why}")
 
 
-# Holds one artifact against its own bytes: hash, size, and whatever they say of it themselves.
+# Comparing one artifact's document with its bytes: hash, size and the package's own metadata.
 
 _INDEX = "info/index.json"
 _KINDS = {"whl": "wheel", "conda": "conda"}
@@ -243,11 +243,10 @@ _KINDS = {"whl": "wheel", "conda": "conda"}
 def verify_artifact(
     store: Store, artifact: Artifact, names: Mapping[str, int], facts: Sequence[str]
 ) -> Iterator[str]:
-    """A sentence for each thing that is not as its document says.
+    """Yield a sentence for each difference between a document and its file.
 
-    ``names`` are all that lie there with their sizes, ``facts`` the objects with its facts.
-
-    Raises StoreError where something is there and cannot be read.
+    ``names`` are the stored objects with their sizes, ``facts`` the names of the objects with
+    facts. Raises StoreError if an object is there and cannot be read.
     """
     name = package_name(artifact.sha256, artifact.file_name)
     suffix = artifact.file_name.rpartition(".")[2]
@@ -275,7 +274,7 @@ def verify_artifact(
 
 @contextmanager
 def _fetched(artifact: Artifact) -> Iterator[tuple[IO[bytes] | None, Path]]:
-    """A file of this host for what has to be opened: one at a time lies on the disk."""
+    """Yield a temporary file for packages that must be opened; only one exists at a time."""
     if artifact.kind not in _OWN_TEXTS:
         yield None, Path()
         return
@@ -288,9 +287,9 @@ def _fetched(artifact: Artifact) -> Iterator[tuple[IO[bytes] | None, Path]]:
 def hash_object(
     store: Store, name: str, file: IO[bytes] | None = None, *, most: int | None = None
 ) -> tuple[str, int]:
-    """SHA-256 and size of an object as the store has it now; a file of this host gets its bytes.
+    """Return SHA-256 and size of an object, and write it to ``file`` if given.
 
-    Of a longer one than ``most`` only the beginning is fetched: a server may send without end.
+    Reading stops after more than ``most`` bytes, because a server might never stop sending.
     """
     digest, size = hashlib.sha256(), 0
     for piece in store.pieces(name):
@@ -318,7 +317,7 @@ def _verify_texts(
 def _verify_wheel(
     store: Store, artifact: Artifact, path: Path, names: Mapping[str, int]
 ) -> Iterator[str]:
-    """METADATA in it, beside it and in the document are the same, and say the same."""
+    """Compare METADATA in the wheel, next to it and in the document."""
     own = _read_members(path, _is_metadata)
     if len(own) != 1:
         yield f"it has {len(own)} METADATA files of its own"
@@ -356,7 +355,7 @@ def _verify_metadata(
 
 
 def _verify_conda(_: Store, artifact: Artifact, path: Path, __: object) -> Iterator[str]:
-    """index.json is that of the document, from which repodata.json is made."""
+    """Compare index.json with the document, from which repodata.json is made."""
     own = _read_members(path, _INDEX.__eq__, in_part=True)
     if len(own) != 1:
         yield f"it has {len(own)} files {_INDEX}"
@@ -404,51 +403,49 @@ _OWN_TEXTS: Mapping[str, Callable[[Store, Artifact, Path, Mapping[str, int]], It
     "wheel": _verify_wheel,
     "conda": _verify_conda,
 }
-"""By kind: what a package says of itself; the other kinds say nothing."""
+"""Kind -> the function that compares its metadata; other kinds have none."""
 
 
-# Verifies a repository from the store alone: bytes, documents, channels and their indexes.
-#
-# What cannot be read is said, and never passes.
+# Verifying a store: its files, indexes, records and gates.
 
-_AT_ONCE = 4  # files; two cores hash more than most disks and networks give
-_FEW = 3  # pages that a line names
+_AT_ONCE = 4  # files at the same time; two cores hash faster than most disks and networks read
+_FEW = 3  # pages that a line lists
 _DIGEST = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/(.+)")
 _APPENDED = ("verdicts/", "promotions/")
-"""What may lie beside an artifact without its document saying so: it came later."""
+"""Objects that may lie next to an artifact without its document naming them: they come later."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remark:
-    """Something that is wrong, or that could not be looked at."""
+    """A fault, or something that could not be verified."""
 
-    about: str  # a file name, or a channel
+    about: str  # a file name or a channel
     text: str
-    looked: bool = True  # False: whether it is wrong nobody knows
+    looked: bool = True  # False if it is unknown whether it is at fault
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerifyScope:
-    """What is verified: some channels with their members, or all that a store keeps."""
+    """What is verified: some channels with their members, or everything in the store."""
 
     store: Store
     channels: Mapping[str, ChannelView]
     artifacts: Mapping[str, Artifact]  # by SHA-256
-    names: Mapping[str, int]  # sizes of all objects below packages/
-    facts: Mapping[str, tuple[str, ...]]  # by SHA-256: the objects below facts/
+    names: Mapping[str, int]  # sizes of all objects below packages/ by name
+    facts: Mapping[str, tuple[str, ...]]  # SHA-256 -> objects below facts/
     whole: bool  # all channels, and what is in none
     indexed: frozenset[str] = frozenset()  # channels that have an index
-    faults: tuple[Remark, ...] = ()  # met while this was read
-    by: Verifier = field(default_factory=Verifier)  # the person who verifies
+    faults: tuple[Remark, ...] = ()  # found while this was read
+    by: Verifier = field(default_factory=Verifier)  # policy and matrix of the person who verifies
 
     @property
     def size(self) -> int:
-        """Bytes of the files."""
+        """The size of all files in bytes."""
         return sum(each.size for each in self.artifacts.values())
 
     @property
     def unfinished(self) -> frozenset[str]:
-        """The SHA-256 of what a push has left that did not end, or that goes on: it counts not."""
+        """SHA-256 of pushes that are unfinished or still running; they do not count."""
         digests = {found[1] for name in self.names if (found := _DIGEST.fullmatch(name))}
         return frozenset(each for each in digests if artifact_name(each) not in self.names)
 
@@ -457,9 +454,9 @@ VerifyStep = Callable[[VerifyScope], Iterator[Remark]]
 
 
 def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
-    """What there is to verify, in these channels, or in the whole store where none is named.
+    """Read what is to be verified: the channels, or the whole store if none is named.
 
-    Raises ProfileError for a channel that there is not, and StoreError where the store fails.
+    Raises ProfileError for an unknown channel, and StoreError if the store fails.
     """
     known = _list_known(store)
     views = {each: view_known_channel(store, each) for each in [*channels] or known}
@@ -476,7 +473,7 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
         store=store,
         channels=views,
         artifacts=artifacts,
-        # After the documents: what is pushed meanwhile has its bytes before them.
+        # Listed after the documents: a push writes its bytes before its document.
         names={each.name: each.size for each in store.names(PACKAGES)},
         facts=_list_facts(store),
         whole=not channels,
@@ -486,7 +483,9 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
 
 
 def _list_known(store: Store) -> list[str]:
-    """Every channel that has a member, or an index: one of no member serves a stranger's files."""
+    """Return every channel with members or an index; an index without members serves unknown
+    files.
+    """
     folders = (name for prefix in DERIVED for name in store.folders(prefix))
     indexed = {name.split("/")[1] for name in folders}
     return sorted({*list_channels(store), *(each for each in indexed if is_safe_part(each))})
@@ -501,7 +500,7 @@ def _list_facts(store: Store) -> dict[str, tuple[str, ...]]:
 
 
 def verify(scope: VerifyScope) -> Iterator[Remark]:
-    """All that is wrong, or could not be looked at, by everybody who verifies."""
+    """Yield all faults, and everything that could not be verified."""
     yield from scope.faults
     for verifier in VERIFIERS:
         try:
@@ -513,7 +512,7 @@ def verify(scope: VerifyScope) -> Iterator[Remark]:
 
 
 def verify_files(scope: VerifyScope) -> Iterator[Remark]:
-    """Every file, some at a time, each as a stream."""
+    """Verify all files, several at the same time, each as a stream."""
     workers = min(_AT_ONCE, max(2, os.cpu_count() or 1))
     with ThreadPoolExecutor(workers) as pool:
         ordered = sorted(scope.artifacts.values(), key=lambda each: each.file_name)
@@ -533,14 +532,15 @@ def _verify_file(scope: VerifyScope, artifact: Artifact) -> list[Remark]:
 
 
 def verify_indexes(scope: VerifyScope) -> Iterator[Remark]:
-    """Every index that there is is the one that would be written of the members."""
+    """Verify that each index is what its members give."""
     for channel, view in scope.channels.items():
         index = view.derive(channel)
         for fault in index.faults:
             yield Remark(about=channel, text=fault)
         if channel not in scope.indexed:
             continue
-        if differing := find_differences(scope.store, index):  # or somebody pushed meanwhile
+        # or a member joined meanwhile: read it again
+        if differing := find_differences(scope.store, index):
             index = view_known_channel(scope.store, channel).derive(channel)
             differing = find_differences(scope.store, index)
         for text in _verify_index(scope.store, index, differing):
@@ -560,7 +560,7 @@ def _verify_index(store: Store, index: DerivedIndex, differing: Sequence[str]) -
 
 
 def verify_leftovers(scope: VerifyScope) -> Iterator[Remark]:
-    """Nothing lies among the packages that belongs to none of them."""
+    """Verify that each object below packages/ belongs to an artifact."""
     if not scope.whole:
         return
     belonging = {name for each in scope.artifacts.values() for name in _list_own(each)}
@@ -573,7 +573,7 @@ def verify_leftovers(scope: VerifyScope) -> Iterator[Remark]:
 
 
 def _list_own(artifact: Artifact) -> Iterator[str]:
-    """The names of all that its document speaks of."""
+    """Yield the names of an artifact's document, its files and their companions."""
     yield artifact_name(artifact.sha256)
     yield package_name(artifact.sha256, artifact.file_name)
     yield metadata_name(artifact.sha256, artifact.file_name)
@@ -583,14 +583,14 @@ def _list_own(artifact: Artifact) -> Iterator[str]:
 
 
 def verify_gates(scope: VerifyScope) -> Iterator[Remark]:
-    """Every member of a channel with a gate was let in by it, by verdicts that still hold."""
+    """Verify that each member of a gated channel was let in, by verdicts that are still valid."""
     for channel, view in scope.channels.items():
         for text in verify_promotions(scope.store, channel, view.members, scope.by):
             yield Remark(about=channel, text=text)
 
 
 def verify_statements(scope: VerifyScope) -> Iterator[Remark]:
-    """Every verdict and every record is whole and about its file, whether anything counts it."""
+    """Verify that every verdict and every record is valid and about its file, used or not."""
     for name in sorted(scope.names):
         found = _DIGEST.fullmatch(name)
         if found is None or found[1] not in scope.artifacts:
@@ -614,4 +614,4 @@ VERIFIERS: tuple[VerifyStep, ...] = (
     verify_statements,
     verify_gates,
 )
-"""Who verifies what, one after the other."""
+"""The verifications, in order."""
