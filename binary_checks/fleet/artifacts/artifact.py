@@ -161,9 +161,7 @@ _IN_KEYS = re.compile(r"[=:#! ]")
 
 
 def write_properties(artifact: Artifact) -> bytes:
-    """Return the text of ``NAME.meta``; it contains no time, so equal artifacts give the same
-    bytes.
-    """
+    """Return the text of ``NAME.meta``, without times; equal artifacts give the same bytes."""
     rows = sorted(_list_properties(artifact).items())
     lines = (f"{_escape(key, key=True)}={_escape(value)}\n" for key, value in rows)
     return "".join(lines).encode("ascii")

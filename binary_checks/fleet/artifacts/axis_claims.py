@@ -298,9 +298,7 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
 
 
 def may_be(axis: str, text: str, known: str) -> bool:
-    """Return whether a value set by hand is compatible with the known one: equal or more
-    precise.
-    """
+    """Return whether a value set by hand is the known one, or a more precise one."""
     if axis == "system":
         return libc_of(text) in [libc_of(each) for each in known.split(", ")]
     read = READERS[_ASPECTS[axis]]

@@ -305,9 +305,7 @@ def _describe_further(artifact: Artifact) -> Iterator[tuple[str, str]]:
 
 
 def _read_requirement(artifact: Artifact) -> str:
-    """Return Requires-Python, or "" if installers could not parse it; pip treats it the same
-    way.
-    """
+    """Return Requires-Python, or "" if it is invalid, which is how pip treats it, too."""
     asked = " ".join(artifact.requires_python.split())
     try:
         SpecifierSet(asked)

@@ -103,9 +103,7 @@ def _places_of(gate: Gate, family: str) -> Sequence[str]:
 def choose_believed(
     gate: Gate, artifact: Artifact, kept: Iterable[KeptVerdict], now: datetime
 ) -> list[KeptVerdict]:
-    """Return the verdicts whose statements about the file the gate believes, whatever they
-    judged.
-    """
+    """Return the verdicts whose statements about the file the gate believes."""
     return [each for each in kept if not any(_find_doubts(gate, artifact, each, now))]
 
 

@@ -35,9 +35,7 @@ _MOST_OF_ALL = 512 << 20  # bytes of all verdicts on one artifact
 
 
 def keep_verdict(store: Store, verdict: PackageVerdict, keys: Sequence[SigningKey] = ()) -> bool:
-    """Store a verdict with its artifact, signed by the keys; return False if it was there
-    before.
-    """
+    """Sign and store a verdict with its artifact; return False if it was there before."""
     content = write_envelope(write_statement(verdict), keys)
     return store.create(verdict_name(verdict.sha256, hash_bytes(content)), content)
 
@@ -115,9 +113,7 @@ def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset
 
 
 def demand_digest_of(content: bytes | None, named: str) -> str:
-    """Return the digest in an object's name. Raises RecordError unless it is that of the
-    content.
-    """
+    """Return the content's digest. Raises RecordError unless the object's name contains it."""
     digest = "" if content is None else hash_bytes(content)
     if not named.endswith(f"/{digest}.json"):
         raise RecordError(f"{named}: other bytes than those that its name promises")

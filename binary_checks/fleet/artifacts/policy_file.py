@@ -1,6 +1,4 @@
-"""Read policy.toml: the gate of each channel that has one. A gate that nothing can pass is an
-error.
-"""
+"""Read policy.toml: the gates of channels. A gate that nothing can pass is an error."""
 
 from __future__ import annotations
 
@@ -120,9 +118,7 @@ class _PolicyReader:
         return convert(self._tables[key], _TOP[key], f"{self._named}: {key}")
 
     def _say(self, header: str) -> str:
-        """Return the line of a table's header, as " (line 12)"; "" if the file has no such
-        header.
-        """
+        """Return where a table's header stands, as " (line 12)"; "" if it has none."""
         pattern = re.compile(rf"[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\]")
         found = (number for number, line in enumerate(self._lines, 1) if pattern.match(line))
         return next((f" (line {number})" for number in found), "")

@@ -44,9 +44,7 @@ class PublicKey:
 
     @property
     def keyid(self) -> str:
-        """The id that securesystemslib gives the key in signatures: a hash of its canonical
-        JSON.
-        """
+        """The key's id in signatures, as securesystemslib makes it: a hash of JSON."""
         row = f'{{"keytype":"ed25519","keyval":{{"public":"{self.public}"}},"scheme":"ed25519"}}'
         return hashlib.sha256(row.encode()).hexdigest()
 

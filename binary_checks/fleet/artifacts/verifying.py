@@ -483,9 +483,7 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
 
 
 def _list_known(store: Store) -> list[str]:
-    """Return every channel with members or an index; an index without members serves unknown
-    files.
-    """
+    """Return every channel with members or an index; an index alone serves unknown files."""
     folders = (name for prefix in DERIVED for name in store.folders(prefix))
     indexed = {name.split("/")[1] for name in folders}
     return sorted({*list_channels(store), *(each for each in indexed if is_safe_part(each))})
