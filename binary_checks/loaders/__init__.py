@@ -1,4 +1,4 @@
-"""Object files and a target system in, linkage out: what the target's loader would do."""
+"""Simulate the loader of a target system: object files in, linkage out."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
     *,
     limit_factor: int = 1,
 ) -> Linkage:
-    """Load every root of the package into a process of its own, and look everything up.
+    """Load each root of a package into a process of its own, and look up all symbols.
 
-    ``others`` are packages installed beside it; ``requirements`` those that the package
-    claims, as it spells them; of ``others`` those are left out whose version it excludes.
-    ``first_loads`` names, by the path of an object of the package, what Python has loaded before
-    it. Raises TooLarge where following search paths takes too many steps, which
-    ``limit_factor`` multiplies.
+    ``others`` are packages installed next to it; a version that the package's requirements exclude
+    is left out. ``requirements`` are those that the package states, in its own spelling.
+    ``first_loads`` has, by the path of a root, the objects that Python has loaded before it. Raises
+    TooLarge if following search paths takes more steps than the limit, which ``limit_factor``
+    multiplies.
     """
     matched = match_requirements(requirements, others, target)
     installed = tuple(relocate(each, package.layout) for each in matched.packages)
@@ -94,19 +94,18 @@ def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Simulation:
-    """What one system's loader made of a layout, for each architecture that is promised."""
+    """The results of one system's loader, with the loadings for each promised architecture."""
 
     format: Format
     layout: FileLayout[Any]
     loadings: tuple[Loadings[Any], ...]
     lookups: Lookups
-    elsewhere: tuple[
-        Image[Any], ...
-    ] = ()  # of others' objects that are there only if loaded before
+    # objects of other packages that no search path finds: there only if loaded before
+    elsewhere: tuple[Image[Any], ...] = ()
     missing_versions: tuple[MissingVersion, ...] = ()
 
 
-# What simulates one system's loader is not imported for a package of another.
+# The loader of a system is imported only for its packages.
 
 
 def _simulate_linux(
@@ -183,7 +182,7 @@ _SIMULATIONS = {
 
 
 def _load(loader: Loader[Any], target: TargetSystem, first: _First) -> tuple[Loadings[Any], ...]:
-    """Load the roots of each promised architecture."""
+    """Load the roots for each promised architecture."""
     layout, before = loader.layout, FirstLoads(loader, first)
     fitting = (
         [item for item in layout.objects if layout.fits(item, architecture)]
@@ -193,7 +192,10 @@ def _load(loader: Loader[Any], target: TargetSystem, first: _First) -> tuple[Loa
 
 
 def _load_elsewhere(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[Image[Any], ...]:
-    """Load what others bring and no search finds: torch's libraries, which its import loads."""
+    """Load objects of other packages that no search path finds.
+
+    Python may load them, as the import of torch loads torch's libraries.
+    """
     edges = (edge for image in images for edge in image.outside if edge.resolved is None)
     labels = _each_once(edge.elsewhere[0] for edge in edges if edge.elsewhere)
     found = (loader.layout.labelled(label) for label in labels if label.startswith("wheel:"))
@@ -201,9 +203,9 @@ def _load_elsewhere(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[
 
 
 def _merge(images: Iterable[Image[Any]], layout: FileLayout[Any], *, own: bool) -> tuple[Edge, ...]:
-    """One edge for each need of each object of the package: where processes differ, the worst.
+    """Return one edge for each need of each object: if processes differ, the worst result.
 
-    Or of each object that is not its own.
+    ``own`` selects the objects of the judged package, or all others.
     """
     merged: dict[tuple[str, str], dict[str, Edge]] = {}
     seen: set[Answers] = set()
@@ -221,7 +223,7 @@ def _merge(images: Iterable[Image[Any]], layout: FileLayout[Any], *, own: bool) 
 
 
 def _place(edge: Edge, label: str, root: str) -> Edge:
-    """The edge as linkages have it; there may be a million of them, and most are so already."""
+    """Return an edge in the form of a Linkage. Most have it already, and there may be a million."""
     if edge.path == label and edge.root == root:
         return edge
     return replace(edge, path=label, root=root)

@@ -1,4 +1,4 @@
-"""Looks up symbols where each is asked of one library: Mach-O's two levels, PE's import tables."""
+"""Look up symbols that are asked of one library: two-level namespaces of Mach-O, imports of PE."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from binary_checks.loaders.image import Image, Lookups, Unresolved, is_pythons, 
 from binary_checks.loaders.loader import Loader, ObjectT, SearchPath
 from binary_checks.model import Edge, PeFile, UnexploredSymbols, UnresolvedSymbol
 
-# What libraries export, forwarded functions followed, and what objects ask of whom.
+# What libraries export, including forwarded functions, and what objects import.
 
 
 class Exports(Generic[ObjectT]):
-    """The symbol tables of one layout's objects, each asked no more than it must be."""
+    """The symbol tables of one layout's objects, queried as little as possible."""
 
     def __init__(self, loader: Loader[ObjectT]) -> None:
         self._loader = loader
@@ -25,28 +25,29 @@ class Exports(Generic[ObjectT]):
         self._leads: dict[tuple[str, str, str], bool] = {}
         self._system: dict[str, frozenset[str] | None] = {}
         self.settled: set[tuple[str, str, str, str | None]] = set()
-        """What was looked up already: who asks, of whom, and what that came to."""
+        """Lookups done: object, architecture, needed name and what that led to."""
         self.unsettled: dict[tuple[str, str, int], tuple[str, ...]] = {}
-        """By an object and the identity of the answers to its needs, which processes share: of
-        whom it asks what has to be looked up in each process anew."""
+        """By path, architecture and identity of the answers to an object's needs (shared by
+        processes): the libraries whose symbols have to be looked up in each process again.
+        """
         self._flat: dict[tuple[str, str], frozenset[str]] = {}
 
     def of_system(self, name: str) -> frozenset[str] | None:
-        """What a library of the system exports; None where that is not known."""
+        """Return the exports of a system's library; None if they are unknown."""
         if name not in self._system:
             data = self._loader.target.library_data.get(name)
             self._system[name] = None if data is None else frozenset(data.symbols)
         return self._system[name]
 
     def imports(self, library: ObjectT) -> Mapping[str, frozenset[str]]:
-        """By the library that they are asked of, the symbols that an object cannot do without."""
+        """Return the symbols that an object must find, by the library that must define them."""
         key = (library.path, library.architecture)
         if key not in self._imports:
             self._imports[key] = library.imports.strong
         return self._imports[key]
 
     def flat(self, library: ObjectT) -> frozenset[str]:
-        """What an object asks of whoever is loaded, less what it has itself."""
+        """Return the flat symbols of an object that it does not define itself."""
         key = (library.path, library.architecture)
         if key not in self._flat:
             names = self.imports(library).get("", frozenset())
@@ -54,7 +55,7 @@ class Exports(Generic[ObjectT]):
         return self._flat[key]
 
     def lacking(self, item: ObjectT, names: frozenset[str], handed: SearchPath) -> frozenset[str]:
-        """Those of the names and numbers that an object does not answer for."""
+        """Return the names and ordinals that an object does not export."""
         left = names - item.exports.among(names)
         if not isinstance(item, PeFile):
             return left
@@ -66,7 +67,7 @@ class Exports(Generic[ObjectT]):
         return left.union(broken)
 
     def _numbers_of(self, item: ObjectT) -> frozenset[str]:
-        """The ordinals of a PE's exports, as imports by number spell them."""
+        """Return the ordinals of a PE image's exports as imports name them (``#5``)."""
         key = (item.path, item.architecture)
         if key not in self._numbers:
             numbers = (symbol.ordinal for symbol in item.exports)
@@ -80,12 +81,12 @@ class Exports(Generic[ObjectT]):
         return self._forwarders[key]
 
     def _leads_on(self, item: ObjectT, name: str, forwarder: str, handed: SearchPath) -> bool:
-        """Whether ``NTDLL.RtlAllocateHeap`` leads to a library, and a function, that is there.
+        """Return whether a forwarder (``NTDLL.RtlAllocateHeap``) ends at an existing function.
 
-        A library may pass a function on to the next one, thousands of times.
+        Libraries may forward a function to the next one, thousands of times.
         """
         passed: dict[tuple[str, str, str], None] = {}
-        leads = True  # to itself, at last
+        leads = True  # true if it leads back to itself
         while (key := (item.path, item.architecture, name)) not in passed:
             if key in self._leads:
                 leads = self._leads[key]
@@ -106,18 +107,17 @@ class Exports(Generic[ObjectT]):
         return leads
 
 
-# Looking them up.
+# The lookup.
 
 EXECUTABLE = "@executable"
-"""Of whom Mach-O asks what the program itself defines, which is Python."""
+"""In Mach-O: the library of symbols that the main program defines, which is Python."""
 _NONE: frozenset[str] = frozenset()
 
 
 def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) -> Lookups:
     """Look up every strong import of the package's objects, in every process that loads them.
 
-    What is asked of a library of the system whose exports are not known is taken for granted, and
-    counted.
+    Symbols of system libraries without export data are taken as defined, and counted.
     """
     exports = Exports(loader)
     unresolved = Unresolved(loader.layout)
@@ -143,14 +143,14 @@ def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) 
 
 
 class _Left(NamedTuple):
-    """What is left of some names once somebody has answered for the others."""
+    """The names left undefined after asking one library."""
 
     names: frozenset[str]
-    known: bool = True  # all that whoever was asked has
+    known: bool = True  # whether all exports of the library are known
 
 
 class _Process(Generic[ObjectT]):
-    """One process, and who in it answers for what."""
+    """One process, and which library in it defines what."""
 
     def __init__(
         self, image: Image[ObjectT], loader: Loader[ObjectT], exports: Exports[ObjectT]
@@ -168,7 +168,7 @@ class _Process(Generic[ObjectT]):
         return answers.by_name.get(needed) if answers else None
 
     def judge_all(self) -> Iterator[tuple[str, UnresolvedSymbol]]:
-        """What the package's own objects lack in this process, as far as no other has reported it.
+        """Yield what the package's objects lack in this process and no other has reported.
 
         Each symbol comes with the architecture of its object.
         """
@@ -187,13 +187,13 @@ class _Process(Generic[ObjectT]):
                 yield from ((library.architecture, each) for each in lacking)
 
     def _judge(self, library: ObjectT, asked: str) -> Iterator[UnresolvedSymbol]:
-        """The symbols that a library asks of another, or of all, and that are not there."""
+        """Yield the symbols that a library needs of another (or of all), and that are undefined."""
         if not asked:
             yield from self._look_everywhere(library)
             return
         edge = self._edge(library, asked)
         if edge is not None and edge.resolved is None:
-            return  # the whole library is missing, or may be: that is told once
+            return  # that the whole library is missing is reported once
         if edge is not None and self._is_settled(edge):
             return
         left = self._ask(library, asked, edge, self.exports.imports(library)[asked])
@@ -203,14 +203,17 @@ class _Process(Generic[ObjectT]):
             self.granted[library.path, library.architecture, asked] = len(left.names)
 
     def _may_differ(self, edge: Edge | None) -> bool:
-        """Whether another process may answer otherwise for what is the same to the asker."""
+        """Return whether the same request may have another result in another process."""
         if edge is None:
             return True
         provider = self._objects.get(edge.resolved or "")
         return provider is not None and any(need.reexported for need in provider.needed)
 
     def _is_settled(self, edge: Edge) -> bool:
-        """Whether another process has judged the same: only what is re-exported may differ."""
+        """Return whether another process has had the same result.
+
+        Only re-exported libraries may differ.
+        """
         if self._may_differ(edge):
             return False
         key = (edge.path, edge.architecture, edge.needed, edge.resolved)
@@ -245,7 +248,7 @@ class _Process(Generic[ObjectT]):
         return _Left(names, known=False) if known is None else _Left(names - known)
 
     def _ask_object(self, item: ObjectT, names: frozenset[str]) -> _Left:
-        """Ask an object, then the libraries that it re-exports, and theirs, each of them once."""
+        """Ask an object, then the libraries that it re-exports, and theirs, each once."""
         begun, left, known = self.loader.begin(self.image.root), names, True
         queue, asked = deque([item]), {self.loader.layout.label_of(item)}
         while queue and left:
@@ -266,11 +269,11 @@ class _Process(Generic[ObjectT]):
         return _Left(left, known)
 
     def _look_everywhere(self, library: ObjectT) -> Iterator[UnresolvedSymbol]:
-        """Look symbols up in all that is loaded: flat names, and C++'s that are to be one."""
+        """Look symbols up in everything loaded: flat names, and shared definitions of C++."""
         names = self.exports.flat(library)
         if self.image.python and self._python is not None:
             names = names - self._python.exports
-        for known in self._known_exports if names else ():  # they are at hand
+        for known in self._known_exports if names else ():  # cheap, so it comes first
             names = names - known
         if self._symbol_prefixes:
             names = frozenset(name for name in names if not name.startswith(self._symbol_prefixes))
@@ -290,7 +293,7 @@ class _Process(Generic[ObjectT]):
 
     @cached_property
     def _symbol_prefixes(self) -> tuple[str, ...]:
-        """What the names begin with that libraries of unknown exports are taken to have."""
+        """Prefixes of symbols that libraries without export data are assumed to define."""
         unknown = (name for name in self.image.system if self.exports.of_system(name) is None)
         return tuple(start for name in unknown for start in self.loader.symbol_prefixes(name))
 
@@ -304,13 +307,13 @@ class _Process(Generic[ObjectT]):
 
     @cached_property
     def _why_unexplorable(self) -> str:
-        """Why a symbol may be defined where nobody can look; "" when all is known."""
+        """Why a symbol may be defined by a library with unknown exports; "" if all are known."""
         for edge in self.image.outside:
             if edge.resolved is None and not edge.weak and not edge.delayed:
                 return f"{edge.needed} is not found"
         preloaded = self.loader.preloaded()
         for name in self.image.system:
-            # What Python alone brings is no reason why an object should find its symbols there.
+            # An object does not look for its symbols in libraries that only Python loads.
             if self.exports.of_system(name) is None and (
                 not self.image.python or name not in preloaded
             ):

@@ -1,4 +1,4 @@
-"""How macOS's dyld finds what an image needs (dyld(1), dlopen(3), dyld's JustInTimeLoader)."""
+"""How macOS's dyld searches what an image needs (dyld(1), dlopen(3), dyld's JustInTimeLoader)."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _SYSTEMS_OWN = ("/usr/lib/", "/System/")
 
 
 class Dyld:
-    """dyld over one layout.
+    """dyld, for one layout.
 
-    What an image needs below ``@`` and is not there is looked for by its last component in
-    /usr/local/lib and /usr/lib, and frameworks in /System/Library/Frameworks: but only for images
-    that were linked with the SDK of macOS 12 or older (dyld(1), DYLD_FALLBACK_LIBRARY_PATH; the
-    flag pre2022Binary of dyld's loaders, of the image that asks). Those of macOS 13's have it by
-    the manual page, which says Fall 2023, and not by the source.
+    A library that is needed below ``@`` and not there is searched by its last component in
+    /usr/local/lib and /usr/lib, a framework in /System/Library/Frameworks. That holds only if the
+    image that needs it was linked with the SDK of macOS 12 or older (dyld(1),
+    DYLD_FALLBACK_LIBRARY_PATH; ``pre2022Binary`` in dyld's source). For the SDK of macOS 13 manual
+    page ("Fall 2023") and source contradict each other.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Dyld:
         self._paths = SearchPaths(self.layout, self.steps)
 
     def begin(self, root: MachOFile) -> SearchPath:
-        """Where the program lies, which ``@executable_path`` names; for Python no package."""
+        """Return the program's directory (``@executable_path``); no package has Python's."""
         programs = root.directory if root.kind is Kind.EXECUTABLE else self.layout.prefix.python
         return self._paths.make((), program=programs)
 
     def hand_down(self, library: MachOFile, handed: SearchPath) -> SearchPath:
-        """Its own LC_RPATH before those of the images that led to it."""
+        """Return its own LC_RPATHs, followed by those of the images that led to it."""
 
         def expand(library: MachOFile) -> tuple[Directory, ...]:
             return tuple(
@@ -81,12 +81,12 @@ class Dyld:
         return self._paths.extend(library, expand, handed)
 
     def search(self, library: MachOFile, handed: SearchPath) -> SearchPath:
-        """All run paths that were handed down to it, its own among them."""
+        """Return all run paths handed down, its own included."""
         del library
         return handed
 
     def find(self, library: MachOFile, name: str, places: SearchPath) -> SearchResult[MachOFile]:
-        """What a load command means in an image with those run paths."""
+        """Search the name in a load command of an image with these run paths."""
         if name.startswith(_RPATH):
             return self._search(library, name.removeprefix(_RPATH), places)
         place = expand_load_path(name, library.directory, places.program)
@@ -98,30 +98,30 @@ class Dyld:
         return self._ask_system(name)
 
     def called(self, name: str) -> str:
-        """The name, but for one that is a place: of such, dyld asks by its path alone."""
+        """Return the name; "" for one relative to a place, which dyld compares only by its path."""
         return "" if name.startswith(("@loader_path/", "@executable_path/")) else name
 
     def answers_to(self, library: MachOFile, requested: str) -> tuple[str, ...]:
-        """Its install name, whatever the name was that it was found by."""
+        """Return its install name, whatever name it was found by."""
         del requested
         return (library.name,) if library.name else ()
 
     def preloaded(self) -> dict[str, str]:
-        """libSystem, and CoreFoundation, which every Python is linked with."""
+        """Return libSystem, and CoreFoundation, which every Python is linked with."""
         names = ("/usr/lib/libSystem.B.dylib", _CORE_FOUNDATION)
         return {name: f"system:{name}" for name in names if name in self.target.libraries}
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """What that library's functions begin with, and nobody else's."""
+        """Return the prefixes of symbols that only this library has."""
         return _PRESUMED.get(library, ())
 
     def system_needs(self, name: str) -> tuple[str, ...]:
-        """Nothing: what a library re-exports is among its own exports."""
+        """Return nothing: the exports of a library include those that it re-exports."""
         del name
         return ()
 
     def _search(self, library: MachOFile, rest: str, handed: SearchPath) -> SearchResult[MachOFile]:
-        """Put each run path of the load chain in the place of ``@rpath``."""
+        """Replace ``@rpath`` by each run path."""
         systems, ending = self._system_by_leaf.get(leaf_name(rest), ()), f"/{rest}"
         absolute = {each.removesuffix(ending) for each in systems if each.endswith(ending)}
         for place in handed.having(rest, absolute=absolute):
@@ -140,7 +140,7 @@ class Dyld:
 
     @cached_property
     def _system_by_leaf(self) -> Mapping[str, tuple[str, ...]]:
-        """By the last components of their names, the libraries that the system has."""
+        """The system's libraries, by the last components of their names."""
         found: dict[str, list[str]] = {}
         for name in self.target.libraries:
             found.setdefault(leaf_name(name), []).append(name)
@@ -149,7 +149,10 @@ class Dyld:
     def _fall_back(
         self, library: MachOFile, name: str, searched: tuple[str, ...]
     ) -> SearchResult[MachOFile]:
-        """What no place of the package has: Python's, or by an old default the system's."""
+        """Return the result for a name that no package has.
+
+        It may be Python's, or by an old default the system's.
+        """
         python = self._python(name)
         if python is not None:
             return python
@@ -170,7 +173,7 @@ class Dyld:
     def _open(
         self, library: MachOFile, path: str, rule: Rule, searched: tuple[str, ...] = ()
     ) -> SearchResult[MachOFile] | None:
-        """The file at a path of the layout, if it has the slice that is loaded."""
+        """Return the file at a path of the layout, if it has the slice that is loaded."""
         path = normalise(path.lstrip("/"))
         files = self.layout.find("", path)
         fitting = next((f for f in files if f.architecture == library.architecture), None)
@@ -180,7 +183,7 @@ class Dyld:
         return SearchResult(resolved=resolved, rule=rule, searched=searched, library=fitting)
 
     def _ask_system(self, name: str) -> SearchResult[MachOFile]:
-        """A path of the user's machine: the system's own, Python's, or somebody's."""
+        """Return the result for an absolute path: the system's own, Python's, or unknown."""
         if name in self.target.libraries:
             return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM)
         python = self._python(name)
@@ -192,14 +195,14 @@ class Dyld:
         return SearchResult(unknown="no list of the system's libraries has it" if system else "")
 
     def _python(self, name: str) -> SearchResult[MachOFile] | None:
-        """A library that is the interpreter itself."""
+        """Return the result for a library that is the interpreter itself, or None."""
         if _LIBPYTHON.fullmatch(name):
             return SearchResult(resolved=f"python:{name}", rule=Rule.PYTHON)
         return None
 
 
 def leaf_name(name: str) -> str:
-    """What of an install name or a path tells libraries apart: its last component."""
+    """Return the last component of an install name or path, by which libraries are compared."""
     return name.rpartition("/")[2]
 
 

@@ -41,43 +41,43 @@ from binary_checks.model import (
 from binary_checks.model.linkage import expand
 from binary_checks.model.mangling import function_of, is_other_abi
 
-# Finding libraries: the rules of glibc and musl say what differs.
+# Searching libraries. The rules in which glibc and musl differ are in modules of these names.
 
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
 
 
 class LoaderRules(Protocol):
-    """What glibc's and musl's loaders differ in; the modules of these names say it."""
+    """What glibc's and musl's loaders differ in; the modules `glibc` and `musl` are such rules."""
 
     @property
     def SKIPS_FOREIGN_FILES(self) -> bool:  # noqa: N802
-        """Whether a file of another architecture is passed over."""
+        """Whether a file of another architecture is skipped."""
 
     @property
     def CHECKS_VERSIONS(self) -> bool:  # noqa: N802
-        """Whether symbol versions count."""
+        """Whether symbol versions are checked."""
 
     def hand_down(self, library: ElfFile) -> tuple[Directory, ...]:
-        """The places that a library adds to those that its descendants inherit."""
+        """Return the directories that a library adds to the search of everything below it."""
 
     def search(self, library: ElfFile) -> tuple[Directory, ...] | None:
-        """The places for the library's own needs; None where they are those handed down."""
+        """Return the directories for a library's own needs; None for those handed down."""
 
     def names_of(self, library: ElfFile, requested: str) -> frozenset[str]:
-        """The needed names that the library satisfies once it is loaded."""
+        """Return the needed names that a loaded library satisfies."""
 
     def preloaded(self, libraries: frozenset[str]) -> tuple[str, ...]:
-        """What a Python process has from the start."""
+        """Return what a Python process has from the start."""
 
     def system_needs(self, name: str, libraries: frozenset[str]) -> tuple[str, ...]:
-        """What a library of the system has with it."""
+        """Return what a library of the system needs itself."""
 
     def answers_itself(self, name: str) -> bool:
-        """Whether the loader takes itself for that library."""
+        """Return whether the loader itself serves as that library."""
 
 
 class ElfLoader:
-    """The dynamic loader of a Linux system over one layout."""
+    """The loader of a Linux system, for one layout."""
 
     def __init__(
         self,
@@ -94,21 +94,21 @@ class ElfLoader:
         self._paths = SearchPaths(self.layout, self.steps)
 
     def begin(self, root: ElfFile) -> SearchPath:
-        """Nothing: every search path belongs to an object."""
+        """Return no directories: every search path belongs to an object."""
         del root
         return self._paths.empty
 
     def hand_down(self, library: ElfFile, handed: SearchPath) -> SearchPath:
-        """What reaches a library's needs."""
+        """Return the directories for a library's needs and everything below it."""
         return self._paths.extend(library, self.rules.hand_down, handed)
 
     def search(self, library: ElfFile, handed: SearchPath) -> SearchPath:
-        """Its RUNPATH, or the RPATHs handed down to it."""
+        """Return its DT_RUNPATH, or the DT_RPATHs handed down to it."""
         own = self.rules.search(library)
         return handed if own is None else self._paths.make(own)
 
     def find(self, library: ElfFile, name: str, places: SearchPath) -> SearchResult[ElfFile]:
-        """What a needed name means to a library that looks there."""
+        """Search a needed name of a library in these directories."""
         if self.rules.answers_itself(name):
             return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM)
         if "/" in name:
@@ -130,28 +130,28 @@ class ElfLoader:
         return self._ask_system(library, name, places.directories)
 
     def called(self, name: str) -> str:
-        """The needed name as it is."""
+        """Return the needed name unchanged."""
         return name
 
     def answers_to(self, library: ElfFile, requested: str) -> frozenset[str]:
-        """The needed names that the library satisfies once it is loaded."""
+        """Return the needed names that a loaded library satisfies."""
         return self.rules.names_of(library, requested)
 
     def preloaded(self) -> dict[str, str]:
-        """The C library, and what else every Python has loaded."""
+        """Return the C library, and what else every Python has loaded."""
         return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Nothing: of what a policy lists there are data, or it is not known."""
+        """Return nothing: libraries of a policy have export data, or are not known."""
         del library
         return ()
 
     def system_needs(self, name: str) -> tuple[str, ...]:
-        """What a library of the system has with it."""
+        """Return what a library of the system needs itself."""
         return self.rules.system_needs(name, self.target.libraries)
 
     def _open(self, library: ElfFile, name: str) -> SearchResult[ElfFile]:
-        """Take a needed name with a slash as a path: from $ORIGIN, else from the user's cwd."""
+        """Open a needed name with a slash: below $ORIGIN, else in the current directory."""
         folder, _, file_name = name.rpartition("/")
         directory = expand(folder, library)
         files = self.layout.find(directory, file_name) if directory is not None else ()
@@ -165,7 +165,7 @@ class ElfLoader:
     def _ask_system(
         self, library: ElfFile, name: str, searched: tuple[str, ...]
     ) -> SearchResult[ElfFile]:
-        """What neither the package nor those beside it have, the platform or Python may."""
+        """Return the result for a name that no package has: the platform or Python may have it."""
         if name in self.target.libraries and not library.no_default_libraries:
             return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=searched)
         if _is_interpreters(name, python_of(library, self.target)):
@@ -174,7 +174,7 @@ class ElfLoader:
 
 
 def _is_interpreters(name: str, python: Interpreter | None) -> bool:
-    """Whether the name is that of the interpreter's own libpython."""
+    """Return whether a name is that of this interpreter's libpython."""
     match = _LIBPYTHON.fullmatch(name)
     if match is None or match["minor"] is None or python is None:
         return match is not None
@@ -182,13 +182,13 @@ def _is_interpreters(name: str, python: Interpreter | None) -> bool:
     return same and ("t" in match["flags"]) == python.free_threaded
 
 
-# The version nodes that objects need, in the libraries that they get (dl-version.c).
+# Version nodes that an object needs and its libraries lack (glibc's elf/dl-version.c).
 
 
 def find_missing_versions(
     images: Iterable[Image[ElfFile]], layout: FileLayout[ElfFile], target: TargetSystem
 ) -> tuple[MissingVersion, ...]:
-    """Every needed version node, weak ones apart, that its library lacks in some process."""
+    """Return each needed version node, except weak ones, that its library lacks in some process."""
     found: dict[tuple[str, str, str], MissingVersion] = {}
     judged: set[tuple[str, str | None]] = set()
     seen: set[Answers] = set()
@@ -219,7 +219,7 @@ def _find(library: ElfFile, known: dict[str, _Versions]) -> _Versions:
 
 
 class _Versions:
-    """The versions that an object needs and defines, and the symbols that it binds to them."""
+    """The versions that an object needs and defines, and the symbols bound to them."""
 
     def __init__(self, library: ElfFile) -> None:
         self.path = library.path
@@ -231,11 +231,11 @@ class _Versions:
                 self._by_library.setdefault(need.library, []).append(need)
 
     def of(self, library: str) -> Sequence[NeededVersion]:
-        """The versions that a library must have."""
+        """Return the versions that a library must define."""
         return self._by_library.get(library, ())
 
     def bound(self, need: NeededVersion) -> Collection[str]:
-        """The names of the symbols that are bound to a version."""
+        """Return the names of the symbols bound to a version."""
         return self._bound.get((need.library, need.version), ())
 
     @cached_property
@@ -266,10 +266,11 @@ def _missing_of(
 
 
 def _lacks(provider: _Versions, needs: _Versions, need: NeededVersion) -> bool:
-    """Whether ld.so refuses; a provider without versions it only refuses when a symbol is bound.
+    """Return whether ld.so refuses the pair of objects because of a needed version.
 
-    It then aborts, unless the provider has a version table for its own needs: those symbols it
-    takes for unversioned, and says no more than "no version information available".
+    A library that defines no versions is refused only if a symbol is bound to the version. Even
+    then not if it needs versions itself: ld.so takes its symbols for unversioned, and only prints
+    "no version information available".
     """
     if provider.defined:
         return need.version not in provider.defined
@@ -279,22 +280,22 @@ def _lacks(provider: _Versions, needs: _Versions, need: NeededVersion) -> bool:
 
 
 def _system_lacks(resolved: str, version: str, target: TargetSystem) -> bool:
-    """Whether no release of the system's library has it, though the policy's numbers allow it."""
+    """Return whether no release of a system's library has a version that the policy would allow."""
     data = target.library_data.get(resolved.removeprefix("system:"))
     if data is None or not data.versions or version in data.versions:
         return False
     return target.policy is None or target.policy.allows(version) is not False
 
 
-# What is in scope where: who defines a symbol among all that an ELF process has loaded.
+# Scopes: which object of a process defines a symbol.
 
 _SYSTEM = "system:"
-_PRIVATE = "GLIBC_PRIVATE"  # what it has changes from release to release
+_PRIVATE = "GLIBC_PRIVATE"  # its symbols change from release to release
 _NONE: frozenset[str] = frozenset()
 
 
 class SystemSymbols:
-    """What the libraries of the system export, in the form that sets are subtracted in."""
+    """The exports of the system's libraries, as sets."""
 
     def __init__(self, target: TargetSystem) -> None:
         self._data = target.library_data
@@ -303,19 +304,19 @@ class SystemSymbols:
         self._by_version: dict[str, Mapping[str, set[str]]] = {}
 
     def names(self, sonames: frozenset[str]) -> frozenset[str]:
-        """All that these libraries export together, as far as there is export data."""
+        """Return the exports of these libraries together, as far as there is data."""
         if sonames not in self._names:
             known = filter(None, map(self._data.get, sonames))
             self._names[sonames] = _NONE.union(*(data.symbols for data in known))
         return self._names[sonames]
 
     def has(self, soname: str, name: str, version: str) -> bool:
-        """Whether a library exports that symbol in that version."""
+        """Return whether a library exports a symbol in a version."""
         data = self._data.get(soname)
         return data is not None and version in data.symbols.get(name, ())
 
     def in_version(self, soname: str, version: str) -> frozenset[str] | None:
-        """The names that a library exports in a version or in none; None where it is not known."""
+        """Return the names that a library exports in a version or without one; None if unknown."""
         key = (soname, version)
         if key not in self._in_version:
             data, names = self._data.get(soname), None
@@ -326,7 +327,7 @@ class SystemSymbols:
         return self._in_version[key]
 
     def _group(self, soname: str) -> Mapping[str, set[str]]:
-        """The names that a library exports, by version."""
+        """Return the names that a library exports, by version."""
         if soname not in self._by_version:
             grouped: dict[str, set[str]] = {}
             for name, nodes in self._data[soname].symbols.items():
@@ -337,7 +338,7 @@ class SystemSymbols:
 
 
 class Scope:
-    """The objects of one process, and which of them each other brings along."""
+    """The objects of one process, and the libraries that each of them needs."""
 
     def __init__(self, image: Image[ElfFile], loader: ElfLoader, system: SystemSymbols) -> None:
         self.image, self.loader, self.system = image, loader, system
@@ -348,13 +349,13 @@ class Scope:
         self._answers = {item.path: answers for item, answers in pairs}
 
     def answers_to(self, library: ElfFile) -> Answers:
-        """What the needs of one of the objects come to."""
+        """Return the results for the needs of one of the objects."""
         return self._answers[library.path]
 
     def closure(self, library: ElfFile) -> Iterator[ElfFile]:
-        """A library, what it needs, what that needs and so on, each object once, nearest first.
+        """Yield a library, what it needs, what that needs and so on, each once, nearest first.
 
-        What is further away is looked for only when somebody asks for it.
+        Further levels are searched only if the caller asks for them.
         """
         layer, seen = [library], {self.loader.layout.label(library.path)}
         while layer:
@@ -368,9 +369,9 @@ class Scope:
             layer = [self.objects[label] for label in labels if label in self.objects]
 
     def leftover(self, names: frozenset[str], objects: Iterable[ElfFile]) -> frozenset[str]:
-        """Those of the names that neither these objects define, nor what each needs of the system.
+        """Return the names that neither these objects nor their system libraries define.
 
-        And neither does Python.
+        Names that Python defines are left out too.
         """
         preloaded = self.rules.preloaded(self.target.libraries) if self.image.python else ()
         left = set(self._not_of_python(names - self.system.names(frozenset(preloaded))))
@@ -383,7 +384,7 @@ class Scope:
         return frozenset(left)
 
     def _system_of(self, library: ElfFile) -> frozenset[str]:
-        """What an object needs of the system, and what comes with that."""
+        """Return the system libraries that an object needs, with what these need."""
         outside = self.answers_to(library).outside
         labels = [e.resolved for e in outside if e.resolved and e.resolved.startswith(_SYSTEM)]
         names = [label.removeprefix(_SYSTEM) for label in labels]
@@ -393,7 +394,7 @@ class Scope:
         return names - self.python.exports if self.python else names
 
     def remaining(self, names: frozenset[str]) -> frozenset[str]:
-        """Those of the names that nothing in the process defines."""
+        """Return the names that nothing in the process defines."""
         left = set(self._not_of_python(names - self.system.names(frozenset(self.image.system))))
         self.loader.steps.count(len(self.image.objects))
         for item in self.image.objects if left else ():
@@ -403,7 +404,7 @@ class Scope:
         return frozenset(left)
 
     def of_driver(self, names: frozenset[str]) -> dict[str, frozenset[str]]:
-        """Those of the names that NVIDIA's driver defines, by the library of it that is needed."""
+        """Return the names that NVIDIA's driver defines, by the driver library that is needed."""
         edges = self.image.outside if names else ()
         outside = {e.needed for e in edges if (e.resolved or _SYSTEM).startswith(_SYSTEM)}
         return {
@@ -411,9 +412,10 @@ class Scope:
         }
 
     def answers(self, name: str, version: str) -> bool:
-        """Whether anything loaded matches a versioned reference (check_match of dl-lookup.c).
+        """Return whether anything loaded matches a versioned reference.
 
-        That is a definition of that version, or one without any.
+        That is a definition of the version, or one without a version (``check_match`` in glibc's
+        elf/dl-lookup.c).
         """
         wanted = {version, ""}
         self.loader.steps.count(len(self.image.objects))
@@ -425,7 +427,7 @@ class Scope:
 
     @cached_property
     def unseen(self) -> Mapping[str, str]:
-        """The libraries of which nobody knows what they define, and why, in load order."""
+        """Libraries with unknown exports, in load order, and why they are unknown."""
         found: dict[str, str] = {}
         for edge in self.image.outside:
             if is_driver_soname(edge.needed):
@@ -435,7 +437,7 @@ class Scope:
             elif edge.resolved.startswith("python:") and self.python is None:
                 found.setdefault(edge.needed, f"{edge.needed} has no export data")
         for name in self.image.system:
-            # What musl takes itself for, under whatever name, has the exports of libc.
+            # the loader of musl has the exports of libc, whatever name it is needed under
             known = is_driver_soname(name) or self.rules.answers_itself(name)
             if not known and self.target.library_data.get(name) is None:
                 found.setdefault(name, f"{name} has no export data")
@@ -444,25 +446,31 @@ class Scope:
         return found
 
     @property
-    def blindness(self) -> str:
-        """Why a symbol may be defined where nobody can look; "" when all of the scope is known."""
+    def why_unexplorable(self) -> str:
+        """Why a symbol may be defined by a library with unknown exports; "" if all are known."""
         return next(iter(self.unseen.values()), "")
 
     def certain(self, names: frozenset[str]) -> frozenset[str]:
-        """Those of the names that nothing unseen can define, as a framework in scope has them."""
+        """Return the names that no library with unknown exports can define.
+
+        A framework in scope may have a prefix that only its own libraries use.
+        """
         loaded = (item.name or item.file_name for item in self.image.objects)
         return find_own_symbols(names, loaded, self.unseen) if names else names
 
 
 def strong(library: ObjectFile, names: Iterable[str]) -> frozenset[str]:
-    """Those undefined symbols of the library that must be found; a weak one may stay undefined."""
+    """Return the undefined symbols that must be found; weak ones may stay undefined."""
     return frozenset(
         name for name in names if any(not symbol.weak for symbol in library.imports.find(name))
     )
 
 
 def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]:
-    """Each reference whose library has the name, but in no such version: name, version, label."""
+    """Yield references whose library has the name, but not in that version.
+
+    Each is a name, a version, and the library's label.
+    """
     asks: dict[str, list[tuple[str, frozenset[str]]]] = {}
     for (asked, version), names in library.imports.by_version.items():
         asks.setdefault(asked, []).append((version, names))
@@ -477,7 +485,7 @@ def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]
 
 
 def _lacking(names: frozenset[str], version: str, label: str, scope: Scope) -> Iterable[str]:
-    """Those of the names that a library has, and not in this version."""
+    """Return the names that a library exports, but not in this version."""
     provider = scope.objects.get(label)
     if provider is None:
         exported = scope.system.in_version(label.removeprefix(_SYSTEM), version)
@@ -490,7 +498,7 @@ def _asks(symbol: Symbol, version: str, library: str) -> bool:
     return symbol.version == version and symbol.library == library and not symbol.weak
 
 
-# The undefined symbols of all that is loaded, looked up as loaders do that bind at once.
+# Lookup of all undefined symbols, as loaders do it that bind at once.
 
 
 def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
@@ -509,8 +517,9 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
             if not left and not own_left.mismatched:
                 continue
             known = unexplored.get(library.path)
-            if known and known.count >= len(left) and scope.blindness:
-                left = scope.certain(left)  # of the others it tells no more than another one has
+            if known and known.count >= len(left) and scope.why_unexplorable:
+                # as many other symbols are reported from another process already
+                left = scope.certain(left)
             if left:
                 left = scope.remaining(left)
                 for name, theirs in scope.of_driver(left).items():
@@ -536,10 +545,10 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Leftover:
-    """What an object's own closure does not satisfy."""
+    """What an object and its own needs leave undefined."""
 
-    names: frozenset[str]  # undefined, and not weak
-    mismatched: tuple[tuple[str, str, str], ...]  # name, version, the library without it
+    names: frozenset[str]  # undefined and not weak
+    mismatched: tuple[tuple[str, str, str], ...]  # name, version, label of the library without it
 
 
 class _OwnClosures:
@@ -550,7 +559,7 @@ class _OwnClosures:
         self._varying = frozenset(_find_varying(images))
 
     def leftover(self, library: ElfFile, scope: Scope) -> _Leftover:
-        """Its undefined symbols that nothing it needs defines."""
+        """Return the undefined symbols of a library that nothing it needs defines."""
         key = (library.path, scope.image.python, scope.python)
         if key in self._known:
             return self._known[key]
@@ -565,12 +574,12 @@ class _OwnClosures:
         return found
 
     def _is_constant(self, objects: Iterable[ElfFile]) -> bool:
-        """Whether each process has the same of them."""
+        """Return whether these objects are the same in every process."""
         return not self._varying or self._varying.isdisjoint(item.path for item in objects)
 
 
 def _find_varying(images: Iterable[Image[ElfFile]]) -> Iterator[str]:
-    """The objects that do not get the same libraries in every process."""
+    """Yield the objects that do not get the same libraries in every process."""
     seen: dict[str, Answers] = {}
     for image in images:
         for item, answers in zip(image.objects, image.answers, strict=True):
@@ -580,11 +589,11 @@ def _find_varying(images: Iterable[Image[ElfFile]]) -> Iterator[str]:
 
 
 def _find_unexplorable(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], str]:
-    """Those of the names that something unknown may define, and what that is."""
+    """Return the names that an unknown library may define, and why it is unknown."""
     if not names:
         return names, ""
-    if scope.blindness:
-        return names - scope.certain(names), scope.blindness
+    if scope.why_unexplorable:
+        return names - scope.certain(names), scope.why_unexplorable
     if scope.image.python and scope.python is None:
         names = frozenset(name for name in names if is_pythons(name))
         return names, "the exports of its Python are not known"
@@ -622,13 +631,13 @@ def _describe_mismatched(
             )
 
 
-# The functions that are undefined only because another std::string was compiled in.
+# Functions that are undefined only because they were compiled with the other std::string.
 
 
 def mark_other_abi(
     unresolved: tuple[UnresolvedSymbol, ...], layout: FileLayout[ElfFile]
 ) -> tuple[UnresolvedSymbol, ...]:
-    """Say of each symbol that nothing defines which library has it under the other C++ ABI."""
+    """Add to each symbol the library that defines it under the other C++ ABI."""
     wanted: dict[str, list[str]] = {}
     for item in unresolved:
         if not (item.elsewhere or item.provider) and (function := _function(item.name)):
@@ -648,7 +657,7 @@ def _function(name: str) -> str:
 
 
 def _pair(exported: Iterable[str], wanted: dict[str, list[str]]) -> Iterable[tuple[str, str]]:
-    """What is exported and what is asked for, where both are one function."""
+    """Yield exported and wanted names that are one function but for the ABI."""
     for name in exported:
         if name[:2] == "_Z" and (asked := wanted.get(function_of(name))):
             yield from ((name, each) for each in asked)

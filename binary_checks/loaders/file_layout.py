@@ -1,4 +1,4 @@
-"""Where the files of a package, and of those given beside it, lie once all are installed."""
+"""The files of a package, and of those installed next to it, in one prefix."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from binary_checks.model import Kind, Layout, ObjectFile, Package
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
-_MOST_LINKS = 40  # that Linux follows for one path
-_LONGEST_PATH = 4095  # characters that it takes
-_MOST_NAMESAKES = 64  # files of one name, of which the one in a folder is looked for
-_ODD_PARTS = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)")  # "", "." and ".." as parts of a path
+_MOST_LINKS = 40  # links that Linux follows for one path
+_LONGEST_PATH = 4095  # characters of a path that Linux accepts
+# files with one name; if there are more, they are not searched for a subfolder
+_MOST_NAMESAKES = 64
+_ODD_PARTS = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)")  # a part of a path that is "", "." or ".."
 
 
 def _as_it_is(name: str) -> str:
@@ -23,36 +24,36 @@ def _as_it_is(name: str) -> str:
 
 
 def is_of(item: ObjectFile, architecture: str) -> bool:
-    """Whether an object is for that architecture and no other."""
+    """Return whether an object is for exactly this architecture."""
     return item.architecture == architecture
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conventions(Generic[ObjectT]):
-    """How a system tells names, files and architectures apart."""
+    """How a system compares names, files and architectures."""
 
     name: Callable[[str], str] = _as_it_is
-    """What of a needed name libraries are called by."""
+    """Normalises a needed name."""
     by_file: bool = False
-    """Whether a library is known by its file's name alone, and not by what it calls itself."""
+    """Whether a library is known only by its file name, not by the name in it."""
     path: Callable[[str], str] = _as_it_is
-    """What of a path files are told apart by."""
+    """Normalises a path."""
     fits: Callable[[ObjectT, str], bool] = is_of
     """Whether an object may be loaded into a process of an architecture."""
 
 
 def relocate(package: Package, layout: Layout) -> Package:
-    """The package as it lies in a prefix of another layout.
+    """Return a package with the paths that it has in a prefix of another layout.
 
-    ``cp38-abi3`` counts from ``lib/python3.8``, what is judged beside it from ``lib/python3.11``:
-    at the user's both lie in one site-packages.
+    The paths of a ``cp38-abi3`` wheel begin with ``lib/python3.8``, those of the judged package
+    perhaps with ``lib/python3.11``; on the user's machine both are in one site-packages.
     """
     if package.layout == layout:
         return package
 
     def move(path: str) -> str:
         if package.layout.inside(path) is None and not package.layout.climbs:
-            return path  # it counts from the prefix, wherever site-packages is
+            return path  # relative to the prefix, wherever site-packages is
         return layout.place(package.layout.shorten(path))
 
     return replace(
@@ -72,9 +73,9 @@ def relocate(package: Package, layout: Layout) -> Package:
 
 
 class FileLayout(Generic[ObjectT]):
-    """One prefix with several packages in it; the first is the one that is judged.
+    """One prefix with several packages installed; the first one is judged.
 
-    Only objects of one format are in it.
+    It has objects of one format only.
     """
 
     def __init__(
@@ -88,20 +89,20 @@ class FileLayout(Generic[ObjectT]):
         packages = (package, *others)
         conventions = conventions or Conventions()
         self._kind, self.fits, self._by_file = kind, conventions.fits, conventions.by_file
-        self.spell_name, self._spell_path = conventions.name, conventions.path
+        self.normalise_name, self._normalise_path = conventions.name, conventions.path
         self.objects = tuple(
             sorted(
                 (item for item in package.objects_of(kind) if is_loadable(item)),
                 key=lambda item: (item.path, item.architecture),
             )
         )
-        self.origins: dict[str, str] = {}  # path -> the other package that brings it
-        self.unread: dict[str, str] = {}  # path -> why there are no facts about it
+        self.origins: dict[str, str] = {}  # the other package that has a path
+        self.unread: dict[str, str] = {}  # why there are no facts about a path
         self._files: dict[str, tuple[ObjectT, ...]] = {}
         self._by_name: dict[str, list[ObjectT]] = {}
         for brought in packages:
             self._install(brought, "" if brought is package else brought.name)
-        self._links: dict[str, str] = {}  # path -> where it leads, of symbolic and hard links
+        self._links: dict[str, str] = {}  # the target of each symbolic or hard link
         for brought in packages:
             self._link(brought, "" if brought is package else brought.name)
         self.prefix = package.layout
@@ -110,29 +111,29 @@ class FileLayout(Generic[ObjectT]):
 
     def _install(self, package: Package, origin: str) -> None:
         unread = ((i.path, i.reason) for each in (package.malformed, package.unread) for i in each)
-        self.unread.update((self._spell_path(path), reason) for path, reason in unread)
+        self.unread.update((self._normalise_path(path), reason) for path, reason in unread)
         for item in package.objects_of(self._kind):
             if is_loadable(item):
                 self.origins.setdefault(item.path, origin)
-                path = self._spell_path(item.path)
+                path = self._normalise_path(item.path)
                 self._files[path] = (*self._files.get(path, ()), item)
                 for name in self.names_of(item):
                     self._by_name.setdefault(name, []).append(item)
 
     def _link(self, package: Package, origin: str) -> None:
-        """Have libraries found by the names of links to them: libx.so.1 -> libx.so.1.2.3."""
+        """Make libraries known by the names of links to them: libx.so.1 -> libx.so.1.2.3."""
         links = [member for member in package.members if member.target]
-        self._links.update((self._spell_path(each.path), each.target) for each in links)
+        self._links.update((self._normalise_path(each.path), each.target) for each in links)
         for member in links:
-            found = self._files.get(self._follow(self._spell_path(member.path)), ())
+            found = self._files.get(self._follow(self._normalise_path(member.path)), ())
             if found:
                 self.origins.setdefault(member.path, origin)
-                self._files.setdefault(self._spell_path(member.path), found)
-                name = self.spell_name(member.path.rpartition("/")[2])
+                self._files.setdefault(self._normalise_path(member.path), found)
+                name = self.normalise_name(member.path.rpartition("/")[2])
                 self._by_name.setdefault(name, []).extend(found)
 
     def _follow(self, path: str) -> str:
-        """Where a path leads behind links, of directories too; in a circle nowhere."""
+        """Resolve links in a path, of directories too; return "" for a circle."""
         for _ in range(_MOST_LINKS if len(path) <= _LONGEST_PATH else 0):
             beginning, _, rest = path.partition("/")
             while beginning not in self._links:
@@ -140,27 +141,27 @@ class FileLayout(Generic[ObjectT]):
                     return path
                 part, _, rest = rest.partition("/")
                 beginning = f"{beginning}/{part}"
-            path = self._spell_path(f"{self._links[beginning]}/{rest}".removesuffix("/"))
+            path = self._normalise_path(f"{self._links[beginning]}/{rest}".removesuffix("/"))
         return ""
 
     def names_of(self, item: ObjectFile) -> frozenset[str]:
-        """What an object is called by, whoever needs it."""
+        """Return the names by which an object is needed."""
         names = (item.file_name,) if self._by_file else (item.name, item.file_name)
-        return frozenset(self.spell_name(name) for name in names if name)
+        return frozenset(self.normalise_name(name) for name in names if name)
 
     def find(self, directory: str, name: str) -> tuple[ObjectT, ...]:
-        """The objects at that place: slices, or files that two packages fight for it with."""
-        path = self._spell_path(f"{directory}/{name}" if directory else name)
+        """Return the objects at a place: slices, or files of two packages with the same path."""
+        path = self._normalise_path(f"{directory}/{name}" if directory else name)
         if path not in self._files and self._links:
             path = self._follow(path)
         return self._files.get(path, ())
 
     def folders_with(self, name: str) -> Collection[str] | None:
-        """The folders that have a file of that name, or one that nothing is known about.
+        """Return the folders that have a file with this name, known or unread.
 
-        None where the name does not tell: a folder in it may be a link.
+        Return None if the name cannot tell: it contains a folder, which may be a link.
         """
-        name = self._spell_path(name)
+        name = self._normalise_path(name)
         beginning, slash, leaf = name.rpartition("/")
         folders = self._by_leaf.get(leaf, {})
         if not slash:
@@ -172,13 +173,13 @@ class FileLayout(Generic[ObjectT]):
         return {each.removesuffix(ending)[1:]: None for each in below if each.endswith(ending)}
 
     def real_folder(self, directory: str) -> str:
-        """Where a folder lies behind links."""
-        directory = self._spell_path(directory)
+        """Return a folder with links resolved."""
+        directory = self._normalise_path(directory)
         return self._follow(directory) if self._links and directory else directory
 
     @cached_property
     def _by_leaf(self) -> Mapping[str, dict[str, None]]:
-        """By the names of files the folders that they lie in."""
+        """The folders of files, by file name."""
         found: dict[str, dict[str, None]] = {}
         for path in (*self._files, *self.unread):
             folder, _, name = path.rpartition("/")
@@ -186,16 +187,16 @@ class FileLayout(Generic[ObjectT]):
         return found
 
     def is_unread(self, directory: str, name: str) -> bool:
-        """Whether a file lies there that nothing is known about."""
-        return self._spell_path(f"{directory}/{name}".lstrip("/")) in self.unread
+        """Return whether a file lies there that could not be read."""
+        return self._normalise_path(f"{directory}/{name}".lstrip("/")) in self.unread
 
     def elsewhere(self, name: str, needer: ObjectT) -> tuple[str, ...]:
-        """The objects that go by that name, as file name or soname, wherever they lie.
+        """Return the objects with a file name or soname, wherever they lie.
 
-        First those whose file has the name: of libx.so and libx.so.1, both of soname libx.so.1,
-        the loader could find the second alone.
+        Those with the file name come first: of libx.so and libx.so.1, both with the soname
+        libx.so.1, the loader could find only the second.
         """
-        key = self.spell_name(name), needer.architecture
+        key = self.normalise_name(name), needer.architecture
         if key not in self._namesakes:
             self._namesakes[key] = dict(self._find_namesakes(*key))
         if needer.path in self._namesakes[key]:
@@ -206,54 +207,55 @@ class FileLayout(Generic[ObjectT]):
         return self._elsewhere[key]
 
     def _find_namesakes(self, name: str, architecture: str) -> Iterator[tuple[str, str]]:
-        """The paths and labels of the objects that go by a name."""
+        """Yield path and label of each object with a name."""
         namesakes = sorted(
-            self._by_name.get(name, ()), key=lambda item: self.spell_name(item.file_name) != name
+            self._by_name.get(name, ()),
+            key=lambda item: self.normalise_name(item.file_name) != name,
         )
         for item in namesakes:
             if self.fits(item, architecture):
                 yield item.path, self.label(item.path)
 
     def has(self, name: str) -> bool:
-        """Whether any object goes by that name, wherever it lies."""
-        return self.spell_name(name) in self._by_name
+        """Return whether any object has this name, wherever it lies."""
+        return self.normalise_name(name) in self._by_name
 
     @property
     def names(self) -> frozenset[str]:
-        """What all objects go by."""
+        """The names of all objects."""
         return frozenset(self._by_name)
 
     def label(self, path: str) -> str:
-        """Name a place as linkages do: ``wheel:<dist>:<path>`` where another package brings it."""
+        """Return the label of a path in a linkage: ``wheel:<dist>:<path>`` for another package."""
         origin = self.origins.get(path)
         return f"wheel:{origin}:{path}" if origin else path
 
     def label_of(self, item: ObjectT) -> str:
-        """Name the place of an object."""
+        """Return the label of an object."""
         return self.label(item.path)
 
     def labelled(self, label: str) -> ObjectT | None:
-        """The object at a place that ``label`` names; of several slices the first."""
+        """Return the object with a label, the first of several slices; None if there is none."""
         path = label.split(":", 2)[2] if label.startswith("wheel:") else label
-        return next(iter(self._files.get(self._spell_path(path), ())), None)
+        return next(iter(self._files.get(self._normalise_path(path), ())), None)
 
     @property
     def libraries(self) -> Iterator[ObjectT]:
-        """All objects, those of the packages beside it too."""
+        """All objects, including those of other packages."""
         return (item for files in self._files.values() for item in files)
 
     def fitting(self, label: str, architecture: str) -> ObjectT | None:
-        """The object at a place that ``label`` names, for a process of that architecture."""
+        """Return the object with a label for a process of this architecture."""
         path = label.split(":", 2)[2] if label.startswith("wheel:") else label
-        slices = self._files.get(self._spell_path(path), ())
+        slices = self._files.get(self._normalise_path(path), ())
         return next((item for item in slices if self.fits(item, architecture)), None)
 
     def is_own(self, item: ObjectT) -> bool:
-        """Whether the judged package brings that object."""
+        """Return whether an object belongs to the judged package."""
         return not self.origins.get(item.path)
 
     def definers(self, names: frozenset[str], architecture: str) -> Mapping[str, str]:
-        """The first object of the layout that defines each symbol, where there is one."""
+        """Return the first object that defines each symbol; symbols without one are left out."""
         found: dict[str, str] = {}
         for item in self.libraries if names else ():
             if len(found) == len(names):
@@ -265,5 +267,5 @@ class FileLayout(Generic[ObjectT]):
 
 
 def is_loadable(item: ObjectFile) -> bool:
-    """Whether a loader ever maps such an object."""
+    """Return whether a loader ever maps such an object."""
     return item.kind in {Kind.SHARED, Kind.EXECUTABLE}

@@ -1,4 +1,4 @@
-"""How glibc's ld.so looks for what an object needs (ld.so(8), elf/dl-load.c)."""
+"""How glibc's ld.so searches the libraries that an object needs (ld.so(8); elf/dl-load.c)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from binary_checks.loaders.loader import Directory, places
 from binary_checks.model import ElfFile, Rule
 
 SKIPS_FOREIGN_FILES = True
-"""A file of another architecture is passed over, and the search goes on."""
+"""A file of another architecture is skipped, and the search continues."""
 CHECKS_VERSIONS = True
-"""Needed version nodes are looked for, and references match by version."""
+"""Needed version nodes are checked, and references match by version."""
 
 _LOADER = re.compile(r"ld(?:64|-linux.*)?\.so\.\d")
-# What every CPython on Linux has loaded before it imports anything.
+# Libraries that every CPython on Linux has loaded before it imports anything.
 _INTERPRETERS_OWN = frozenset(
     {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1"}
 )
-# What a library of the system brings along wherever it comes from.
+# Libraries that a library of the system needs itself, wherever it lies.
 _SYSTEM_NEEDS = {
     "libstdc++.so.6": ("libm.so.6", "libgcc_s.so.1"),
     "libgobject-2.0.so.0": ("libglib-2.0.so.0",),
@@ -30,9 +30,10 @@ _SYSTEM_NEEDS = {
 
 
 def hand_down(library: ElfFile) -> tuple[Directory, ...]:
-    """What the library's search path means for what it loads: RPATH reaches all descendants.
+    """Return the directories that a library adds to the search of everything below it (DT_RPATH).
 
-    An object that has a RUNPATH contributes none, since ld.so then forgets its RPATH.
+    An object with a DT_RUNPATH adds none, since ld.so then ignores its DT_RPATH (gABI chapter 5,
+    "Shared Object Dependencies").
     """
     if library.runpath or library.rpath in {(), ("",)}:
         return ()
@@ -40,9 +41,9 @@ def hand_down(library: ElfFile) -> tuple[Directory, ...]:
 
 
 def search(library: ElfFile) -> tuple[Directory, ...] | None:
-    """The places for what it needs itself; a RUNPATH, even an empty one, ends all RPATHs.
+    """Return the directories for a library's own needs: its DT_RUNPATH; None if it has none.
 
-    None where they are those handed down.
+    A DT_RUNPATH, even an empty one, replaces all DT_RPATHs handed down.
     """
     if library.runpath:
         empty = library.runpath == ("",)
@@ -51,13 +52,13 @@ def search(library: ElfFile) -> tuple[Directory, ...] | None:
 
 
 def names_of(library: ElfFile, requested: str) -> frozenset[str]:
-    """The needed names that the library satisfies once it is loaded."""
+    """Return the needed names that a loaded library satisfies: its soname, the name requested."""
     return frozenset({library.name, requested} - {""})
 
 
 @functools.cache
 def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
-    """Those libraries of the system that a Python process has before it imports anything."""
+    """Return those libraries of the system that a Python process has from the start."""
     return tuple(
         sorted(name for name in libraries if name in _INTERPRETERS_OWN or _LOADER.fullmatch(name))
     )
@@ -65,12 +66,12 @@ def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
 
 @functools.cache
 def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
-    """What a library of the system has with it wherever it comes from: at least libc."""
+    """Return what a library of the system needs itself, wherever it lies: at least libc."""
     core = sorted(item for item in libraries if item == "libc.so.6" or _LOADER.fullmatch(item))
     return (*_SYSTEM_NEEDS.get(name, ()), *core)
 
 
 def answers_itself(name: str) -> bool:
-    """Whether the loader takes itself for that library, without a search."""
+    """Return whether the loader itself serves as that library, without a search: never."""
     del name
     return False

@@ -1,4 +1,4 @@
-"""Loads objects into fresh processes as a loader would, and collects what they lack."""
+"""Load objects into fresh processes as a loader would, and collect what they lack."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from binary_checks.model import (
 )
 from binary_checks.model.python_modules import is_extension, parse_extension_name
 
-# Which interpreter imports an extension module, by its name.
+# The interpreter that imports an extension module.
 
 
 def python_of(library: ObjectFile, target: TargetSystem) -> Interpreter | None:
-    """Find the interpreter of a process that imports the library; None without data about it.
+    """Return the interpreter that imports a library; None if there is no data about it.
 
-    A wheel for any Python (``py3-none``) may have a module for each: ``_c.cpython-310-….so`` is
-    imported by 3.10 alone, whatever the tags say.
+    A wheel for any Python (``py3-none``) may have one module for each: only 3.10 imports
+    ``_c.cpython-310-….so``, whatever the tags say.
     """
     name = parse_extension_name(library.path)
     if name is None or name.implementation != "cpython" or name.version is None:
@@ -42,35 +42,35 @@ def python_of(library: ObjectFile, target: TargetSystem) -> Interpreter | None:
     return target.interpreters.get((name.version, name.free_threaded))
 
 
-# One object in a fresh process, loaded as the loader would: breadth first, in order.
+# One root in a fresh process, loaded as the loader would: breadth first, in order.
 
-_STEPS_OF_AN_OBJECT = 4  # what a process has of it is asked for again when symbols are looked up
+_STEPS_OF_AN_OBJECT = 4  # for loading it, and for looking up its symbols later
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image(Generic[ObjectT]):
-    """What one process has loaded in the end."""
+    """The final state of one process."""
 
     root: ObjectT
     objects: tuple[ObjectT, ...]  # in load order, the root first
-    answers: tuple[Answers, ...]  # of each of them, also of packages beside the judged one
-    system: tuple[str, ...]  # libraries of the system that are in scope
-    unread: tuple[str, ...]  # files that were found and of which nothing is known
-    loaded: Mapping[str, str]  # by the name that it is asked for: what has it
+    answers: tuple[Answers, ...]  # for each object, including those of other packages
+    system: tuple[str, ...]  # libraries of the system in scope
+    unread: tuple[str, ...]  # files that were found but could not be read
+    loaded: Mapping[str, str]  # labels, by the key that they are asked for
 
     @property
     def edges(self) -> Iterator[Edge]:
-        """All needs of all objects, in the order in which they were looked for."""
+        """All needs of all objects, in the order of searching."""
         return (edge for answers in self.answers for edge in answers.edges)
 
     @property
     def outside(self) -> Iterator[Edge]:
-        """Those of the edges that lead to no object of the layout."""
+        """The edges that lead to no object of the layout."""
         return (edge for answers in self.answers for edge in answers.outside)
 
     @property
     def python(self) -> bool:
-        """Whether an interpreter runs in the process, rather than an executable of the package."""
+        """Whether the process is an interpreter, not an executable of the package."""
         return self.root.kind is Kind.SHARED
 
 
@@ -79,18 +79,18 @@ def load(
 ) -> Image[ObjectT]:
     """Load a root and everything that it needs.
 
-    ``before`` is what the process has loaded already, as `Image.loaded` has it.
+    ``before`` is what the process has loaded already, in the form of `Image.loaded`.
     """
     return _Process(root, loader, before or {}).run()
 
 
 class _Process(Generic[ObjectT]):
-    """A process while things are being loaded into it."""
+    """A process during loading."""
 
     def __init__(self, root: ObjectT, loader: Loader[ObjectT], before: Mapping[str, str]) -> None:
         self.root, self.loader, self.before = root, loader, before
-        self.loaded: dict[str, str] = {}  # by the name that it is asked for: what has it
-        self.bits = 0  # the same, as `Searches.bit` tells it
+        self.loaded: dict[str, str] = {}  # labels, by the key that they are asked for
+        self.bits = 0  # the bits of all these, from `Searches.bit`
         self.system: list[str] = []
         self.objects: dict[str, ObjectT] = {}
         self.unread: list[str] = []
@@ -122,29 +122,29 @@ class _Process(Generic[ObjectT]):
                 self.system.append(library)
 
     def call(self, name: str, label: str) -> None:
-        """Let what is loaded go by a name, unless something else does."""
+        """Record that a label is loaded under a name, unless another one is."""
         if self.loaded.setdefault(name, label) is label:
             self.bits |= self.loader.searches.bit(name, label)
 
     def add(self, library: ObjectT, requested: str, handed: SearchPath) -> None:
-        """Map a library; it is searched for its own needs after those mapped before it."""
+        """Map a library, and queue it: its needs follow those of libraries mapped before."""
         self.objects[library.path] = library
         self.queue.append((library, self.loader.hand_down(library, handed)))
         for name in self.loader.answers_to(library, requested):
             self.call(name, self.loader.layout.label(library.path))
 
     def satisfy(self, library: ObjectT, handed: SearchPath) -> Answers:
-        """Find, and if need be load, what the needs of a library mean."""
+        """Search the needs of a library, and load what is not loaded yet."""
         search = self.loader.searches.needs_of(library, handed, self.root.path)
         if search.loaded is not None and not search.loaded & ~self.bits:
-            return search.answers  # all of it is loaded already, as nearly always
+            return search.answers  # the usual case: everything is loaded already
         usual = search.answers.edges
         ends = zip(usual, search.names, search.libraries, strict=True)
         edges = tuple(self.meet(*end, handed) for end in ends)
         return search.answers if all(map(operator.is_, edges, usual)) else Answers(edges)
 
     def meet(self, edge: Edge, name: str, library: ObjectT | None, handed: SearchPath) -> Edge:
-        """Take what a search found, or what has that name already."""
+        """Return the edge of a need, and load its library if no loaded one has that name."""
         loaded = self.loaded.get(name)
         if edge.delayed:
             return edge
@@ -181,23 +181,23 @@ class _Process(Generic[ObjectT]):
             self.unread.append(edge.resolved)
 
 
-# What a process has when a root is loaded, because the code that loads it loads that before.
+# What the process has loaded before a root, because the code that loads the root loads it first.
 
 _OUTSIDE_OF_IT = ("system:", "python:")
 
 
 class FirstLoads(Generic[ObjectT]):
-    """What is loaded before each root, with all that it needs; found out once for many roots."""
+    """What is loaded before each root, with everything that it needs; remembered for many roots."""
 
     def __init__(self, loader: Loader[ObjectT], loads: Mapping[str, tuple[str, ...]]) -> None:
-        """``loads``: by root the objects that are loaded before it, as linkages name them."""
+        """``loads`` has, by root, the labels of objects that are loaded before it."""
         self._loader, self._loads = loader, loads
         self._known: dict[tuple[str, tuple[str, ...]], Mapping[str, str]] = {}
 
     def before(self, root: ObjectT) -> Mapping[str, str]:
-        """By the name that it is asked for, what Python has loaded before the root.
+        """Return what Python has loaded before the root: labels by key.
 
-        Nothing before an executable, which has a process of its own.
+        An executable is a process of its own, in which nothing is loaded before.
         """
         loads = self._loads.get(root.path)
         if not loads or root.kind is not Kind.SHARED:
@@ -223,7 +223,7 @@ class FirstLoads(Generic[ObjectT]):
 
 
 def is_grafted(library: ObjectFile) -> bool:
-    """Whether a repair tool put it there: it is judged through those that load it."""
+    """Return whether a repair tool added the library: it is judged with those that need it."""
     folders = library.directory.split("/")
     grafted = any(folder.endswith((".libs", ".dylibs")) for folder in folders)
     return grafted or is_grafted_name(library.file_name)
@@ -234,19 +234,19 @@ class Loadings(Generic[ObjectT]):
     """The processes that a package is loaded into."""
 
     roots: tuple[Image[ObjectT], ...]
-    orphans: tuple[Image[ObjectT], ...]  # of grafted libraries that no root reaches
-    unreached: tuple[str, ...]  # the paths of all those libraries
+    orphans: tuple[Image[ObjectT], ...]  # processes of grafted libraries that no root reaches
+    unreached: tuple[str, ...]  # paths of all these libraries
 
 
 def load_roots(
     objects: Iterable[ObjectT], loader: Loader[ObjectT], first: FirstLoads[ObjectT]
 ) -> Loadings[ObjectT]:
-    """Load every root into a process of its own, and then what none of them reaches.
+    """Load every root into a process of its own, then what none of them reaches.
 
-    A root is an extension module, an executable, or a library that nothing in the package asks
-    for by name; then one that none of these reaches, since something must open it (libc10.so,
-    where the objects that need it look elsewhere). Grafted libraries are no roots: one that is
-    not reached is an orphan.
+    A root is an extension module, an executable, or a library that nothing in the package needs by
+    name. Further roots are libraries that none of these reaches, since something must open them
+    (libc10.so, if the objects that need it search elsewhere). Grafted libraries are never roots:
+    those that nothing reaches are orphans.
     """
     libraries = tuple(objects)
 
@@ -267,10 +267,10 @@ def load_roots(
 
 
 class _Wanted:
-    """The names that some libraries need, as libraries are called by."""
+    """The names that some libraries need, in normalised form."""
 
     def __init__(self, libraries: Iterable[ObjectT], loader: Loader[ObjectT]) -> None:
-        self._names_of, spell = loader.layout.names_of, loader.layout.spell_name
+        self._names_of, spell = loader.layout.names_of, loader.layout.normalise_name
         self._names = {spell(need.name) for item in libraries for need in item.needed}
 
     def __contains__(self, library: ObjectFile) -> bool:
@@ -293,7 +293,7 @@ def _not_reached(libraries: Iterable[ObjectT], images: Iterable[Image[ObjectT]])
 def _load_rest(
     rest: list[ObjectT], open_one: Callable[[ObjectT], Image[ObjectT]], wanted: _Wanted
 ) -> Iterator[Image[ObjectT]]:
-    """Load what is left, one by one, first those that no other of them asks for."""
+    """Load the rest one by one, beginning with those that no other of them needs."""
     reached: set[str] = set()
     for item in sorted(rest, key=lambda item: item in wanted):
         if item.path not in reached:
@@ -302,22 +302,23 @@ def _load_rest(
             yield image
 
 
-# What became of undefined symbols, and whose those are that look like Python's.
+# Undefined symbols, and which of them look like Python's.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lookups:
-    """What became of all undefined symbols."""
+    """The results for all undefined symbols."""
 
     unresolved: tuple[UnresolvedSymbol, ...]
     unexplored: tuple[UnexploredSymbols, ...]
-    granted: tuple[tuple[str, int], ...] = ()  # by library of unknown exports: how many symbols
+    # number of symbols, by library of the system without export data
+    granted: tuple[tuple[str, int], ...] = ()
 
 
 class Unresolved(Generic[ObjectT]):
-    """Collects the symbols that nothing in scope defines, and finds who else defines them.
+    """Collects the symbols that nothing in scope defines, and finds other objects that define them.
 
-    Thousands of objects may each lack one: the layout is looked through once for all of them.
+    Thousands of objects may each lack one: the layout is searched once for all.
     """
 
     def __init__(self, layout: FileLayout[ObjectT]) -> None:
@@ -325,12 +326,12 @@ class Unresolved(Generic[ObjectT]):
         self._found: dict[tuple[str, str, str, str], tuple[UnresolvedSymbol, str]] = {}
 
     def add(self, item: UnresolvedSymbol, architecture: str, *, asked: str = "") -> None:
-        """Add a symbol of an object for that architecture, unless another process lacked it."""
+        """Add a symbol that an object lacks, unless another process has lacked it already."""
         key = (item.path, item.architecture, item.name, asked)
         self._found.setdefault(key, (item, architecture))
 
     def list_all(self) -> tuple[UnresolvedSymbol, ...]:
-        """List all of them, each with an object that defines it but is not in scope."""
+        """Return all of them, each with an object that defines it but is not in scope."""
         names: dict[str, set[str]] = {}
         for item, architecture in self._found.values():
             if not item.provider:
@@ -347,9 +348,9 @@ class Unresolved(Generic[ObjectT]):
 def find_own_python_symbols(
     images: Iterable[Image[ObjectT]], layout: FileLayout[ObjectT]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """By object the symbols of the C API's shape that something loaded with it defines.
+    """Return, by object, its symbols of Python's C API that something loaded with it defines.
 
-    libshiboken6 has a PyRun_String of its own, for PySide6 to stay within the stable ABI.
+    libshiboken6 has its own PyRun_String, so that PySide6 can use the stable ABI.
     """
     images = tuple(images)
     objects = {item.path: item for image in images for item in image.objects}
@@ -366,5 +367,5 @@ def find_own_python_symbols(
 
 
 def is_pythons(name: str) -> bool:
-    """Whether the C API of Python could have a symbol of that name."""
+    """Return whether a name has the form of Python's C API."""
     return name.startswith(("Py", "_Py")) and not name.startswith("PyInit")

@@ -1,4 +1,4 @@
-"""How every system's loader looks for what an object needs: places, search paths, answers."""
+"""What the loaders of all systems have in common: places, search paths, answers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.model import Dependency, Edge, ElfFile, ObjectFile, Rule, TargetSystem
 from binary_checks.model.linkage import expand
 
-# What every system's loader is asked while objects are loaded, and where it looks for them.
+# The protocol of a loader, and the limit on its work.
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
 _MOST_STEPS = 4_000_000
-"""What takes some ten seconds; of the largest packages it takes a hundredth of that."""
+"""Some ten seconds of work; the largest packages take a hundredth of it."""
 
 
 class Directory(NamedTuple):
-    """One directory that a loader looks into."""
+    """One directory that a loader searches."""
 
-    directory: str | None  # relative to the prefix; None where no package can have a file
-    rule: Rule  # by which what is found there is found
-    absolute: str = ""  # a directory of the user's machine, where that may be the system's own
+    directory: str | None  # relative to the prefix; None if no package can have a file there
+    rule: Rule  # reported for what is found there
+    absolute: str = ""  # the directory on the user's machine, if it may be the system's own
 
 
 def places(elements: Iterable[str], rule: Rule, owner: ElfFile) -> tuple[Directory, ...]:
@@ -36,24 +36,24 @@ def places(elements: Iterable[str], rule: Rule, owner: ElfFile) -> tuple[Directo
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchResult(Generic[ObjectT]):
-    """Where one search ended."""
+    """The result of searching one needed name."""
 
     resolved: str | None = None
     rule: Rule = Rule.MISSING
     searched: tuple[str, ...] = ()
     library: ObjectT | None = None
-    unknown: str = ""  # why it cannot be said whether the library is there
-    partly: str = ""  # which of the promised systems alone have it
+    unknown: str = ""  # why it is not known whether the library is there
+    partly: str = ""  # the only promised systems that have it
 
 
 class Steps:
-    """Counts what is done to load a package's objects: a few hundred bytes may ask for hours."""
+    """Counts the steps of loading a package's objects: a file of few bytes may ask for hours."""
 
     def __init__(self, factor: int = 1) -> None:
         self._most, self._taken = factor * _MOST_STEPS, 0
 
     def count(self, steps: int) -> None:
-        """Count so many steps. Raises TooLarge where they are more than are ever taken."""
+        """Count some steps. Raises TooLarge if they exceed the limit."""
         self._taken += steps
         if self._taken > self._most:
             raise TooLarge(
@@ -63,67 +63,73 @@ class Steps:
 
 
 class Loader(Protocol[ObjectT]):
-    """How one system's loader names, finds and keeps what it loads."""
+    """How the loader of one system names, finds and keeps libraries."""
 
     @property
     def layout(self) -> FileLayout[ObjectT]:
-        """Where everything lies."""
+        """The files of all packages."""
 
     @property
     def target(self) -> TargetSystem:
-        """The system that it is the loader of."""
+        """The system whose loader this is."""
 
     def begin(self, root: ObjectT) -> SearchPath:
-        """The places that a process looks into for whatever the loading of the root needs."""
+        """Return the directories that a process searches for everything that the root needs."""
 
     def hand_down(self, library: ObjectT, handed: SearchPath) -> SearchPath:
-        """The places for a library's needs and its descendants', those for itself being given."""
+        """Return the directories for a library's needs and everything below it.
+
+        ``handed`` are the directories that were handed down to it.
+        """
 
     def search(self, library: ObjectT, handed: SearchPath) -> SearchPath:
-        """The places in which a library's own needs are looked for."""
+        """Return the directories for a library's own needs."""
 
     def find(self, library: ObjectT, name: str, places: SearchPath) -> SearchResult[ObjectT]:
-        """What a needed name means to a library with those places."""
+        """Search a needed name of a library in these directories."""
 
     def called(self, name: str) -> str:
-        """How a needed name is asked for among what is loaded; "" if by its place alone."""
+        """Return the key of a needed name among loaded libraries; "" if only its path counts."""
 
     def answers_to(self, library: ObjectT, requested: str) -> Iterable[str]:
-        """The names, as ``called`` gives them, that a library satisfies once it is loaded."""
+        """Return the keys, as from ``called``, that a library satisfies once it is loaded."""
 
     def preloaded(self) -> Mapping[str, str]:
-        """What a Python process has from the start: by name, ``system:`` or ``python:`` and it."""
+        """Return what a Python process has from the start.
+
+        Labels (``system:NAME``, ``python:NAME``) by name.
+        """
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """What a system library's symbols begin with, and nobody else's: it has no export data."""
+        """Return the prefixes of symbols that only this library of the system has.
+
+        It is for libraries without export data.
+        """
 
     def system_needs(self, name: str) -> Iterable[str]:
-        """What a library of the system has with it wherever it comes from."""
+        """Return what a library of the system needs itself, wherever it lies."""
 
     @property
     def steps(self) -> Steps:
-        """What was done so far."""
+        """The steps taken so far."""
 
     @property
     def searches(self) -> Searches[ObjectT]:
-        """What was looked for already."""
+        """The searches done so far."""
 
 
-# Looking a name up in a search path takes as many steps as there are files of that name, not
-# directories.
-#
-# One object may name thousands of directories and need thousands of libraries, and hand its
-# directories down to all that it loads. So the directories are asked by name: a layout knows which
-# of them have a file of that name.
+# Search paths. One object may name thousands of directories, need thousands of libraries, and hand
+# its directories down to everything below it. So a search does not visit the directories one by
+# one: the layout knows which folders have a file with a name, and only these are visited.
 
-_STEPS_OF_A_LOOK = 4  # to look into a directory, where to name one takes a step
-_CHARACTERS = 16  # of a directory's name that are spelled in one step
+_STEPS_OF_A_LOOK = 4  # for looking into a directory, where naming one takes one step
+_CHARACTERS = 16  # of a directory's name that count as one step
 
 
 class SearchPath:
-    """The directories that a loader looks into for the needs of one object, in their order.
+    """The directories that a loader searches for the needs of one object, in order.
 
-    They are the object's own, and then those of ``above``, which were handed down to it.
+    They are the object's own, followed by those of ``above``, which were handed down to it.
     """
 
     def __init__(
@@ -135,7 +141,7 @@ class SearchPath:
     ) -> None:
         self.own, self.above = own, above
         self.program = program
-        """Where the program lies into which all is loaded, on macOS."""
+        """The directory of the program that everything is loaded into, on macOS."""
         self._paths = paths
         self._searched: dict[Directory, tuple[str, ...]] = {}
         self._others: dict[str, tuple[str, ...]] = {}
@@ -143,9 +149,9 @@ class SearchPath:
     def having(
         self, name: str, also: Collection[str] = (), absolute: Collection[str] = ()
     ) -> Iterator[Directory]:
-        """The directories in which a file of that name may lie, in their order.
+        """Yield the directories that may have a file with this name, in order.
 
-        With them come the directories ``also`` and, of the user's machine, those of ``absolute``.
+        Directories in ``also``, and those of the user's machine in ``absolute``, are included too.
         """
         folders = self._paths.layout.folders_with(name)
         if folders is not None:
@@ -164,7 +170,7 @@ class SearchPath:
                 yield from (part.own[place] for place in sorted(found))
 
     def searched(self, last: Directory) -> tuple[str, ...]:
-        """The directories of the prefix that are searched up to that one, each once."""
+        """Return the directories of the prefix that are searched up to this one, each once."""
         if last not in self._searched:
             self._searched[last] = self._list_up_to(last)
         return self._searched[last]
@@ -189,7 +195,7 @@ class SearchPath:
         return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
     def without(self, directory: str) -> tuple[str, ...]:
-        """All directories but that one."""
+        """Return all directories of the prefix except this one."""
         if directory not in self._others:
             others = tuple(each for each in self.directories if each != directory)
             self._others[directory] = others
@@ -210,7 +216,7 @@ class SearchPath:
 
     @cached_property
     def ordinals(self) -> dict[Directory, int]:
-        """For each of its own, how many directories of the prefix are searched with it."""
+        """For each own directory, how many directories of the prefix are searched up to it."""
         seen: set[str] = set()
         found: dict[Directory, int] = {}
         for each in self.own:
@@ -221,7 +227,7 @@ class SearchPath:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """By where a directory lies behind links, the first place of it among its own."""
+        """The first position of each own directory, by its path with links resolved."""
         found: dict[str, int] = {}
         for place, each in enumerate(self.own):
             if each.directory is not None:
@@ -230,7 +236,7 @@ class SearchPath:
 
     @cached_property
     def absolute(self) -> dict[str, int]:
-        """The same of directories of the user's machine."""
+        """The first position of each own directory of the user's machine, by its path."""
         found: dict[str, int] = {}
         for place, each in enumerate(self.own):
             if each.absolute:
@@ -239,14 +245,14 @@ class SearchPath:
 
 
 def _meet(places: dict[str, int], wanted: Collection[str]) -> list[int]:
-    """The places of the directories that are wanted: as many steps as there are of the fewer."""
+    """Return the positions of the wanted directories, iterating over the smaller collection."""
     if len(wanted) < len(places):
         return [places[each] for each in wanted if each in places]
     return [place for each, place in places.items() if each in wanted]
 
 
 class SearchPaths:
-    """Makes the search paths of a layout, each once, within bounds."""
+    """Makes the search paths of a layout, each once, within the limit on steps."""
 
     def __init__(self, layout: FileLayout[Any], steps: Steps) -> None:
         self.layout, self.count = layout, steps.count
@@ -260,9 +266,10 @@ class SearchPaths:
         above: SearchPath | None = None,
         program: str | None = None,
     ) -> SearchPath:
-        """Make the search path of these directories and those above. Raises TooLarge."""
+        """Return the search path of these directories and those above. Raises TooLarge."""
         if above is not None and own == above.own:
-            return above  # libraries of one folder name it, as all do that load them
+            # libraries in one folder name the same directories as the object that needs them
+            return above
         key = own, id(above), program
         if key not in self._known:
             self.count(sum(1 + len(each.directory or "") // _CHARACTERS for each in own))
@@ -285,17 +292,17 @@ class SearchPaths:
         return self._handed[key]
 
 
-# What the needs of objects come to, found out once however many processes ask.
+# Results of searching the needs of objects, remembered for all processes.
 
 _OUTSIDE = ("system:", "python:")
 _BITS = 4096
-"""Names that are told apart by bits: the more there are, the less a process has of them."""
+"""Limit on the names that are represented by bits; further names are compared one by one."""
 
 
 class Answers:
-    """What all needs of one object come to; shared by all processes in which that is the same.
+    """The results for all needs of one object, shared by all processes that have the same.
 
-    In a package of 800 objects that need each other there are 640,000 edges a process.
+    In a package of 800 objects that need each other, each process has 640,000 edges.
     """
 
     def __init__(self, edges: tuple[Edge, ...]) -> None:
@@ -303,29 +310,29 @@ class Answers:
 
     @cached_property
     def by_name(self) -> Mapping[str, Edge]:
-        """The edges by what is needed."""
+        """The edges by needed name."""
         return {edge.needed: edge for edge in self.edges}
 
     @cached_property
     def resolved(self) -> Mapping[str, str | None]:
-        """By what is needed: what it comes to."""
+        """Where each needed name leads."""
         return {edge.needed: edge.resolved for edge in self.edges}
 
     @cached_property
     def outside(self) -> tuple[Edge, ...]:
-        """Those that lead to nothing, or to the system's libraries or Python's."""
+        """The edges that lead nowhere, or to libraries of the system or of Python."""
         return tuple(e for e in self.edges if (e.resolved or _OUTSIDE[0]).startswith(_OUTSIDE))
 
     @cached_property
     def inside(self) -> tuple[str, ...]:
-        """What the others lead to: objects of the layout."""
+        """The objects of the layout that the other edges lead to."""
         outside = frozenset(edge.resolved for edge in self.outside)
         found = (edge.resolved for edge in self.edges if edge.resolved not in outside)
         return tuple(dict.fromkeys(label for label in found if label))
 
 
 class Search(Generic[ObjectT]):
-    """The needs of one object, each looked for as if nothing had been loaded before."""
+    """The results for all needs of one object, as if nothing had been loaded before."""
 
     def __init__(
         self,
@@ -335,14 +342,16 @@ class Search(Generic[ObjectT]):
         loaded: int | None,
     ) -> None:
         self.answers = answers
-        self.names = names  # by which each is asked for among what is loaded
-        self.libraries = libraries  # that each leads to
+        self.names = names  # the key of each need among loaded libraries
+        self.libraries = libraries  # the object that each need leads to, or None
         self.loaded = loaded
-        """What must be loaded for the answers to stand, in bits; None where they cannot tell."""
+        """Bits of what must be loaded so that the answers need no change; None if bits cannot
+        tell.
+        """
 
 
 class Searches(Generic[ObjectT]):
-    """Remembers each search: it depends on the places alone, not on the process."""
+    """Remembers searches, which depend on directories and not on the process."""
 
     def __init__(self, loader: Loader[ObjectT]) -> None:
         self._loader = loader
@@ -350,17 +359,17 @@ class Searches(Generic[ObjectT]):
         self._bits: dict[tuple[str, str], int] = {}
 
     def bit(self, name: str, label: str) -> int:
-        """The bit that says of a process: what has that name in it is that. 0 where it has none."""
+        """Return the bit for "this name is loaded, and is this label"; 0 if there are too many."""
         if (name, label) not in self._bits:
             self._bits[name, label] = 1 << len(self._bits) if len(self._bits) < _BITS else 0
         return self._bits[name, label]
 
     def needs_of(self, library: ObjectT, handed: SearchPath, root: str) -> Search[ObjectT]:
-        """What a library needs, with the places that were handed down to it.
+        """Return the results for a library's needs, with the directories handed down to it.
 
-        The edges have the root for which they were found first.
+        Their edges have the root for which they were first found.
         """
-        key = (id(library), id(handed))  # to hash an object would be to hash all its symbols
+        key = (id(library), id(handed))  # hashing an object would hash all its symbols
         if key not in self._known:
             self._known[key] = self._search(library, handed, root)
         return self._known[key]
@@ -408,7 +417,7 @@ class Searches(Generic[ObjectT]):
 
 
 def _each_once(library: ObjectT) -> tuple[Dependency, ...]:
-    """Each needed name once: a need at load counts before one at the first call."""
+    """Return each needed name once; a need at load precedes one at the first call."""
     needs: dict[str, Dependency] = {}
     for need in sorted(library.needed, key=lambda need: need.delayed):
         needs.setdefault(need.name, need)

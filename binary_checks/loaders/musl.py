@@ -1,4 +1,4 @@
-"""How musl's loader looks for what an object needs (ldso/dynlink.c)."""
+"""How musl's loader searches the libraries that an object needs (ldso/dynlink.c)."""
 
 from __future__ import annotations
 
@@ -8,47 +8,51 @@ from binary_checks.loaders.loader import Directory, places
 from binary_checks.model import ElfFile, Rule
 
 SKIPS_FOREIGN_FILES = False
-"""The first file of the name is taken, whatever it is."""
+"""The first file with the name is taken, whatever it is."""
 CHECKS_VERSIONS = False
-"""Names alone count."""
+"""Symbol versions are ignored: only names count."""
 
-# dynlink.c's list of reserved names: whatever stands behind the dot, libc.so.6 too.
+# The reserved names in dynlink.c (``load_library``); what follows the dot is ignored, as in
+# libc.so.6.
 _ITSELF = re.compile(r"lib(?:c|pthread|rt|m|dl|util|xnet)\..*|ld-musl-.*\.so\.1")
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})")
 
 
 def hand_down(library: ElfFile) -> tuple[Directory, ...]:
-    """What the library's search path means for what it loads: RPATH and RUNPATH alike reach all."""
+    """Return the directories that a library adds to the search of everything below it.
+
+    musl treats DT_RPATH and DT_RUNPATH alike.
+    """
     rule = Rule.RUNPATH if library.runpath else Rule.RPATH
     elements = library.runpath or library.rpath
     if any("$" in _ORIGIN.sub("", element) for element in elements):
         return ()  # musl knows no other token, and drops a path that has one
-    # An empty element is nothing to musl, where to glibc it is the current directory.
+    # musl skips an empty element; for glibc it is the current directory.
     return places(filter(None, elements), rule, library)
 
 
 def search(library: ElfFile) -> tuple[Directory, ...] | None:
-    """None: what it needs itself is looked for in the places that it hands down."""
+    """Return None: a library's own needs are searched where everything below it is."""
     del library
     return None
 
 
 def names_of(library: ElfFile, requested: str) -> frozenset[str]:
-    """The needed names that the library satisfies once it is loaded: file names, never sonames."""
+    """Return the needed names that a loaded library satisfies: its file name, never its soname."""
     return frozenset({library.file_name} if "/" not in requested else ())
 
 
 def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
-    """Those libraries of the system that a Python process has before it imports anything."""
+    """Return those libraries of the system that a Python process has from the start."""
     return tuple(sorted(name for name in libraries if name.startswith("libc.musl-")))
 
 
 def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
-    """What a library of the system has with it wherever it comes from: libc, the loader."""
+    """Return what a library of the system needs itself, wherever it lies: libc, the loader."""
     del name
     return preloaded(libraries)
 
 
 def answers_itself(name: str) -> bool:
-    """Whether the loader takes itself for that library, without a search: libc, libm, ..."""
+    """Return whether the loader itself serves as that library, without a search (libc, libm …)."""
     return _ITSELF.fullmatch(name) is not None

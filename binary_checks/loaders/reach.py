@@ -1,14 +1,14 @@
-"""Which objects of a package something reaches, and by what others are known to be optional.
+"""Which objects of a package are reached by its users, and which are known to be optional.
 
-An object is reached that Python imports (every extension module), that the package's own code names
-or opens, that lies where other packages look for libraries (outside of site-packages) or users for
-programs, and all that one of these needs by name. A package without any of that, as those of
-libraries alone are, is used by others: of it everything is reached.
+Reached are: every extension module, since Python imports it; objects that the package's own code
+names or opens; objects where other packages search libraries (outside of site-packages) or users
+search programs; and everything that one of these needs by name. If a package has none of these, as
+packages of libraries alone, it serves others, and all of it is reached.
 
-What is left, no import reaches: a plugin that native code opens by a name computed at run time, a
-program that nobody starts, a helper that another program loads. Whether users meet a fault in it
-nobody can say. A name among the strings of native code is no more than an attempt, as dlopen's
-failure is handled there (tbb's libtbbbind); it counts only for libraries of the package's own.
+No import reaches the rest: plugins that native code opens by a name computed at run time, programs
+that nobody starts, helpers that other programs load. Nobody can tell whether users meet a fault in
+them. A name among the strings of native code is only an attempt, since the code handles a failure
+of dlopen (libtbbbind of tbb); it counts only for the package's own libraries.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _HELPERS = {
     "ompd_initialize": "debuggers open it",
     "malloc": "it replaces malloc where a user preloads it",
 }
-"""What libraries export that are made for another program, and how they come into it: libarcher and
-libiomp5_db of Intel's OpenMP, tbb's libtbbmalloc_proxy."""
+"""Symbols exported by libraries that are made for another program, and how they get into it:
+libarcher and libiomp5_db of Intel's OpenMP, libtbbmalloc_proxy of tbb.
+"""
 _PLUGINS = frozenset({"plugin", "plugins", "qml"})
 _MOST = 2  # names in a sentence
 UNREACHED = "no import of the package reaches it"
@@ -47,10 +48,11 @@ GOES_ON = "the package goes on without it"
 def find_bystanders(
     package: Package, linkage: Linkage, code: CodeNames, tried: Iterable[str] = ()
 ) -> Iterator[Bystander]:
-    """Find the objects that a package can do without, in the order of their paths.
+    """Yield the objects that a package can do without, by path.
 
-    ``tried`` are its extension modules whose import it survives. Where that is each one that it
-    has, it can do without none: a platform tag would promise nothing then (MarkupSafe, simplejson).
+    ``tried`` are extension modules whose failing import the package survives. If that is all it
+    has, none counts as optional, since then a platform tag would promise nothing (MarkupSafe,
+    simplejson).
     """
     if code.unread:
         return
@@ -93,9 +95,10 @@ def find_bystanders(
 
 
 def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozenset[str]:
-    """Programs that code starts with a search path, and what it names without opening it.
+    """Return programs that code starts with a search path, and what it names to them.
 
-    ai_edge_litert names libLiteRtCompilerPlugin_Qualcomm.so to apply_plugin_main, which opens it.
+    ai_edge_litert passes the name of libLiteRtCompilerPlugin_Qualcomm.so to apply_plugin_main,
+    which opens it.
     """
     known = {path: objects[path] for path in code.named & objects.keys()}
     programs = {path for path, item in known.items() if item.kind is Kind.EXECUTABLE}
@@ -104,14 +107,14 @@ def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozense
 
 
 def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[str]]:
-    """Objects that lack a library called like what extras require, and these requirements.
+    """Return objects that lack a library which an extra's requirement may provide, with these.
 
     kivy's gstplayer needs gstreamer-1.0-0.dll, and Kivy[media] requires kivy-deps.gstreamer.
-    onnxruntime-gpu's provider needs seven libraries of CUDA, of which its extras have some in their
-    turn only: none of their five wheels is called cublas.
+    onnxruntime-gpu's provider needs seven libraries of CUDA, some of which its extras provide only
+    indirectly: none of their five wheels is named after cublas.
     """
     every = find_names_in_extras(package.claims.requirements)
-    builds = "-dev"  # what only those who build it require
+    builds = "-dev"  # suffix of extras' requirements that only builds need
     names = RequiredNames(sorted(name for name in every if not name.endswith(builds)))
     found: dict[str, set[str]] = {}
     for edge in linkage.edges if names.names else ():
@@ -121,10 +124,10 @@ def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[
 
 
 def _read_needs(linkage: Linkage) -> dict[str, set[str]]:
-    """By the path of an object, what it may load.
+    """Return what each object may load, by path.
 
-    Thousands of objects may share the thousands of places where a library lies elsewhere: these
-    are what a group loads, which has a name that no path is.
+    Thousands of objects may share the thousands of places where a library lies elsewhere. These
+    places are the needs of a group, whose name is no path.
     """
     needs: dict[str, set[str]] = {}
     for edge in linkage.edges:
@@ -152,23 +155,24 @@ def _follow(beginning: Iterable[str], needs: dict[str, set[str]]) -> set[str]:
 def _find_replaced(
     objects: Mapping[str, ObjectFile], linkage: Linkage, code: CodeNames
 ) -> Iterator[tuple[str, str]]:
-    """What code names as it does another file of that name, which lacks nothing.
+    """Yield objects that code names together with another file of that name that lacks nothing.
 
-    tables tries libblosc2.dll in tables.libs, and the one beside it, whose DLLs have other names
-    since delvewheel repaired that copy. Windows takes what is loaded for all who need the name.
+    tables tries libblosc2.dll in tables.libs and the one next to the module, which needs DLLs that
+    delvewheel renamed when it repaired the first copy. Windows uses the loaded one for all that
+    need the name.
     """
     if linkage.format != Format.PE:
         return
     lacking = {edge.path for edge in linkage.edges if edge.resolved is None and not edge.delayed}
-    broken = _follow(lacking, _turn_round(_read_needs(linkage)))
+    broken = _follow(lacking, _reverse(_read_needs(linkage)))
     whole = {_identify(item): path for path, item in objects.items() if path not in broken}
     for path in sorted(code.named & objects.keys() & broken):
         if other := whole.get(_identify(objects[path])):
             yield path, other
 
 
-def _turn_round(needs: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
-    """By the path of an object, what may load it."""
+def _reverse(needs: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """Return what may load each object, by path."""
     users: dict[str, set[str]] = {}
     for path, found in needs.items():
         for other in found:
@@ -181,7 +185,7 @@ def _identify(item: ObjectFile) -> tuple[str, str]:
 
 
 def _find_demanded(package: Package, code: CodeNames, spared: Collection[str]) -> set[str]:
-    """The objects from which all begins that must work; ``spared`` have a twin that does."""
+    """Return the objects that must work; ``spared`` ones have a twin that does."""
     objects = [item for item in package.objects if item.kind in _LOADED]
     known = code.named.difference(spared)
     begun = {item.path for item in objects if is_extension(item) or item.path in known}
@@ -193,20 +197,20 @@ def _find_demanded(package: Package, code: CodeNames, spared: Collection[str]) -
 
 
 def _find_completed(code: CodeNames) -> Iterator[str]:
-    """What code may open by a name that it completes, in folders where it spells out none.
+    """Yield what code may open by a name that it completes, if it names no library in that folder.
 
-    Where it spells one out, that is what always works, and the others are for some machines:
-    bitsandbytes opens libbitsandbytes_cpu.so, or one of a dozen for versions of CUDA and ROCm.
+    If it names one, that one always works, and the others are for some machines: bitsandbytes opens
+    libbitsandbytes_cpu.so, or one of a dozen for versions of CUDA and ROCm.
     """
     spelled = {path.rpartition("/")[0] for path in code.named}
     yield from (path for path in code.completed if path.rpartition("/")[0] not in spelled)
 
 
 def _find_optional(objects: Collection[ObjectFile]) -> Iterator[str]:
-    """What others or an object of the package may open, and none needs by its name.
+    """Yield objects that something may open, and that no object needs by name.
 
-    Helpers of other programs, libraries among another's strings, and those in a folder for plugins
-    (pyqt5_qt5 has Qt without Python code, and plugins for parts of Qt that it has not).
+    Helpers of other programs, libraries named in strings of others, and libraries in a folder of
+    plugins (pyqt5_qt5 has Qt without Python code, with plugins for parts of Qt that it lacks).
     """
     needed = {need.name.rpartition("/")[2] for item in objects for need in item.needed}
     strings = {name for item in objects if item.opened for name in item.opened.names}
@@ -218,7 +222,7 @@ def _find_optional(objects: Collection[ObjectFile]) -> Iterator[str]:
 
 
 def _find_opened(objects: dict[str, ObjectFile], demanded: set[str]) -> Iterator[tuple[str, str]]:
-    """Objects whose names are strings of those that are demanded, and who has them."""
+    """Yield objects whose names are strings of objects that must work, with the reason."""
     names = {
         name: item.file_name
         for path, item in objects.items()
@@ -235,6 +239,6 @@ def _find_helper(item: ObjectFile) -> str:
     if plugin := tell_plugin(item.file_name):
         return plugin
     if item.format == Format.PE or isinstance(item.exports, UnknownSymbols) or is_extension(item):
-        return ""  # Windows preloads nothing
+        return ""  # Windows has no preloading
     found = item.exports.among(tuple(_HELPERS))
     return next((_HELPERS[name] for name in _HELPERS if name in found), "")

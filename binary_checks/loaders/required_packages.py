@@ -1,4 +1,4 @@
-"""The packages given beside one: which of them it requires and lacks, and what they provide."""
+"""Packages given along with one: which of them it requires, which it lacks, what they provide."""
 
 from __future__ import annotations
 
@@ -53,31 +53,31 @@ from binary_checks.model.python_modules import is_extension
 from binary_checks.model.requires_dist import MisfitVersion, applicable, names_required
 from binary_checks.python_code.named_files import LoadingWords
 
-# Which of the packages given beside one are those that it requires, and which it lacks.
+# Match given packages with requirements.
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_MOST_CHOICES = 64  # of versions, where several are given of several names
+_MOST_CHOICES = 64  # combinations of versions, if several are given for several names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchedPackages:
-    """What lies beside a package once it is installed, as far as it was given."""
+    """The given packages that are installed next to a package, and what is missing."""
 
     packages: tuple[Package, ...]
-    missing: tuple[str, ...]  # names of required distributions that are not among them
-    refused: tuple[str, ...]  # given in a version that is not the required one: in words
+    missing: tuple[str, ...]  # names of required distributions that are not given
+    refused: tuple[str, ...]  # given in a version that the requirements exclude: sentences
 
 
 def match_requirements(
     requirements: Iterable[str], others: Iterable[Package], target: TargetSystem
 ) -> MatchedPackages:
-    """Hold the packages given against the requirements that apply on the target, without extras.
+    """Match given packages with the requirements that apply on the target, without extras.
 
-    An installer would never put a version beside the package that its requirements exclude: such
-    a one is left out, and told of unless another one of that name fits. What those given require
-    in turn is required too: torch's libraries of CUDA come with what cuda-toolkit requires.
+    An installer never installs a version that the requirements exclude: such a package is left out,
+    and reported unless another version fits. Requirements of given packages count too: torch gets
+    libraries of CUDA through the requirements of cuda-toolkit.
     """
     requirements, others = tuple(requirements), tuple(others)
     if not others:
@@ -107,9 +107,9 @@ def match_requirements(
 def find_required(
     requirements: Iterable[str], given: Mapping[str, Package], target: TargetSystem
 ) -> dict[str, list[Requirement]]:
-    """All that is required, directly or by what was given and is required itself, by name.
+    """Return everything that is required, directly or by given packages that are required.
 
-    The names are normalised; an extra that is asked for counts as far as it was given.
+    Keys are normalised names. Extras are followed as far as their packages are given.
     """
     wanted: dict[str, list[Requirement]] = {}
     for _, item in _follow(requirements, given, target):
@@ -122,10 +122,10 @@ def find_required(
 def find_misfits(
     requirements: Iterable[str], others: Iterable[Package], target: TargetSystem
 ) -> tuple[MisfitVersion, ...]:
-    """Find the packages given in a version that a direct or indirect requirement excludes.
+    """Return packages given in a version that a direct or indirect requirement excludes.
 
-    Of a name given in several versions an installer takes one that fits, if need be an older one:
-    the newest are told of where no choice fits.
+    Of several given versions an installer takes one that fits, if need be an older one. If no
+    combination fits, the newest versions are reported.
     """
     requirements = tuple(requirements)
     candidates: dict[str, dict[str, Package]] = {}
@@ -136,7 +136,7 @@ def find_misfits(
         for name, by_version in candidates.items()
     }
     newest = {name: packages[0] for name, packages in choices.items()}
-    # Few are given in several versions, and of those only the required ones matter.
+    # Few packages are given in several versions, and only required ones matter.
     several = [
         name
         for name in find_required(requirements, newest, target)
@@ -155,7 +155,7 @@ def find_misfits(
 def find_families_beside(
     package: Package, others: Iterable[Package], requirements: Iterable[str], target: TargetSystem
 ) -> FamiliesBeside:
-    """Find the libraries of the packages beside one that open others of their family."""
+    """Return the libraries of other packages that open further libraries of their family."""
     beside = (
         relocate(each, package.layout)
         for each in match_requirements(requirements, others, target).packages
@@ -185,7 +185,7 @@ def _hold(
 
 
 def _may_be_for(target: TargetSystem, package: Package) -> bool:
-    """Whether an installer may put it there: a folder may hold wheels of other systems, too."""
+    """Return whether an installer may install it: a folder may hold wheels of other systems."""
     systems = package.claims.systems
     return not systems or any(
         each.system in ("", ANY_SYSTEM, target.system)
@@ -204,7 +204,7 @@ def _newest_last(package: Package) -> tuple[bool, Version]:
 def _follow(
     requirements: Iterable[str], given: Mapping[str, Package], target: TargetSystem
 ) -> Iterator[tuple[Package | None, Requirement]]:
-    """Each requirement that holds, with the package that has it; None for the judged one."""
+    """Yield each applicable requirement and the package that states it (None: the judged one)."""
     direct = tuple(applicable(requirements, target))
     yield from ((None, item) for item in direct)
     asked: dict[str, frozenset[str]] = {}
@@ -235,24 +235,27 @@ def _by_name(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]
 
 
 def fits(version: str, requirement: Requirement) -> bool:
-    """Whether that version may be installed; a pre-release may, as somebody has given it."""
+    """Return whether a version meets a requirement; pre-releases count, since they were given."""
     try:
         return requirement.specifier.contains(Version(version), prereleases=True)
     except ValueError:
-        return True  # nothing is known against it
+        return True  # an invalid version cannot be compared
 
 
-# Which required distributions, as long as they are not given, may have a library not found.
+# Which required distributions, if they are not given, may provide a library that is not found.
 
 _GRAFTED_FOLDER = re.compile(r"(?:\A|/)(?P<owner>[^/]*)\.(?:libs|dylibs)(?:/|\Z)")
 _CXX = "libstdc++.so.6"
 _NOBODYS = frozenset({"bin", "lib", "lib64"})
-"""Folders of site-packages that are called as no importable package is. open3d, which requires dash
-and flask, looks for libEGL.so.1 in site-packages/lib."""
+"""Folders of site-packages that are not importable packages. open3d, which requires dash and flask,
+searches libEGL.so.1 in site-packages/lib.
+"""
 _NOT_HERE = "not here, and no system promises it: name the package, or the folder, that also has it"
 _HOSTS = "the program that loads the file may define them"
-_MOST_PAIRS = 4_000_000  # of needs and requirements; the largest packages have some ten thousand
-_BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")  # not by what is loaded already
+# pairs of needs and requirements; the largest packages have some ten thousand
+_MOST_PAIRS = 4_000_000
+# names that are searched only in their place, not among loaded libraries
+_BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")
 
 
 def find_providers(
@@ -262,7 +265,7 @@ def find_providers(
     missing: tuple[str, ...],
     target: TargetSystem,
 ) -> tuple[Edge, ...]:
-    """The edges, those that lead nowhere with the names of the ``missing`` that may have it."""
+    """Return the edges; add to unresolved ones the missing requirements that may provide them."""
     if all(map(_is_settled, edges)):
         return edges
     if package.claims.partial:
@@ -281,14 +284,15 @@ def find_providers(
 def find_indirect_providers(
     edges: tuple[Edge, ...], given: Mapping[str, Package], target: TargetSystem
 ) -> tuple[Edge, ...]:
-    """The edges, with who may have CUDA's libraries among what packages given beside require.
+    """Return the edges; add requirements of given packages that may provide libraries of CUDA.
 
-    Of those alone that objects load something of, though the package does not require them:
-    torchaudio and fbgemm-gpu leave it to their users to have torch, which requires CUDA's wheels.
+    Only given packages count that objects load something of without requiring them: torchaudio and
+    fbgemm-gpu expect their users to have torch, which requires CUDA's wheels.
     """
     if all(map(_is_settled, edges)):
         return edges
-    shared = {id(edge.elsewhere): edge.elsewhere for edge in edges}.values()  # by many edges
+    # each tuple once, since many edges share it
+    shared = {id(edge.elsewhere): edge.elsewhere for edge in edges}.values()
     ends = chain((edge.resolved for edge in edges), *shared)
     labels = {end.split(":")[1] for end in ends if end and end.startswith("wheel:")}
     users = (package for name, package in given.items() if package.name in labels)
@@ -308,7 +312,7 @@ def _is_settled(edge: Edge) -> bool:
 
 
 def _excuse_missing(edge: Edge) -> Edge:
-    """Of a single file, or a folder of a build, nobody says what else users get with it."""
+    """Excuse a single file or a build folder: it is unknown what users install along with it."""
     return edge if _is_settled(edge) or edge.elsewhere else replace(edge, unknown=_NOT_HERE)
 
 
@@ -323,11 +327,11 @@ def separate_provided_symbols(
     missing: Iterable[str],
     target: TargetSystem,
 ) -> tuple[tuple[UnresolvedSymbol, ...], tuple[UnexploredSymbols, ...]]:
-    """The symbols, without those that whatever loads the object has loaded, and these by object.
+    """Return the symbols that are really undefined, and those left to the loading program.
 
-    daal's libonedal.so.4, for the modules of scikit-learn-intelex, names neither libtbb.so.12 of
-    tbb, which daal requires, nor libstdc++.so.6; its modules need all three. A module of the
-    package itself has to name what it needs.
+    daal's libonedal.so.4, for the modules of scikit-learn-intelex, needs symbols of libtbb.so.12
+    (of tbb, which daal requires) and of libstdc++.so.6 and names neither; the modules that load it
+    need both. A module of the package itself has to name what it needs.
     """
     required = frozenset(missing)
     modules = {item.path for item in package.objects if is_extension(item)} if unresolved else ()
@@ -358,28 +362,28 @@ def _is_of_cxx(name: str, target: TargetSystem) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Searched:
-    """What is known of the folders that a library was looked for in."""
+    """What is known about the folders in which a library was searched."""
 
     folders: tuple[str, ...]
-    repaired: bool  # a repair tool made one of them, for this package
-    repaired_missing: bool  # and the package lacks that one
-    folder_missing: bool  # the package lacks one that is its own
-    words: frozenset[str]  # what the names of its own libraries there begin with
+    repaired: bool  # a repair tool made one of them for this package
+    repaired_missing: bool  # and that one is missing
+    folder_missing: bool  # one that belongs to the package is missing
+    words: frozenset[str]  # first words of the names of the package's own libraries in them
 
 
 class _Question(NamedTuple):
-    """On what the answer depends for a need of which the name alone does not tell."""
+    """What the answer depends on, if the library's name alone does not give it."""
 
     searched: _Searched
-    prefix: tuple[str, ...]  # the environment's ``lib``, where that is searched too
-    only_theirs: bool  # only the requirements that a folder is called after
-    user: tuple[str, str] | None  # the object, where what its other needs tell counts
-    of_own: bool  # the package has libraries that are called alike
-    nvidias: bool  # the library is called as those of NVIDIA's wheels are
+    prefix: tuple[str, ...]  # the environment's ``lib``, if it is searched too
+    only_theirs: bool  # only requirements that a folder is named after
+    user: tuple[str, str] | None  # the object, if its other needs count
+    of_own: bool  # the package has libraries with similar names
+    nvidias: bool  # the library has a name as in NVIDIA's wheels
 
 
 class _Providers:
-    """What the requirements' names, and the folders that they may fill, tell of a library."""
+    """What the names of requirements, and the folders that they may fill, tell about a library."""
 
     def __init__(
         self,
@@ -407,7 +411,7 @@ class _Providers:
         self._found: dict[_Question, tuple[str, ...]] = {}
 
     def of(self, edge: Edge) -> tuple[str, ...]:
-        """Those that may have it: whom its name tells of, else who fills a folder searched."""
+        """Return the requirements that may provide it, by its name or by the folders searched."""
         by_place = edge.needed.startswith(_BY_ITS_PLACE_ALONE)
         known = () if by_place else find_known_shippers(edge.needed, self._missing)
         if known:
@@ -417,7 +421,8 @@ class _Providers:
         of_own = first_word(edge.needed) in searched.words
         if searched.repaired and (grafted or searched.repaired_missing):
             return ()
-        # openvino_tokenizers, with a library of its own name, requires openvino: libopenvino.so.2.
+        # openvino_tokenizers has libraries with similar names, and needs libopenvino.so.2 of
+        # openvino.
         whole = of_own and bool(self._missing.named_as(find_stem(edge.needed)))
         by_name = not (grafted or by_place or searched.folder_missing) and (whole or not of_own)
         if by_name and (named := find_shippers(edge.needed, self._missing)):
@@ -437,19 +442,19 @@ class _Providers:
         return self._found[question]
 
     def _find(self, needed: str, asked: _Question) -> Iterator[str]:
-        """Those that may fill the folders searched, in the order of their names."""
+        """Yield the requirements that may fill the folders searched, sorted by name."""
         found: dict[str, None] = {}
         for directory in dict.fromkeys((*asked.searched.folders, *asked.prefix)):
             found.update(dict.fromkeys(self._fillers(directory, only_theirs=asked.only_theirs)))
         if asked.user:
-            # What needs libcasadi.so.3.7 of casadi may have libipopt.so.3 of it too.
+            # What needs libcasadi.so.3.7 of casadi may also get libipopt.so.3 from it.
             found.update(self._named.get(asked.user, {}))
         for each in sorted(found):
             if may_have(each, needed) and (not asked.of_own or are_of_one_name(each, self._name)):
                 yield each
 
     def _look_at(self, folders: tuple[str, ...]) -> _Searched:
-        """Say what is known of the folders that a library was looked for in."""
+        """Return what is known about these folders."""
         if folders not in self._searched:
             repaired = [each for each in folders if self._is_own_graft(each)]
             words = frozenset[str]().union(*(self._words.get(each, ()) for each in folders))
@@ -463,20 +468,20 @@ class _Providers:
         return self._searched[folders]
 
     def _fillers(self, directory: str, *, only_theirs: bool) -> Iterable[str]:
-        """The requirements that may put files into a directory.
+        """Return the requirements that may put files into a directory.
 
-        Into a folder of this package's only a sibling does: one that is called alike and of this
-        very version (PySide6-Addons), or where the package itself has no such folder one of both
-        (PyQt6-Qt6 in PyQt6/Qt6, mlx-metal in mlx/lib). openvino-telemetry has nothing in
-        openvino/libs, and shiboken6 nothing in PySide6/Qt/lib. And into what a repair tool made
-        only whose name it has.
+        A folder of this package is filled only by siblings. A sibling has a similar name and is
+        required in this very version (PySide6-Addons); if the package itself has no such folder,
+        one of both is enough (PyQt6-Qt6 in PyQt6/Qt6, mlx-metal in mlx/lib). openvino-telemetry has
+        nothing in openvino/libs, and shiboken6 nothing in PySide6/Qt/lib. The folder of a repair
+        tool is filled only by the package whose name it has.
         """
         inside, missing = self._inside(directory), self._missing
         grafted = _GRAFTED_FOLDER.search(directory)
         if leaves_prefix(directory):
             return ()
         if inside is None and not self._package.layout.climbs:
-            return missing.names  # in a conda environment all packages fill one ``lib``
+            return missing.names  # in a conda environment all packages share one ``lib``
         if grafted:
             owner = canonicalize_name(grafted["owner"])
             return [each for each in missing if each == owner]
@@ -492,10 +497,10 @@ class _Providers:
         return theirs if theirs or only_theirs else missing.names
 
     def _prefix_of(self, edge: Edge) -> tuple[str, ...]:
-        """The environment's ``lib``, if the object lies there: what loads it searches it too.
+        """Return the environment's ``lib`` if the object lies there: its loader searches it too.
 
-        libsycl.so of intel-sycl-rt has no search path, and libimf.so of intel-cmplr-lib-rt beside
-        it.
+        libsycl.so of intel-sycl-rt has no search path, and needs libimf.so of intel-cmplr-lib-rt in
+        the same folder.
         """
         directory = edge.path.rpartition("/")[0]
         outside = self._package.layout.site_packages and self._inside(directory) is None
@@ -507,7 +512,7 @@ class _Providers:
 
     @cached_property
     def _pinned(self) -> frozenset[str]:
-        """What is required in the package's own version alone."""
+        """Names of requirements pinned to the package's own version."""
         version = self._package.version.partition("+")[0]
         return frozenset(
             canonicalize_name(each.name)
@@ -519,22 +524,22 @@ class _Providers:
         )
 
     def _is_own(self, inside: str) -> bool:
-        """Whether a path below site-packages lies in a folder that is this package's own."""
+        """Return whether a path below site-packages lies in a folder of this package."""
         top = inside.partition("/")[0]
         return top in self._own_tops or canonicalize_name(top) == self._name
 
     @cached_property
     def _own_tops(self) -> frozenset[str]:
-        """The importable folders that this package has for itself; a namespace is everybody's."""
+        """The importable folders of this package; a namespace belongs to nobody."""
         items = (item for group in (self._package.members, self._package.objects) for item in group)
         paths = filter(None, (self._inside(item.path) for item in items))
         beginnings = (path.split("/") for path in paths if path.count("/") == 1)
         return frozenset(top for top, file in beginnings if file.startswith("__init__."))
 
     def _is_own_graft(self, directory: str) -> bool:
-        """Whether a repair tool made that folder for libraries that it puts into this package.
+        """Return whether a repair tool made the folder for libraries of this package.
 
-        pennylane-lightning looks for its libgomp-870cb1d0.so.1 in scipy_openblas32/lib too.
+        pennylane-lightning searches its libgomp-870cb1d0.so.1 in scipy_openblas32/lib too.
         """
         found = _GRAFTED_FOLDER.search(directory)
         inside = self._inside(directory) or ""
@@ -543,9 +548,9 @@ class _Providers:
         )
 
     def _is_missing_folder(self, directory: str) -> bool:
-        """Whether a folder of the package's own is not there, or is for a sibling to fill.
+        """Return whether the folder belongs to this package and is missing.
 
-        ortools requires absl-py, and its own libabsl_base.so lies in ortools/.libs.
+        ortools requires absl-py, and needs libabsl_base.so in its own ortools/.libs.
         """
         inside = self._inside(directory)
         if not inside or directory in self._directories:
@@ -560,7 +565,7 @@ class _Providers:
 
     @cached_property
     def _words(self) -> Mapping[str, frozenset[str]]:
-        """By directory, what the names of the package's own libraries there begin with."""
+        """First words of the names of the package's own libraries, by directory."""
         words: dict[str, set[str]] = {}
         for item in self._package.objects:
             words.setdefault(item.directory, set()).add(first_word(item.file_name))
@@ -569,30 +574,30 @@ class _Providers:
 
 # What Python has loaded before an object, as far as the package's imports tell.
 #
-# Nobody follows the code. A library that no search path finds, and that another distribution has,
-# counts as loaded where the package's sources import that distribution, or one that requires it.
-# Where they have a word of loading libraries, others that lie there may be loaded: their symbols
-# are there to be looked up, and the need itself stays open.
+# The code itself is not followed. A library that no search path finds, and that another
+# distribution has, counts as loaded if the package's sources import that distribution, or one that
+# requires it. If the sources contain a word for loading libraries, other libraries found elsewhere
+# may be loaded: their symbols are looked up, and the need itself stays unresolved.
 
 
 def is_in_doubt(linkage: Linkage) -> bool:
-    """Whether something is found only if something else was loaded before."""
+    """Return whether something is found only if something else was loaded before."""
     return any(map(_list_doubtful, linkage.edges)) or bool(linkage.unresolved)
 
 
 class LoadedBefore(NamedTuple):
-    """Libraries that Python has loaded before objects of a package, as linkages name them."""
+    """Libraries that Python has loaded before objects of a package, by label."""
 
-    loads: Mapping[str, tuple[str, ...]]  # by root, all of them
-    doubtful: frozenset[str]  # of which only the package's own code may be what loads them
+    loads: Mapping[str, tuple[str, ...]]  # all of them, by root
+    doubtful: frozenset[str]  # the ones that only the package's own code may load
 
 
 def find_loaded_before(
     linkage: Linkage, words: LoadingWords, others: Iterable[Package], target: TargetSystem
 ) -> LoadedBefore:
-    """Find what is there before each root: what imports load, and what own code may load.
+    """Return what is loaded before each root: by imports, or perhaps by the package's own code.
 
-    Nothing but a loader is meant to load what a repair tool put into the package.
+    What a repair tool put into the package is meant to be loaded only by the system's loader.
     """
     imported = _find_imported(words.imports, others, target)
     chosen = _Choice(imported, frozenset(linkage.orphans))
@@ -611,15 +616,15 @@ def find_loaded_before(
 
 
 class _Choice:
-    """Chooses what is there of all that lies elsewhere: thousands of needs may share it."""
+    """Chooses one of the places of a library; thousands of needs may share them."""
 
     def __init__(self, imported: frozenset[str], orphans: frozenset[str]) -> None:
         self._imported, self._orphans = imported, orphans
         self._known: dict[tuple[tuple[str, ...], bool], str] = {}
-        self.doubtful = set[str]()  # what only own code may load
+        self.doubtful = set[str]()  # labels that only the package's own code may load
 
     def choose(self, labels: tuple[str, ...], *, by_code: bool) -> str:
-        """The first that is loaded, or that own code may load; "" where none is."""
+        """Return the first that is loaded, or that own code may load; "" if there is none."""
         key = labels, by_code
         if key not in self._known:
             self._known[key] = self._find(labels, by_code=by_code)
@@ -639,13 +644,13 @@ class _Choice:
 
 
 def _may_load(edge: Edge, words: LoadingWords) -> bool:
-    """Whether own code may load what an object needs, as nothing else is known of it."""
+    """Return whether own code may load what an object needs, since nothing else provides it."""
     known = edge.may_come_with or edge.unknown
     return edge.resolved is None and not known and bool(words.loading)
 
 
 def leave_open(linkage: Linkage, doubtful: frozenset[str]) -> Linkage:
-    """The linkage, with what only own code may load as what no search finds."""
+    """Return the linkage with libraries that only own code may load as not found."""
     return replace(linkage, edges=tuple(_leave_open(edge, doubtful) for edge in linkage.edges))
 
 
@@ -657,7 +662,7 @@ def _leave_open(edge: Edge, doubtful: frozenset[str]) -> Edge:
 
 
 def _list_doubtful(edge: Edge) -> tuple[str, ...]:
-    """Where a library lies that is there only if it was loaded before."""
+    """Return where a library lies that is found only if it was loaded before."""
     if edge.delayed:
         return ()
     if edge.resolved is None:
@@ -669,7 +674,7 @@ def _list_doubtful(edge: Edge) -> tuple[str, ...]:
 def _find_imported(
     imports: Iterable[str], others: Iterable[Package], target: TargetSystem
 ) -> frozenset[str]:
-    """The distributions that are imported, and all that these require."""
+    """Return the distributions that are imported, and everything that they require."""
     given: Mapping[str, Package] = {canonicalize_name(each.name): each for each in others}
     names = frozenset(imports)
     tops = {name.partition(".")[0] for name in names}
@@ -683,7 +688,7 @@ def _find_imported(
 
 
 def _has_imported(files: ModuleFiles, names: frozenset[str], tops: set[str]) -> bool:
-    """Whether a module of a package is imported; a folder that many share tells nothing."""
+    """Return whether a module of a package is imported; a shared namespace folder tells nothing."""
     if tops.isdisjoint(files.roots):
         return False
     return any(

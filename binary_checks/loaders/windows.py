@@ -1,7 +1,8 @@
-"""How Windows finds the DLLs of what CPython 3.8 and later loads (LoadLibraryEx's flags).
+"""How Windows searches the DLLs of modules that CPython 3.8 and later loads.
 
-Python asks for the directory of the module, its own program's, those of ``os.add_dll_directory``
-and System32. Neither PATH nor the current directory are searched.
+Python calls LoadLibraryExW with LOAD_LIBRARY_SEARCH_DEFAULT_DIRS and
+LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR (Python/dynload_win.c): the module's directory, the program's,
+those of ``os.add_dll_directory``, and System32. Neither PATH nor the current directory is searched.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from binary_checks.loaders.loader import (
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
-# What every Python for Windows has beside its program; of which one CPython has, there are data.
+# DLLs next to the program of every Python for Windows. For CPython there is exact data.
 _ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3\.\d+-c\.dll|python3\d*t?\.dll"
 
 
 class WindowsLoader:
-    """Windows's loader over one layout."""
+    """The loader of Windows, for one layout."""
 
     def __init__(
         self,
@@ -38,7 +39,9 @@ class WindowsLoader:
             package,
             others,
             kind=PeFile,
-            conventions=Conventions(name=spell_dll_name, by_file=True, path=str.lower, fits=fits),
+            conventions=Conventions(
+                name=normalise_dll_name, by_file=True, path=str.lower, fits=fits
+            ),
         )
         self.target = target
         self.searches = Searches(self)
@@ -47,7 +50,7 @@ class WindowsLoader:
         packages = (package, *others)
         self._deciding = tuple(path for each in packages for path in each.loading_code)
         self._opened = {
-            spell_dll_name(path.rpartition("/")[2]): path
+            normalise_dll_name(path.rpartition("/")[2]): path
             for each in packages
             for path in each.preloaded
         }
@@ -64,7 +67,10 @@ class WindowsLoader:
         self._begun: dict[tuple[str, Kind], SearchPath] = {}
 
     def begin(self, root: PeFile) -> SearchPath:
-        """The root's directory serves all that is loaded because of it; a program has no others."""
+        """Return the directories for everything that the root needs: first the root's own.
+
+        A program has only its own directory.
+        """
         key = root.directory, root.kind
         if key not in self._begun:
             own = Directory(directory=root.directory, rule=Rule.SIBLING)
@@ -73,39 +79,42 @@ class WindowsLoader:
         return self._begun[key]
 
     def hand_down(self, library: PeFile, handed: SearchPath) -> SearchPath:
-        """The same for every need of one loading; what code opens by its path is one of its own."""
+        """Return the same directories for all needs of one loading.
+
+        A DLL that code opens by its path begins a loading of its own.
+        """
         return self.begin(library) if library.path in self._opened_paths else handed
 
     def search(self, library: PeFile, handed: SearchPath) -> SearchPath:
-        """The directories of the process."""
+        """Return the directories of the process."""
         del library
         return handed
 
     def find(self, library: PeFile, name: str, places: SearchPath) -> SearchResult[PeFile]:
-        """What an import descriptor means in a process with those directories."""
-        return self._look_for(library, spell_dll_name(name), places)
+        """Search the name in an import descriptor."""
+        return self._look_for(library, normalise_dll_name(name), places)
 
     def called(self, name: str) -> str:
-        """The base name: one that is loaded is not looked for again."""
-        return spell_dll_name(name)
+        """Return the base name: a DLL with the name of a loaded one is not searched."""
+        return normalise_dll_name(name)
 
     def answers_to(self, library: PeFile, requested: str) -> tuple[str, ...]:
-        """Its base name."""
+        """Return its base name."""
         del requested
-        return (spell_dll_name(library.file_name),)
+        return (normalise_dll_name(library.file_name),)
 
     def preloaded(self) -> dict[str, str]:
-        """Python's own DLL, and the C runtime that it was linked with."""
+        """Return Python's own DLL, and the C runtime that it was linked with."""
         python = self.target.interpreter
         return {name: f"python:{name}" for name in python.libraries} if python else {}
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Nothing: who is asked is asked by name."""
+        """Return nothing: imports name their library."""
         del library
         return ()
 
     def system_needs(self, name: str) -> tuple[str, ...]:
-        """Nothing that anybody could ask for: imports name whose they are."""
+        """Return nothing: imports name their library, so only direct needs matter."""
         del name
         return ()
 
@@ -130,9 +139,9 @@ class WindowsLoader:
         return self._ask_system(library, name, handed)
 
     def _find_python(self, name: str, handed: SearchPath) -> tuple[str, ...]:
-        """Python's own directory, where it has a DLL of that name.
+        """Return Python's own directory if it has a DLL with this name.
 
-        To a program of the package it is no application's directory.
+        It is not searched in a process that is a program of the package.
         """
         is_searched = any(each.rule is Rule.APPLICATION for each in handed.own[:2])
         return (self.layout.prefix.python,) if is_searched and self._is_pythons(name) else ()
@@ -149,7 +158,7 @@ class WindowsLoader:
         directory, _, file_name = self._opened.get(name, "").rpartition("/")
         opened = self._at(directory, file_name, library) if file_name else None
         if opened is not None:
-            # The package's own code has it loaded before anything that needs it.
+            # The package's own code loads it before anything needs it.
             label = self.layout.label(opened.path)
             return SearchResult(
                 resolved=label, rule=Rule.ADDED_DIRECTORY, searched=own, library=opened
@@ -163,7 +172,10 @@ class WindowsLoader:
         return SearchResult(searched=own)
 
     def _ask_schema(self, name: str) -> SearchResult[PeFile]:
-        """An API set is resolved before any file is looked for, its last number aside."""
+        """Return the result for an API set, which is resolved before files are searched.
+
+        Its last number is ignored.
+        """
         if name.removesuffix(".dll").rpartition("-")[0] in self.target.libraries:
             return SearchResult(resolved=f"system:{name}", rule=Rule.API_SET)
         return SearchResult(unknown="no list of Windows's API sets has it")
@@ -173,13 +185,13 @@ class WindowsLoader:
         return next((each for each in files if fits(each, library.architecture)), None)
 
 
-def spell_dll_name(name: str) -> str:
-    """A DLL's base name as the loader compares it; ``.dll`` is added where there is no suffix."""
+def normalise_dll_name(name: str) -> str:
+    """Return a DLL's base name as the loader compares it: lower case, with a suffix."""
     lowered = name.lower()
     return lowered if "." in lowered or not lowered else f"{lowered}.dll"
 
 
 def fits(item: PeFile, architecture: str) -> bool:
-    """Whether an image may be loaded into a process of that architecture."""
+    """Return whether an image may be loaded into a process of this architecture."""
     hybrid = item.architecture == "arm64x" and architecture in {"aarch64", "arm64ec"}
     return not item.managed and (item.architecture == architecture or hybrid)
