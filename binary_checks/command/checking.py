@@ -17,8 +17,8 @@ import pytest
 from binary_checks.command import lose_output, suggest
 from binary_checks.exit_codes import EMPTY, FIT
 from binary_checks.options import OPTIONS, Program, lengthen
+from binary_checks.plugin.arguments import StartsAnew
 from binary_checks.plugin.failures import misused
-from binary_checks.plugin.sandboxing import StartsAnew
 from binary_checks.plugin.screen import SCREEN
 
 _XDIST = (
@@ -49,7 +49,7 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     ini = resources.files("binary_checks") / "binary-checks.ini"
-    own = ["-p", "binary_checks.plugin", "-p", "binary_checks.plugin.alone"]
+    own = ["-p", "binary_checks.plugin", "-p", "binary_checks.plugin.command_mode"]
     own += ["-p", "no:cacheprovider"]
     # It collects garbage twice at the end, a tenth of a run's time, for what tests left unclosed:
     own += ["-p", "no:unraisableexception"]

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import FAMILIES
-from binary_checks.plugin.facts_for_reports import KeptFacts
+from binary_checks.plugin.arguments import AGREED, hand_over
 from binary_checks.plugin.failures import misused, restore
-from binary_checks.plugin.held_lists import hand_over_lists
 from binary_checks.plugin.items import CheckItem, collect_package
 from binary_checks.plugin.options import DEAF_INI
-from binary_checks.plugin.scribe import NOTED, SCRIBE, Noted, Scribe
-from binary_checks.plugin.session import SESSION, open_session
-from binary_checks.plugin.subjects import AGREED, hand_over
+from binary_checks.plugin.reporting import NOTED, SCRIBE, KeptFacts, Noted, Scribe
+from binary_checks.plugin.session import SESSION, hand_over_lists, open_session
 
 
 def pytest_configure(config: pytest.Config) -> None:

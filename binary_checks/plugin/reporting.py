@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import platform
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from binary_checks import __version__
+from binary_checks.documents.facts import DERIVED, write_facts
+from binary_checks.documents.json_values import decoder, encode, read_json
 from binary_checks.errors import BinaryChecksError, CheckError, GatherError
 from binary_checks.examination.examination import Examination
 from binary_checks.examination.facts import Facts
+from binary_checks.examination.judging import Verdict
 from binary_checks.exit_codes import EMPTY, FIT, MISUSED, PROBLEMS
-from binary_checks.lines import cut, one_line
-from binary_checks.model import Package, PackageIdentity, RunResult
+from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
+from binary_checks.model import Entry, Linkage, Outcome, Package, PackageIdentity, RunResult
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.outcomes import choose_exit_code
 from binary_checks.model.published import Provenance, PublishedFile
-from binary_checks.plugin.failures import ProblemsAccepted, misused
-from binary_checks.plugin.held_lists import are_in_doubt, describe_held, say_unavailable
+from binary_checks.plugin.failures import (
+    FailureText,
+    ProblemsAccepted,
+    count_hidden,
+    describe,
+    misused,
+    plain_lines,
+)
 from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.options import DEAF_INI, find_program
-from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
-from binary_checks.plugin.session import SESSION, Session, no_such_check, profile_and_checks
+from binary_checks.plugin.session import (
+    SESSION,
+    Session,
+    are_in_doubt,
+    describe_held,
+    no_such_check,
+    profile_and_checks,
+    say_unavailable,
+)
 from binary_checks.profile.reading import announce, identify_profile, say_left_out
-from binary_checks.reports.explanation import abridge, explain, explain_family, find_page
+from binary_checks.reports.explanation import abridge, advice, explain, explain_family, find_page
 from binary_checks.reports.family_table import find_differences, summarise
 from binary_checks.reports.known_list import say_written
+from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import write_all
+from binary_checks.wording.problem_lines import accepted_line, group_problems, problem_lines
 from binary_checks.wording.sentences import describe_origin
 
 if TYPE_CHECKING:
     from binary_checks.places import PlaceSettings
+
 
 _ENDED = (FIT, PROBLEMS, EMPTY)
 """How a run ends that came to its end."""
@@ -392,3 +417,220 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line(line)
     for line in state.complaints:
         terminalreporter.write_line(line, red=True, bold=True)
+
+
+# Takes in what the items of a run noted, and keeps what a terminal shows of it within bounds.
+
+SCRIBE = "binary_checks_scribe"
+"""The name of the one that is registered."""
+NOTED = "binary_checks_noted"
+"""The report attribute that carries what an item noted from a worker to the controller."""
+WARNED = "binary_checks_warned"
+"""The report attribute of a check that found warnings alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Noted:
+    """What an item noted of its check and, where there is news of it, of its package."""
+
+    node: str  # of the package
+    entry: Entry
+    package: PackageIdentity | None = None
+
+    def to_text(self) -> str:
+        """It as JSON, an entry as result documents have it: one text travels fast."""
+        return json.dumps(encode(self))
+
+    @staticmethod
+    def from_text(text: str) -> Noted:
+        """What ``to_text`` gave."""
+        noted: Noted = decoder(Noted)(read_json(text))
+        return noted
+
+
+class Scribe:
+    """Keeps the ledger of the run, wherever all reports arrive."""
+
+    def __init__(self, config: pytest.Config, ledger: Ledger) -> None:
+        self._config = config
+        self.ledger = ledger
+        self.others_failed = False  # a test that is no check of ours
+        self._left = MOST_OF_A_RUN  # problems that may still be shown
+        self._hidden = 0  # problems that no line tells of
+        self._warned: dict[str, list[tuple[str, str]]] = {}  # node id -> properties for JUnit
+        self._awaited = Counter[str]()  # checks that have not ended, by package
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the checks of each package."""
+        self._await(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
+        """Count them as the first worker has them: here nothing is collected."""
+        if not self._awaited:
+            self._await(ids)
+
+    def _await(self, ids: Iterable[str]) -> None:
+        found = map(self._config.stash[SESSION].find, ids)
+        self._awaited.update(examination.node for examination in found if examination)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Count down, before anybody asks."""
+        if examination := self._config.stash[SESSION].find(nodeid):
+            self._awaited[examination.node] -= 1
+
+    def is_over(self, node: str) -> bool:
+        """Whether all checks of that package have ended."""
+        return self._awaited[node] <= 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
+        """Take in what an item noted. JUnit's file has every problem, a terminal the first ones."""
+        noted = vars(report).pop(NOTED, None) if _is_at_its_end(self._config) else None
+        found = None if noted is None else self._take(noted)
+        if found is not None and len(found.problems) > MOST and _writes_junit(self._config):
+            report.longrepr = self._spell(found, None)
+        if noted is not None and noted.entry.outcome is Outcome.WARNED:
+            setattr(report, WARNED, True)
+        if report.when == "teardown":
+            report.user_properties += self._warned.pop(report.nodeid, [])
+        yield
+        if report.failed and noted is None:
+            self.others_failed = True
+            self._note_crash(report)
+        if found is not None and (found.warnings or found.accepted):
+            self._warned[report.nodeid] = _list_properties(found)
+        if found is not None and found.problems:
+            shown = min(MOST, self._left)
+            if hidden := count_hidden(found, shown):
+                report.longrepr = self._spell(found, shown)
+            self._left -= len(group_problems(found.problems)) - hidden
+            self._hidden += hidden
+        failure: Any = report.longrepr  # its type names none of a plugin's
+        if found is not None and isinstance(failure, FailureText):
+            # JUnit's file has its line by now; pytest's short summary names check and package.
+            failure = failure.abridge(f"{found.check}: {found.package}: ")
+            report.longrepr = failure
+
+    def _note_crash(self, report: pytest.TestReport) -> None:
+        """Note of a check whose worker died that it came to no judgement."""
+        state = self._config.stash[SESSION]
+        examination, name = state.find(report.nodeid), report.nodeid.rpartition("::")[2]
+        known_as, _, place = name.removesuffix("]").partition("[")
+        check = next((each for each in state.settings.checks if each.id == known_as), None)
+        if check is None or examination is None:
+            return
+        known = self.ledger.result(examination.node).entries
+        if all(entry.item != name for entry in known):  # xdist tries it again in other workers
+            reason = one_line(str(report.longrepr))
+            broken = Entry(
+                check=check.id,
+                place=place,
+                family=check.family,
+                outcome=Outcome.BROKEN,
+                reason=reason,
+            )
+            self.ledger.add(examination.node, broken)
+
+    def _take(self, noted: Noted) -> Verdict:
+        if noted.package is not None:
+            self.ledger.identify(noted.package)
+        self.ledger.add(noted.node, noted.entry)
+        return _verdict(self.ledger.package(noted.node).file_name, noted.entry)
+
+    def _spell(self, verdict: Verdict, most: int | None) -> Any:
+        settings = self._config.stash[SESSION].settings
+        known = (check.documentation for check in settings.checks if check.id == verdict.check)
+        remedy = next(map(advice, known), ())
+        return plain_lines(describe(verdict, remedy, settings.program, most), verdict.package)
+
+    def closing_lines(self) -> Iterator[str]:
+        """Where the problems are that were not shown."""
+        if self._hidden:
+            reports = self._config.option.binary_report
+            asked = (each.partition(":")[2] for each in reports if each.startswith("sarif:"))
+            report = next(asked, "")
+            again = "the same command with --binary-report sarif:problems.sarif writes all"
+            again = self._config.stash[SESSION].settings.program.name_options(again)
+            where = f"all are in {report}" if report else again
+            yield f"{self._hidden:,} problems are not shown here; {where}"
+
+
+def _verdict(package_file_name: str, entry: Entry) -> Verdict:
+    return Verdict(package=package_file_name, **entry.result())
+
+
+def _list_properties(found: Verdict) -> list[tuple[str, str]]:
+    lines = problem_lines(found.check, found.package, found.warnings)
+    accepted = (accepted_line(found.check, found.package, each) for each in found.accepted)
+    return [*(("warning", line) for line in lines), *(("accepted", line) for line in accepted)]
+
+
+def _is_at_its_end(config: pytest.Config) -> bool:
+    """Whether reports go no further from here: xdist's workers send them on."""
+    return not hasattr(config, "workerinput")
+
+
+def _writes_junit(config: pytest.Config) -> bool:
+    return bool(config.getoption("xmlpath", None)) and _is_at_its_end(config)
+
+
+# Keeps the facts of each package as a document, where a report asks for it, until reports are due.
+#
+# Each is written by the process that gathered the facts, when the last check of the package is
+# done, into a folder that all workers share.
+
+_INPUT = "binary_checks_kept_facts"  # the key under which a worker of xdist's is given the folder
+
+
+class KeptFacts:
+    """The folder, in the controller and in every worker."""
+
+    def __init__(self, config: pytest.Config, *, symbols: bool) -> None:
+        self._symbols = symbols  # which are most of a document; only one that is written needs them
+        given = getattr(config, "workerinput", {}).get(_INPUT)
+        self._own: tempfile.TemporaryDirectory[str] | None = None
+        if given is None:
+            self._own = tempfile.TemporaryDirectory(prefix="binary_checks-")
+            given = self._own.name
+        self._folder = Path(given)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker of xdist's where it is."""
+        node.workerinput[_INPUT] = str(self._folder)
+
+    def pytest_unconfigure(self) -> None:
+        """Remove it, where it was made."""
+        if self._own is not None:
+            self._own.cleanup()
+
+    def keep(self, node: str, facts: Facts, sha256: str) -> None:
+        """Write the document; where that fails there is none, which its report will say."""
+        path = self._place(node)
+        try:
+            package = facts.get(Package)
+            derived: dict[str, object] = {
+                name: facts.linked_libraries if kind is LinkedLibraries else facts.get(kind)
+                for name, kind in DERIVED.items()
+            }
+            linkage = None
+            with contextlib.suppress(BinaryChecksError):
+                linkage = facts.get(Linkage) if facts.knows_linkage else None
+            with path.open("w", encoding="utf-8", newline="\n") as file:
+                symbols = self._symbols
+                file.writelines(write_facts(package, sha256, linkage, derived, symbols=symbols))
+        except (BinaryChecksError, OSError):
+            path.unlink(missing_ok=True)
+
+    def lacks(self, node: str) -> bool:
+        """Whether there is none of that package yet."""
+        return not self._place(node).exists()
+
+    def find(self, nodes: Iterable[str]) -> dict[str, Path]:
+        """The documents that there are, by node."""
+        return {node: path for node in nodes if (path := self._place(node)).is_file()}
+
+    def _place(self, node: str) -> Path:
+        return self._folder / f"{hashlib.sha256(node.encode()).hexdigest()}.json"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date, datetime, timezone
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,34 +24,42 @@ from binary_checks.examination.examination import Examination
 from binary_checks.examination.run import Run
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
+from binary_checks.knowledge.configurations import VariableReading, read_given, read_variables
 from binary_checks.lines import cut, one_line
-from binary_checks.model import PackageIdentity, RunResult, SecondOpinion
-from binary_checks.model.run_results import UNREADABLE
-from binary_checks.plugin.configuring import (
-    NOTHING_STATED,
-    ReadConfiguration,
-    read_configuration,
+from binary_checks.model import Entry, Outcome, PackageIdentity, RunResult, SecondOpinion
+from binary_checks.model.binary_configuration import StatedConfiguration
+from binary_checks.model.run_results import UNREADABLE, KnownListIdentity, PackageResult
+from binary_checks.plugin.arguments import (
+    Named,
+    Placing,
+    choose_sandbox,
+    find_sources,
+    read_arguments,
+    read_placing,
 )
-from binary_checks.plugin.facts_for_reports import KeptFacts
 from binary_checks.plugin.failures import misused
-from binary_checks.plugin.held_lists import find_cell, find_held, read_now
 from binary_checks.plugin.options import DEAF_INI, find_program
-from binary_checks.plugin.placing import Placing, read_placing
-from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.screen import progress_line
-from binary_checks.plugin.subjects import Named, find_sources, read_arguments
+from binary_checks.profile.known import (
+    CellAxes,
+    KnownProblem,
+    is_follow_up,
+    read_cell,
+    read_known_list,
+)
 from binary_checks.profile.reading import (
     ACCEPT,
     Profile,
     demand_thorough,
     find_profile,
     leave_out_code,
+    list_few,
     load_profile,
     validate,
 )
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import Destination, add_to_known, read_destination
-from binary_checks.sources.known_problem_lists import HeldList
+from binary_checks.sources.known_problem_lists import HeldList, hold_list, is_url
 from binary_checks.sources.release import (
     ExpectedSet,
     read_expected_set,
@@ -57,6 +67,178 @@ from binary_checks.sources.release import (
 
 if TYPE_CHECKING:
     from binary_checks.places import PlaceSettings, Sandbox
+    from binary_checks.plugin.reporting import KeptFacts
+
+
+# What the user and the CI system's variables say of the packages of a run: read here, once.
+#
+# Nothing else looks at these variables. Which of them were read stands above the verdicts.
+
+_AUTO, _ALWAYS, _OFF = "auto", "variables", "off"
+_CI = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "TF_BUILD", "JENKINS_URL", "BUILDKITE")
+"""Variables by which CI systems say that a job runs under them."""
+_DENIALS = ("", "0", "false", "no")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadConfiguration:
+    """What is stated of the packages of a run, and which variables that was read from."""
+
+    stated: StatedConfiguration = field(default_factory=StatedConfiguration)
+    variables: tuple[str, ...] = ()  # "DESIRED_CUDA=cu126"
+    misunderstood: tuple[str, ...] = ()  # likewise
+
+    def describe(self) -> Iterator[str]:
+        """The lines that stand above the verdicts; none where no variable was read."""
+        hint = "(--binary-configuration off leaves variables alone)"
+        if self.variables:
+            yield f"configuration: read from the environment: {', '.join(self.variables)} {hint}"
+        if self.misunderstood:
+            told = ", ".join(self.misunderstood)
+            yield f"configuration: not understood, and ignored: {told}"
+
+
+NOTHING_STATED = ReadConfiguration()
+
+
+def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> ReadConfiguration:
+    """Read the option and, as it says, the environment. Raises pytest.UsageError."""
+    asked: list[str] = config.option.binary_configuration
+    modes = [each for each in asked if each in (_AUTO, _ALWAYS, _OFF)]
+    pairs = [each for each in asked if each not in modes]
+    try:
+        given = tuple(read_given(pairs))
+    except ProfileError as error:
+        raise misused(f"--binary-configuration {error}") from None
+    for files in dict.fromkeys(each.files for each in given if each.files):
+        if file_names and not any(fnmatchcase(name, files) for name in file_names):
+            lack = "no package of the run has such a file name"
+            raise misused(f"--binary-configuration {files}: {lack}")
+    mode = modes[-1] if modes else _AUTO
+    reads = bool(file_names) and (mode == _ALWAYS or (mode == _AUTO and _is_ci()))
+    found = read_variables(os.environ) if reads else VariableReading((), ())
+    return ReadConfiguration(
+        stated=StatedConfiguration(
+            claims=(*given, *found.claims), file_names=tuple(dict.fromkeys(file_names))
+        ),
+        variables=tuple(dict.fromkeys(each.claim.evidence for each in found.claims)),
+        misunderstood=found.misunderstood,
+    )
+
+
+def _is_ci() -> bool:
+    return any(os.environ.get(name, "").lower() not in _DENIALS for name in _CI)
+
+
+# The lists of known problems of a run: fetched once, and the same in every worker.
+
+_INPUT = "binary_checks_known"
+_HELD = pytest.StashKey[tuple[HeldList, ...]]()
+
+
+def find_held(config: pytest.Config) -> tuple[HeldList, ...]:
+    """The lists that were named, that one too to which the problems of this run are added.
+
+    A server is asked once in a run: all workers must judge by the same bytes. Raises ProfileError.
+    """
+    held = config.stash.get(_HELD, None)
+    if held is None:
+        config.stash[_HELD] = held = tuple(_hold(config))
+    return held
+
+
+def _hold(config: pytest.Config) -> Iterator[HeldList]:
+    folder, option = config.invocation_params.dir, config.option
+    written = option.binary_write_known
+    added = [written] if written and (folder / written).is_file() else []
+    given = json.loads(getattr(config, "workerinput", {}).get(_INPUT, "{}"))
+    now = read_now(config)
+    for name in dict.fromkeys((*option.binary_known, *added)):
+        yield _restore(given[name]) if name in given else hold_list(name, folder, now)
+
+
+def hand_over_lists(config: pytest.Config, workerinput: dict[str, Any]) -> None:
+    """Give a worker what servers sent."""
+    names = dict.fromkeys(config.option.binary_known)
+    given = {
+        name: {"identity": asdict(held.identity), "content": held.content.decode()}
+        for name, held in zip(names, find_held(config), strict=False)
+        if is_url(name)
+    }
+    workerinput[_INPUT] = json.dumps(given)
+
+
+def _restore(given: dict[str, Any]) -> HeldList:
+    identity, content = KnownListIdentity(**given["identity"]), given["content"].encode()
+    where = f"known problems {identity.source}"
+    entries = () if identity.complaint else read_known_list(content, where).entries
+    return HeldList(identity=identity, entries=entries, content=content)
+
+
+def read_now(config: pytest.Config) -> datetime:
+    """The time at which lists and entries must hold. Raises pytest.UsageError."""
+    text = config.option.binary_known_at
+    if text is None:
+        return datetime.now(timezone.utc)
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        found = datetime.min
+    if found.tzinfo is None:
+        raise misused(f"--binary-known-at {text}: not a time, as 2026-11-22T04:00:00Z is")
+    return found
+
+
+def find_cell(config: pytest.Config) -> CellAxes | None:
+    """Which cell the run says that it is. Raises pytest.UsageError."""
+    text = config.option.binary_cell
+    try:
+        return None if text is None else read_cell(text, "--binary-cell")
+    except ProfileError as error:
+        raise misused(str(error)) from None
+
+
+def describe_held(held: Iterable[HeldList], profile: Profile) -> Iterator[str]:
+    """What to know of them, and of their entries, before the verdicts."""
+    for each in held:
+        if each.identity.remark:
+            yield f"known problems {each.identity.source}: {each.identity.remark}"
+    if profile.foreign:
+        checks = list_few(profile.foreign)
+        yield f"known problems of checks that this run does not have accept nothing: {checks}"
+    if profile.cell is None and (count := sum(map(_is_narrow, profile.known_problems))):
+        which = "1 known problem holds" if count == 1 else f"{count:,} known problems hold"
+        yield f"{which} only in some cells, and not here: --binary-cell says which cell this is"
+
+
+def _is_narrow(entry: KnownProblem) -> bool:
+    return entry.cells is not None
+
+
+def say_unavailable(held: Iterable[HeldList]) -> Iterator[str]:
+    """A line for each list of which nothing holds."""
+    for each in held:
+        if each.complaint:
+            yield f"{each.complaint}; none of its entries holds"
+
+
+def are_in_doubt(packages: Iterable[PackageResult]) -> bool:
+    """Whether each check that failed may be one that a list accepts which is not to be had."""
+    failed = [
+        entry
+        for package in packages
+        for entry in package.entries
+        if entry.outcome is Outcome.FAILED
+    ]
+    return bool(failed) and all(map(_may_be_known, failed))
+
+
+def _may_be_known(entry: Entry) -> bool:
+    """Whether an entry could accept all its problems, which are what a check says of a package."""
+    return not entry.reason and not any(map(is_follow_up, entry.problems))
+
+
+# What the plugin knows during one run, in every worker and in the controller.
 
 
 @dataclass(kw_only=True)

@@ -270,7 +270,9 @@ def test_without_packages_no_room_is_loaded(pytester: pytest.Pytester, run: Run)
 
         def test_own(request):
             loaded = [name for name in sys.modules if name.startswith("binary_checks.")]
-            assert set(loaded) <= {"binary_checks.plugin", "binary_checks.plugin.options"}
+            assert set(loaded) <= {
+                "binary_checks.options", "binary_checks.plugin", "binary_checks.plugin.options"
+            }
             assert request.config.pluginmanager.hasplugin("binary_checks")
         """
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from binary_checks.plugin.sharing import FEW
+from binary_checks.plugin.command_mode import FEW
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import Entry, build_wheel
 from fixtures.samples import read_macho_sample

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it, and loads it anew
-from binary_checks.plugin.configuring import ReadConfiguration, read_configuration
+from binary_checks.plugin.session import ReadConfiguration, read_configuration
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
 from tests.plugin.conftest import Run, healthy

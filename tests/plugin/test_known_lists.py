@@ -15,7 +15,7 @@ import pytest
 
 from binary_checks.model import Entry, Outcome, Problem
 from binary_checks.model.run_results import UNREADABLE
-from binary_checks.plugin.held_lists import are_in_doubt, find_cell, read_now
+from binary_checks.plugin.session import are_in_doubt, find_cell, read_now
 from binary_checks.profile.known import FOLLOW_UP
 from fixtures.package_index import PackageIndex
 from fixtures.runs import package_result

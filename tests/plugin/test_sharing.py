@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+from binary_checks.options import Program
 from tests.plugin.conftest import faulty, healthy
 from tests.plugin.test_command import command
 
@@ -46,9 +47,13 @@ def test_one_report_of_an_item_says_what_three_do_under_pytest(tmp_path: Path) -
     command(tmp_path, *own, "--junitxml=command.xml")
     plain = [sys.executable, "-m", "pytest", "-p", "binary_checks.plugin", "-p", "no:binary_checks"]
     subprocess.run([*plain, *own, "--junitxml=pytest.xml"], cwd=tmp_path, check=False)
+    name_options = Program.COMMAND.name_options  # pytest's are longer
     cases = [
         {
-            (case.get("name"), *((child.tag, child.get("message")) for child in case))
+            (
+                case.get("name"),
+                *((child.tag, name_options(child.get("message", ""))) for child in case),
+            )
             for case in ElementTree.parse(tmp_path / name).iter("testcase")
         }
         for name in ("command.xml", "pytest.xml")

@@ -15,7 +15,7 @@ from binary_checks.model import (
     Problem,
     RunResult,
 )
-from binary_checks.plugin.scribe import Noted
+from binary_checks.plugin.reporting import Noted
 from binary_checks.reports.family_table import summarise
 from binary_checks.reports.ledger import Ledger
 from binary_checks.wording.problem_lines import summarise_gap

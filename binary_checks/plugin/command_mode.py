@@ -1,21 +1,102 @@
-"""What the command prints instead of pytest's own report: verdicts as they come, and a count."""
+"""What differs where pytest runs for the ``binary-checks`` command, in xdist's workers too.
+
+The command names this module to pytest with ``-p``, which workers are told as well.
+"""
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from binary_checks import withheld
+from binary_checks.errors import ProfileError
 from binary_checks.exit_codes import MISUSED
 from binary_checks.lines import cut, one_line
-from binary_checks.plugin.reporting import list_surprises
+from binary_checks.packages import recognises
+from binary_checks.plugin.arguments import WITHHELD
+from binary_checks.plugin.failures import misused
+from binary_checks.plugin.reporting import SCRIBE, Scribe, list_surprises
 from binary_checks.plugin.screen import SCREEN, Screen
-from binary_checks.plugin.scribe import SCRIBE, Scribe
 from binary_checks.plugin.session import SESSION, Session
-from binary_checks.plugin.sharing import NOT_SHARED
 from binary_checks.reports.explanation import abridge
 from binary_checks.reports.terminal import RunText
+from binary_checks.reports.writing import demand_place
+
+NOTHING = "name a package, for example dist/*.whl"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest's own
+def pytest_configure(config: pytest.Config) -> None:
+    """Print little, unless more is asked for, and refuse a report that pytest makes folders for."""
+    if written := config.getoption("xmlpath", None):
+        try:
+            demand_place("--junit-xml", written, config.invocation_params.dir / written)
+        except ProfileError as error:
+            raise misused(str(error)) from None
+    if is_quiet(config):
+        config.pluginmanager.set_blocked("terminalreporter")
+        config.stash[SCREEN] = Screen(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Begin to print: by now it is known what was named."""
+    config = session.config
+    state, screen = config.stash.get(SESSION, None), config.stash.get(SCREEN, None)
+    if state is not None and screen is not None and state.examinations:
+        reporter = QuietReporter(config, state, screen)
+        config.pluginmanager.register(reporter, QUIET)
+        reporter.begin()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Refuse to look for something by oneself."""
+    state = session.config.stash.get(SESSION, None)
+    if not (state and state.examinations):
+        raise pytest.UsageError(NOTHING)
+
+
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Start xdist's workers, which it has counted by now, as deaf as this process is, or none.
+
+    ``python -c`` imports json and execnet out of the current folder.
+    """
+    specs = config.getoption("tx", None)
+    if specs and is_worth_sharing(config):
+        config.option.tx = [_deafen(spec) for spec in specs]
+    elif specs:
+        config.option.tx, config.option.dist = [], "no"
+        told = f"in one process: the packages are too small to share among {len(specs)} workers"
+        config.stash[NOT_SHARED] = f"{told}; --dist load shares them anyway"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hand what is withheld to a worker of xdist's, which installs packages too."""
+    node.workerinput[WITHHELD] = withheld.list_held()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Tell where workers were asked for in vain."""
+    if told := config.stash.get(NOT_SHARED, ""):
+        terminalreporter.write_line(told)
+
+
+def _deafen(spec: str) -> str:
+    """A worker of xdist's on this host, by this interpreter; others are the user's own words."""
+    start = f"{shlex.quote(sys.executable)} {withheld.DEAF}"
+    local = re.fullmatch(r"(\d+\*)?popen", spec)
+    return f"{spec}//python={start}" if local else spec
+
+
+# What the command prints instead of pytest's own report: verdicts as they come, and a count.
 
 QUIET = "binary_checks_quiet"
 """The name of the reporter that is registered."""
@@ -131,17 +212,29 @@ def _shorten(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def start(config: pytest.Config) -> None:
-    """Print in this run, where pytest's own report was left out of it."""
-    state, screen = config.stash.get(SESSION, None), config.stash.get(SCREEN, None)
-    if state is not None and screen is not None and state.examinations:
-        reporter = QuietReporter(config, state, screen)
-        config.pluginmanager.register(reporter, QUIET)
-        reporter.begin()
+# Whether packages are large enough to be shared among workers.
+
+SMALL = 256 << 10
+"""Bytes of a package on average, below which it takes as long to tell of its items as to judge."""
+FEW = 32 << 20
+"""Bytes of all packages, below which they are judged before workers have started."""
+NOT_SHARED = pytest.StashKey[str]()
+"""What to say where workers were asked for in vain."""
+_ASKED = ("--dist", "-d", "--tx")
 
 
-def leave_out_pytests_own(config: pytest.Config) -> None:
-    """Before pytest makes its own report: make room for ours."""
-    if is_quiet(config):
-        config.pluginmanager.set_blocked("terminalreporter")
-        config.stash[SCREEN] = Screen(config)
+def is_worth_sharing(config: pytest.Config) -> bool:
+    """Whether workers would be done sooner, or were asked for by more than their number.
+
+    What is installed and run takes seconds, whatever its size.
+    """
+    words = map(str, config.invocation_params.args)
+    if not config.option.binary_static or any(word.startswith(_ASKED) for word in words):
+        return True
+    sizes = list(_sizes(config.args))
+    return len(sizes) > 1 and sum(sizes) >= max(FEW, SMALL * len(sizes))
+
+
+def _sizes(arguments: Iterable[str]) -> Iterable[int]:
+    paths = {Path(argument.split("::", 1)[0]) for argument in arguments}
+    return (path.stat().st_size for path in paths if recognises(path) and path.is_file())

@@ -1,22 +1,29 @@
-"""What the user named to be judged: package files, installed packages, and facts about them."""
+"""What the user named to be judged, where it runs, and what it runs in."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+import os
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from binary_checks import packages, sources
-from binary_checks.errors import BinaryChecksError, PackageError, ProfileError
+from binary_checks import packages, sources, withheld
+from binary_checks.errors import BinaryChecksError, PackageError, ProfileError, Unavailable
+from binary_checks.exit_codes import TRY_AGAIN
+from binary_checks.lines import cut, one_line
+from binary_checks.model.places import PlaceName, read_place
 from binary_checks.model.protocols import Source
 from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import misused
-from binary_checks.plugin.options import DEAF_INI
+from binary_checks.plugin.options import DEAF_INI, find_program
 from binary_checks.plugin.screen import progress_line
+from binary_checks.profile.reading import Profile
 from binary_checks.sources.file import explain, suggest_requirement
 from binary_checks.sources.release import RELEASE
 from binary_checks.sources.remote import LostSource
@@ -25,7 +32,9 @@ from binary_checks.sources.requirement import LABEL as INDEX
 if TYPE_CHECKING:
     from binary_checks.documents.facts import Statement
     from binary_checks.places import Sandbox
-    from binary_checks.plugin.placing import Placing
+
+
+# What the user named to be judged: package files, installed packages, and facts about them.
 
 Asked = dict[Path, frozenset[str]]
 """Which checks were asked for of each package; none is all."""
@@ -221,3 +230,138 @@ def _spread(statement: Statement, found: list[Source]) -> list[Source]:
         about = f"{statement.package.path.name} ({', '.join(describe(statement))})"
         raise ProfileError(f"--binary-facts: {about}: not about {known or 'any package named'}")
     return [new or old for new, old in zip(trusting, found, strict=True)]
+
+
+# Where packages run in one run: ``--binary-place`` held against the older options beside it.
+
+_OPTION = "--binary-place"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placing:
+    """The places of a run, and the interpreter that goes with them."""
+
+    interpreters: Mapping[PlaceName, Path]  # of each place: that it has, or that it is made from
+
+    @property
+    def names(self) -> tuple[PlaceName, ...]:
+        """The places, in the order in which they were named."""
+        return tuple(self.interpreters)
+
+    @property
+    def python(self) -> Path:
+        """The interpreter that installed packages are looked up for: that of what is there."""
+        there = [path for name, path in self.interpreters.items() if name.is_there]
+        return (*there, *self.interpreters.values())[0]
+
+    @property
+    def option(self) -> str:
+        """How the user names that interpreter."""
+        there = [name for name in self.names if name.is_there]
+        return f"{_OPTION} {there[0].label}" if there else "--binary-python"
+
+
+def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
+    """Read where packages are to run; ``installed`` says whether one is named that lies somewhere.
+
+    Raises pytest.UsageError with one line for what contradicts itself or is not there.
+    """
+    folder, given = config.invocation_params.dir, config.option.binary_python
+    try:
+        names = tuple(dict.fromkeys(map(read_place, config.option.binary_place)))
+    except ProfileError as error:
+        raise misused(f"{_OPTION} {error}") from None
+    _demand_one_meaning(config, names, installed=installed)
+    python = demand_program(folder, given or sys.executable, f"--binary-python {given}")
+    placing = Placing(
+        interpreters={
+            name: find_interpreter(folder, name) if name.is_there else python
+            for name in names or (PlaceName(),)
+        }
+    )
+    if installed and not placing.python.exists():
+        raise misused(f"{placing.option}: there is no Python in it")
+    return placing
+
+
+def _demand_one_meaning(
+    config: pytest.Config, names: tuple[PlaceName, ...], *, installed: bool
+) -> None:
+    python, static = config.option.binary_python, config.option.binary_static
+    there = [name.label for name in names if name.is_there]
+    kinds = {name.kind for name in names}
+    if python is not None and names and kinds.isdisjoint({"venv", "image"}):
+        said = f"{_OPTION} {names[0].label} makes no venv from it; give one of the two"
+        raise misused(f"--binary-python {python}: {said}")
+    if len(there) > 1:
+        raise misused(f"{_OPTION} {there[1]}: {there[0]} is given already; one run has one")
+    if installed and "venv" in kinds:
+        said = "what is installed runs where it lies: name that by existing:PYTHON or prefix:PATH"
+        raise misused(f"{_OPTION} venv: {said}")
+    if static and "image" in kinds:
+        label = next(name.label for name in names if name.kind == "image")
+        raise misused(f"{_OPTION} {label}: with --binary-static nothing runs anywhere")
+
+
+def find_interpreter(folder: Path, name: PlaceName) -> Path:
+    """Find the interpreter of an environment that is there; of a folder without one, where not."""
+    path = Path(os.path.normpath(folder / name.argument))
+    if name.kind == "existing":
+        return demand_program(folder, name.argument, f"{_OPTION} {name.label}")
+    if not path.is_dir():
+        raise misused(f"{_OPTION} {name.label}: no such folder")
+    from binary_checks.places.existing import find_python  # for few runs
+
+    return find_python(path) or path / "bin" / "python"
+
+
+def demand_program(folder: Path, name: str, option: str) -> Path:
+    """The path of a program that may be run: as a shell finds it, a bare name is one of PATH."""
+    path = Path(os.path.normpath(folder / name))
+    if not path.exists() and Path(name).name == name and (found := shutil.which(name)):
+        return Path(found)
+    if not path.exists():
+        raise misused(f"no such file or folder: {name}")
+    if path.is_dir() or not os.access(path, os.X_OK):
+        raise misused(f"{option}: no program to run")
+    return path
+
+
+# What packages run in during one run, and what they could find outside of it.
+
+WITHHELD = "binary_checks_withheld"
+"""What a worker of xdist's is handed under: the variables that its own environment lacks."""
+
+
+class StartsAnew:
+    """Registered where the whole process is ours: it may become another, with less to be read."""
+
+
+def _is_ours(config: pytest.Config) -> bool:
+    return any(isinstance(each, StartsAnew) for each in config.pluginmanager.get_plugins())
+
+
+def choose_sandbox(
+    config: pytest.Config, profile: Profile, names: Sequence[PlaceName]
+) -> Sandbox | None:
+    """Choose what packages run in, before anything of one runs; None where nothing does.
+
+    Ends the run with one line where one is required and none holds; none is in containers.
+    """
+    if config.option.binary_static:
+        return None
+    from binary_checks import places
+
+    given = getattr(config, "workerinput", {}).get(WITHHELD)
+    withheld.hold(given or {})
+    try:
+        mode = config.option.binary_sandbox
+        if all(name.kind == "image" for name in names):
+            return places.Sandbox(limits=places.Limits(network=profile.network), contained=True)
+        sandbox = places.choose_sandbox(mode, network=profile.network)
+        if not sandbox.holds and _is_ours(config):
+            withheld.start_anew()
+        return sandbox
+    except Unavailable as error:
+        told = find_program(config).name_options(f"--binary-sandbox require: {error}")
+        pytest.exit(cut(one_line(told)), returncode=TRY_AGAIN)  # the package has no part in it
