@@ -1,6 +1,6 @@
-"""What holds the members of a package: one pass over them, each verified, in bounded memory.
+"""Containers of a package's members: one pass over them, each verified, in bounded memory.
 
-A module a form: ``recognises(path, head)`` and ``open_tree(path)``.
+There is one module for each form, with ``recognises(path, head)`` and ``open_tree(path)``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from binary_checks.trees.tar_tree import TarTree
 from binary_checks.trees.zip import tree as zip_tree
 from binary_checks.trees.zip.tree import GlimpsedTree, ReadHead
 
-_HEAD = 512  # bytes, with which a tar archive begins
-_NAMED = (".conda", ".whl", ".zip")  # which names alone tell: the file is not opened to look
+_HEAD = 512  # bytes; the length of a tar header
+# suffixes for which the file need not be opened to recognise its form
+_NAMED = (".conda", ".whl", ".zip")
 
 
 class _Form(Protocol):
-    """What the module of one form does."""
+    """The functions of a module for one form."""
 
     def recognises(self, path: Path, head: bytes) -> bool: ...
     def open_tree(self, path: Path) -> Tree: ...
@@ -32,14 +33,14 @@ TREES: tuple[_Form, ...] = (conda, zip_tree, tar_tree, loose_file, folder)
 
 
 def open_tree(path: Path) -> Tree:
-    """Open what holds the members of a package; whoever asked closes it.
+    """Open the container of a package's members; the caller must close it.
 
-    Raises PackageError where it cannot be opened, or has no form that is known here.
+    Raises PackageError if it cannot be opened, or is of no known form.
     """
     try:
         known = path.is_dir() or path.name.endswith(_NAMED)
         head = b"" if known else _read_head(path)
-    except OSError as error:  # of a name that is too long, ...
+    except OSError as error:  # a name that is too long, …
         raise PackageError(f"{path.name}: cannot be opened: {error.strerror}") from None
     for form in TREES:
         if form.recognises(path, head):
@@ -50,11 +51,12 @@ def open_tree(path: Path) -> Tree:
 def open_part(
     file: PackageBytes, files: ExitStack, look: ReadHead = lambda *_: ()
 ) -> GlimpsedTree | TarTree:
-    """Open what can be read of a package without all of its bytes; ``files`` are closed with it.
+    """Open the parts of a package that can be read without all of its bytes.
 
-    Of a zip archive that is every member, and ``look`` says what the first bytes of its libraries
-    tell; of a ``.conda`` it is what is said of the package. Raises
-    Unavailable for a form without a directory, PackageError for what is not what its name says.
+    Of a zip archive, read the list of members, and call ``look`` with the first bytes of each
+    library; of a ``.conda`` file, read only the archive ``info-*``. ``files`` are closed with the
+    tree. Raises Unavailable for a form without a directory, PackageError if the file is not of the
+    form that its name says.
     """
     if conda.recognises(file.path, b""):
         return conda.open_description(file, files)

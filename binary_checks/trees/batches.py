@@ -1,4 +1,4 @@
-"""Work on many members in batches, on several threads where the machine has several cores."""
+"""Work on many members in batches, on several threads if the machine has several cores."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from binary_checks.model.protocols import Progress, TreeEntry, Visited
 
-_SIZE = 8 << 20  # bytes of members that one task of a thread reads
-_THREADS = 4  # more would only wait for the interpreter's lock
+_SIZE = 8 << 20  # bytes of members that a thread reads in one task
+_THREADS = 4  # more threads would only wait for the interpreter's lock
 _PATIENCE = 0.1  # seconds between two reports of progress
 
 Batch = list[int]
@@ -17,13 +17,13 @@ Batch = list[int]
 def visit_all(
     entries: Sequence[TreeEntry], visit: Callable[[int], Visited], progress: Progress | None
 ) -> list[Visited]:
-    """Visit every entry, by its index, on several threads; the results are in their order.
+    """Visit every entry, given its index, on several threads; return the results in order.
 
-    ``progress`` is called, in the calling thread, with how many of how many bytes were read.
+    ``progress`` is called in the calling thread with the bytes read so far and the bytes in all.
     """
     batches = list(make_batches(entries))
     total = sum(entry.size for entry in entries)
-    done = [0] * len(batches)  # bytes; each batch counts in its own place
+    done = [0] * len(batches)  # bytes; each batch counts in an element of its own
     visited: dict[int, Visited] = {}
 
     def visit_batch(number: int) -> None:
@@ -46,7 +46,10 @@ def visit_all(
 
 
 def make_batches(entries: Sequence[TreeEntry]) -> Iterator[Batch]:
-    """Put the largest members first, so that none is begun when the others are done."""
+    """Yield batches of indexes, the largest members first.
+
+    Then no large member starts when all others are done.
+    """
     batch: Batch = []
     size = 0
     for index in sorted(range(len(entries)), key=lambda index: -entries[index].size):
@@ -60,7 +63,7 @@ def make_batches(entries: Sequence[TreeEntry]) -> Iterator[Batch]:
 
 
 def count_cores() -> int:
-    """How many this process may use, where the system says so."""
+    """Return the number of cores that this process may use, or else of all cores."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -69,8 +72,9 @@ def count_cores() -> int:
 def _run_threaded(
     work: Callable[[int], None], count: int, threads: int, report: Callable[[], None]
 ) -> None:
-    """Call the work with each number below the count, and report in between."""
-    from concurrent.futures import ThreadPoolExecutor, wait  # small packages have one batch
+    """Call ``work`` with each number below ``count``, and ``report`` in between."""
+    # small packages have one batch and need no pool
+    from concurrent.futures import ThreadPoolExecutor, wait
 
     with ThreadPoolExecutor(threads, "binary-checks") as pool:
         try:

@@ -1,7 +1,7 @@
-"""The container of a ``.conda``: a zip archive of tar archives, read as one tree.
+"""The container of a ``.conda`` package: a zip archive of tar archives, read as one tree.
 
-``pkg-<name>.tar.zst`` holds what is installed, ``info-<name>.tar.zst`` what is said of it, and
-metadata.json the version of the format; <name> is that of the file without its suffix.
+``pkg-<name>.tar.zst`` holds the files to install, ``info-<name>.tar.zst`` the metadata, and
+metadata.json the version of the format; <name> is the file's name without its suffix (CEP 35).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _FEW = 8  # a sound container has three members
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it is named as one."""
+    """Return whether the file has the suffix of a conda package."""
     del head
     return path.name.endswith(_SUFFIX)
 
 
 def open_tree(path: Path) -> TarTree:
-    """Open the file and find the archives in it. Raises PackageError where one is missing."""
+    """Open the file and find the two archives in it. Raises PackageError if one is missing."""
     files = ExitStack()
     file = files.enter_context(open_bytes(path))
     try:
@@ -57,9 +57,9 @@ def open_tree(path: Path) -> TarTree:
 
 
 def open_description(file: PackageBytes, files: ExitStack) -> TarTree:
-    """What is said of the package, without what is installed: a small part of the file.
+    """Open only the archive with the metadata, a small part of the file.
 
-    Raises PackageError where either archive is missing.
+    Raises PackageError if either archive is missing.
     """
     archive = read_archive(file)
     entries = {prefix: _find(file.path, archive, prefix) for prefix in _PREFIXES}
@@ -78,7 +78,7 @@ def _find(path: Path, archive: Archive, prefix: str) -> ZipEntry:
 
 
 def _unpack(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
-    """The archive's bytes; that they are the right ones shows once all of them were there."""
+    """Yield the archive's bytes; raise BrokenDataError at their end if the CRC-32 is wrong."""
     crc = 0
     for piece in expand_again(file, entry):
         crc = zlib.crc32(piece, crc)
@@ -88,7 +88,7 @@ def _unpack(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
 
 
 def _judge(file: PackageBytes, archive: Archive, parts: dict[str, ZipEntry]) -> Iterator[str]:
-    """Say what is wrong with the container; what its parts hold is not looked at here."""
+    """Report faults of the container; the members of its parts are judged elsewhere."""
     for name, count in Counter(entry.name for entry in archive.entries).items():
         if count > 1:
             yield f"{name}: {count} members have this name"

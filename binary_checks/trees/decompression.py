@@ -1,4 +1,4 @@
-"""Compressed streams in, their bytes out in bounded pieces: gzip, bzip2, xz and Zstandard."""
+"""Decompression of gzip, bzip2, xz and Zstandard streams in bounded pieces."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from binary_checks.errors import BrokenDataError, GatherError
 
 _PIECE = 256 << 10  # bytes of output at a time
 _FRAMES = 100_000  # streams in one file; pbzip2 writes one for every 900,000 bytes
-_HARMLESS = 512 << 20  # bytes; to hash them and look through them takes some five seconds
-_RATIO = 500  # of what is larger; real packages stay below 30
-_WINDOW: Final = 27  # 128 MiB, the most that `zstd --ultra` and conda's tools use
-_MEMORY: Final = (1 << _WINDOW) + (1 << 20)  # bytes, of xz; `xz -9` needs half of that
-_GZIP: Final = 31  # zlib's number for its own window and gzip's headers
-_INPUT = 1024  # bytes of Zstandard; a block of four bytes may stand for 128 KiB
+# bytes of output that are always read; hashing and searching them takes about five seconds
+_HARMLESS = 512 << 20
+_RATIO = 500  # largest ratio of output to input beyond that; real packages stay below 30
+_WINDOW: Final = 27  # 128 MiB, the largest window that `zstd --ultra` and conda's tools use
+# bytes for decompressing xz; `xz -9` needs half of that
+_MEMORY: Final = (1 << _WINDOW) + (1 << 20)
+_GZIP: Final = 31  # zlib's wbits for gzip streams (RFC 1952) with the largest window: 16 + 15
+# bytes of Zstandard input; an RLE block of 4 bytes gives up to 128 KiB (RFC 8878, 3.1.1.2)
+_INPUT = 1024
 _LACKING = "Zstandard cannot be read here: install binary-checks[conda]"
 
 
 class _Decompressor(Protocol):
-    """What ``bz2`` and ``compression.zstd`` have in common, for one stream."""
+    """The attributes that ``bz2`` and ``compression.zstd`` have in common, for one stream."""
 
     @property
     def eof(self) -> bool: ...
@@ -34,16 +37,16 @@ class _Decompressor(Protocol):
 
 
 Start = Callable[[], _Decompressor]
-"""Gets ready for the next stream of a file."""
+"""Returns a decompressor for the next stream of a file."""
 
 
 def find_bzip2() -> Start:
-    """The standard library's decompressor of bzip2."""
+    """Return the standard library's decompressor for bzip2."""
     return BZ2Decompressor
 
 
 def find_gzip() -> Start:
-    """The standard library's decompressor of gzip, or that of ``isal``, twice as quick."""
+    """Return a decompressor for gzip: isal's, which is twice as fast, or the standard library's."""
     library: Any = import_module("zlib")
     with suppress(ImportError):
         library = import_module("isal.isal_zlib")
@@ -51,7 +54,7 @@ def find_gzip() -> Start:
 
 
 def find_xz() -> Start:
-    """The standard library's decompressor of xz."""
+    """Return the standard library's decompressor for xz."""
     library: Any = import_module("lzma")
     return lambda: _Guarded(
         library.LZMADecompressor(format=library.FORMAT_XZ, memlimit=_MEMORY), library.LZMAError
@@ -59,10 +62,10 @@ def find_xz() -> Start:
 
 
 def find_zstandard() -> Start:
-    """The standard library's decompressor (Python 3.14), else that of the package ``zstandard``.
+    """Return a decompressor for Zstandard: the standard library's, or that of ``zstandard``.
 
-    Raises GatherError, without a file's name, where there is neither: what cannot be read is
-    never a pass.
+    The standard library has one from Python 3.14 on. Raises GatherError, without a file's name, if
+    there is neither: a file that cannot be read must never pass.
     """
     try:
         library: Any = import_module("compression.zstd")
@@ -85,11 +88,11 @@ def _find_package() -> Start:
 
 
 class _Inflating:
-    """The object of ``zlib``, which gives back what it has no room for, as one that keeps it."""
+    """A decompressor of ``zlib`` that keeps unconsumed input itself, as the other libraries do."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._full = False  # whether it stopped for want of room, with more to come
+        self._full = False  # whether the output was cut at its limit, so that more may follow
 
     @property
     def eof(self) -> bool:
@@ -111,7 +114,7 @@ class _Inflating:
 
 
 class _Guarded:
-    """A decompressor that fails with the error which bz2 fails with."""
+    """A decompressor that raises OSError on broken data, as that of bz2 does."""
 
     def __init__(self, stream: Any, error: type[Exception]) -> None:
         self._stream, self._error = stream, error
@@ -132,14 +135,14 @@ class _Guarded:
         try:
             return bytes(self._stream.decompress(data, max_length))
         except self._error as error:
-            # Of the library's many words only these are about what is asked of the reader.
+            # Only these messages of the library are about the memory that the reader would need.
             said = str(error)
             large = any(each in said for each in ("too much memory", "too large", "usage limit"))
             raise OSError("it needs more than 128 MiB of memory" if large else "") from None
 
 
 class _Streamed:
-    """The object of ``zstandard``, whose output has no limit, fed by so little that it has one."""
+    """A decompressor of ``zstandard``, which cannot limit its output: it gets little input."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -169,10 +172,10 @@ class _Streamed:
 
 
 def expand(packed: Iterable[bytes], start: Start) -> Iterator[bytes]:
-    """Decompress a file of one or more streams, in pieces.
+    """Decompress a file of one or more streams, and yield its bytes in pieces.
 
-    Raises BrokenDataError where the bytes end too early, are broken, are followed by others, or
-    come to five hundred times as many: what was yielded before is true all the same.
+    Raises BrokenDataError if the data is truncated, broken, followed by other bytes, or expands by
+    more than a factor of 500; pieces yielded before that are valid.
     """
     stream, frames = start(), 1
     taken = given = 0

@@ -1,6 +1,7 @@
-"""The package file on disk, read at any place by any thread, never mapped into memory.
+"""The bytes of a package file, on disk or on a server, read at any offset by any thread.
 
-A mapping would count as memory of the process, and kill it when somebody truncates the file.
+The file is never mapped into memory: a mapping would count as memory of the process, and kill it if
+the file is truncated meanwhile.
 """
 
 from __future__ import annotations
@@ -22,32 +23,35 @@ if TYPE_CHECKING:
 
 
 Spans: TypeAlias = Iterable[tuple[int, int]]
-"""Places in a file: (start, end) in bytes."""
+"""Ranges of a file: (start, end) in bytes."""
 
 
 class PackageBytes(Protocol):
-    """The bytes of a package file, here or on a server, asked for by place from any thread."""
+    """The bytes of a package file on disk or on a server, read at any offset by any thread."""
 
     @property
     def path(self) -> Path:
-        """The file, or of one on a server its name: messages begin with the last component."""
+        """The path of the file, or the name of a file on a server.
+
+        Messages begin with its last part.
+        """
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return length bytes from offset, fewer where the file ends before.
+        """Return ``length`` bytes from ``offset``, fewer if the file ends before.
 
-        Raises PackageError or GatherError when they cannot be had.
+        Raises PackageError or GatherError if they cannot be read.
         """
 
     def expect(self, spans: Spans) -> None:
-        """Hear which bytes will be asked for next, so that few requests fetch them."""
+        """Announce which bytes will be read next, so that few requests fetch them."""
 
 
 class FileBytes:
-    """An open file whose bytes are asked for by place."""
+    """An open file that is read at any offset."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -56,9 +60,9 @@ class FileBytes:
         self._lock = threading.Lock()
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return length bytes from offset, fewer where the file ends before.
+        """Return ``length`` bytes from ``offset``, fewer if the file ends before.
 
-        Raises PackageError when the system cannot read them.
+        Raises PackageError if the system cannot read them.
         """
         try:
             if hasattr(os, "pread"):
@@ -70,12 +74,12 @@ class FileBytes:
             raise PackageError(f"{self.path.name}: cannot be read: {error.strerror}") from None
 
     def expect(self, spans: Spans) -> None:
-        """Do nothing: a disk answers at once."""
+        """Do nothing: disks have no latency worth saving."""
 
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[FileBytes]:
-    """Open a regular file for reading; PackageError where there is none that can be read."""
+    """Open a regular file for reading. Raises PackageError if it is none or cannot be read."""
     if not path.is_file():
         found = "not a regular file" if path.exists() else "no such file"
         raise PackageError(f"{path.name}: {found}")
@@ -89,47 +93,48 @@ def open_bytes(path: Path) -> Iterator[FileBytes]:
         os.close(descriptor)
 
 
-# A package file on a server, read by ranges: few requests, and no byte twice.
+# A package file on a server, read by range requests: few of them, and no byte twice.
 #
-# A server answers in some tens of milliseconds whether it sends one byte or a hundred thousand, so
-# places that lie near each other are fetched together, and those that do not at the same time.
+# A server takes some tens of milliseconds to answer, whether for one byte or for a hundred
+# thousand. So ranges near each other are fetched together, and distant ones at the same time.
 
-_TAIL = 256 << 10  # bytes at the end: the directory of most archives, and their texts before it
-_GAP = 32 << 10  # bytes between two places that are rather fetched than asked for apart
-_AHEAD = 16 << 10  # bytes that are fetched for whoever asks for fewer
+# bytes at the end of a file, with the directory of most archives and the texts before it
+_TAIL = 256 << 10
+_GAP = 32 << 10  # bytes between two ranges that are fetched as one
+_AHEAD = 16 << 10  # bytes that a request fetches at least
 _AT_ONCE = 8  # requests
-_MOST = 64 << 20  # bytes; an archive that needs more is better downloaded
+_MOST = 64 << 20  # bytes; an archive that needs more should be downloaded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transfer:
-    """What reading by ranges took."""
+    """The number of requests and bytes that range requests took."""
 
     requests: int
     size: int  # bytes
 
 
 class RangedBytes:
-    """The bytes of a remote file, kept once they were fetched."""
+    """The bytes of a remote file, kept once they are fetched."""
 
     def __init__(self, name: str, file: RemoteFile) -> None:
         self.path = Path(name)
         self.size = file.size
         self._file = file
         self._lock = threading.Lock()
-        self._pieces: list[tuple[int, bytes]] = []  # sorted, none of which overlap
+        self._pieces: list[tuple[int, bytes]] = []  # sorted by offset, without overlaps
         self._requests = self._fetched = 0
         self.expect([(self.size - _TAIL, self.size)])
 
     @property
     def transfer(self) -> Transfer:
-        """What was asked for until now."""
+        """The requests and bytes so far."""
         return Transfer(requests=self._requests, size=self._fetched)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return length bytes from offset, fewer where the file ends before.
+        """Return ``length`` bytes from ``offset``, fewer if the file ends before.
 
-        Raises RemoteChanged or GatherError, and Unavailable where too much of it is asked for.
+        Raises RemoteChanged or GatherError, and Unavailable if too much of the file would be read.
         """
         start, end = max(offset, 0), min(offset + length, self.size)
         if start >= end:
@@ -140,7 +145,7 @@ class RangedBytes:
             return self._join(start, end)
 
     def expect(self, spans: Spans) -> None:
-        """Fetch all of these that are not here yet, those that lie near each other at once."""
+        """Fetch all of these ranges that are not here yet, joining those near each other."""
         with self._lock:
             self._fetch(spans)
 
@@ -173,7 +178,7 @@ class RangedBytes:
         return content
 
     def _find_gaps(self, start: int, end: int) -> list[tuple[int, int]]:
-        """What of a span is not here yet."""
+        """Return the parts of a range that are not fetched yet."""
         gaps = []
         for begins, content in self._pieces[self._before(start) :]:
             if begins >= end:
@@ -184,7 +189,7 @@ class RangedBytes:
         return [*gaps, (start, end)] if start < end else gaps
 
     def _join(self, start: int, end: int) -> bytes:
-        """The bytes of a span that is here as a whole."""
+        """Return the bytes of a range that is entirely fetched."""
         found = [
             content[max(start - begins, 0) : max(end - begins, 0)]
             for begins, content in self._pieces[self._before(start) : self._before(end) + 1]
@@ -192,12 +197,12 @@ class RangedBytes:
         return b"".join(found)
 
     def _before(self, place: int) -> int:
-        """The number of the last piece that begins at or before a place."""
+        """Return the index of the last piece that begins at or before an offset."""
         return max(bisect_right(self._pieces, place, key=lambda piece: piece[0]) - 1, 0)
 
 
 def _merge(spans: Spans) -> list[tuple[int, int]]:
-    """Join those that overlap or lie near each other; empty ones are none."""
+    """Join ranges that overlap or lie near each other; drop empty ones."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if start >= end:

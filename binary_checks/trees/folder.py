@@ -1,4 +1,4 @@
-"""Files on disk as a tree: a folder, one file of it, or what a list names in it and around it."""
+"""Files on disk as a tree: a whole folder, one file, or the files that a list names."""
 
 from __future__ import annotations
 
@@ -23,43 +23,47 @@ _BLOCK = 1 << 20
 
 
 class FileEntry(NamedTuple):
-    """A file, or why there is none that can be read."""
+    """A file, or the faults because of which it cannot be read."""
 
-    name: str  # relative to the root, as it is listed
-    stored: str  # relative to the root, or else to what the files lie within: it escapes neither
+    name: str  # relative to the root, as listed
+    # relative to the root, or else to the enclosing folder `within`; never leads out of it
+    stored: str
     path: Path = Path()
     size: int = 0
     mode: int = 0o644  # st_mode
     faults: tuple[str, ...] = ()
-    target: str = ""  # of a link in the folder, the name that it leads to
+    target: str = ""  # for a link inside the folder, the name that it leads to
 
     @property
     def compressed_size(self) -> int:
-        """The same: it lies there as it is."""
+        """The size itself: the file is not compressed."""
         return self.size
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it is a folder."""
+    """Return whether the path is a folder."""
     del head
     return path.is_dir()
 
 
 def open_tree(path: Path) -> FolderTree:
-    """Take all files of the folder."""
+    """Return a tree of all files in the folder."""
     return WholeFolder(path, root=path, within=path, label=f"{path.name}/")
 
 
 class FolderTree:
-    """Files whose names count from a root; those that lie outside are refused.
+    """Files with names relative to a root; files outside of ``within`` are refused.
 
-    Links are followed: whoever lists a link means the file.
+    Links are followed: a list that names a link means the file.
     """
 
     def __init__(
         self, path: Path, *, root: Path, within: Path, label: str = "", listed_by: str = "its list"
     ) -> None:
-        """Files lie in the root or elsewhere ``within``; ``listed_by`` says who names them."""
+        """Files lie below ``root`` or elsewhere below ``within``.
+
+        ``listed_by`` says who names them.
+        """
         self.path = path
         self.label = label or path.name
         self.faults: tuple[str, ...] = ()
@@ -71,13 +75,13 @@ class FolderTree:
 
     @property
     def size(self) -> int:
-        """The bytes of all files."""
+        """The size of all files in bytes."""
         return sum(entry.size for entry in self.entries())
 
     def entries(self) -> Sequence[FileEntry]:
-        """Every file and link in the folder, in the order of their names. Raises PackageError.
+        """Return every file and link in the folder, sorted by name. Raises PackageError.
 
-        They are listed once: whoever opened the tree sees one state of the folder.
+        The folder is listed only once, so that all readers see the same state.
         """
         if self._entries is None:
             self._entries = self._list()
@@ -96,7 +100,7 @@ class FolderTree:
         return [self.find(name) for name in sorted(names)]
 
     def each_entry(self) -> Iterator[FileEntry]:
-        """The same."""
+        """Yield the same entries."""
         return iter(self.entries())
 
     def _refuse(self, error: OSError) -> None:
@@ -105,7 +109,7 @@ class FolderTree:
         raise PackageError(f"{self.label}: {where} cannot be listed: {error.strerror}") from None
 
     def find(self, name: str) -> FileEntry:
-        """That file; its faults say why it cannot be read."""
+        """Return the named file; its faults say why it cannot be read."""
         path = None if "\0" in name else self._follow(name)
         if path is None:
             outside = "it is outside the environment and was not inspected"
@@ -131,7 +135,7 @@ class FolderTree:
         return path.relative_to(self._root if inside else self._within).as_posix()
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
-        """The first bytes of those files."""
+        """Yield the first bytes of these files."""
         for entry in map(_own, entries):
             try:
                 with open_bytes(entry.path) as file:
@@ -165,22 +169,22 @@ class FolderTree:
             yield from _read_blocks(file)
 
     def contents(self, entries: Sequence[TreeEntry]) -> Iterator[tuple[TreeEntry, Iterator[bytes]]]:
-        """Read those files again, in the order given."""
+        """Read these files again, in the given order."""
         return ((entry, self.pieces(entry)) for entry in entries)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 class WholeFolder(FolderTree):
-    """All files of a folder. A link to another place in it stays a link, as in an archive.
+    """All files of a folder. A link to another path in it stays a link, as in an archive.
 
-    One to a file elsewhere stands for that file (Bazel's outputs are such links); one to a folder
-    elsewhere is not followed.
+    A link to a file elsewhere stands for that file (Bazel's outputs are such links); a link to a
+    folder elsewhere is not followed.
     """
 
     def find(self, name: str) -> FileEntry:
-        """That file or link."""
+        """Return the named file or link."""
         path = self._root / name
         if "\0" in name or not path.is_symlink():
             return super().find(name)
@@ -196,7 +200,7 @@ class WholeFolder(FolderTree):
 
 
 def _describe_link(visited: Visited, target: str) -> Visited:
-    """A link among the members; one that leads to a folder elsewhere says so."""
+    """Add the target of a link; report a link that leads out of the folder."""
     if not target:
         return visited
     faults = visited.member.faults
@@ -206,7 +210,7 @@ def _describe_link(visited: Visited, target: str) -> Visited:
 
 
 def _own(entry: TreeEntry) -> FileEntry:
-    """One that such a tree has listed."""
+    """Return an entry that a tree of this kind has listed."""
     assert isinstance(entry, FileEntry)
     return entry
 
@@ -234,7 +238,7 @@ def _read_blocks(file: FileBytes) -> Iterator[bytes]:
 
 
 class FileByteSource:
-    """An open file as readers of objects want it."""
+    """An open file, as readers of object files expect it."""
 
     def __init__(self, file: FileBytes) -> None:
         self._file = file
@@ -245,6 +249,6 @@ class FileByteSource:
         return self._file.size
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        """Return exactly ``length`` bytes. Raises MalformedError if the file ends before."""
         check_extent(offset, length, self.size)
         return self._file.read(offset, length)

@@ -1,4 +1,4 @@
-"""Keeps bytes while a package is read: few in memory, many in an unlinked file."""
+"""Bytes that are kept while a package is read: few in memory, many in an unlinked file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObjec
 from binary_checks.model.protocols import ObjectReader, Observations, TreeEntry, Want
 
 _MOST = 128 << 20  # bytes of contents of one package; torch 2.15 has 33 MiB of Python, ansible 60
-_IN_MEMORY = 16 << 20  # bytes kept before they go to the file
+_IN_MEMORY = 16 << 20  # bytes kept in memory before they go to the file
 _FRAGMENTS_IN_MEMORY = 4 << 20
 _SAME_PLACE = 4  # fragments that may begin at one offset
 
 
 class Kept:
-    """Bytes that are appended, and read from any place."""
+    """A store to which bytes are appended, and from which they are read at any offset."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -30,11 +30,11 @@ class Kept:
         self._file: IO[bytes] | None = None
 
     def append(self, piece: bytes) -> None:
-        """Take the next bytes, without a copy as long as they are few."""
+        """Append bytes, without copying as long as they are few."""
         if self._file is None and self.size + len(piece) > _IN_MEMORY:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the rest
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
             self._file.writelines(self._pieces)
-            self._file.flush()  # a full disk is met here, not when it is read
+            self._file.flush()  # so that a full disk is reported here, not when the bytes are read
             self._pieces.clear()
         if self._file is None:
             self._pieces.append(piece)
@@ -44,7 +44,10 @@ class Kept:
         self.size += len(piece)
 
     def read(self, offset: int, length: int) -> bytes:
-        """That many bytes from a place on; all must be there, and nothing is appended any more."""
+        """Return ``length`` bytes from ``offset``.
+
+        They must have been appended, and nothing may be appended afterwards.
+        """
         if self._file is not None:
             self._file.seek(offset)
             return self._file.read(length)
@@ -57,7 +60,7 @@ class Kept:
         return b"".join(self._pieces[index:last])[start : start + length]
 
     def close(self) -> None:
-        """Let go of the bytes."""
+        """Release the bytes."""
         self._pieces.clear()
         self._starts.clear()
         if self._file is not None:
@@ -65,16 +68,16 @@ class Kept:
 
 
 class Fragments:
-    """Pieces by where they lie, in rising order of their offsets; they may overlap."""
+    """Pieces of a file with their offsets, in ascending order; they may overlap."""
 
     def __init__(self) -> None:
         self._starts = array("Q")
-        self._places = array("Q", [0])  # of each piece among the bytes kept
-        self._end = 0  # of the last piece
+        self._places = array("Q", [0])  # start of each piece in the temporary file
+        self._end = 0  # end of the last piece, an offset in the original file
         self._file: tempfile.SpooledTemporaryFile[bytes] | None = None
 
     def add(self, offset: int, piece: bytes) -> None:
-        """Keep a piece that begins nowhere before the last one, and may continue it."""
+        """Keep a piece that does not begin before the last one; it may continue it."""
         if self._file is None:
             self._file = tempfile.SpooledTemporaryFile(max_size=_FRAGMENTS_IN_MEMORY)  # noqa: SIM115
         self._file.seek(self._places[-1])
@@ -87,7 +90,7 @@ class Fragments:
         self._end = offset + len(piece)
 
     def find(self, offset: int, length: int) -> bytes | None:
-        """Those bytes, None where they do not lie in one piece."""
+        """Return these bytes, or None if no single piece contains them."""
         last = bisect_right(self._starts, offset) - 1
         for index in range(last, max(last - _SAME_PLACE, -1), -1):
             place = self._places[index] + offset - self._starts[index]
@@ -97,17 +100,17 @@ class Fragments:
         return None
 
     def close(self) -> None:
-        """Let go of the bytes."""
+        """Release the bytes."""
         if self._file is not None:
             self._file.close()
         self._file = None
 
 
 class KeptContents:
-    """The contents that some facts want, as many of them as there is room for.
+    """The contents of members that facts request, as many as there is room for.
 
-    Members are charged in their order, by the sizes that their tree lists, before they are read.
-    What finds no room is read again by the fact that asks for it.
+    Members count in their order, by the sizes that the tree lists, before they are read. A fact
+    reads any others again itself.
     """
 
     def __init__(self, wants: Sequence[Want] = ()) -> None:
@@ -116,7 +119,7 @@ class KeptContents:
         self._left = _MOST
         self._chosen: dict[str, TreeEntry] = {}
         self._places: dict[str, tuple[int, int]] = {}
-        self._full = False  # whether the disk had no more room
+        self._full = False  # whether the disk is full
         self._kept = Kept()
         self._lock = Lock()
 
@@ -139,43 +142,43 @@ class KeptContents:
             self._chosen[entry.stored] = entry
 
     def wants(self, entry: TreeEntry) -> bool:
-        """Whether it is kept; of several members of one name, the last."""
-        if not self._listed:  # as members of a stream come, nothing is known of later ones
+        """Return whether the member is to be kept; of several members of one name, the last is."""
+        if not self._listed:  # a streamed archive does not list later members
             self._choose(entry)
         return self._chosen.get(entry.stored) is entry
 
     @property
     def size(self) -> int:
-        """The bytes that are kept."""
+        """The number of bytes kept."""
         return self._kept.size
 
     def keep(self, entry: TreeEntry, content: bytes) -> None:
-        """Keep the content of a member, as long as the disk has room for it."""
+        """Keep the content of a member, unless the disk is full."""
         with self._lock:
             if self._full:
                 return
             place = self._kept.size
             try:
                 self._kept.append(content)
-            except OSError:  # what is not kept is read again: no verdict depends on it
+            except OSError:  # facts read it again, so no verdict depends on it
                 self._full = True
                 self.close()
             else:
                 self._places[entry.stored] = place, len(content)
 
     def find(self, stored: str) -> bytes | None:
-        """The content of the member that is stored by that name, None where it is not kept."""
+        """Return the content of the member stored by this name, or None if it is not kept."""
         place = self._places.get(stored)
         return None if place is None else self._kept.read(*place)
 
     def close(self) -> None:
-        """Let go of all contents."""
+        """Release all contents."""
         self._places.clear()
-        with suppress(OSError):  # of a full disk
+        with suppress(OSError):  # a full disk
             self._kept.close()
 
 
-# Keeps of an object file, while it streams by, the ranges that its reader plans to ask for.
+# Object files: while one is streamed, only the ranges that its reader plans to read are kept.
 
 Range = tuple[int, int]
 
@@ -192,18 +195,18 @@ class MemorySource:
         return len(self._content)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        """Return exactly ``length`` bytes. Raises MalformedError if the file ends before."""
         check_extent(offset, length, self.size)
         return self._content[offset : offset + length]
 
 
 class RetainedSource:
-    """Ranges of a large file; a reader that asks for other bytes has it read again, whole.
+    """Ranges of a large file; reading any other bytes reads the whole file again.
 
-    The ranges lie one behind the other in memory, or in an unlinked file once they are many.
-    Fragments that a scanner came upon lie beside them. ``again`` inflates the file from its start:
-    a reader plans by the first bytes alone, and patchelf moves tables to places which these do not
-    tell.
+    The ranges are stored one after another, in memory or, once they are many, in an unlinked file,
+    and fragments that a scanner found are stored next to them. ``again`` streams the file from its
+    start: a reader plans from the first bytes alone, and patchelf moves tables to offsets that
+    these do not show.
     """
 
     def __init__(
@@ -217,32 +220,33 @@ class RetainedSource:
     def _start_over(self, ranges: Iterable[Range]) -> None:
         self._ranges = merge_ranges(ranges, self.size)
         self._starts = [start for start, _ in self._ranges]
-        self._places = [0]  # of each range among the bytes kept
+        self._places = [0]  # start of each range in the store
         for start, end in self._ranges:
             self._places.append(self._places[-1] + end - start)
         self._streamed = 0
-        self._next = 0  # the first range that is not complete yet
+        self._next = 0  # index of the first range that is not complete yet
         self._kept = Kept()
 
     def append(self, piece: bytes) -> None:
-        """Take the next bytes of the file and keep those that lie in a range."""
+        """Add the next bytes of the file, and keep those in a range."""
         begin = self._streamed
         self._streamed = finish = begin + len(piece)
         while self._next < len(self._ranges):
             start, end = self._ranges[self._next]
             if start >= finish:
                 return
-            self._kept.append(piece[max(start - begin, 0) : end - begin])  # all of it is no copy
+            # a slice of all bytes is no copy
+            self._kept.append(piece[max(start - begin, 0) : end - begin])
             if end > finish:
                 return
             self._next += 1
 
     def add_fragment(self, offset: int, fragment: bytes) -> None:
-        """Keep some bytes more, which begin nowhere before the last ones."""
+        """Keep further bytes, which do not begin before the last fragment."""
         self._fragments.add(offset, fragment)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        """Return exactly ``length`` bytes. Raises MalformedError if the file ends before."""
         check_extent(offset, length, self.size)
         index = bisect_right(self._starts, offset) - 1
         if index < 0 or offset + length > self._ranges[index][1]:
@@ -257,47 +261,47 @@ class RetainedSource:
         return self._kept.read(self._places[index] + offset - self._ranges[index][0], length)
 
     def close(self) -> None:
-        """Let go of the bytes."""
+        """Release the bytes."""
         self._kept.close()
         self._fragments.close()
 
 
 class StreamedObject:
-    """An object file that streams by: kept and scanned as its reader plans, and then read."""
+    """An object file that is streamed: kept and scanned as its reader plans, then read."""
 
     def __init__(
         self, reader: ObjectReader, head: bytes, size: int, again: Callable[[], Iterator[bytes]]
     ) -> None:
-        """``head`` are the first bytes; a longer one makes the reader keep less."""
+        """``head`` are the first bytes; the longer it is, the less the reader plans to keep."""
         plan = reader.plan(head, size)
         self._reader = reader
         self._scanners = plan.scanners
         self._source = RetainedSource(size, plan.ranges, again)
 
     def append(self, piece: bytes) -> None:
-        """Show the next piece of the file to every scanner, and keep of it what was planned."""
+        """Pass the next piece of the file to every scanner, and keep the planned ranges."""
         for scanner in self._scanners:
             for offset, fragment in scanner.see(piece):
                 self._source.add_fragment(offset, fragment)
         self._source.append(piece)
 
     def read(self, path: str) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
-        """Every object in the file, once all of it has streamed by."""
+        """Return all objects in the file, after all of it was streamed."""
         return self._reader.read_objects(path, self._source, Observations(self._scanners))
 
     def close(self) -> None:
-        """Let go of the bytes."""
+        """Release the bytes."""
         self._source.close()
 
 
 def check_extent(offset: int, length: int, size: int) -> None:
-    """Raise MalformedError unless those bytes lie inside a file of that size."""
+    """Raise MalformedError unless these bytes lie inside a file of that size."""
     if offset < 0 or length < 0 or offset + length > size:
         raise MalformedError(f"{length} bytes are asked for and the file has {size}", offset)
 
 
 def merge_ranges(ranges: Iterable[Range], size: int) -> list[Range]:
-    """Sort ranges, cut them to the file's size and join those that touch."""
+    """Sort ranges, cut them to the file's size, and join those that touch."""
     merged: list[Range] = []
     for start, end in sorted((max(0, start), min(end, size)) for start, end in ranges):
         if start >= end:

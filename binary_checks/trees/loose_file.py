@@ -14,29 +14,31 @@ _BEGINNINGS = (
     *(bytes.fromhex(magic) for magic in ("feedface", "feedfacf", "cefaedfe", "cffaedfe")),
     *(bytes.fromhex(magic) for magic in ("cafebabe", "cafebabf")),
 )
-"""How object files begin, and fat ones of macOS; a Java class begins as these do."""
+"""First bytes of ELF, PE and Mach-O files, thin and fat; a Java class file begins with cafebabe,
+too.
+"""
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it begins as an object file does, or is called like one."""
+    """Return whether the file begins like an object file, or has the name of one."""
     return path.is_file() and (begins_object(head) or format_of_name(path.name) is not None)
 
 
 def begins_object(head: bytes) -> bool:
-    """Whether a file that begins so may be an object file."""
+    """Return whether a file with these first bytes may be an object file."""
     return head.startswith(_BEGINNINGS)
 
 
 def open_tree(path: Path) -> LooseFile:
-    """Take the file alone."""
+    """Return a tree with this file alone."""
     return LooseFile(path, root=path.parent, within=path.parent, label=path.name)
 
 
 class LooseFile(FolderTree):
-    """One file; nothing beside it is looked at."""
+    """A single file; other files in its folder are ignored."""
 
     def entries(self) -> Sequence[FileEntry]:
-        """That file."""
+        """Return the entry of the file."""
         return [self.find(self.path.name)]
 
     def _say(self, what: str) -> str:

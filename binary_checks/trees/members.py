@@ -1,4 +1,4 @@
-"""One member after the other, as any tree yields them: searched, kept, and read if an object."""
+"""Members of any tree, one after another: watched, kept, and parsed if they are object files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from binary_checks.model.protocols import (
 )
 from binary_checks.trees.kept_bytes import MemorySource, StreamedObject
 
-MAXIMUM_ENTRIES = 150_000  # ansible has 40,000; where each is wrong, it costs two kilobytes
-MAXIMUM_SIZE = 64 << 30  # bytes, of all members together once inflated
-WHOLE = 512 << 10  # bytes; a member up to this size is read in one go
-HEAD = 4096  # bytes that the first piece has at least, if the member has them
+MAXIMUM_ENTRIES = 150_000  # ansible has 40,000; if each has a fault, an entry takes two kilobytes
+MAXIMUM_SIZE = 64 << 30  # bytes of all members together, uncompressed
+WHOLE = 512 << 10  # bytes; a member up to this size is read at once
+HEAD = 4096  # bytes that the first piece has at least, if the member has that many
 SOURCE_CODE = (".py", ".pyi", ".h", ".hpp", ".cuh")
-"""How most names end. In such members nobody looks for objects beforehand: who reads them all tells
-of an object among them, as a fault of the member."""
-_BEGINNING = 64 << 10  # bytes, by which a reader tells what it will ask for; the more, the better
+"""Suffixes of most members. The first look does not search these for objects; the full reading
+reports an object with such a name as a fault of the member.
+"""
+_BEGINNING = 64 << 10  # bytes from which a reader plans what to read; the more, the less it keeps
 
 Consume: TypeAlias = Callable[[bytes], object]
 
@@ -34,25 +35,25 @@ Consume: TypeAlias = Callable[[bytes], object]
 def find_formats(
     tree: Tree, entries: Iterable[TreeEntry], reader: ObjectReader
 ) -> frozenset[Format]:
-    """Say which formats of object files occur among those members."""
+    """Return which formats of object files occur among these members."""
     candidates = (each for each in entries if each.size and not each.name.endswith(SOURCE_CODE))
     found = (reader.recognise(head) for head in tree.heads(candidates) if head)
     return frozenset(each for each in found if each is not None)
 
 
 class Streamed(NamedTuple):
-    """What came of reading the bytes of a member."""
+    """The result of streaming a member's bytes."""
 
-    sha256: str = ""  # "" when it could not be read whole
+    sha256: str = ""  # "" if it could not be read completely
     faults: tuple[str, ...] = ()
 
 
 Stream: TypeAlias = Callable[[Consume], Streamed]
-"""Passes a member on piece by piece, the first of HEAD bytes or all that there are."""
+"""Streams a member to a callback; the first piece has HEAD bytes, or all if there are fewer."""
 
 
 class MemberReader:
-    """Makes of each member what is wanted of it; called from several threads."""
+    """Reads each member for whatever is requested of it; called from several threads."""
 
     def __init__(self, label: str, reader: ObjectReader, wanted: Wanted) -> None:
         self._label = label
@@ -60,16 +61,16 @@ class MemberReader:
         self._wanted = wanted
 
     def expect(self, entries: Sequence[TreeEntry]) -> None:
-        """Say which members will come, where that is known before the first of them."""
+        """Announce which members will be read, if that is known before the first of them."""
         if self._wanted.keeper is not None:
             self._wanted.keeper.expect(entries)
 
     def refuse(self, entry: TreeEntry, *faults: str) -> Visited:
-        """A member whose bytes are not read."""
+        """Describe a member whose bytes are not read."""
         return self._describe(entry, Streamed(faults=(*entry.faults, *faults)))
 
     def take_whole(self, entry: TreeEntry, content: bytes, outcome: Streamed) -> Visited:
-        """A small member; of a broken one the content may be its beginning alone."""
+        """Read a small member; for a broken one, ``content`` may be only its beginning."""
         objects = self._read_small(entry, content, outcome)
         keeper = self._wanted.keeper
         if keeper is not None and outcome.sha256 and keeper.wants(entry):
@@ -82,13 +83,13 @@ class MemberReader:
     def take_stream(
         self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]
     ) -> Visited:
-        """A large member as it streams by; ``again`` yields its bytes from the first on."""
+        """Read a large member while it is streamed; ``again`` streams it from its start."""
         if entry.name in self._wanted.kept:
             return self._keep(entry, stream, self._wanted.kept[entry.name])
         return self._read_large(entry, stream, again)
 
     def take_source(self, entry: TreeEntry, source: ByteSource, stream: Stream) -> Visited:
-        """A member that lies open, to be read anywhere; it streams by to be hashed or searched."""
+        """Read a member that allows random access; stream it only to hash or watch it."""
         if entry.name in self._wanted.kept:
             return self._keep(entry, stream, self._wanted.kept[entry.name])
         show = self._watch(entry)
@@ -100,7 +101,7 @@ class MemberReader:
         return self._describe(entry, outcome, objects)
 
     def _pass_on(self, entry: TreeEntry, stream: Stream, consume: Consume) -> Streamed:
-        """Have a member stream by, and keep it where a fact wants that."""
+        """Stream a member, and keep its content if a fact requests it."""
         keeper = self._wanted.keeper
         if keeper is None or not keeper.wants(entry):
             return stream(consume)
@@ -116,7 +117,7 @@ class MemberReader:
         return outcome
 
     def _watch(self, entry: TreeEntry) -> Consume:
-        """Make what is shown the content of a member piece by piece."""
+        """Return a callback that passes a member's pieces to everything that watches it."""
         watching = [watch(entry.name) for watch in self._wanted.watches]
         seeing = [see for see in watching if see is not None]
         if not seeing:
@@ -161,7 +162,7 @@ class MemberReader:
         return self._reader.read_objects(self._wanted.place(entry.name), MemorySource(content))
 
     def _leave_unread(self, entry: TreeEntry, found: Format, outcome: Streamed) -> UnreadObject:
-        """Say that an object is there: a broken archive proves nothing about it."""
+        """Report an object that was not read: a broken archive proves nothing about its content."""
         reason = f"the archive does not yield it: {outcome.faults[-1]}"
         return UnreadObject(path=self._wanted.place(entry.name), format=found, reason=reason)
 
@@ -182,7 +183,7 @@ class MemberReader:
     def _read_large(
         self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]
     ) -> Visited:
-        """The first piece tells whether it is an object and what to keep."""
+        """Read a large member; its first piece shows whether it is an object and what to keep."""
         watch = _Watch(self._reader, entry, again)
         show = self._watch(entry)
 
@@ -200,7 +201,8 @@ class MemberReader:
                     entry, outcome, (self._leave_unread(entry, watch.found, outcome),)
                 )
             return self._describe(entry, outcome, watch.source.read(path))
-        except OSError as error:  # of the temporary file: the package's own come as PackageError
+        # the temporary file's; errors of the package itself are PackageErrors
+        except OSError as error:
             reason = f"what {path} needs cannot be kept in a temporary file: {error.strerror}"
             raise GatherError(f"{self._label}: {reason}") from None
         finally:
@@ -209,7 +211,7 @@ class MemberReader:
 
 
 class _Watch:
-    """Keeps of an object what its reader will ask for; of anything else nothing."""
+    """Keeps the ranges of an object that its reader plans to read, and nothing of other members."""
 
     def __init__(
         self, reader: ObjectReader, entry: TreeEntry, again: Callable[[], Iterator[bytes]]

@@ -1,8 +1,8 @@
-"""A tar archive as it streams by: its members one after the other, and nothing put on disk.
+"""Tar archives, read as a stream: one member after another, and nothing written to disk.
 
-The formats are those of POSIX.1-2001 (ustar and pax) and GNU's long names. What tools read each in
-their own way is refused, or becomes a fault of its member: sparse files, two sizes of one member,
-links that carry data.
+The formats are those of POSIX.1-2017 (pax, "ustar Interchange Format" and "pax Interchange Format")
+and GNU tar's long names. Anything that tools read differently is refused or becomes a fault of its
+member: sparse files, two sizes of one member, links with data.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 from binary_checks.errors import BrokenDataError
 from binary_checks.trees.members import MAXIMUM_ENTRIES, MAXIMUM_SIZE
 
-_BLOCK: Final = 512  # bytes, of headers and of what members are filled up to
+_BLOCK: Final = 512  # bytes, of a header; the data of members is padded to a multiple of it
 _EMPTY = bytes(_BLOCK)
 _LONGEST_TEXT = 1 << 20  # bytes of a long name or of a pax header
-_MAXIMUM_NAMES = 32 << 20  # bytes, of all members together
-_MOST_HEADERS = 8  # before one member's own; writers need three
+_MAXIMUM_NAMES = 32 << 20  # bytes of the names of all members together
+_MOST_HEADERS = 8  # headers before that of a member; writers need three
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL = b"L", b"K", b"xX", b"g"
-_FILES = b"0\x007"  # of old tars, and contiguous ones, which nobody treats otherwise
+_FILES = b"0\x007"  # typeflags of regular files: "0", NUL of old tars, and "7" of contiguous files
 _HARD_LINK, _SYMLINK, _DIRECTORY, _SPARSE = b"1", b"2", b"5", b"S"
-_MODES = {  # the type of a file in st_mode
+_MODES = {  # the file type in st_mode, by typeflag
     _HARD_LINK: 0o100000,
     _SYMLINK: 0o120000,
     b"3": 0o020000,
@@ -33,47 +33,47 @@ _DEVICES = {b"3": "a character device", b"4": "a block device", b"6": "a named p
 
 
 class TarEntry(NamedTuple):
-    """A member's header, together with the headers before it that say more of it."""
+    """The header of a member, merged with the extended headers before it."""
 
-    name: str  # as the archive spells it; that of a folder ends with a slash
-    size: int = 0  # bytes that follow
+    name: str  # as in the archive; the name of a folder ends with a slash
+    size: int = 0  # bytes of data
     mode: int = 0o100644  # st_mode
-    target: str = ""  # of a link: as the archive spells it
+    target: str = ""  # of a link, as in the archive
     faults: tuple[str, ...] = ()
 
     @property
     def stored(self) -> str:
-        """Where it lies in the archive: at its name."""
+        """Its name in the archive."""
         return self.name
 
     @property
     def compressed_size(self) -> int:
-        """Its size: what it takes of the compressed stream cannot be told apart."""
+        """Its size: how much of the compressed stream it takes is not known."""
         return self.size
 
     @property
     def is_symlink(self) -> bool:
-        """Whether it is a symbolic link; every other link is a hard one."""
+        """Whether it is a symbolic link; every other link is a hard link."""
         return self.mode & 0o170000 == 0o120000
 
     @property
     def is_file(self) -> bool:
-        """Whether it has data: no folder, link or device."""
+        """Whether it is a regular file: no folder, link or device."""
         return self.mode & 0o170000 == 0o100000 and not self.target
 
 
 class TarStream:
-    """The members in order; each one's bytes can be had until the next one is asked for.
+    """The members in order; the content of each must be read before the next one.
 
-    Raises BrokenDataError where the stream cannot be followed any further.
+    Raises BrokenDataError if the stream cannot be read any further.
     """
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._bytes = _Pieces(pieces)
-        self._left = 0  # bytes of the current member that nobody asked for
+        self._left = 0  # bytes of the current member not read yet
         self._padding = 0
         self.faults: tuple[str, ...] = ()
-        """What is wrong with the archive as a whole, complete once it was read to its end."""
+        """Faults of the whole archive, complete once it is read to its end."""
 
     def __iter__(self) -> Iterator[TarEntry]:
         count = names = total = 0
@@ -94,7 +94,7 @@ class TarStream:
         self._finish()
 
     def content(self) -> Iterator[bytes]:
-        """The bytes of the member that was given last, in pieces as they come."""
+        """Yield the bytes of the current member in pieces."""
         while self._left:
             piece = self._bytes.some(self._left)
             if not piece:
@@ -103,8 +103,8 @@ class TarStream:
             yield piece
 
     def _read_entry(self) -> TarEntry | None:
-        """The next member, None at the end of the archive."""
-        said: dict[str, str] = {}  # in the headers before its own
+        """Return the next member, or None at the end of the archive."""
+        said: dict[str, str] = {}  # records of the extended headers before it
         for _ in range(_MOST_HEADERS + 1):
             place = self._bytes.offset
             block = self._bytes.take(_BLOCK)
@@ -118,7 +118,7 @@ class TarStream:
             if header.kind in {_LONG_NAME, _LONG_LINK}:
                 key = "path" if header.kind == _LONG_NAME else "linkpath"
                 text, end, _ = self._read_text(header).partition(b"\0")
-                if not end:  # of what follows each tool takes a part of its own
+                if not end:  # tools disagree on what to do with bytes after it
                     raise BrokenDataError(f"the long name at byte {place:#x} has no end")
                 _add(said, {key: _decode(text)}, place)
             elif header.kind in _PAX:
@@ -137,19 +137,22 @@ class TarStream:
         return text
 
     def _finish(self) -> None:
-        """Look at what follows the end: tools stop there, and there must be nothing."""
+        """Report bytes after the end of the archive; only zeros may follow.
+
+        Tools stop reading at the end.
+        """
         following = 0
         try:
             while piece := self._bytes.some(1 << 20):
                 following += len(piece if following else piece.lstrip(b"\0"))
-        except BrokenDataError as error:  # behind the last member, which was read whole
+        except BrokenDataError as error:  # after the last member, which was read completely
             self.faults = (*self.faults, str(error))
         if following:
             self.faults = (*self.faults, f"{following} bytes follow the end of the archive")
 
 
 class _Pieces:
-    """Bytes that come in pieces of any size, asked for in others."""
+    """A stream of pieces, read in other lengths."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
@@ -157,7 +160,7 @@ class _Pieces:
         self.offset = 0
 
     def some(self, most: int) -> bytes:
-        """The next bytes, at most so many; b"" at the end."""
+        """Return the next bytes, at most ``most``; b"" at the end."""
         while not self._piece:
             following = next(self._pieces, None)
             if following is None:
@@ -168,7 +171,7 @@ class _Pieces:
         return bytes(taken)
 
     def take(self, length: int) -> bytes:
-        """So many bytes, none at the end; BrokenDataError where there are too few."""
+        """Return ``length`` bytes, or b"" at the end. Raises BrokenDataError if there are fewer."""
         parts, missing = [], length
         while missing and (part := self.some(missing)):
             parts.append(part)
@@ -178,7 +181,7 @@ class _Pieces:
         return b"".join(parts)
 
     def demand(self, length: int) -> bytes:
-        """So many bytes; BrokenDataError also at the end."""
+        """Return ``length`` bytes. Raises BrokenDataError if there are fewer, also at the end."""
         found = self.take(length)
         if len(found) < length:
             raise BrokenDataError("truncated: it ends inside a member")
@@ -186,7 +189,11 @@ class _Pieces:
 
 
 class _Header(NamedTuple):
-    """The fields of a block of 512 bytes that are used here (POSIX.1-2017, pax, ustar)."""
+    """The fields of a 512-byte header that are used here (POSIX.1-2017, pax, ustar header block).
+
+    Offsets in bytes: name 0, mode 100, size 124, chksum 148, typeflag 156, linkname 157, magic 257,
+    prefix 345.
+    """
 
     kind: bytes
     name: bytes
@@ -198,7 +205,8 @@ class _Header(NamedTuple):
     def read(cls, block: bytes, place: int) -> _Header:
         _check_sum(block, place)
         name = _cut(block[:100])
-        if block[257:263] == b"ustar\0" and block[345]:  # GNU's "ustar " has other fields there
+        # GNU's magic is "ustar " with a space; it stores other fields in place of the prefix
+        if block[257:263] == b"ustar\0" and block[345]:
             name = _cut(block[345:500]) + b"/" + name
         mode = _read_number(block[100:108], place)
         size = _read_number(block[124:136], place)
@@ -209,7 +217,8 @@ def _check_sum(block: bytes, place: int) -> None:
     stated = _read_number(block[148:156], place)
     rest = block[:148] + b" " * 8 + block[156:]
     total = sum(rest)
-    # Some old writers summed signed characters, and every reader takes that too.
+    # The checksum is the sum of all bytes, with spaces in its own field. Some old writers summed
+    # signed characters, which every reader accepts, too.
     if stated != total and stated != total - 256 * sum(byte > 127 for byte in rest):
         raise BrokenDataError(f"there is no tar header at byte {place:#x}")
 
@@ -219,7 +228,10 @@ def _cut(field: bytes) -> bytes:
 
 
 def _read_number(field: bytes, place: int) -> int:
-    """An octal number, or the binary one (base 256) that GNU writes where that is too small."""
+    """Read an octal number, or the base-256 number that GNU tar writes for larger values.
+
+    In a base-256 number the first byte is 0x80, and the others are big-endian.
+    """
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     digits = _cut(field).strip(b" ")
@@ -229,7 +241,7 @@ def _read_number(field: bytes, place: int) -> int:
 
 
 def _decode(name: bytes) -> str:
-    """The name, in which a surrogate stands for each byte that is not UTF-8, as Python has it."""
+    """Decode a name; a surrogate represents each byte that is not UTF-8, as in Python's tarfile."""
     return name.decode("utf-8", "surrogateescape")
 
 
@@ -238,7 +250,10 @@ def _spell(name: str) -> str:
 
 
 def _read_pax(text: bytes, place: int) -> Iterator[tuple[str, str]]:
-    """The records of a pax header: ``27 path=a/name/in/UTF-8``, the length being the record's."""
+    """Yield the records of a pax header: ``27 path=a/name/in/UTF-8``.
+
+    The number is the record's length.
+    """
     at = 0
     while at < len(text):
         digits, space, _ = text[at : at + 9].partition(b" ")
@@ -252,7 +267,10 @@ def _read_pax(text: bytes, place: int) -> Iterator[tuple[str, str]]:
 
 
 def _add(said: dict[str, str], more: Mapping[str, str], place: int) -> None:
-    """Of two headers one reader believes the first, the next the second."""
+    """Add the records of a header to those before it.
+
+    Raises BrokenDataError if both set the same value: some tools use the first, some the last.
+    """
     for key in {"path", "linkpath", "size"} & more.keys():
         if key in said or not more[key]:
             raise BrokenDataError(f"the header at byte {place:#x} contradicts the one before it")
@@ -260,7 +278,10 @@ def _add(said: dict[str, str], more: Mapping[str, str], place: int) -> None:
 
 
 def _refuse_global(records: Iterable[tuple[str, str]]) -> None:
-    """A comment is what git puts there; what changes every member some tools do not heed."""
+    """Raise BrokenDataError if a global header sets values of members, which some tools ignore.
+
+    git writes a comment there, which is harmless.
+    """
     for key, _ in records:
         if key in {"path", "linkpath", "size"} or key.startswith("GNU.sparse"):
             raise BrokenDataError(f"a global header in it sets the {key} of every member")
@@ -270,7 +291,7 @@ def _make_entry(header: _Header, said: Mapping[str, str], place: int) -> TarEntr
     name = said.get("path", _decode(header.name))
     if header.kind == _SPARSE:
         raise BrokenDataError(f"{name}: a sparse file, which tools read differently")
-    # Before there was a type for folders, a file of that name was one.
+    # Before there was a typeflag for folders, a slash at the end of the name marked one.
     directory = header.kind == _DIRECTORY or (header.kind == b"\0" and name.endswith("/"))
     kind = _DIRECTORY if directory else header.kind
     if kind not in _MODES and kind not in _FILES:
@@ -290,7 +311,10 @@ def _make_entry(header: _Header, said: Mapping[str, str], place: int) -> TarEntr
 
 
 def _agree_on_size(header: _Header, said: Mapping[str, str], name: str, place: int) -> int:
-    """Of two sizes one reader believes the one, the next the other, and sees other members."""
+    """Return the size in the header and the pax records. Raises BrokenDataError if they disagree.
+
+    Tools that believe different sizes would see different members.
+    """
     if "size" not in said:
         return header.size
     digits = said["size"]

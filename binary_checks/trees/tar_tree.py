@@ -1,6 +1,6 @@
-"""Compressed tar archives as one tree: each pass over the members streams all of them by.
+"""Compressed tar archives as one tree; each pass over the members reads all of them.
 
-Nothing of a tar can be read without what stands before it, so every pass is from start to end.
+A compressed tar archive can only be read from its start.
 """
 
 from __future__ import annotations
@@ -36,38 +36,39 @@ _COMPRESSIONS: dict[bytes, Callable[[], Start]] = {
     b"\xfd7zXZ\0": find_xz,
     b"\x1f\x8b": find_gzip,
 }
-"""What each begins with, and how it is read."""
+"""Compressions by the first bytes of a file."""
 _SUFFIXES = {
     **dict.fromkeys((".tar.bz2", ".tbz2"), find_bzip2),
     **dict.fromkeys((".tar.zst", ".tzst"), find_zstandard),
     **dict.fromkeys((".tar.xz", ".txz"), find_xz),
     **dict.fromkeys((".tar.gz", ".tgz"), find_gzip),
-}  # of files, whatever their first bytes
+}  # by suffix, used if the first bytes are unknown
 _LONGEST_MAGIC = max(map(len, _COMPRESSIONS))
 _BLOCK = 64 << 10  # bytes of the file at a time
 _BEGINNING = 64 << 10  # bytes of the first piece of a member, from which its reader plans
-_FIRST = 64  # bytes, by which formats are recognised
+_FIRST = 64  # bytes that show a file's format
 
 
 class Part(NamedTuple):
     """One compressed tar archive of a tree."""
 
-    name: str  # "" where the file is nothing else
+    name: str  # "" if the file contains nothing else
     packed: Callable[[], Iterator[bytes]]
-    start: Callable[[], Start]  # of its decompressor; GatherError where there is none
+    # returns the decompressor, or raises GatherError if it is not installed
+    start: Callable[[], Start]
 
     def open(self) -> TarStream:
-        """Begin to read it from its start."""
+        """Start reading it from the beginning."""
         return TarStream(expand(self.packed(), self.start()))
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it begins as what compresses a tar archive, or is named as such an archive."""
+    """Return whether the file begins like compressed data, or has the suffix of such an archive."""
     return head.startswith(tuple(_COMPRESSIONS)) or path.name.endswith(tuple(_SUFFIXES))
 
 
 def open_tree(path: Path) -> TarTree:
-    """Open the file; its members are read when they are asked for."""
+    """Open the file; its members are read on demand."""
     files = ExitStack()
     file = files.enter_context(open_bytes(path))
     start = _find_compression(file.read(0, _LONGEST_MAGIC), path.name)
@@ -75,28 +76,28 @@ def open_tree(path: Path) -> TarTree:
 
 
 def _find_compression(head: bytes, name: str) -> Callable[[], Start]:
-    """By the first bytes, or else by the name: then it says that its data are broken."""
+    """Return the compression by the first bytes, or else by the name: its data is then broken."""
     found = (find for magic, find in _COMPRESSIONS.items() if head.startswith(magic))
     named = (find for suffix, find in _SUFFIXES.items() if name.endswith(suffix))
     return next(found, None) or next(named)
 
 
 def read_blocks(file: PackageBytes, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """The bytes of a part of the file."""
+    """Yield the bytes of a range of the file."""
     end = file.size if end is None else end
     for offset in range(start, end, _BLOCK):
         yield file.read(offset, min(_BLOCK, end - offset))
 
 
 class _Pass(NamedTuple):
-    """What one pass over all members said of the archives themselves."""
+    """The result of one pass over all members."""
 
     entries: tuple[TarEntry, ...]
     faults: tuple[str, ...]
 
 
 class TarTree:
-    """The members of one or more compressed tar archives, in their order."""
+    """The members of one or more compressed tar archives, in order."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class TarTree:
         faults: tuple[str, ...] = (),
         ambiguities: tuple[str, ...] = (),
     ) -> None:
-        """``ambiguities`` are those of the archive that holds the parts."""
+        """``ambiguities`` are those of the archive that contains the parts."""
         self.path = file.path
         self.size = file.size
         self._files = files
@@ -122,25 +123,25 @@ class TarTree:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with the archives as a whole."""
+        """Faults of the archives as a whole."""
         return (*self._faults, *self._learn().faults)
 
     def entries(self) -> tuple[TarEntry, ...]:
-        """Every member, in the order of the archives."""
+        """Return all members, in the order of the archives."""
         return self._learn().entries
 
     def each_entry(self) -> Iterator[TarEntry]:
-        """Every member as it comes; of the file no more is read than is asked for."""
+        """Yield all members while they are streamed; no more of the file is read than needed."""
         if self._known is not None:
             return iter(self._known.entries)
         return (entry for entry, _ in self._stream())
 
     def find(self, name: str) -> TarEntry | None:
-        """The last member of that name."""
+        """Return the last member of that name, or None."""
         return next((entry for entry in reversed(self.entries()) if entry.name == name), None)
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
-        """The first bytes of those members."""
+        """Yield the first bytes of these members."""
         wanted = {id(entry) for entry in entries}
         return (
             _read_head(content)
@@ -151,7 +152,7 @@ class TarTree:
     def visit(
         self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
     ) -> list[Visited]:
-        """Read every member once, as they stream by."""
+        """Read every member once, while they are streamed."""
         members = _StreamReader(MemberReader(self.label, reader, wanted), reader)
         only = None if wanted.only is None else {id(entry) for entry in wanted.only}
         known = self.entries() if only is not None else ()
@@ -163,13 +164,13 @@ class TarTree:
         return _judge_links(visited)
 
     def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
-        """Read all members up to that one again."""
+        """Read one member again, and all members before it."""
         for _, content in self.contents((entry,)):
             yield from content
             return
 
     def contents(self, entries: Sequence[TreeEntry]) -> Iterator[tuple[TreeEntry, Iterator[bytes]]]:
-        """Those members as they stream by again, in the order of the archives."""
+        """Yield these members again with their contents, in the order of the archives."""
         wanted = {id(entry) for entry in entries}
         for known, (_, content) in zip(self.entries(), self._stream(), strict=False):
             if id(known) in wanted:
@@ -189,7 +190,7 @@ class TarTree:
     def _stream(
         self, progress: Progress | None = None
     ) -> Iterator[tuple[TarEntry, Iterator[bytes]]]:
-        """Every member with its bytes, to be read before the next one is asked for."""
+        """Yield every member with its bytes, which must be read before the next one."""
         entries: list[TarEntry] = []
         faults: list[str] = []
         for number, part in enumerate(self._parts):
@@ -212,13 +213,13 @@ class TarTree:
             raise self._give_up(part, error) from None
 
     def _give_up(self, part: Part, error: BrokenDataError) -> PackageError:
-        """Behind broken bytes no member can be found any more."""
+        """Return the error for broken data, after which no further member can be found."""
         what = f"{part.name}: {error}" if part.name else str(error)
         return PackageError(f"{self.label}: {what}")
 
 
 class _StreamReader:
-    """Makes of each member what is wanted of it, without a way back."""
+    """Reads each member for whatever is requested of it, although the stream cannot be rewound."""
 
     def __init__(self, members: MemberReader, reader: ObjectReader) -> None:
         self._members = members
@@ -226,7 +227,7 @@ class _StreamReader:
         self._files: dict[str, Member] = {}  # by name, for hard links
 
     def visit(self, entry: TarEntry, pieces: Iterator[bytes]) -> Visited:
-        """Read the member that the stream has come to."""
+        """Read the current member of the stream."""
         if entry.target:
             return self._follow(entry)
         if entry.faults or not entry.is_file:
@@ -241,7 +242,7 @@ class _StreamReader:
         return visited
 
     def _follow(self, entry: TarEntry) -> Visited:
-        """A link: a symbolic one is followed by whoever installs it, a hard one is a file here."""
+        """Describe a link; a hard link also has the size and hash of the file that it names."""
         visited = self._members.refuse(entry)
         target = entry.target
         if entry.is_symlink:
@@ -256,7 +257,7 @@ class _StreamReader:
         return visited._replace(member=member)
 
     def _read_large(self, entry: TarEntry, pieces: Iterator[bytes]) -> Visited:
-        """Of an object, and of nothing else, all bytes are kept: they cannot be had again."""
+        """Read a large member. Keep all bytes of an object, as they cannot be streamed again."""
         kept, digest = Kept(), sha256()
 
         def pass_on(consume: Callable[[bytes], object]) -> Streamed:
@@ -281,7 +282,7 @@ class _StreamReader:
 
 
 def _fill(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join the first pieces, which begin wherever a block of the compressed data ended."""
+    """Join the first pieces, which end wherever a compressed block ended."""
     beginning = b""
     for piece in pieces:
         beginning += piece
@@ -302,7 +303,7 @@ def _read_head(pieces: Iterator[bytes]) -> bytes:
 
 
 def _judge_links(visited: list[Visited]) -> list[Visited]:
-    """Add what is wrong with links that lead out of the tree, and with what lies behind links."""
+    """Add faults to links that lead out of the tree, and to members below a symbolic link."""
     faults: dict[int, str] = {}
     names = sorted((each.member.archive_name, index) for index, each in enumerate(visited))
     for index, each in enumerate(visited):

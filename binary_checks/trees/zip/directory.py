@@ -1,4 +1,4 @@
-"""A zip archive's own account of its entries: the central directory in, entries out."""
+"""The central directory of zip archives, and the headers that installers refuse."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ from binary_checks.errors import PackageError
 from binary_checks.trees.file_bytes import PackageBytes
 from binary_checks.trees.members import MAXIMUM_ENTRIES, MAXIMUM_SIZE
 
-# What installers refuse in the headers of an archive, or read each in its own way.
+# The flags, versions and extra fields that installers refuse or read differently.
 #
-# zipfile (and so pip) and uv's reader differ in what they check: one that unpacks what the other
-# refuses is no archive to publish.
+# zipfile (used by pip) and uv's reader check different rules: an archive that one accepts and the
+# other refuses must not be published. Section numbers are those of APPNOTE.TXT 6.3.10.
 
-DESCRIPTOR: Final = 8
-UTF8: Final = 0x800
+DESCRIPTOR: Final = 8  # bit 3 of the flags: CRC-32 and sizes follow the data (4.4.4)
+UTF8: Final = 0x800  # bit 11: name and comment are UTF-8 (4.4.4, Appendix D)
 _REFUSED_FLAGS = {
     0x20: "it is compressed patched data (bit 5 of its flags)",
     0x40: "it asks for strong encryption (bit 6 of its flags)",
     0x2000: "its headers are masked (bit 13 of its flags)",
 }
 SPECIAL_FLAGS: Final = sum(_REFUSED_FLAGS)
-NEWEST_VERSION: Final = 63  # times ten: 6.3 is the last that any reader knows
-FULL: Final = 0xFFFFFFFF  # "look into the ZIP64 field"
+NEWEST_VERSION: Final = 63  # 4.4.3.2: ten times the version; 6.3 is the last one defined
+FULL: Final = 0xFFFFFFFF  # 4.4.8, 4.4.9: the value is in the ZIP64 extra field
 ZIP64_FAULT: Final = "its ZIP64 field is missing, or has more or fewer numbers than it needs"
-_ZIP64 = 1
-_UNICODE_PATH = 0x7075  # version, CRC-32 of the name that it stands for, that name in UTF-8
-_UNICODE_COMMENT = 0x6375  # the same of the comment
+_ZIP64 = 1  # 4.5.3
+_UNICODE_PATH = 0x7075  # 4.6.9: version, CRC-32 of the name in the header, and that name in UTF-8
+_UNICODE_COMMENT = 0x6375  # 4.6.8: the same for the comment
 _UNICODE_HEAD = struct.Struct("<BI")
 _SIGNATURE = b"PK\7\x08"
-LONGEST_DESCRIPTOR: Final = 24  # bytes
+LONGEST_DESCRIPTOR: Final = 24  # bytes: signature, CRC-32, and two sizes of 8 bytes (4.3.9)
 
 
 def judge_kind(version: int, flags: int, where: str = "") -> Iterator[str]:
-    """Say which flags and version no installer reads; ``where`` says in which header."""
+    """Report flags (4.4.4) and versions (4.4.3) that no installer reads.
+
+    ``where`` names the header.
+    """
     if version & 0xFF > NEWEST_VERSION:
         needed = version & 0xFF
         yield f"it needs version {needed // 10}.{needed % 10} of the format{where}, 6.3 is the last"
@@ -50,9 +53,9 @@ def judge_kind(version: int, flags: int, where: str = "") -> Iterator[str]:
 
 
 def judge_extra(extra: bytes, raw_name: bytes, where: str) -> Iterator[str]:
-    """Say where the extra field is no list of different fields, or gives another name.
+    """Report extra fields that are malformed (4.5.1), repeated, or state another name.
 
-    Fewer than four bytes behind the last field are what zipalign fills up with.
+    zipalign pads with fewer than four bytes after the last field.
     """
     at = 0
     seen: set[int] = set()
@@ -80,7 +83,7 @@ def _judge_unicode(kind: int, field: bytes, raw_name: bytes, where: str) -> Iter
 
 
 def find_zip64(extra: bytes) -> bytes | None:
-    """Return the content of the ZIP64 field (0x0001), None where there is no such field."""
+    """Return the content of the ZIP64 field (0x0001, 4.5.3), or None if there is none."""
     at = 0
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, at)
@@ -91,9 +94,12 @@ def find_zip64(extra: bytes) -> bytes | None:
 
 
 def widen(extra: bytes, values: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Take from the ZIP64 field the values that say so; None where they are not exactly in it.
+    """Replace values of 0xFFFFFFFF by those in the ZIP64 field.
 
-    zipfile passes over numbers that it does not need, and uv refuses them.
+    Return None if it has more or fewer.
+
+    The field holds only the values that need it (4.5.3). zipfile ignores further numbers in it, uv
+    refuses them.
     """
     field = find_zip64(extra)
     full = values.count(FULL)
@@ -106,11 +112,11 @@ def widen(extra: bytes, values: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def measure_descriptor(following: bytes, sums: tuple[int, int, int], *, wide: bool) -> int | None:
-    """Return the length of the data descriptor that follows a member's data, None without one.
+    """Return the length of the data descriptor (4.3.9) after a member's data.
 
-    ``sums`` are CRC-32, compressed size and size as the central directory has them. The signature
-    may be left out. The sizes have 8 bytes each where the local header has a ZIP64 field, which is
-    ``wide``, else 4.
+    Return None if there is none. ``sums`` are CRC-32, compressed size and size in the central
+    directory. The signature is optional (4.3.9.3). With ``wide``, if the local header has a ZIP64
+    field, sizes have 8 bytes each (4.3.9.2), else 4.
     """
     layout = struct.Struct("<IQQ" if wide else "<3I")
     begin = len(_SIGNATURE) if following.startswith(_SIGNATURE) else 0
@@ -119,24 +125,26 @@ def measure_descriptor(following: bytes, sums: tuple[int, int, int], *, wide: bo
     return begin + layout.size
 
 
-# A zip archive's own account of its entries: the central directory in, entries out.
+# The central directory.
 
-_MAXIMUM_DIRECTORY = 32 << 20  # bytes; as many entries with names of 120 bytes
-_END = struct.Struct("<4s4H2IH")
-_END64 = struct.Struct("<4sQ2H2I4Q")
-_LOCATOR64 = struct.Struct("<4sIQI")
-_CENTRAL = struct.Struct("<6x3H4x3I4H2x2I")  # without its maker, time, inner attributes
+_MAXIMUM_DIRECTORY = 32 << 20  # bytes; as many entries as allowed, with names of about 120 bytes
+_END = struct.Struct("<4s4H2IH")  # 4.3.16
+_END64 = struct.Struct("<4sQ2H2I4Q")  # 4.3.14
+_LOCATOR64 = struct.Struct("<4sIQI")  # 4.3.15
+# 4.3.12, without version made by, time, date and internal attributes
+_CENTRAL = struct.Struct("<6x3H4x3I4H2x2I")
 _END_SIGNATURE = b"PK\5\6"
 _WIDE = (0xFFFF, 0xFFFF, 0xFFFF, 0xFFFF, FULL, FULL)
-"""The fields of an end that have it looked up in the ZIP64 end."""
-_UNCOUNTED = 12  # bytes of a ZIP64 end that its length leaves out: signature and length
+"""Values of the end record (4.3.16) that refer to the ZIP64 end record (4.4.1.4)."""
+# bytes of the ZIP64 end record that its length does not count: signature and length (4.3.14.1)
+_UNCOUNTED = 12
 _OF_RECORDS = re.compile(rb"[\x01-\x08]")
-"""Bytes of which every signature of a record has one: uv refuses a comment with one of them."""
+"""Bytes of which every record's signature contains one; uv refuses a comment with any of them."""
 _MOST_LISTED = 4
 
 
 class ZipEntry(NamedTuple):
-    """One record of the central directory."""
+    """One file header of the central directory (4.3.12)."""
 
     name: str
     raw_name: bytes
@@ -156,35 +164,35 @@ class ZipEntry(NamedTuple):
 
 
 class Archive(NamedTuple):
-    """Every entry in the order of the central directory, and how else the file can be read."""
+    """All entries in the order of the central directory, and how else the file can be read."""
 
     entries: tuple[ZipEntry, ...]
     ambiguities: tuple[str, ...]
-    directory_offset: int  # where the entries' own bytes end
-    boundaries: tuple[int, ...] = ()  # where entries begin, in rising order, and the directory
+    directory_offset: int  # offset of the central directory
+    boundaries: tuple[int, ...] = ()  # sorted offsets of the entries and of the central directory
 
     def limit_of(self, entry: ZipEntry) -> int:
-        """Return where an entry has to end: where the next one begins, or the directory."""
+        """Return the offset at which an entry must end: the next entry's, or the directory's."""
         following = bisect_right(self.boundaries, entry.offset)
         return self.boundaries[following] if following < len(self.boundaries) else -1
 
 
 class _End(NamedTuple):
-    """Where the central directory is said to lie."""
+    """The location of the central directory."""
 
     entries: int
     size: int
     offset: int
-    place: int  # of the first record behind the directory
-    locator: int | None = None  # where the ZIP64 locator says that this record is
+    place: int  # offset of the first record after the directory
+    locator: int | None = None  # offset of that record according to the ZIP64 locator
     ambiguities: tuple[str, ...] = ()
 
 
 def read_archive(file: PackageBytes) -> Archive:
-    """Read the central directory; PackageError where it cannot be followed."""
+    """Read the central directory. Raises PackageError if it is broken."""
     end = _find_end(file)
     start = end.place - end.size
-    shift = start - end.offset  # bytes in front of the archive, as a self-extractor has them
+    shift = start - end.offset  # bytes before the archive, as in self-extracting files (4.1.9)
     if start < 0 or shift < 0:
         raise PackageError(f"{file.path.name}: truncated: its central directory is not all there")
     if end.entries > MAXIMUM_ENTRIES or end.size > _MAXIMUM_DIRECTORY:
@@ -210,7 +218,7 @@ def read_archive(file: PackageBytes) -> Archive:
 
 
 def _judge_beginning(first: int, shift: int) -> Iterator[str]:
-    """Report bytes in front of the archive, or of its first member."""
+    """Report bytes before the archive, or before its first member."""
     if first > shift:
         yield f"{first - shift} bytes stand before its first member"
     if shift:
@@ -218,7 +226,7 @@ def _judge_beginning(first: int, shift: int) -> Iterator[str]:
 
 
 def _judge_locator(end: _End, shift: int) -> Iterator[str]:
-    """Report a ZIP64 locator that leads elsewhere: uv follows it, zipfile does not look at it."""
+    """Report a ZIP64 locator with a wrong offset: uv uses it, zipfile ignores it."""
     if end.locator is not None and end.locator != end.place - shift:
         yield (
             f"its ZIP64 locator says that its ZIP64 end is at byte {end.locator:#x},"
@@ -227,7 +235,7 @@ def _judge_locator(end: _End, shift: int) -> Iterator[str]:
 
 
 def _find_other_ends(rest: bytes, start: int) -> Iterator[str]:
-    """Report a second end record from the directory on: tools search it, each in its own way."""
+    """Report a second end record after the directory's start: tools may use either."""
     if (count := rest.count(_END_SIGNATURE)) > 1:
         found = islice(re.finditer(re.escape(_END_SIGNATURE), rest), _MOST_LISTED)
         places = ", ".join(f"{start + each.start():#x}" for each in found)
@@ -235,7 +243,7 @@ def _find_other_ends(rest: bytes, start: int) -> Iterator[str]:
 
 
 def _find_end(file: PackageBytes) -> _End:
-    """Find the end-of-central-directory record that zipfile finds, and so pip: the last one."""
+    """Find the last end of central directory record (4.3.16), as zipfile and so pip do."""
     base = max(0, file.size - _END.size - 0xFFFF)
     tail = file.read(base, file.size - base)
     place = tail.rfind(_END_SIGNATURE, 0, max(0, len(tail) - _END.size) + len(_END_SIGNATURE))
@@ -257,14 +265,14 @@ def _find_end(file: PackageBytes) -> _End:
 
 
 def _judge_comment(comment: bytes) -> str:
-    """Report a comment that may have records of another archive in it."""
+    """Report a comment that may contain records of another archive."""
     if found := _OF_RECORDS.search(comment):
         return f"its comment holds the byte {found[0][0]:#04x}, as the records of an archive do"
     return ""
 
 
 def _judge_following(following: bytes, length: int) -> Iterator[str]:
-    """Report what is wrong with the comment, and what follows it."""
+    """Report faults of the archive's comment, and bytes after it."""
     if fault := _judge_comment(following[:length]):
         yield fault
     if length > len(following):
@@ -275,12 +283,13 @@ def _judge_following(following: bytes, length: int) -> Iterator[str]:
 
 
 def _find_end64(file: PackageBytes, place: int, common: list[int]) -> _End | None:
-    """Read the ZIP64 record when its locator stands before the common one, ``common``."""
+    """Read the ZIP64 end record (4.3.14) if a locator (4.3.15) stands before the end record."""
     place -= _LOCATOR64.size
     locator = file.read(max(0, place), _LOCATOR64.size)
     if place < 0 or not locator.startswith(b"PK\6\7"):
         return None
-    # Bytes in front of the archive would shift the place it names, but not this one.
+    # Assume that it stands directly before its locator: the offset in the locator is wrong if bytes
+    # precede the archive.
     place -= _END64.size
     record = file.read(max(0, place), _END64.size)
     if place < 0 or not record.startswith(b"PK\6\6"):
@@ -348,12 +357,12 @@ def _make_entry(fields: tuple[int, ...], raw_name: bytes, extra: bytes, shift: i
     if (size or crc) and name.endswith("/"):
         faults = (*faults, f"it is the entry of a folder, and claims {size} bytes")
     default = 0o40755 if name.endswith("/") else 0o100644
-    mode = attributes >> 16 or default
+    mode = attributes >> 16 or default  # 4.4.15; Unix writers store st_mode in the upper half
     return ZipEntry(name, raw_name, flags, method, crc, packed, size, mode, offset + shift, faults)
 
 
 def decode_name(raw_name: bytes, flags: int) -> tuple[str, tuple[str, ...]]:
-    """Read a member's name, which is UTF-8 where bit 11 of the flags says so, else CP437."""
+    """Decode a member's name: UTF-8 if bit 11 of the flags is set, else CP437 (Appendix D)."""
     if raw_name.isascii():
         name = raw_name.decode("ascii")
         return name, () if name and name.isprintable() else tuple(_judge_characters(name))
@@ -368,7 +377,7 @@ def decode_name(raw_name: bytes, flags: int) -> tuple[str, tuple[str, ...]]:
 
 
 def _judge_characters(name: str) -> Iterator[str]:
-    """Report a character that cannot be seen: uv refuses it, and zipfile ends the name at a NUL."""
+    """Report invisible characters: uv refuses them, and zipfile cuts the name at a NUL."""
     if not name:
         yield "it has no name"
     elif "\0" in name:

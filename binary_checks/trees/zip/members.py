@@ -1,4 +1,7 @@
-"""Where a member's bytes lie, by its local header, and where that contradicts the directory."""
+"""Members of zip archives: local headers that may contradict the directory, and data.
+
+Section numbers are those of APPNOTE.TXT 6.3.10.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,20 @@ from binary_checks.trees.zip.directory import (
     widen,
 )
 
-_LOCAL = struct.Struct("<4s5H3I2H")
-_LENGTHS = struct.Struct("<2H")  # its last two fields
-_ENCRYPTED = 1
-STORED, DEFLATED = 0, 8
-# RFC 1951: a match of 258 bytes takes two bits at least, so 1032 is the end of it.
+_LOCAL = struct.Struct("<4s5H3I2H")  # 4.3.7
+_LENGTHS = struct.Struct("<2H")  # its last two fields: lengths of name and extra field
+_ENCRYPTED = 1  # bit 0 of the flags (4.4.4)
+STORED, DEFLATED = 0, 8  # 4.4.5; installers read no other method
+# RFC 1951, 3.2.5: a match of at most 258 bytes takes at least two bits, so a byte gives 1032.
 _MAXIMUM_RATIO = 1032
-GUESS = _LOCAL.size + 96  # bytes; most local headers without their name are shorter
+GUESS = _LOCAL.size + 96  # bytes; most local headers without their names are shorter
 
 
 def find_data(ahead: bytes) -> int | None:
-    """Say how far behind the local header, with which ``ahead`` begins, the member's data begin."""
+    """Return the number of bytes from the local header to the member's data.
+
+    ``ahead`` begins with the local header. Return None if it does not.
+    """
     if len(ahead) < _LOCAL.size or not ahead.startswith(b"PK\3\4"):
         return None
     lengths: tuple[int, int] = _LENGTHS.unpack_from(ahead, _LOCAL.size - _LENGTHS.size)
@@ -50,11 +56,10 @@ def find_data(ahead: bytes) -> int | None:
 def locate(
     file: PackageBytes, entry: ZipEntry, ahead: bytes | None = None, *, limit: int = -1
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Find the offset of a member's compressed bytes, None where they must not be read.
+    """Return the offset of a member's compressed data, or None if it must not be read.
 
-    The faults say what is wrong with its headers. ``ahead`` are the file's bytes from the local
-    header on, where the caller has them already; ``limit`` is where it has to end, if that is
-    known.
+    Also return the faults of its headers. ``ahead`` are the file's bytes from the local header on,
+    if the caller has them; ``limit`` is the offset at which the member must end, if that is known.
     """
     head = file.read(entry.offset, _LOCAL.size) if ahead is None else ahead
     if len(head) < _LOCAL.size or not head.startswith(b"PK\3\4"):
@@ -90,14 +95,14 @@ def locate(
 
 
 def _is_plain(entry: ZipEntry) -> bool:
-    """Whether nothing is special about it, as about nearly all of thousands."""
+    """Return whether an entry needs no closer look, like nearly all of thousands."""
     _, _, flags, method, _, packed, size, *_ = entry
     common = method == DEFLATED and not flags & (_ENCRYPTED | DESCRIPTOR)
     return common and packed < FULL and size < FULL and size <= packed * _MAXIMUM_RATIO
 
 
 def _judge_local(entry: ZipEntry, version: int, flags: int, extra: bytes) -> Iterator[str]:
-    """Say what the local header has that no installer reads, beside what the directory has."""
+    """Report what installers refuse in the local header (4.3.7) and the directory does not have."""
     where = " in its local header"
     yield from judge_kind(version, flags & ~entry.flags, where)
     yield from judge_extra(extra, entry.raw_name, where)
@@ -110,7 +115,7 @@ def _judge_local(entry: ZipEntry, version: int, flags: int, extra: bytes) -> Ite
 def _judge_end(
     file: PackageBytes, entry: ZipEntry, end: int, limit: int, *, wide: bool
 ) -> Iterator[str]:
-    """Report bytes between a member and the next one, zeros too: uv, as it downloads, refuses them.
+    """Report bytes between a member and the next one, even zeros: uv refuses them when it streams.
 
     ``wide`` says that the local header has a ZIP64 field.
     """
@@ -148,14 +153,14 @@ def _compare_sums(
     entry: ZipEntry, sums: tuple[int, int, int], extra: bytes, descriptor: bool
 ) -> Iterator[str]:
     crc, packed, size = sums
-    # A local ZIP64 field may repeat both sizes where the header has them.
+    # A local ZIP64 field must contain both sizes (4.5.3), even if the header contains them.
     if find_zip64(extra) != struct.pack("<2Q", size, packed):
         widened = widen(extra, (size, packed))
         if widened is None:
             yield f"{ZIP64_FAULT} in its local header"
             return
         size, packed = widened
-    if descriptor:  # where they are 0, they follow the data
+    if descriptor:  # 4.4.4, bit 3: they are 0 in the local header, and follow the data
         crc = crc or entry.crc
         if not (packed or size):
             packed, size = entry.compressed_size, entry.size
@@ -169,7 +174,7 @@ def _compare_sums(
 
 
 def _refuse(entry: ZipEntry) -> Iterator[str]:
-    """Say why a member is not inflated."""
+    """Report why a member is not decompressed."""
     if entry.flags & _ENCRYPTED:
         yield "it is encrypted"
     if entry.method not in {STORED, DEFLATED}:
@@ -181,7 +186,7 @@ def _refuse(entry: ZipEntry) -> Iterator[str]:
 
 
 def find_overlaps(archive: Archive) -> dict[int, str]:
-    """Say, by index, which entries share bytes with an earlier one or with the directory."""
+    """Return, by index, the entries that share bytes with an earlier one or with the directory."""
     places: Iterable[tuple[int, int]] = sorted(
         (entry.offset, index) for index, entry in enumerate(archive.entries)
     )
@@ -189,7 +194,7 @@ def find_overlaps(archive: Archive) -> dict[int, str]:
     reach, holder = 0, ""
     for offset, index in places:
         entry = archive.entries[index]
-        # The name stands twice; a local extra field makes the entry longer still.
+        # The name stands in both headers; a local extra field makes the entry longer still.
         end = offset + _LOCAL.size + len(entry.raw_name) + entry.compressed_size
         if offset < reach:
             found[index] = f"its bytes overlap those of {holder!r}"
@@ -200,16 +205,16 @@ def find_overlaps(archive: Archive) -> dict[int, str]:
     return found
 
 
-# Inflates one member in bounded pieces, and says what is wrong with its bytes.
+# Decompression of one member in bounded pieces.
 
 _library: Any = zlib
-with contextlib.suppress(ImportError):  # the extra "fast", more than twice as quick
+with contextlib.suppress(ImportError):  # the extra "fast", more than twice as fast
     _library = import_module("isal.isal_zlib")
 
-_PIECE = 256 << 10  # bytes of output at a time: they stay in the processor's cache
+_PIECE = 256 << 10  # bytes of output at a time, which fit into the processor's cache
 _INPUT = 64 << 10  # bytes of the file at a time
-_TABLES = 448  # bytes; a dynamic block's own take up to 300 before the first byte comes out
-_DESCRIPTOR = 24  # bytes; the longest data descriptor
+_TABLES = 448  # bytes; the code tables of a dynamic block (RFC 1951, 3.2.7) take up to 300
+_DESCRIPTOR = 24  # bytes of the longest data descriptor
 
 
 class _Sums(Protocol):
@@ -218,7 +223,7 @@ class _Sums(Protocol):
 
 
 def read_small(file: PackageBytes, entry: ZipEntry, limit: int = -1) -> tuple[bytes, Streamed]:
-    """Read a member of at most WHOLE bytes, header and data in one go; where it has to end."""
+    """Read a member of at most WHOLE bytes, header and data together; ``limit`` as for `locate`."""
     length = GUESS + len(entry.raw_name) + entry.compressed_size
     ahead = file.read(entry.offset, length)
     start, faults = locate(file, entry, ahead, limit=limit)
@@ -239,7 +244,7 @@ def read_small(file: PackageBytes, entry: ZipEntry, limit: int = -1) -> tuple[by
 
 
 def _expand_small(packed: bytes, entry: ZipEntry) -> Iterable[bytes]:
-    """Inflate it in one call, which what is whole allows; else piece by piece as a large one."""
+    """Decompress at once if the data is valid, else piece by piece like a large member."""
     if entry.method == DEFLATED:
         stream: Any = _library.decompressobj(-zlib.MAX_WBITS)
         with contextlib.suppress(_library.error):
@@ -252,7 +257,7 @@ def _expand_small(packed: bytes, entry: ZipEntry) -> Iterable[bytes]:
 def read_stream(
     file: PackageBytes, entry: ZipEntry, consume: Callable[[bytes], object], limit: int = -1
 ) -> Streamed:
-    """Inflate a member piece by piece into ``consume``, with its CRC-32 and SHA-256."""
+    """Stream a member into ``consume``; compute its CRC-32 and SHA-256."""
     start, faults = locate(file, entry, limit=limit)
     known = (*entry.faults, *faults)
     if start is None:
@@ -269,26 +274,26 @@ def read_stream(
 
 
 def expand_again(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
-    """Inflate a member that was read before, for its bytes alone."""
+    """Decompress a member that was read and checked before."""
     start, _ = locate(file, entry)
     if start is not None:
         yield from _expand(_slice(file, start, entry.compressed_size), entry, _PIECE)
 
 
 def span_of(entry: ZipEntry) -> tuple[int, int]:
-    """Where a member lies, its headers and what may follow its data included."""
+    """Return the range of a member with its header and data descriptor."""
     length = GUESS + len(entry.raw_name) + entry.compressed_size + _DESCRIPTOR
     return entry.offset, entry.offset + length
 
 
 def span_of_head(entry: ZipEntry, length: int) -> tuple[int, int]:
-    """Where the bytes lie that `read_head` asks for."""
+    """Return the range of the file that `read_head` reads."""
     fetched = min(entry.compressed_size, length + _TABLES)
     return entry.offset, entry.offset + GUESS + len(entry.raw_name) + fetched
 
 
 def read_head(file: PackageBytes, entry: ZipEntry, length: int) -> bytes:
-    """Inflate only the first bytes of a member; b"" where they cannot be read."""
+    """Return the first bytes of a member, or b"" if they cannot be read."""
     fetched = min(entry.compressed_size, length + _TABLES)
     begins, ends = span_of_head(entry, length)
     ahead = file.read(begins, ends - begins)
@@ -317,7 +322,7 @@ def _slice(file: PackageBytes, start: int, length: int) -> Iterator[bytes]:
 
 
 def _expand(packed: Iterator[bytes], entry: ZipEntry, limit: int) -> Iterator[bytes]:
-    """Yield what the bytes inflate to, in pieces of at most limit bytes."""
+    """Yield the decompressed bytes in pieces of at most ``limit`` bytes."""
     produced = 0
     pieces = packed if entry.method == STORED else _inflate(packed, limit)
     for piece in _fill_head(pieces):
@@ -330,7 +335,7 @@ def _expand(packed: Iterator[bytes], entry: ZipEntry, limit: int) -> Iterator[by
 
 
 def _fill_head(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join the first pieces: thousands of empty blocks may stand before the first bytes."""
+    """Join the first pieces: thousands of empty blocks may precede the first bytes."""
     head = b""
     for piece in pieces:
         head += piece
@@ -350,7 +355,7 @@ def _inflate(packed: Iterator[bytes], limit: int) -> Iterator[bytes]:
         while True:
             try:
                 piece: bytes = stream.decompress(rest, limit)
-            except _library.error:  # whose words differ from library to library
+            except _library.error:  # messages differ between the libraries
                 raise BrokenDataError("its compressed data are broken") from None
             rest = stream.unconsumed_tail
             if piece:

@@ -1,4 +1,4 @@
-"""A zip archive as a tree: its central directory says which members it has and where."""
+"""A zip archive as a tree: its central directory lists the members."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from binary_checks.trees.zip.members import (
     span_of_head,
 )
 
-_SUFFIXES = (".whl", ".zip")  # by which a file is taken for one, whatever its first bytes
+_SUFFIXES = (".whl", ".zip")  # recognised whatever their first bytes are
 _HEAD = 64  # bytes
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it begins with a member, or is named as one."""
+    """Return whether the file begins with a member, or has the suffix of an archive."""
     return head.startswith(b"PK\3\4") or path.name.endswith(_SUFFIXES)
 
 
 def open_tree(path: Path) -> ZipTree:
-    """Open the file; its directory is read when it is asked for."""
+    """Open the file; its directory is read on demand."""
     files = ExitStack()
     return ZipTree(files.enter_context(open_bytes(path)), files)
 
 
 class ZipTree:
-    """The members of a zip archive, inflated in any order on several threads."""
+    """The members of a zip archive, decompressed in any order on several threads."""
 
     faults: tuple[str, ...] = ()
 
@@ -74,32 +74,32 @@ class ZipTree:
 
     @property
     def size(self) -> int:
-        """The bytes of the file."""
+        """The size of the file in bytes."""
         return self._file.size
 
     @property
     def ambiguities(self) -> tuple[str, ...]:
-        """What lets other tools read the file as another archive."""
+        """Why other tools may read the file as another archive."""
         return self._archive.ambiguities
 
     def entries(self) -> tuple[ZipEntry, ...]:
-        """Every member, in the order of the central directory."""
+        """Return all members, in the order of the central directory."""
         return self._archive.entries
 
     def each_entry(self) -> Iterator[ZipEntry]:
-        """The same."""
+        """Yield the same entries."""
         return iter(self._archive.entries)
 
     def find(self, name: str) -> ZipEntry | None:
-        """The last member of that name."""
+        """Return the last member of that name, or None."""
         return self._by_name.get(name)
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
-        """The first bytes of those members."""
+        """Yield the first bytes of these members."""
         return self.beginnings(entries, _HEAD)
 
     def beginnings(self, entries: Iterable[TreeEntry], length: int) -> Iterator[bytes]:
-        """As many of the first bytes of those members; b"" of one that cannot be read."""
+        """Yield the first ``length`` bytes of these members, or b"" for one that cannot be read."""
         own = [*map(_own, entries)]
         self._file.expect(span_of_head(entry, length) for entry in own)
         return (read_head(self._file, entry, length) for entry in own)
@@ -134,11 +134,11 @@ class ZipTree:
         return members.take_stream(entry, stream, partial(expand_again, self._file, entry))
 
     def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
-        """Inflate one member again. Raises BrokenDataError."""
+        """Decompress one member again. Raises BrokenDataError."""
         return expand_again(self._file, _own(entry))
 
     def contents(self, entries: Sequence[TreeEntry]) -> Iterator[tuple[TreeEntry, Iterator[bytes]]]:
-        """Inflate those members again, in the order given."""
+        """Decompress these members again, in the given order."""
         return ((entry, self.pieces(entry)) for entry in entries)
 
     def close(self) -> None:
@@ -147,27 +147,27 @@ class ZipTree:
 
 
 def _own(entry: TreeEntry) -> ZipEntry:
-    """One that such a tree has listed."""
+    """Return an entry that a tree of this kind has listed."""
     assert isinstance(entry, ZipEntry)
     return entry
 
 
-# A zip archive of which little is read: its directory, a few texts, and how its libraries begin.
+# Partial reading: the directory, a few texts, and the first bytes of libraries.
 #
-# That is a thousandth of a large package, and what can be had of one that is not downloaded.
+# This takes a thousandth of a large package, and is all that is read of one that is not downloaded.
 
 ReadHead: TypeAlias = Callable[[str, bytes, int], Sequence[ReadObject]]
-"""Takes a path, the first bytes of the file there and its size, and says which objects it holds."""
+"""Takes a path, the first bytes of the file and its size; returns the objects in it."""
 
 _LIBRARY_HEAD = 1 << 10  # bytes of each library
-_MOST_HEADS = 500  # libraries: each takes a request where they lie far from each other
-_MOST_TEXT = 4 << 20  # bytes that a text takes in the archive
+_MOST_HEADS = 500  # libraries; each takes a request if they lie far apart
+_MOST_TEXT = 4 << 20  # bytes of a text, compressed
 
 
 class GlimpsedTree(ZipTree):
-    """A zip archive whose members are not read, but for the contents that are wanted.
+    """A zip archive of which only requested contents are read.
 
-    A visited member has no hash then, and its objects say what their first bytes tell.
+    Visited members have no hash, and their objects contain only what their first bytes show.
     """
 
     def __init__(self, file: PackageBytes, files: ExitStack, look: ReadHead) -> None:
@@ -177,7 +177,7 @@ class GlimpsedTree(ZipTree):
     def visit(
         self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
     ) -> list[Visited]:
-        """Read those members alone that are wanted for their contents; all others are listed."""
+        """Read only members whose contents are requested; list all others."""
         if wanted.only is not None:
             return super().visit(reader, wanted, progress)
         entries = self.entries()
@@ -195,7 +195,7 @@ class GlimpsedTree(ZipTree):
         ]
 
     def _look_at_libraries(self, wanted: Wanted) -> dict[int, tuple[ReadObject, ...]]:
-        """What the first bytes of each library tell, by the identity of its entry."""
+        """Return the objects that the first bytes of each library show, by the entry's ``id()``."""
         libraries = [each for each in self.entries() if each.size and format_of_name(each.name)]
         near, beyond = libraries[:_MOST_HEADS], libraries[_MOST_HEADS:]
         found: dict[int, tuple[ReadObject, ...]] = {}
