@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from binary_checks.withheld import user_environment
+from binary_checks.environment import user_environment
 
 VARIABLE = "BINARY_CHECKS_CACHE"
 """The environment variable with the path of the cache folder."""

@@ -14,7 +14,7 @@ from binary_checks.knowledge.library_names import (
     is_cuda_library,
     is_driver_library,
 )
-from binary_checks.knowledge.loading import could_not_look
+from binary_checks.knowledge.loading import make_gap
 from binary_checks.knowledge.tags import find_minimum, is_of_cuda, name_of, read_version
 from binary_checks.model import (
     Edge,
@@ -265,12 +265,12 @@ def missing_virtual_package(package: CondaLike) -> Iterator[Finding]:
     if package.subdir.startswith("linux-"):
         if "__glibc" in named:
             raise NotApplicable("its metadata states a __glibc")
-        yield from map(could_not_look, _list_unread(package, Format.ELF))
+        yield from map(make_gap, _list_unread(package, Format.ELF))
         yield from _find_newest_glibc(package)
     elif oldest := _OLDEST_MACOS.get(package.subdir):
         if "__osx" in named:
             raise NotApplicable("its metadata states an __osx")
-        yield from map(could_not_look, _list_unread(package, Format.MACHO))
+        yield from map(make_gap, _list_unread(package, Format.MACHO))
         yield from _find_newest_macos(package, oldest)
     else:
         raise NotApplicable("it is for neither Linux nor macOS")

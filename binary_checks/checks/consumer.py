@@ -56,7 +56,7 @@ def consumer_configuration_fails(report: ConsumerReport, package: CppArchive) ->
 
     Level: users cannot build anything.
     """
-    yield Note(sentence=f"built with {report.tools.spell()}")
+    yield Note(sentence=f"built with {report.tools.describe()}")
     for name, meant in report.elsewhere:
         yield Note(sentence=f"{name} is for {meant} only")
     for unit in report.units:

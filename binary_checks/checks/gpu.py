@@ -11,16 +11,16 @@ from binary_checks.knowledge.cuda import (
     compare_expected,
     compare_loaded,
     find_pins,
-    find_untold,
+    find_unreported,
 )
-from binary_checks.knowledge.device_containers import (
+from binary_checks.knowledge.device_code import (
     describe_unusable,
     find_untried,
+    format_host,
+    format_time,
     has_failed_before_steps,
     list_untried,
     read_figure,
-    spell_host,
-    spell_time,
 )
 from binary_checks.model import (
     Distribution,
@@ -68,8 +68,8 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
     """
     if not report.steps:
         yield NotInspected(sentence="the profile names no step: [probes.gpu] steps, snippets")
-    yield Note(sentence=spell_host(report.host, report.runtime))
-    if time := spell_time(report):
+    yield Note(sentence=format_host(report.host, report.runtime))
+    if time := format_time(report):
         yield Note(sentence=time)
     for step in report.steps:
         if step.finished:
@@ -312,7 +312,7 @@ def gpu_libraries_disagree(
 
     Level: functions are missing, or behave otherwise than those it was built with.
     """
-    for sentence in find_untold(report.versions, asked.compiled):
+    for sentence in find_unreported(report.versions, asked.compiled):
         yield NotInspected(sentence=sentence)
     yield from compare_expected(report.versions, expected)
     if not report.versions and has_failed_before_steps(report):

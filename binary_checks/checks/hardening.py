@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.loading import find_unloaded, find_unread, soften
+from binary_checks.knowledge.loading import downgrade, find_unloaded, find_unread
 from binary_checks.knowledge.tags import compare_architectures
 from binary_checks.model import (
     ANY_SYSTEM,
@@ -224,7 +224,7 @@ def isa_level_over_baseline(library: ElfFile, linkage: Linkage | Package) -> Ite
     if library.isa_level and "glibc-hwcaps" not in PurePosixPath(library.path).parts:
         sentence = f"needs a CPU of level {library.isa_level}; the platform tag promises any x86-64"
         level = Level.WARNING if library.isa_level == "x86-64-v2" else Level.ERROR
-        yield soften(Problem(path=library.path, sentence=sentence, level=level), linkage)
+        yield downgrade(Problem(path=library.path, sentence=sentence, level=level), linkage)
 
 
 @check
@@ -256,7 +256,7 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
         is_copy = misfit.item.file_name.lower().startswith(_OF_WINDOWS)
         level = Level.WARNING if is_copy else Level.ERROR
         problem = Problem(path=misfit.item.path, sentence=misfit.sentence, level=level)
-        yield soften(problem, linkage)
+        yield downgrade(problem, linkage)
 
 
 @check

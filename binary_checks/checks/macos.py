@@ -9,14 +9,14 @@ from itertools import takewhile
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.loading import soften
+from binary_checks.knowledge.loading import downgrade
 from binary_checks.knowledge.tags import (
     FIRST_BY_YEARS,
+    format_architecture,
     lowest_claims,
     parse_mac_tag,
     plain_architecture,
     read_version,
-    spell_processor,
 )
 from binary_checks.model import (
     ANY_SYSTEM,
@@ -85,7 +85,7 @@ def minimum_os_above_tag(
     if claim is None:
         return  # no interpreter that is claimed loads this slice
     promised, platform = claim
-    code = f"its {spell_processor(library.architecture)} code"
+    code = f"its {format_architecture(library.architecture)} code"
     minimum = read_version(library.minimum_os or "0.0")
     if minimum == (0, 0):
         yield NotInspected(sentence=f"{code} does not say which macOS it is built for")
@@ -128,7 +128,7 @@ def not_for_macos(library: MachOFile, package: Package) -> Iterator[Finding]:
     """
     _demand_macos(package)
     if library.kind in _LOADED and not _is_for_macos(library):
-        code = f"its {spell_processor(library.architecture)} code"
+        code = f"its {format_architecture(library.architecture)} code"
         yield f"{code} is for {', '.join(library.platforms)}: macOS does not load it"
 
 
@@ -264,7 +264,7 @@ def needed_outside_system(
             yield Note(sentence=sentence)
         else:
             problem = Problem(path=library.path, sentence=sentence, cause=of_library(need.name))
-            yield soften(problem, linkage)
+            yield downgrade(problem, linkage)
 
 
 @check
@@ -299,7 +299,7 @@ def broken_code_signature(library: MachOFile) -> Iterator[Finding]:
     if library.kind not in _LOADED:
         return
     for fault in library.signature_faults:
-        sentence = f"{spell_processor(library.architecture)}: {fault}"
+        sentence = f"{format_architecture(library.architecture)}: {fault}"
         yield Problem(path=library.path, sentence=sentence, command=SIGN)
 
 
@@ -331,8 +331,8 @@ def missing_slice(library: MachOFile, package: Package) -> Iterator[Finding]:
         return
     for missing in sorted(_CURRENT - present):
         if _is_wanted(library, missing, package):
-            names = ", ".join(map(spell_processor, sorted(present)))
-            yield f"has code for {names} only, but the tags promise {spell_processor(missing)}"
+            names = ", ".join(map(format_architecture, sorted(present)))
+            yield f"has code for {names} only, but the tags promise {format_architecture(missing)}"
 
 
 def _is_named(path: str, architecture: str) -> bool:
@@ -417,7 +417,7 @@ def _list_own_rpaths(item: MachOFile) -> list[str]:
 
 
 def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[str]:
-    mine, theirs = spell_processor(one.architecture), spell_processor(other.architecture)
+    mine, theirs = format_architecture(one.architecture), format_architecture(other.architecture)
     name = parse_extension_name(one.path)
     functions = one.exports.among({init_function(name.stem)} if name else ())
     if lacking := sorted(functions - other.exports.among(functions)):
@@ -437,7 +437,7 @@ def _compare_libraries(one: MachOFile, other: MachOFile) -> Iterator[Finding]:
     for item, alone in ((one, mine - theirs), (other, theirs - mine)):
         if not alone:
             continue
-        code = spell_processor(item.architecture)
+        code = format_architecture(item.architecture)
         sentence = f"only its {code} code needs {name_first(sorted(alone))}"
         yield Note(sentence=sentence) if mine and theirs else sentence
 

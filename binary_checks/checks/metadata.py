@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.configurations import same_version
-from binary_checks.knowledge.loading import could_not_look
+from binary_checks.knowledge.loading import make_gap
 from binary_checks.knowledge.tags import (
     LONGEST_SPECIFIER,
     allows_any,
@@ -36,7 +36,7 @@ from binary_checks.model import (
     Wheel,
     WheelLike,
 )
-from binary_checks.model.published import RenderedDescription
+from binary_checks.model.packages import RenderedDescription
 from binary_checks.model.python_modules import (
     ExtensionName,
     are_suffixes_known,
@@ -326,7 +326,7 @@ def _unread(package: WheelLike) -> Iterator[MalformedObject | UnreadObject]:
 
 
 def _not_inspected(item: MalformedObject | UnreadObject) -> NotInspected:
-    found = could_not_look(item)
+    found = make_gap(item)
     return replace(found, sentence=f"{item.format} not read: {item.reason}")
 
 
@@ -454,7 +454,7 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
     for item in unread:
         name = parse_extension_name(item.path)
         if name is not None and name.version:
-            yield could_not_look(item)
+            yield make_gap(item)
 
 
 def _covers(package: WheelLike, versions: Sequence[tuple[int, int]]) -> bool:

@@ -89,7 +89,7 @@ def _judge_promise(
     python: Interpreter | None,
 ) -> Iterator[Problem | NotInspected]:
     used = find_python_symbols(library)
-    looked_up = owners.leave_pythons(library, used.anywhere)
+    looked_up = owners.exclude_defined(library, used.anywhere)
     unstable, perhaps = used.asked - stable_abi().keys(), looked_up - stable_abi().keys()
     doubt = owners.doubt(library)
     if python is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.library_names import framework_of
-from binary_checks.knowledge.loading import find_unjudged, find_unloaded, soften
+from binary_checks.knowledge.loading import downgrade, find_unjudged, find_unloaded
 from binary_checks.knowledge.tags import (
     describe_nodes,
     find_newer,
@@ -86,7 +86,7 @@ def version_newer_than_tag(
         cause=of_newer_system(lowest),
         command=retag(lowest) if lowest else "",
     )
-    yield soften(problem, linkage)
+    yield downgrade(problem, linkage)
 
 
 def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
@@ -173,7 +173,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         if asked:
             sentence = spell_lacking(items, linkage.show)
             problem = Problem(path=path, sentence=sentence, cause=of_symbols(items, linkage))
-            yield soften(problem, linkage)
+            yield downgrade(problem, linkage)
             continue
         expected = bool(items[0].elsewhere) and root not in imported
         sentence = spell_undefined(items, linkage.show, expected=expected, given=owner)
@@ -188,11 +188,11 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         problem = Problem(
             path=path, sentence=sentence, level=level, cause=of_symbols(items, linkage)
         )
-        yield soften(problem, linkage)
+        yield downgrade(problem, linkage)
     yield from _tell_unexplored(linkage)
-    if linkage.granted:
-        total = sum(number for _, number in linkage.granted)
-        names = name_first([name for name, _ in linkage.granted], 3)
+    if linkage.unknown_exports:
+        total = sum(number for _, number in linkage.unknown_exports)
+        names = name_first([name for name, _ in linkage.unknown_exports], 3)
         yield Note(
             sentence=f"{total} symbols of system libraries of unknown exports were assumed "
             f"to exist ({names})"
@@ -201,7 +201,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
 def _may_be_lent(item: UnresolvedSymbol, linkage: Linkage) -> bool:
     """Whether a required package may define it, for all that comes later in the process."""
-    known = item.elsewhere or item.provider or item.other_abi or linkage.bystander(item.path)
+    known = item.elsewhere or item.provider or item.other_abi or linkage.find_dispensable(item.path)
     return linkage.loads_everywhere and bool(linkage.requirements) and not known
 
 
@@ -239,7 +239,7 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
         provider = linkage.show(item.provider)
         sentence = f"needs {item.version} of {item.library}, but {provider} {lacks}: {then}"
         cause = of_other_version(item.provider)
-        yield soften(Problem(path=item.path, sentence=sentence, cause=cause), linkage)
+        yield downgrade(Problem(path=item.path, sentence=sentence, cause=cause), linkage)
 
 
 @check
@@ -265,7 +265,7 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
                     f"uses {list_symbols(used)} of {edge.needed}, which not all systems have: "
                     "elsewhere it is undefined"
                 )
-                yield soften(Problem(path=library.path, sentence=sentence), linkage)
+                yield downgrade(Problem(path=library.path, sentence=sentence), linkage)
 
 
 @check(enabled=False, level=Level.WARNING)

@@ -11,12 +11,12 @@ from binary_checks.knowledge.library_names import (
     is_beside_python,
     is_debug_runtime,
     is_redistributable,
-    may_be_anybodys,
+    may_be_third_party,
     may_have,
     original_name,
     toolset_of,
 )
-from binary_checks.knowledge.loading import find_unread, soften
+from binary_checks.knowledge.loading import downgrade, find_unread
 from binary_checks.knowledge.python_libraries import (
     acceptable_dlls,
     are_for_any_python,
@@ -169,7 +169,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
             effect = "it does not start" if starts else _spell_effect(paths[0], linkage)
             sentence = f"{need}, {_spell_lack(name, effect)}"
             problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
-            yield soften(problem, linkage, _find_edge(paths[0], name, linkage))
+            yield downgrade(problem, linkage, _find_edge(paths[0], name, linkage))
     yield from _judge_programs(linkage)
 
 
@@ -201,7 +201,7 @@ def _judge_copies(
                 "installed; bundle it where it is found (delvewheel repair)"
             )
             problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
-            yield soften(problem, linkage)
+            yield downgrade(problem, linkage)
 
 
 def _find_edge(path: str, name: str, linkage: Linkage) -> Edge | None:
@@ -216,7 +216,7 @@ def _spell_need(name: str, paths: Collection[str]) -> str:
 
 def _spell_effect(path: str, linkage: Linkage) -> str:
     """What follows for the object, the first of those that need the DLL."""
-    return "this file does not load" if linkage.bystander(path) else "the import fails"
+    return "this file does not load" if linkage.find_dispensable(path) else "the import fails"
 
 
 def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
@@ -234,12 +234,12 @@ def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
                 "statically (/MT)"
             )
             problem = Problem(path=edge.path, sentence=sentence, cause=of_library(edge.needed))
-            yield soften(problem, linkage)
+            yield downgrade(problem, linkage)
 
 
 def _rank(path: str, linkage: Linkage) -> int:
     """First what the package cannot do without, last what nothing reaches."""
-    found = linkage.bystander(path)
+    found = linkage.find_dispensable(path)
     return 0 if found is None else 1 + found.complete
 
 
@@ -261,7 +261,7 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
     """
     edges = (edge for edge in linkage.edges if edge.resolved is None and not edge.delayed)
     missing = (edge.needed for edge in edges if any(map(_may_have_runtime, edge.may_come_with)))
-    names = (name for name in missing if name.lower() not in present and may_be_anybodys(name))
+    names = (name for name in missing if name.lower() not in present and may_be_third_party(name))
     return next((name for name in names if not is_python_dll(name)), "")
 
 

@@ -51,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check the packages named, or print the facts of one; returns the exit status."""
     alone = arguments is None
     if alone:
-        from binary_checks import withheld
+        from binary_checks import environment
 
-        withheld.take_back()
-        if lifeline := withheld.user_environment().get(_LIFELINE):
+        environment.receive_hidden()
+        if lifeline := environment.user_environment().get(_LIFELINE):
             from binary_checks.fleet.nights.attempt_process import hold_lifeline
 
             hold_lifeline(lifeline)

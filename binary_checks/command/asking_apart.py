@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from binary_checks.command import guard
+from binary_checks.environment import SAFE_PATH
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.withheld import DEAF
 
 LONGEST = 60.0
 """Seconds that are waited for an answer; the time in which nobody takes it does not count."""
@@ -25,7 +25,7 @@ READY = b"."
 """The first byte of an answer: the tables are there, and the time begins."""
 _PIECE = 1 << 16  # bytes
 _MOST_SAID = 1 << 16  # bytes of complaints
-_PROGRAM = (sys.executable, DEAF, "-m", "binary_checks.command.query_child")
+_PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks.command.query_child")
 
 
 def named(act: Callable[[], int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.device_containers import runs_on
+from binary_checks.knowledge.device_code import runs_on
 from binary_checks.model import (
     DeviceFile,
     DeviceKind,

@@ -149,9 +149,9 @@ def requires_python(old: Distribution, new: Distribution) -> Iterator[Change]:
         f"Requires-Python is {now!r}, {earlier}" if now else f"states no Requires-Python, {earlier}"
     )
     lost = before - after
-    milder = Severity.CHANGE if lost else Severity.INFO
+    less_severe = Severity.CHANGE if lost else Severity.INFO
     hurts = any(_is_for(old.claims.pythons, version) for version in lost)
-    yield Change(severity=Severity.BREAK if hurts else milder, sentence=said)
+    yield Change(severity=Severity.BREAK if hurts else less_severe, sentence=said)
 
 
 def _is_for(claims: Sequence[PythonClaim], version: _Version) -> bool:

@@ -147,14 +147,14 @@ def libraries(old: Package, new: Package) -> Iterator[Change]:
     """
     pairs = pair_objects(old, new)
     yield from _list(
-        _own(old, pairs.lost) - _unknown(new),
+        _own(old, pairs.removed) - _unknown(new),
         Severity.BREAK,
         "the library is gone",
         "libraries",
         "are gone",
     )
     yield from _list(
-        _own(new, pairs.gained) - _unknown(old),
+        _own(new, pairs.added) - _unknown(old),
         Severity.INFO,
         "is a new library",
         "libraries",

@@ -370,7 +370,7 @@ class _Shown:
 def _weigh(problems: Iterable[Problem], check: Check[Any], profile: Profile) -> Iterator[Problem]:
     """Each with the level that counts: the profile's, else the milder of its and its check's."""
     for problem in problems:
-        own = check.level.milder(problem.level)
+        own = check.level.less_severe(problem.level)
         level = profile.level_of(check.id, problem.path, own)
         yield problem if level is problem.level else replace(problem, level=level)
 

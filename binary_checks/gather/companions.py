@@ -23,7 +23,7 @@ from binary_checks.loaders.required_packages import (
     match_requirements,
 )
 from binary_checks.model import Package, TargetSystem, UnpackedWheel, Wheel, WheelLike
-from binary_checks.model.linkage import FamiliesBeside
+from binary_checks.model.linkage import GivenFamilies
 from binary_checks.model.packages import CondaPackage, GivenPackages
 from binary_checks.model.protocols import Source
 from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
@@ -182,10 +182,10 @@ def hold_versions(
     return GivenVersions(misfits=find_misfits(package.claims.requirements, others, target))
 
 
-@gathers(FamiliesBeside)
+@gathers(GivenFamilies)
 def find_families(
     source: Source, package: Package, target: TargetSystem, companions: Companions
-) -> FamiliesBeside:
+) -> GivenFamilies:
     """Find the libraries beside the package that open others of their vendor's family."""
     company = companions.accompany(source, package, target)
     return find_families_beside(package, company.packages, company.requirements, target)

@@ -13,8 +13,8 @@ from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.model import Distribution
+from binary_checks.model.packages import RenderedDescription
 from binary_checks.model.protocols import TreeEntry, Want
-from binary_checks.model.published import RenderedDescription
 
 _LARGEST = 4 << 20  # bytes of METADATA
 _PATIENCE = 60  # seconds

@@ -19,7 +19,7 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.gather.member_contents import find_entry
-from binary_checks.knowledge.device_containers import Carrier, find_nvidia_carriers
+from binary_checks.knowledge.device_code import Carrier, find_nvidia_carriers
 from binary_checks.model import Package
 from binary_checks.model.device import (
     DeviceDetails,

@@ -15,7 +15,7 @@ from binary_checks.gather.companions import Companions
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.cuda import find_copies
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
-from binary_checks.loaders.reach import find_bystanders
+from binary_checks.loaders.reach import find_dispensable_objects
 from binary_checks.loaders.required_packages import find_loaded_before, is_in_doubt, leave_open
 from binary_checks.model import CodeNames, Edge, Kind, Linkage, Member, Package, TargetSystem
 from binary_checks.model.objects import format_of_name
@@ -55,8 +55,10 @@ def simulate_loader(
     if installed is not None and _lacks_required(linkage):
         again = _simulate(source, code, target, companions, installed.source)
         linkage = replace(again, refused=linkage.refused)
-    bystanders = find_bystanders(code.package, linkage, code.names, code.find_tried(linkage))
-    return replace(linkage, bystanders=tuple(bystanders))
+    dispensable = find_dispensable_objects(
+        code.package, linkage, code.names, code.find_tried(linkage)
+    )
+    return replace(linkage, dispensable=tuple(dispensable))
 
 
 def _simulate(
@@ -274,7 +276,7 @@ def find_code_names(code: OwnCode) -> CodeNames:
 @gathers(ImportOpenings)
 def find_import_openings(package: Package, code: OwnCode, linkage: Linkage) -> ImportOpenings:
     """Find what the package's code opens, where it needs a library of the driver or has a copy."""
-    needs = (edge.needed for edge in (*linkage.edges, *linkage.edges_beside))
+    needs = (edge.needed for edge in (*linkage.edges, *linkage.given_edges))
     if not any(map(is_driver_library, needs)) and not find_copies(
         package.objects, DRIVER_LIBRARIES
     ):

@@ -15,7 +15,7 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.gather.device_reading import open_objects
-from binary_checks.knowledge.device_containers import Carrier, PtxSize, choose_texts
+from binary_checks.knowledge.device_code import Carrier, PtxSize, choose_texts
 from binary_checks.model import DeviceKind, ObjectFile, Package
 from binary_checks.model.device import UnreadDeviceCode
 from binary_checks.model.probes import PtxText, PtxTexts

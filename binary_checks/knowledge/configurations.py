@@ -77,7 +77,7 @@ def accelerator_of_label(label: str) -> str:
     ``cu12torch2.8cxx11abiTRUE``.
     """
     match = _LABEL.search(label)
-    return _spell(match) if match else ""
+    return _format_accelerator(match) if match else ""
 
 
 def accelerator_of_value(text: str) -> str:
@@ -90,7 +90,7 @@ def accelerator_of_value(text: str) -> str:
         return ""
     if match["plain"]:
         return f"cuda {match['plain']}"
-    return match["family"] or _spell(match)
+    return match["family"] or _format_accelerator(match)
 
 
 def accelerator_of_distribution(name: str) -> str:
@@ -100,7 +100,7 @@ def accelerator_of_distribution(name: str) -> str:
     return "cpu" if name.lower().replace("_", "-").endswith("-cpu") else ""
 
 
-def _spell(match: re.Match[str]) -> str:
+def _format_accelerator(match: re.Match[str]) -> str:
     if version := match["cuda"]:
         return f"cuda {_put_dot(version)}"
     if version := match["rocm"]:
@@ -434,7 +434,7 @@ def _read_version(text: str) -> Iterator[Found]:
 
 def _read_claims(claims: Claims) -> Iterator[Found]:
     for python in claims.pythons:
-        if value := _spell_python(python):
+        if value := _format_python(python):
             yield "python", value, f"the tag {python.name}"
     for system in claims.systems:
         evidence = f"the tag {system.name}"
@@ -444,7 +444,7 @@ def _read_claims(claims: Claims) -> Iterator[Found]:
             yield "architecture", architecture, evidence
 
 
-def _spell_python(claim: PythonClaim) -> str:
+def _format_python(claim: PythonClaim) -> str:
     """Return the Python versions of a tag, or "" if it has none."""
     if claim.version is None:
         return ""
@@ -746,16 +746,16 @@ def read_variables(environment: Mapping[str, str]) -> VariableReading:
         if name in VARIABLES and value.strip()
     }
     found: list[StatedClaim] = []
-    lost = []
+    misunderstood = []
     for name, value in known.items():
-        said = dict(_read(name, value[:_LONGEST], known))
+        stated = dict(_read(name, value[:_LONGEST], known))
         shown = _show(name, value[:_LONGEST], known)
-        if not said and _is_meant(name, value):
-            lost.append(shown)
-        for aspect, text in said.items():
+        if not stated and _is_meant(name, value):
+            misunderstood.append(shown)
+        for aspect, text in stated.items():
             claim = ConfigurationClaim(value=text, source=ClaimSource.VARIABLE, evidence=shown)
             found.append(StatedClaim(aspect=aspect, claim=claim))
-    return VariableReading(tuple(found), tuple(lost))
+    return VariableReading(tuple(found), tuple(misunderstood))
 
 
 def _is_meant(name: str, value: str) -> bool:

@@ -63,7 +63,7 @@ def relates_to_cuda(package: Package, linkage: Linkage) -> bool:
     """Return whether its objects, their needs, its name, label or requirements refer to CUDA."""
     if any(item.device_code for item in package.objects if isinstance(item, (ElfFile, PeFile))):
         return True
-    needed = {edge.needed for edge in (*linkage.edges, *linkage.edges_beside)}
+    needed = {edge.needed for edge in (*linkage.edges, *linkage.given_edges)}
     if any(is_cuda_library(name) or is_driver_library(name) for name in needed):
         return True
     return any(_claims(package))
@@ -122,10 +122,10 @@ def _claims(package: Package) -> Iterator[bool]:
     yield cuda_of_name(package.name) is not None or bool(cuda_of_label(package.claims.variant))
     yield is_for_cpu(package)
     # Few requirements are NVIDIA's, and parsing all takes time.
-    told = [
+    likely = [
         text for text in package.claims.requirements if "cu" in text.lower() or "nv" in text.lower()
     ]
-    for requirement in map(read_requirement, told):
+    for requirement in map(read_requirement, likely):
         if requirement is not None and "extra" not in str(requirement.marker):
             yield bool(cuda_of_requirement(requirement))
 
@@ -344,14 +344,18 @@ def find_common_architectures(package: Package) -> tuple[tuple[str, int, int], .
     total = 0
     for item in package.objects:
         for group in item.device_containers if isinstance(item, (ElfFile, PeFile)) else ():
-            names = {_spell(each) for each in group.usable if each.architecture.startswith("sm_")}
+            names = {
+                _format_architecture(each)
+                for each in group.usable
+                if each.architecture.startswith("sm_")
+            }
             total += group.count if names else 0
             for name in names:
                 counts[name] = counts.get(name, 0) + group.count
     return tuple((name, n, total) for name, n in sorted(counts.items()) if 2 * n > total)
 
 
-def _spell(target: DeviceTarget) -> str:
+def _format_architecture(target: DeviceTarget) -> str:
     kind = "compute" if target.kind is DeviceKind.PTX else "sm"
     return f"{kind}_{generation(target.architecture)[1]}"
 
@@ -601,10 +605,10 @@ def list_driver_functions(needed: Iterable[str] = ()) -> tuple[str, ...]:
 
     No other name is accepted, as the names are written into C code.
     """
-    told = islice(sorted(filter(_is_plain, set(needed))), _MOST)
+    added = islice(sorted(filter(_is_plain, set(needed))), _MOST)
     cuda = (f"cu{name}" for name in _CUDA.split())
     management = (f"nvml{name}" for name in _MANAGEMENT.split())
-    return tuple(sorted({*cuda, *management, *_VIDEO.split(), *told}))
+    return tuple(sorted({*cuda, *management, *_VIDEO.split(), *added}))
 
 
 def _is_plain(name: str) -> bool:
@@ -614,7 +618,7 @@ def _is_plain(name: str) -> bool:
 # Versions of one of NVIDIA's libraries: of its headers, loaded, installed, pinned.
 
 
-def find_untold(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]) -> Iterator[str]:
+def find_unreported(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each library whose version at build time is unknown."""
     by_name = {each.name: each for each in known}
     for name in sorted(asked):

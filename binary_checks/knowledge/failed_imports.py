@@ -177,7 +177,7 @@ def judge_loaded(
     for each in loaded.points:
         point = each.point
         if not each.callable and point.is_script:
-            sentence = f"{point.say()}: it is not callable, so the command fails"
+            sentence = f"{point.describe()}: it is not callable, so the command fails"
             yield Problem(path=path, sentence=sentence)
         elif each.step.outcome is not Ending.OK and not names_file(point, package):
             alike = (each.step.name, describe_end(each.step), point.group, bool(point.extras))
@@ -224,7 +224,7 @@ class _Failure:
         first, others = group[0], len(group) - 1
         noun = "entry point" if others == 1 else "entry points"
         more = f" (and {others} more {noun} of that module)" if others else ""
-        sentence = f"{first.point.say()}{more} {describe_end(first.step)}"
+        sentence = f"{first.point.describe()}{more} {describe_end(first.step)}"
         why = find_own_part(first.step, self._package) or find_removed(
             first.step.missing_module, self._loaded.version
         )

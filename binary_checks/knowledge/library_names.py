@@ -98,7 +98,7 @@ def _find_runtime(python: tuple[int, int]) -> str:
     return next(found, "")
 
 
-def may_be_anybodys(name: str) -> bool:
+def may_be_third_party(name: str) -> bool:
     """Return whether it may be a DLL of any project, not of Microsoft's runtime or Windows."""
     systems = ("api-ms-", "ext-ms-", "vcruntime140")
     return not (is_debug_runtime(name) or is_redistributable(name)) and not (
@@ -396,7 +396,7 @@ def may_have(requirement: str, needed: str) -> bool:
     if not may_be_required(needed):
         return False
     if _read_tables().of_nvidia(requirement):
-        return is_nvidias(needed)
+        return is_named_like_nvidia(needed)
     return not _read_tables().has_nothing_else(requirement)
 
 
@@ -405,7 +405,7 @@ def may_be_required(needed: str) -> bool:
     return not _read_tables().of_nobody(needed.rpartition("/")[2])
 
 
-def is_nvidias(needed: str) -> bool:
+def is_named_like_nvidia(needed: str) -> bool:
     """Return whether a library is named like those in NVIDIA's wheels."""
     return first_word(needed).startswith(("cu", "nv", "npp", "nccl"))
 
@@ -446,7 +446,7 @@ def find_qt_sibling(distribution: str, needed: str) -> str:
     return f"pyqt{match['qt']}-qt{match['qt']}" if theirs or runtime else ""
 
 
-def are_of_one_name(one: str, other: str) -> bool:
+def share_first_word(one: str, other: str) -> bool:
     """Return whether two distributions share a first word: pyside6-addons, pyside6-essentials."""
     first = one.partition("-")[0]
     return len(first) >= _SHORTEST and first not in _NOT_A_NAME and first == other.partition("-")[0]
@@ -728,6 +728,6 @@ def _root_of(name: str) -> str:
     return next((each for each in _ROOTS if stem_of(name).startswith(each)), "")
 
 
-def tell_plugin(file_name: str) -> str:
+def explain_plugin(file_name: str) -> str:
     """Return why unmet needs of a vendor's plugin are no fault; "" for other libraries."""
     return next((why for pattern, why in _PLUGINS if pattern.fullmatch(file_name)), "")

@@ -471,8 +471,8 @@ class PairedObjects:
     """The objects of two builds."""
 
     pairs: tuple[ObjectPair, ...] = ()
-    lost: tuple[ObjectFile, ...] = ()
-    gained: tuple[ObjectFile, ...] = ()
+    removed: tuple[ObjectFile, ...] = ()
+    added: tuple[ObjectFile, ...] = ()
 
 
 @lru_cache(maxsize=4096)
@@ -527,7 +527,7 @@ def pair_objects(old: Package, new: Package) -> PairedObjects:
     loose = _Matching(old, new, _loose_path, exact.old_rest, exact.new_rest)
     pairs = sorted((*exact.pairs, *loose.pairs), key=lambda pair: pair.subject)
     return PairedObjects(
-        pairs=tuple(pairs), lost=tuple(loose.old_rest), gained=tuple(loose.new_rest)
+        pairs=tuple(pairs), removed=tuple(loose.old_rest), added=tuple(loose.new_rest)
     )
 
 

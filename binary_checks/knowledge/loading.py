@@ -106,7 +106,7 @@ def find_loadings(linkage: Linkage) -> tuple[Loading, ...]:
     imported.
     """
     needs: dict[str, tuple[Edge, ...]] = {}
-    for edge in (*linkage.edges, *linkage.edges_beside):
+    for edge in (*linkage.edges, *linkage.given_edges):
         needs[edge.path] = (*needs.get(edge.path, ()), edge)
     return tuple(
         Loading(root=root, objects=_complete(objects, needs), needs=needs)
@@ -153,7 +153,7 @@ _CUDA = re.compile(r"lib(?:cu\w+|nv\w+|nccl)\.so")
 """Libraries that torch contains or requires, and loads with its own."""
 
 
-def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = None) -> Finding:
+def downgrade(finding: Finding, linkage: Linkage | Package, edge: Edge | None = None) -> Finding:
     """Return the finding as a warning if its object is not reached.
 
     ``edge`` if a library is missing.
@@ -168,7 +168,7 @@ def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = Non
     if edge is not None and (framework := _find_framework(edge, linkage)):
         sentence = f"{finding.sentence}; it is {framework}'s, which the package does not require"
         return replace(finding, sentence=sentence, level=Level.WARNING)
-    found = linkage.bystander(finding.path)
+    found = linkage.find_dispensable(finding.path)
     if found is None:
         return finding
     if edge is not None and (_was_grafted(edge) or _WINDOWING.match(edge.needed)):
@@ -266,7 +266,7 @@ def judge_refusal(
         why = f"this system lacks {name}, which the platform tag promises"
         return NotInspected(path=path, sentence=f"{sentence}: {why}")
     missing = next((edge for edge in edges if edge.resolved is None), None)
-    return soften(problem, linkage, missing)
+    return downgrade(problem, linkage, missing)
 
 
 # Objects of a package that a check could not inspect, or that it has none.
@@ -294,10 +294,10 @@ def find_unread(
     if not (unread or found):
         raise NotApplicable(absent)
     for item in unread:
-        yield could_not_look(item)
+        yield make_gap(item)
 
 
-def could_not_look(item: MalformedObject | UnreadObject) -> NotInspected:
+def make_gap(item: MalformedObject | UnreadObject) -> NotInspected:
     """Return why an object could not be read, as a gap."""
     too_large = isinstance(item, UnreadObject) and item.too_large
     return NotInspected(path=item.path, sentence=item.reason, too_large=too_large)
@@ -329,7 +329,7 @@ def explain_unjudged(package: Package, linkage: Linkage | BinaryChecksError | No
     if isinstance(linkage, Unavailable):
         reason = str(linkage)
     elif isinstance(linkage, Linkage) and not linkage.closures:
-        gaps = (*find_unjudged(linkage), *map(could_not_look, package.unread))
+        gaps = (*find_unjudged(linkage), *map(make_gap, package.unread))
         first = next((each for each in gaps if not each.too_large), NotInspected(sentence=""))
         where = f"{package.layout.shorten_label(first.path)}: " if first.path else ""
         reason = f"{where}{first.sentence}"
@@ -358,29 +358,31 @@ class _Process:
     format: Format
     layout: Layout
 
-    def place(self, told: str) -> str:
+    def place(self, reported: str) -> str:
         """Return the path in the prefix; reported paths in site-packages are relative to that."""
-        return told if re.match(_ABSOLUTE, told) else self.layout.place(told)
+        return reported if re.match(_ABSOLUTE, reported) else self.layout.place(reported)
 
-    def spell(self, path: str) -> str:
+    def normalise(self, path: str) -> str:
         """Return a path as this system compares paths."""
         return path.lower() if self.format == Format.PE else path
 
     def has(self, path: str) -> bool:
         """Return whether exactly this file is loaded."""
-        return self.spell(path) in self.files
+        return self.normalise(path) in self.files
 
     def find_namesake(self, name: str) -> str:
         """Return a loaded file of the same name in any directory, or "".
 
         The result is the path as reported, which is how messages show it.
         """
-        base = _base(self.spell(name))
-        return next((told for path, told in sorted(self.files.items()) if _base(path) == base), "")
+        base = _base(self.normalise(name))
+        return next(
+            (shown for path, shown in sorted(self.files.items()) if _base(path) == base), ""
+        )
 
     def has_outside(self, name: str) -> bool:
         """Return whether a file of that name, in any version, is loaded from outside the prefix."""
-        base = _base(self.spell(name))
+        base = _base(self.normalise(name))
         stem = base.partition(".so")[0]
         named = (f"{base}.", f"{stem}-") if self.format == Format.ELF else ()
         outside = (_base(path) for path in self.files if re.match(_ABSOLUTE, path))
@@ -412,9 +414,9 @@ def _find_differences(
     process: _Process, linkage: Linkage, own: Set[str], architecture: str
 ) -> Iterator[Problem | Note]:
     """Yield differences for the roots that the process has loaded."""
-    ours = {process.spell(path) for path in own}
+    ours = {process.normalise(path) for path in own}
     loaded = [names for root, names in linkage.closures if process.has(root)]
-    expected = {process.spell(name) for names in loaded for name in names}
+    expected = {process.normalise(name) for names in loaded for name in names}
     given = ours | {n for n in process.files if not linkage.requirements or re.match(_ABSOLUTE, n)}
     if linkage.format == Format.PE:
         given -= expected  # the first loaded of several files of one name serves all
@@ -432,9 +434,9 @@ def _find_surplus(
     the library before, or the loader kept it when it refused the module.
     """
     tried = [names for root, names in linkage.closures if process.has(root) or root in absent]
-    expected = {process.spell(name) for names in tried for name in names}
-    roots = {process.spell(root) for root in linkage.roots}
-    ours = {process.spell(path) for path in own}
+    expected = {process.normalise(name) for names in tried for name in names}
+    roots = {process.normalise(root) for root in linkage.roots}
+    ours = {process.normalise(path) for path in own}
     for path in sorted((process.files.keys() & ours) - expected - roots):
         sentence = "is loaded, but no loaded module appears to need it"
         yield Problem(path=process.files[path], sentence=sentence)
@@ -454,7 +456,7 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
     if edge.resolved is None:
         # A library of a requirement is not missing if the simulation was not given the requirement.
         other = process.find_namesake(edge.needed)
-        if process.spell(process.place(other)) not in given or _may_be_found(edge, other):
+        if process.normalise(process.place(other)) not in given or _may_be_found(edge, other):
             return
         if re.match(_ABSOLUTE, other):
             sentence = f"finds {edge.needed} on this system, which not all users have"
@@ -467,7 +469,7 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
         if not other and (edge.delayed or edge.weak):
             return  # no call has needed it yet, or this system lacks it
         if other and (
-            process.spell(process.place(other)) not in given or re.search(_HASHED, other)
+            process.normalise(process.place(other)) not in given or re.search(_HASHED, other)
         ):
             # the first loaded library is used, and that of a requirement may have been first
             return
@@ -575,7 +577,7 @@ def _fail(
         cause=cause,
         consequence=bool(cause),
     )
-    return soften(problem, tried.linkage, edge)
+    return downgrade(problem, tried.linkage, edge)
 
 
 def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
@@ -598,7 +600,7 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
         cause = of_need(edge, partial(directories, tried.package), tried.linkage.layout)
     finding = _fail(fault, f"{name} is not found there", cause, tried, edge)
     if edge and edge.elsewhere and isinstance(tried.linkage, Linkage):
-        finding = _ease(finding, tried.linkage.loading_code)
+        finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
     beside = isinstance(tried.linkage, Linkage) and edge is None and not _needs(name, tried)
     if beside and isinstance(finding, Problem):
         sentence = f"{finding.sentence}, which libraries of its requirements need"
@@ -606,7 +608,7 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     yield finding
 
 
-def _ease(finding: Finding, code: str) -> Finding:
+def _downgrade_for_own_code(finding: Finding, code: str) -> Finding:
     """Turn a missing library into a warning if the package's own code may load it before."""
     if not code or not isinstance(finding, Problem):
         return finding
@@ -625,11 +627,13 @@ def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
         for fault in tried.report.faults
         if fault.kind is LoadFaultKind.VERSION
     }
-    lame = {fault.root for fault in tried.report.faults if fault.kind is LoadFaultKind.LIBRARY}
+    incomplete = {
+        fault.root for fault in tried.report.faults if fault.kind is LoadFaultKind.LIBRARY
+    }
     groups: dict[tuple[str, str], list[LoadFault]] = {}
     for fault in tried.report.faults:
-        told = (fault.path, fault.version) in versions or fault.root in lame
-        if fault.kind is LoadFaultKind.SYMBOL and not told:
+        explained = (fault.path, fault.version) in versions or fault.root in incomplete
+        if fault.kind is LoadFaultKind.SYMBOL and not explained:
             groups.setdefault((fault.path, fault.root), []).append(fault)
     for faults in groups.values():
         yield from _judge_group(faults, tried)
@@ -652,7 +656,7 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     why = f"nothing that it loads there defines {count} ({shown})"
     finding = _fail(faults[0], why, _find_cause(path, names, tried), tried)
     if isinstance(tried.linkage, Linkage) and _may_be_lent(path, names, tried.linkage):
-        finding = _ease(finding, tried.linkage.loading_code)
+        finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
     yield finding
 
 

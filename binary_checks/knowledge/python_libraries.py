@@ -161,7 +161,7 @@ class Owners:
         self._elsewhere = dict(linkage.own_python_symbols)
         self._incomplete = dict(_find_incomplete(linkage))
 
-    def leave_pythons(self, library: ObjectFile, names: frozenset[str]) -> frozenset[str]:
+    def exclude_defined(self, library: ObjectFile, names: frozenset[str]) -> frozenset[str]:
         """Return the names without those defined by a library that is loaded with the object."""
         return names.difference(self._elsewhere.get(library.path, ()))
 

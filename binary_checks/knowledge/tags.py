@@ -212,7 +212,7 @@ def plain_architecture(architecture: str) -> str:
     return _VARIANTS.get(architecture, architecture)
 
 
-def spell_processor(architecture: str) -> str:
+def format_architecture(architecture: str) -> str:
     """Return the name of an architecture in macOS, its tools and platform tags."""
     return {"aarch64": "arm64", "i686": "i386"}.get(architecture, architecture)
 
@@ -449,14 +449,14 @@ class LowestTag:
     @property
     def tag(self) -> str:
         """The platform tag, or ""."""
-        return self._spell(self.version)
+        return self._format(self.version)
 
     @property
     def otherwise_tag(self) -> str:
         """The platform tag without the libraries that no tag allows, or ""."""
-        return self._spell(self.otherwise)
+        return self._format(self.otherwise)
 
-    def _spell(self, version: tuple[int, int] | None) -> str:
+    def _format(self, version: tuple[int, int] | None) -> str:
         if version is None:
             return ""
         return "{}_{}_{}_{}".format(self.family, *version, self.architecture)
@@ -601,7 +601,7 @@ def _lowest_macos(package: Package) -> Iterator[LowestTag]:
         reasons = tuple(dict.fromkeys(reason for version, reason in found if version == newest))
         yield LowestTag(
             family="macosx",
-            architecture=spell_processor(architecture),
+            architecture=format_architecture(architecture),
             version=(newest[0], 0) if newest[0] >= FIRST_BY_YEARS else newest,
             reasons=reasons if newest > floor else (),
         )

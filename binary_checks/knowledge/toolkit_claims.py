@@ -183,8 +183,8 @@ def claim_by_runtimes(report: CudaReport) -> Iterator[ToolkitClaim]:
 
 
 def _of_runtime(version: str, parts: int, source: ToolkitSource, evidence: str) -> ToolkitClaim:
-    told = ".".join(version.split(".")[:parts])
-    return ToolkitClaim(platform=Platform.CUDA, version=told, source=source, evidence=evidence)
+    stated = ".".join(version.split(".")[:parts])
+    return ToolkitClaim(platform=Platform.CUDA, version=stated, source=source, evidence=evidence)
 
 
 def read_stated(text: str, platform: Platform) -> str | None:

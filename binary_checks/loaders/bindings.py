@@ -122,23 +122,23 @@ def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) 
     exports = Exports(loader)
     unresolved = Unresolved(loader.layout)
     unexplored: dict[str, UnexploredSymbols] = {}
-    granted: dict[tuple[str, str, str], int] = {}
+    unknown_exports: dict[tuple[str, str, str], int] = {}
     for image in images:
         process = _Process(image, loader, exports)
         for architecture, item in process.judge_all():
             unresolved.add(item, architecture, asked=item.library)
-        granted.update(process.granted)
+        unknown_exports.update(process.unknown_exports)
         for unexplorable in process.unexplored:
             known = unexplored.get(unexplorable.path)
             if known is None or known.count < unexplorable.count:
                 unexplored[unexplorable.path] = unexplorable
     totals: Counter[str] = Counter()
-    for (_, _, name), count in granted.items():
+    for (_, _, name), count in unknown_exports.items():
         totals[name] += count
     return Lookups(
         unresolved=unresolved.list_all(),
         unexplored=tuple(unexplored[key] for key in sorted(unexplored)),
-        granted=tuple(sorted(totals.items())),
+        unknown_exports=tuple(sorted(totals.items())),
     )
 
 
@@ -157,7 +157,7 @@ class _Process(Generic[ObjectT]):
     ) -> None:
         self.image, self.loader, self.exports = image, loader, exports
         self.unexplored: list[UnexploredSymbols] = []
-        self.granted: dict[tuple[str, str, str], int] = {}
+        self.unknown_exports: dict[tuple[str, str, str], int] = {}
         self._python = python_of(image.root, loader.target)
         self._objects = {loader.layout.label(item.path): item for item in image.objects}
         pairs = zip(image.objects, image.answers, strict=True)
@@ -200,7 +200,7 @@ class _Process(Generic[ObjectT]):
         if left.known:
             yield from self._describe(library, left.names, asked, edge)
         elif left.names:
-            self.granted[library.path, library.architecture, asked] = len(left.names)
+            self.unknown_exports[library.path, library.architecture, asked] = len(left.names)
 
     def _may_differ(self, edge: Edge | None) -> bool:
         """Return whether the same request may have another result in another process."""

@@ -508,7 +508,7 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
     own = _OwnClosures(images)
     unresolved = Unresolved(layout)
     unexplored: dict[str, UnexploredSymbols] = {}
-    granted: dict[str, set[tuple[str, str]]] = {}
+    unknown_exports: dict[str, set[tuple[str, str]]] = {}
     for image in images:
         scope = Scope(image, loader, system)
         for library in filter(layout.is_own, image.objects):
@@ -523,7 +523,9 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
             if left:
                 left = scope.remaining(left)
                 for name, theirs in scope.of_driver(left).items():
-                    granted.setdefault(name, set()).update((library.path, each) for each in theirs)
+                    unknown_exports.setdefault(name, set()).update(
+                        (library.path, each) for each in theirs
+                    )
                     left -= theirs
             unexplorable, reason = _find_unexplorable(left, scope)
             if len(unexplorable) > (known.count if known else 0):
@@ -539,7 +541,11 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
     return Lookups(
         unresolved=unresolved.list_all(),
         unexplored=tuple(unexplored[key] for key in sorted(unexplored)),
-        granted=tuple((name, len(granted[name])) for name in sorted(granted) if granted[name]),
+        unknown_exports=tuple(
+            (name, len(unknown_exports[name]))
+            for name in sorted(unknown_exports)
+            if unknown_exports[name]
+        ),
     )
 
 

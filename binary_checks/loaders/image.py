@@ -312,7 +312,7 @@ class Lookups:
     unresolved: tuple[UnresolvedSymbol, ...]
     unexplored: tuple[UnexploredSymbols, ...]
     # number of symbols, by library of the system without export data
-    granted: tuple[tuple[str, int], ...] = ()
+    unknown_exports: tuple[tuple[str, int], ...] = ()
 
 
 class Unresolved(Generic[ObjectT]):

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from binary_checks.knowledge.library_names import RequiredNames, find_shippers, tell_plugin
+from binary_checks.knowledge.library_names import RequiredNames, explain_plugin, find_shippers
 from binary_checks.model import (
-    Bystander,
     CodeNames,
+    DispensableObject,
     Format,
     Kind,
     Linkage,
@@ -45,9 +45,9 @@ UNREACHED = "no import of the package reaches it"
 GOES_ON = "the package goes on without it"
 
 
-def find_bystanders(
+def find_dispensable_objects(
     package: Package, linkage: Linkage, code: CodeNames, tried: Iterable[str] = ()
-) -> Iterator[Bystander]:
+) -> Iterator[DispensableObject]:
     """Yield the objects that a package can do without, by path.
 
     ``tried`` are extension modules whose failing import the package survives. If that is all it
@@ -70,28 +70,28 @@ def find_bystanders(
     for path in sorted(objects):
         item = objects[path]
         if path in tried:
-            yield Bystander(path=path, reason=GOES_ON, complete=False)
+            yield DispensableObject(path=path, reason=GOES_ON, complete=False)
         elif path in extra:
             which = "an extra" if len(extra[path]) == 1 else "extras"
             verb = "requires" if len(extra[path]) == 1 else "require"
             names = name_first(extra[path], _MOST)
             reason = f"{which} of the package {verb} {names} for it"
-            yield Bystander(path=path, reason=reason, complete=False)
+            yield DispensableObject(path=path, reason=reason, complete=False)
         elif path in guided:
             reason = "the package's own code starts it with a search path in its environment"
             if item.kind is not Kind.EXECUTABLE:
                 reason = "the package's own code has a program open it, with a search path"
-            yield Bystander(path=path, reason=reason)
+            yield DispensableObject(path=path, reason=reason)
         elif path in demanded:
             continue
         elif path in replaced:
             reason = f"{linkage.show(replaced[path])} has its name, and lacks nothing"
-            yield Bystander(path=path, reason=reason, complete=False)
+            yield DispensableObject(path=path, reason=reason, complete=False)
         elif path in attempted:
             reason = reasons.get(path, "only libraries that are opened by name need it")
-            yield Bystander(path=path, reason=reason, complete=False)
+            yield DispensableObject(path=path, reason=reason, complete=False)
         else:
-            yield Bystander(path=path, reason=_find_helper(item) or UNREACHED)
+            yield DispensableObject(path=path, reason=_find_helper(item) or UNREACHED)
 
 
 def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozenset[str]:
@@ -236,7 +236,7 @@ def _find_opened(objects: dict[str, ObjectFile], demanded: set[str]) -> Iterator
 
 
 def _find_helper(item: ObjectFile) -> str:
-    if plugin := tell_plugin(item.file_name):
+    if plugin := explain_plugin(item.file_name):
         return plugin
     if item.format == Format.PE or isinstance(item.exports, UnknownSymbols) or is_extension(item):
         return ""  # Windows has no preloading

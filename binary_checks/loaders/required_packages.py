@@ -15,7 +15,6 @@ from packaging.version import Version
 from binary_checks.errors import TooLarge
 from binary_checks.knowledge.library_names import (
     RequiredNames,
-    are_of_one_name,
     fills_prefix,
     find_known_shippers,
     find_opener,
@@ -24,9 +23,10 @@ from binary_checks.knowledge.library_names import (
     find_stem,
     first_word,
     is_grafted_name,
-    is_nvidias,
+    is_named_like_nvidia,
     may_be_required,
     may_have,
+    share_first_word,
 )
 from binary_checks.knowledge.loading import is_for_others
 from binary_checks.knowledge.python_libraries import ModuleFiles
@@ -42,8 +42,8 @@ from binary_checks.model import (
 )
 from binary_checks.model.linkage import (
     Directories,
-    FamiliesBeside,
     FamilyOpener,
+    GivenFamilies,
     directories,
     leaves_prefix,
 )
@@ -154,13 +154,13 @@ def find_misfits(
 
 def find_families_beside(
     package: Package, others: Iterable[Package], requirements: Iterable[str], target: TargetSystem
-) -> FamiliesBeside:
+) -> GivenFamilies:
     """Return the libraries of other packages that open further libraries of their family."""
     beside = (
         relocate(each, package.layout)
         for each in match_requirements(requirements, others, target).packages
     )
-    return FamiliesBeside(
+    return GivenFamilies(
         openers=tuple(
             FamilyOpener(label=f"wheel:{each.name}:{item.path}", item=item)
             for each in beside
@@ -435,7 +435,7 @@ class _Providers:
             only_theirs=grafted,
             user=(edge.path, edge.architecture) if by_name else None,
             of_own=of_own,
-            nvidias=is_nvidias(edge.needed),
+            nvidias=is_named_like_nvidia(edge.needed),
         )
         if question not in self._found:
             self._found[question] = tuple(self._find(edge.needed, question))
@@ -450,7 +450,7 @@ class _Providers:
             # What needs libcasadi.so.3.7 of casadi may also get libipopt.so.3 from it.
             found.update(self._named.get(asked.user, {}))
         for each in sorted(found):
-            if may_have(each, needed) and (not asked.of_own or are_of_one_name(each, self._name)):
+            if may_have(each, needed) and (not asked.of_own or share_first_word(each, self._name)):
                 yield each
 
     def _look_at(self, folders: tuple[str, ...]) -> _Searched:
@@ -492,8 +492,8 @@ class _Providers:
             return () if only_theirs else siblings
         top = canonicalize_name(inside.partition("/")[0])
         if top in _NOBODYS:
-            return [each for each in missing if are_of_one_name(each, self._name)]
-        theirs = [each for each in missing if each == top or are_of_one_name(each, top)]
+            return [each for each in missing if share_first_word(each, self._name)]
+        theirs = [each for each in missing if each == top or share_first_word(each, top)]
         return theirs if theirs or only_theirs else missing.names
 
     def _prefix_of(self, edge: Edge) -> tuple[str, ...]:
@@ -507,7 +507,7 @@ class _Providers:
         return (directory,) if outside and not edge.searched else ()
 
     def _is_sibling(self, requirement: str, directory: str) -> bool:
-        alike, pinned = are_of_one_name(requirement, self._name), requirement in self._pinned
+        alike, pinned = share_first_word(requirement, self._name), requirement in self._pinned
         return (alike and pinned) or ((alike or pinned) and directory not in self._directories)
 
     @cached_property

@@ -9,7 +9,7 @@ from binary_checks.model.device import (
     DeviceTarget,
 )
 from binary_checks.model.linkage import (
-    Bystander,
+    DispensableObject,
     Edge,
     Linkage,
     MissingVersion,
@@ -115,7 +115,7 @@ __all__ = [
     "Accepted",
     "Answer",
     "ArchiveMembers",
-    "Bystander",
+    "DispensableObject",
     "CheckText",
     "Claims",
     "CodeNames",

@@ -39,7 +39,7 @@ class EntryPoint:
         """Whether users run it, or load it with any use of the program of its group."""
         return self.is_script or self.group in HOST_OF
 
-    def say(self) -> str:
+    def describe(self) -> str:
         """Return how the beginning of a sentence names it."""
         target = f"{self.module}:{self.attribute}" if self.attribute else self.module
         what = "the command" if self.is_script else f"the entry point {self.group!r}"

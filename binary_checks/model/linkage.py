@@ -94,7 +94,7 @@ class UnexploredSymbols:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bystander:
+class DispensableObject:
     """An object that the package can do without, as far as its code shows."""
 
     path: str
@@ -112,7 +112,7 @@ class Linkage(Deriving):
     layout: Layout = field(default_factory=Layout)  # of the prefix to which all paths are relative
     format: Format = Format.ELF  # of the objects that the target's loader loads
     edges: tuple[Edge, ...] = ()
-    edges_beside: tuple[Edge, ...] = ()
+    given_edges: tuple[Edge, ...] = ()
     """Edges of objects in packages given next to this one, if its own objects load them or find
     them loaded; their paths are ``wheel:...``."""
     roots: tuple[str, ...] = ()  # what is loaded on its own: extensions, executables, libraries
@@ -124,7 +124,7 @@ class Linkage(Deriving):
     unexplored: tuple[UnexploredSymbols, ...] = ()
     own_python_symbols: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Object -> undefined symbols named like the C API that a library defines instead of Python."""
-    granted: tuple[tuple[str, int], ...] = ()
+    unknown_exports: tuple[tuple[str, int], ...] = ()
     """System libraries whose exports are not known, and how many symbols are imported from each."""
     requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist that were not given
     unjudged: tuple[str, ...] = ()  # platform tags of the package that it was not simulated for
@@ -135,7 +135,7 @@ class Linkage(Deriving):
     refused: tuple[str, ...] = ()
     """Packages given next to this one that were left out because Requires-Dist excludes them:
     ``numpy 1.0, where numpy>=2 is required``."""
-    bystanders: tuple[Bystander, ...] = ()  # in the order of their paths
+    dispensable: tuple[DispensableObject, ...] = ()  # in the order of their paths
     loading_code: str = ""
     """Evidence that the package's own Python code may load libraries by itself: ``ctypes in
     demo/__init__.py``, or why the code was not read. Searched only if a library is found only
@@ -144,7 +144,7 @@ class Linkage(Deriving):
     _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
-    _by_path: Mapping[str, Bystander] = field(
+    _by_path: Mapping[str, DispensableObject] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -154,13 +154,13 @@ class Linkage(Deriving):
             by_object.setdefault((edge.path, edge.architecture), []).append(edge)
         edges_of = {key: tuple(edges) for key, edges in by_object.items()}
         object.__setattr__(self, "_by_object", edges_of)
-        object.__setattr__(self, "_by_path", {each.path: each for each in self.bystanders})
+        object.__setattr__(self, "_by_path", {each.path: each for each in self.dispensable})
 
     def show(self, label: str) -> str:
         """Return how messages name an object or the origin of a library."""
         return self.layout.shorten_label(label)
 
-    def bystander(self, path: str) -> Bystander | None:
+    def find_dispensable(self, path: str) -> DispensableObject | None:
         """Return the entry on an object that the package can do without, or None."""
         return self._by_path.get(path)
 
@@ -181,7 +181,7 @@ class FamilyOpener:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FamiliesBeside:
+class GivenFamilies:
     """The family openers of every package given next to the judged one."""
 
     openers: tuple[FamilyOpener, ...] = ()
@@ -195,7 +195,7 @@ _PROGRAMS = "bin"
 # ld.so expands $ORIGIN only if no letter, digit or underscore follows, ${ORIGIN} anywhere
 # (elf/dl-load.c).
 _DYNAMIC = r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))"
-_ANYBODYS = (
+_WORLD_WRITABLE = (
     *("/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/var/lock", "/run/user"),  # noqa: S108
     *("/media", "/run/media", "/private/tmp", "/private/var/tmp", "/Volumes", "/Users/Shared"),
 )
@@ -311,12 +311,14 @@ def shorten(element: str, longest: int = _LONGEST) -> str:
 
     ibm_db has ``/`` followed by 252 blanks, the room that a tool left for another path.
     """
-    told = re.sub(r" {2,}", lambda run: f"<{len(run[0])} blanks>", element)
-    if told != told.strip():
-        told = repr(told)
-    return told if len(told) <= longest else f"{told[: longest - 3]}..."
+    shown = re.sub(r" {2,}", lambda run: f"<{len(run[0])} blanks>", element)
+    if shown != shown.strip():
+        shown = repr(shown)
+    return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
 def is_open_to_all(directory: str) -> bool:
     """Return whether every user of a machine can create files in that absolute directory."""
-    return f"{posixpath.normpath(directory)}/".startswith(tuple(f"{each}/" for each in _ANYBODYS))
+    return f"{posixpath.normpath(directory)}/".startswith(
+        tuple(f"{each}/" for each in _WORLD_WRITABLE)
+    )

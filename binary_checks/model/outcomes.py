@@ -27,7 +27,7 @@ class Level(str, Enum):
     WARNING = "warning"  # reported, fails nothing
     OFF = "off"  # not reported
 
-    def milder(self, other: Level) -> Level:
+    def less_severe(self, other: Level) -> Level:
         """Return the less severe of the two."""
         return self if self is other else max(self, other, key=list(Level).index)
 

@@ -448,6 +448,20 @@ def _place(dist_info: str, rows: Iterable[RecordRow]) -> Iterator[tuple[str, Rec
             yield path, row
 
 
+# A package's description as an index would show it.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RenderedDescription:
+    """The result of rendering the description with PyPI's library."""
+
+    content_type: str = ""  # as METADATA states it; "" if not stated
+    length: int = 0  # characters
+    renders: bool | None = None  # None: it was not rendered, see ``reason``
+    reason: str = ""
+    faults: tuple[str, ...] = ()  # messages of the renderer
+
+
 # Object files without metadata: a folder of them, or a single one.
 
 

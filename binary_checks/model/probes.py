@@ -296,7 +296,7 @@ class CompilerReport(ProbeReport):
 class NvrtcReport(CompilerReport):
     """NVIDIA's run-time compiler, as the package loads it."""
 
-    lying: tuple[str, ...] = ()  # if it is not loaded, its files in the environment
+    unloaded: tuple[str, ...] = ()  # if it is not loaded, its files in the environment
     refusal: str = ""  # the exception of the package when it was to load it; one line
     supported: tuple[str, ...] = ()  # targets that it reports to support; () if unknown
 
@@ -382,7 +382,7 @@ class BuildTools:
     # the search path that the compiler itself adds to every program
     search_path: tuple[str, ...] = ()
 
-    def spell(self) -> str:
+    def describe(self) -> str:
         """Return the name in reports."""
         return f"{self.cmake} ({self.generator}), {self.compiler}"
 

@@ -110,17 +110,3 @@ class Release(Survey):
     # globs on file names; None: no particular set is expected
     expected: tuple[str, ...] | None = None
     expected_by: str = field(default="", compare=False)  # the file that lists them
-
-
-# A package's description as an index would show it.
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RenderedDescription:
-    """The result of rendering the description with PyPI's library."""
-
-    content_type: str = ""  # as METADATA states it; "" if not stated
-    length: int = 0  # characters
-    renders: bool | None = None  # None: it was not rendered, see ``reason``
-    reason: str = ""
-    faults: tuple[str, ...] = ()  # messages of the renderer

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
-from binary_checks.withheld import DEAF, user_environment
+from binary_checks.environment import SAFE_PATH, user_environment
 
 _UV_VARIABLES = (
     "UV_DEFAULT_INDEX",
@@ -130,7 +130,7 @@ def translate_variables_for_uv(
 
 # Prefixes of variables that could lead an installer, or a build, to files of this machine.
 _LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
-PIP = (sys.executable, DEAF, "-m", "pip")
+PIP = (sys.executable, SAFE_PATH, "-m", "pip")
 """The pip of this environment; a module of that name in the current folder is not imported."""
 
 HELD_PIP = str(resources.files("binary_checks.places.scripts") / "held_pip.py")

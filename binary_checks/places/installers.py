@@ -30,6 +30,7 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
+from binary_checks.environment import SAFE_PATH, user_environment
 from binary_checks.errors import GatherError, NoWheelError, Unavailable
 from binary_checks.places.foreign_tags import ForeignPython
 from binary_checks.places.index_settings import (
@@ -45,7 +46,6 @@ from binary_checks.places.index_settings import (
 )
 from binary_checks.places.processes import Ended, name_crash, run_process
 from binary_checks.places.scripts.held_pip import REFUSED
-from binary_checks.withheld import DEAF, user_environment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -576,7 +576,7 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
         log = Path(place, "log")
         ended = run_process(
             (
-                *(sys.executable, DEAF, HELD_PIP, "", "download", *options),
+                *(sys.executable, SAFE_PATH, HELD_PIP, "", "download", *options),
                 *("--only-binary", ":all:", *python.options(), "--dest", str(folder)),
                 *("--", *requirements),
             ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from binary_checks import packages, sources, withheld
+from binary_checks import environment, packages, sources
 from binary_checks.errors import BinaryChecksError, PackageError, ProfileError, Unavailable
 from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.lines import cut, one_line
@@ -353,14 +353,14 @@ def choose_sandbox(
     from binary_checks import places
 
     given = getattr(config, "workerinput", {}).get(WITHHELD)
-    withheld.hold(given or {})
+    environment.hide(given or {})
     try:
         mode = config.option.binary_sandbox
         if all(name.kind == "image" for name in names):
             return places.Sandbox(limits=places.Limits(network=profile.network), contained=True)
         sandbox = places.choose_sandbox(mode, network=profile.network)
         if not sandbox.holds and _is_ours(config):
-            withheld.start_anew()
+            environment.restart_without_secrets()
         return sandbox
     except Unavailable as error:
         told = find_program(config).name_options(f"--binary-sandbox require: {error}")

@@ -51,7 +51,7 @@ from binary_checks.plugin.session import (
     profile_and_checks,
     say_unavailable,
 )
-from binary_checks.profile.reading import announce, identify_profile, say_left_out
+from binary_checks.profile.reading import announce, format_left_out, identify_profile
 from binary_checks.reports.explanation import abridge, advice, explain, explain_family, find_page
 from binary_checks.reports.family_table import find_differences, summarise
 from binary_checks.reports.known_list import say_written
@@ -379,7 +379,7 @@ def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Ite
     if config.option.binary_static:
         yield "runtime checks were left out (--binary-static)"
     if state.profile.left_out:
-        yield say_left_out(state.profile)
+        yield format_left_out(state.profile)
     if not _doubt(state):
         yield from say_unavailable(state.known_lists)
 

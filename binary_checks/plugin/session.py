@@ -52,8 +52,8 @@ from binary_checks.profile.reading import (
     Profile,
     demand_thorough,
     find_profile,
+    format_few,
     leave_out_code,
-    list_few,
     load_profile,
     validate,
 )
@@ -204,7 +204,7 @@ def describe_held(held: Iterable[HeldList], profile: Profile) -> Iterator[str]:
         if each.identity.remark:
             yield f"known problems {each.identity.source}: {each.identity.remark}"
     if profile.foreign:
-        checks = list_few(profile.foreign)
+        checks = format_few(profile.foreign)
         yield f"known problems of checks that this run does not have accept nothing: {checks}"
     if profile.cell is None and (count := sum(map(_is_narrow, profile.known_problems))):
         which = "1 known problem holds" if count == 1 else f"{count:,} known problems hold"

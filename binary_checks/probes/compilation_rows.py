@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Any, Final
 
 from binary_checks.knowledge.cuda import find_architectures
-from binary_checks.knowledge.device_containers import EM_CUDA, read_flags
+from binary_checks.knowledge.device_code import EM_CUDA, read_flags
 from binary_checks.model import Package
 from binary_checks.model.places import Place
 from binary_checks.model.probes import Compilation

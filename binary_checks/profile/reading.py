@@ -501,20 +501,20 @@ def announce(profile: Profile) -> Iterator[str]:
     """Yield a line on the known problems that it accepts, by check."""
     counts = Counter(each.check for each in profile.known_problems if each.in_profile)
     if counts:
-        checks = list_few([f"{name} ({count})" for name, count in sorted(counts.items())])
+        checks = format_few([f"{name} ({count})" for name, count in sorted(counts.items())])
         yield f"{profile.source}, which was found and not named, accepts known problems: {checks}"
 
 
-def say_left_out(profile: Profile) -> str:
+def format_left_out(profile: Profile) -> str:
     """Format a line on what is left out, and how to use it."""
-    what = list_few(profile.left_out)
+    what = format_few(profile.left_out)
     return (
         f"{profile.source} was found, not named, and is used without {what}: "
         f"give --binary-profile {profile.source} to use all of it"
     )
 
 
-def list_few(names: Iterable[str]) -> str:
+def format_few(names: Iterable[str]) -> str:
     """Format the first names, and the number of others."""
     names = list(names)
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
@@ -536,10 +536,10 @@ def identify_profile(profile: Profile) -> ProfileIdentity:
     }
     # The order of levels matters, as the first match counts.
     said["levels"] = {check: tuple(each.items()) for check, each in profile.levels.items()}
-    known = sorted(map(_spell, said.pop("known_problems")))
+    known = sorted(map(_dump, said.pop("known_problems")))
     return ProfileIdentity(
         source=profile.source,
-        sha256=_hash(_spell(said)),
+        sha256=_hash(_dump(said)),
         known_problems_sha256=_hash("\n".join(known)),
     )
 
@@ -548,7 +548,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _spell(value: Any) -> str:
+def _dump(value: Any) -> str:
     return json.dumps(_plain(value), sort_keys=True)
 
 
@@ -557,7 +557,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return hashlib.sha256(value.read_bytes()).hexdigest()
     if isinstance(value, frozenset):
-        return sorted(map(_spell, value))
+        return sorted(map(_dump, value))
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     if isinstance(value, Mapping):

@@ -183,11 +183,11 @@ def _hold_url(named: _Named, now: datetime) -> HeldList:
 
 def _fetch(named: _Named, kept: KeptList | None) -> WebAnswer | None:
     """The answer of the server, None where it has what was kept. Raises GatherError."""
+    from binary_checks.environment import user_environment
     from binary_checks.places.index_settings import read_pip_settings
     from binary_checks.web.client import Client
     from binary_checks.web.transport import Validator
     from binary_checks.web.web_settings import read_web_settings
-    from binary_checks.withheld import user_environment
 
     settings = read_web_settings(read_pip_settings(), user_environment())
     client = Client(replace(settings, retries=min(settings.retries, _RETRIES)), keeps_tls=True)

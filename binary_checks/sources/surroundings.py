@@ -86,9 +86,9 @@ class Surroundings:
 
     @cached_property
     def _client(self) -> Client:
+        from binary_checks.environment import user_environment
         from binary_checks.web.client import Client
         from binary_checks.web.web_settings import read_web_settings
-        from binary_checks.withheld import user_environment
 
         client = Client(read_web_settings(self._pip_settings, user_environment()))
         for index in (*self.index_places.indexes, *self.index_places.links):
@@ -98,8 +98,8 @@ class Surroundings:
     @cached_property
     def index_places(self) -> IndexPlaces:
         """Where the user's packages come from."""
+        from binary_checks.environment import user_environment
         from binary_checks.indexes.index_places import read_index_places
-        from binary_checks.withheld import user_environment
 
         return read_index_places(self._pip_settings, user_environment())
 

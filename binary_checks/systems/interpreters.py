@@ -257,7 +257,7 @@ class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):
         return sum(1 for _ in self)
 
 
-def spell_interpreter(python: Interpreter | None) -> str:
+def format_interpreter(python: Interpreter | None) -> str:
     """Format the name of an interpreter: "CPython 3.13t"."""
     if python is None:
         return ""

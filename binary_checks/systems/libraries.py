@@ -207,7 +207,7 @@ def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
 
 
 @functools.cache
-def partly_there(version: Version) -> Mapping[str, str]:
+def macos_libraries_partly(version: Version) -> Mapping[str, str]:
     """Map libraries that only some macOS from ``version`` on have to a description of these.
 
     Keys are all names known to dyld; values are like "macOS 13 and later", "macOS up to 12.2".
@@ -217,9 +217,9 @@ def partly_there(version: Version) -> Mapping[str, str]:
     for spelling, name in names.spellings.items():
         first, last = names.histories[name]
         if last is not None:
-            found[spelling] = f"macOS up to {_spell(last)}"
+            found[spelling] = f"macOS up to {_format_version(last)}"
         elif first > version:
-            found[spelling] = f"macOS {_spell(first)} and later"
+            found[spelling] = f"macOS {_format_version(first)} and later"
     return found
 
 
@@ -298,7 +298,7 @@ def _read_exports(name: str) -> _Exports:
     return _Exports(through=_parse(content["through"]), by_first=by_first)
 
 
-def _spell(version: Version) -> str:
+def _format_version(version: Version) -> str:
     """Format a version as Apple does: 13 instead of 13.0, but 10.15."""
     major, minor = version
     return f"{major}.{minor}" if minor or major == 10 else str(major)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import Policy, SystemLibrary, TargetSystem
 from binary_checks.model.packages import ANY_SYSTEM, Claims, SystemClaim
-from binary_checks.systems.interpreters import Interpreters, interpreter_of, spell_interpreter
+from binary_checks.systems.interpreters import Interpreters, format_interpreter, interpreter_of
 from binary_checks.systems.libraries import (
     api_sets,
     macos_exports,
     macos_libraries,
-    partly_there,
+    macos_libraries_partly,
     policies,
     system_library,
     windows_libraries,
@@ -48,7 +48,7 @@ def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSyste
     assumed = policy or known[-1]
     python = interpreter_of(claims.pythons)
     return TargetSystem(
-        name=", ".join(filter(None, (lowest.name, spell_interpreter(python)))),
+        name=", ".join(filter(None, (lowest.name, format_interpreter(python)))),
         libc=libc,
         architectures=(architecture,),
         policy=policy,
@@ -151,13 +151,13 @@ def macos_target(claims: Claims, extra_libraries: frozenset[str] = frozenset()) 
     judged = {claim.name for claim in systems}
     python = interpreter_of(claims.pythons, "macos")
     return TargetSystem(
-        name=", ".join(filter(None, (lowest.name, spell_interpreter(python)))),
+        name=", ".join(filter(None, (lowest.name, format_interpreter(python)))),
         system="macos",
         libc="",
         architectures=tuple(architectures),
         minimum_os=minimum,
         libraries=macos_libraries(minimum) | extra_libraries.union(claims.provided),
-        partly=partly_there(minimum),
+        partly=macos_libraries_partly(minimum),
         interpreter=python,
         interpreters=Interpreters("macos"),
         library_data=_MacosLibraries(minimum),
@@ -232,7 +232,7 @@ def windows_target(
     judged = by_architecture[architecture]
     python = interpreter_of(claims.pythons, "windows", architecture)
     return TargetSystem(
-        name=", ".join(filter(None, (judged.name, spell_interpreter(python)))),
+        name=", ".join(filter(None, (judged.name, format_interpreter(python)))),
         system="windows",
         libc="",
         architectures=(architecture,),

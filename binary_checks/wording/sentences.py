@@ -265,8 +265,8 @@ def spell_luck(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
 
 def spell_loading(edge: Edge, linkage: Linkage) -> str:
     """Say that the package's own code may load it; "" where that makes no difference."""
-    code, bystander = linkage.loading_code, linkage.bystander(edge.path)
-    if not code or (bystander is not None and bystander.complete):
+    code, find_dispensable = linkage.loading_code, linkage.find_dispensable(edge.path)
+    if not code or (find_dispensable is not None and find_dispensable.complete):
         return ""
     return f", as the package's own code may do ({code})"
 

@@ -10,7 +10,7 @@ import pytest
 from binary_checks.checks import hardening
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
-    Bystander,
+    DispensableObject,
     Finding,
     Format,
     Kind,
@@ -34,9 +34,9 @@ def judge(package: Wheel, **fields: Any) -> list[Finding]:
 
 
 def test_an_object_that_no_import_reaches_may_be_of_another_architecture() -> None:
-    spare = Bystander(path="demo/a.so", reason="no import of the package reaches it")
+    spare = DispensableObject(path="demo/a.so", reason="no import of the package reaches it")
     package = _wheel("linux_x86_64", elf_file("demo/a.so", architecture="i686"), elf_file())
-    (problem,) = judge(package, bystanders=(spare,))
+    (problem,) = judge(package, dispensable=(spare,))
     assert isinstance(problem, Problem)
     assert problem.level is Level.WARNING
 

@@ -21,7 +21,7 @@ from binary_checks.model import (
     Rule,
     UnresolvedSymbol,
 )
-from binary_checks.model.linkage import Bystander
+from binary_checks.model.linkage import DispensableObject
 from fixtures.values import elf_file, symbols, wheel
 
 OBJECT = "lib/python3.11/site-packages/demo/_native.cpython-311-x86_64-linux-gnu.so"
@@ -80,8 +80,8 @@ def test_a_library_that_is_nowhere_is_missing() -> None:
 
 def test_what_no_import_reaches_only_warns() -> None:
     edge = Edge(path=OBJECT, architecture="x86_64", needed="libxcb.so.1")
-    beside = Bystander(path=OBJECT, reason="no import of the package reaches it")
-    known = linkage(edge, bystanders=(beside,))
+    beside = DispensableObject(path=OBJECT, reason="no import of the package reaches it")
+    known = linkage(edge, dispensable=(beside,))
     (problem,) = judge(report(fault(LIBRARY, name="libabsent.so.1")), known)
     assert problem.level is Level.WARNING
 

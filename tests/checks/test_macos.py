@@ -12,8 +12,8 @@ from binary_checks.checks import macos
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.tags import parse_mac_tag
 from binary_checks.model import (
-    Bystander,
     Dependency,
+    DispensableObject,
     Kind,
     Level,
     Linkage,
@@ -254,8 +254,8 @@ def test_a_need_of_what_is_no_part_of_macos_is_told(name: str, place: str) -> No
 
 def test_a_plugin_that_no_import_reaches_may_need_what_its_users_have() -> None:
     plugin = macho_file("demo/plugin.dylib", needed=needs("/opt/homebrew/lib/libpq.5.dylib"))
-    spare = Bystander(path=plugin.path, reason="no import of the package reaches it")
-    (problem,) = macos.needed_outside_system(plugin, replace(ALONE, bystanders=(spare,)))
+    spare = DispensableObject(path=plugin.path, reason="no import of the package reaches it")
+    (problem,) = macos.needed_outside_system(plugin, replace(ALONE, dispensable=(spare,)))
     assert isinstance(problem, Problem)
     assert problem.level is Level.WARNING
     assert problem.sentence.endswith("; no import of the package reaches it")

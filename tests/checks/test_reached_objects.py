@@ -12,7 +12,7 @@ from binary_checks.checks.symbols import undefined_symbol
 from binary_checks.checks.windows import unbundled_runtime
 from binary_checks.loaders import simulate
 from binary_checks.model import (
-    Bystander,
+    DispensableObject,
     Finding,
     Level,
     Linkage,
@@ -31,7 +31,9 @@ REASON = "no import of the package reaches it"
 
 
 def idle(linkage: Linkage, path: str = PLUGIN, *, complete: bool = True) -> Linkage:
-    return replace(linkage, bystanders=(Bystander(path=path, reason=REASON, complete=complete),))
+    return replace(
+        linkage, dispensable=(DispensableObject(path=path, reason=REASON, complete=complete),)
+    )
 
 
 def lack(needed: str, *, complete: bool = True, beside: tuple[ObjectFile, ...] = ()) -> Problem:

@@ -106,7 +106,7 @@ def test_a_compiler_that_knows_none_of_the_architectures_was_not_tried() -> None
 
 def test_a_compiler_that_is_installed_and_refused_is_a_problem() -> None:
     refusal = "OSError: libnvrtc.so.13: cannot open shared object file"
-    found = report(library="", lying=(LIBRARY,), refusal=refusal)
+    found = report(library="", unloaded=(LIBRARY,), refusal=refusal)
     assert [*nvrtc_fails(found)] == [f"the package does not load {LIBRARY}: {refusal}"]
 
 
@@ -118,7 +118,7 @@ def test_a_compiler_that_is_not_there_is_not_inspected() -> None:
 
 
 def test_a_compiler_that_nothing_loads_needs_an_expression() -> None:
-    assert [*nvrtc_fails(report(library="", lying=(LIBRARY,)))] == [
+    assert [*nvrtc_fails(report(library="", unloaded=(LIBRARY,)))] == [
         NotInspected(
             sentence=f"the import does not load {LIBRARY}; name an expression that does "
             "([probes.cuda] nvrtc)"

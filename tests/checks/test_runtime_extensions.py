@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks.checks.runtime import extension_fails_to_load
 from binary_checks.model import (
-    Bystander,
+    DispensableObject,
     Edge,
     Ending,
     ExtensionReport,
@@ -116,8 +116,10 @@ def test_what_a_library_of_a_requirement_needs_is_promised_too() -> None:
 
 def test_a_module_that_the_package_can_do_without_warns_where_it_does_not_load() -> None:
     """numba's tbbpool loads where libtbb happens to be."""
-    without = (Bystander(path=PATH, reason="the package goes on without it", complete=False),)
-    linkage = needing("libtbb.so.12", None, bystanders=without)
+    without = (
+        DispensableObject(path=PATH, reason="the package goes on without it", complete=False),
+    )
+    linkage = needing("libtbb.so.12", None, dispensable=without)
     (found,) = judge(refused("libtbb.so.12"), linkage=linkage)
     assert isinstance(found, Problem)
     assert found.level is Level.WARNING

@@ -14,7 +14,7 @@ from binary_checks.checks.linkage.search_paths import (
     search_path_leaves_prefix,
 )
 from binary_checks.model import (
-    Bystander,
+    DispensableObject,
     ElfFile,
     Finding,
     Kind,
@@ -76,8 +76,8 @@ def test_the_path_of_a_library_that_no_import_reaches_is_a_warning(
     kind: Kind, level: Level
 ) -> None:
     subject = elf_file("demo/plugin.so", kind=kind, runpath=("/tmp/build", ""))
-    spare = Bystander(path=subject.path, reason="no import of the package reaches it")
-    linkage = Linkage(target="x", bystanders=(spare,))
+    spare = DispensableObject(path=subject.path, reason="no import of the package reaches it")
+    linkage = Linkage(target="x", dispensable=(spare,))
     (one,) = absolute_search_path(subject, linkage, wheel())
     (two,) = empty_search_path(subject, target(), linkage)
     assert isinstance(one, Problem)

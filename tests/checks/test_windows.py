@@ -13,8 +13,8 @@ from binary_checks.checks.linkage.needed_libraries import missing_library
 from binary_checks.errors import NotApplicable
 from binary_checks.loaders import simulate
 from binary_checks.model import (
-    Bystander,
     Dependency,
+    DispensableObject,
     Edge,
     Format,
     Kind,
@@ -154,7 +154,9 @@ def test_a_program_without_its_runtime_does_not_start_and_a_module_beside_it_say
 def test_what_a_missing_runtime_does_is_told_of_the_object_that_something_reaches() -> None:
     reached, plugin = "demo/b.pyd", "demo/a.dll"
     package = _wheel(*(pe_file(path, needed=_needs("MSVCP140.dll")) for path in (plugin, reached)))
-    linkage = replace(WINDOWS, bystanders=(Bystander(path=plugin, reason="nothing opens it"),))
+    linkage = replace(
+        WINDOWS, dispensable=(DispensableObject(path=plugin, reason="nothing opens it"),)
+    )
     (finding,) = windows.unbundled_runtime(package, linkage)
     assert isinstance(finding, Problem)
     assert finding.path == reached

@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.gather.device_reading import read_device_details
-from binary_checks.knowledge.device_containers import Carrier
+from binary_checks.knowledge.device_code import Carrier
 from binary_checks.model import DeviceKind, DeviceTarget, Package
 from binary_checks.model.device import (
     CubinGroup,

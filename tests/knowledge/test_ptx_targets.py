@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.knowledge.device_containers import (
+from binary_checks.knowledge.device_code import (
     PtxSize,
     choose_targets,
     choose_texts,

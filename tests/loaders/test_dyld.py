@@ -163,14 +163,14 @@ def test_reexported_libraries_answer_for_the_one_that_was_asked() -> None:
         ),
         dylib("demo/libb.dylib", exports=symbols("b")),
     )
-    assert linkage.unresolved == linkage.granted == ()
+    assert linkage.unresolved == linkage.unknown_exports == ()
 
 
 def test_a_system_library_of_unknown_exports_is_taken_at_its_word_and_counted() -> None:
     cxx, c = "/usr/lib/libc++.1.dylib", "/usr/lib/libSystem.B.dylib"
     asked = Symbols((*asks(cxx, "_Znwm", "_ZdlPv"), *asks(c, "malloc", "gone")))
     linkage = load(module(cxx, c, imports=asked))
-    assert linkage.granted == ((cxx, 2),)
+    assert linkage.unknown_exports == ((cxx, 2),)
     assert [item.name for item in linkage.unresolved] == ["gone"]
 
 

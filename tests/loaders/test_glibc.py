@@ -259,7 +259,7 @@ def test_a_wheel_beside_that_counts_from_another_python_lies_in_the_same_site_pa
         "libdep.so": (f"wheel:dep:{ours.place('dep/libdep.so')}", "runpath")
     }
     assert linkage.show(linkage.edges[0].resolved or "") == "wheel:dep:dep/libdep.so"
-    assert [edge.resolved for edge in linkage.edges_beside] == ["wheel:dep:lib/libshare.so"]
+    assert [edge.resolved for edge in linkage.given_edges] == ["wheel:dep:lib/libshare.so"]
 
 
 def test_a_search_leads_to_what_lies_in_the_prefix_by_whatever_way() -> None:

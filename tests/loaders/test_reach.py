@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from binary_checks.loaders.reach import UNREACHED, find_bystanders
+from binary_checks.loaders.reach import UNREACHED, find_dispensable_objects
 from binary_checks.model import (
-    Bystander,
     Claims,
     CodeNames,
+    DispensableObject,
     ElfFile,
     Kind,
     ObjectFile,
@@ -44,10 +44,10 @@ def _find(
     tried: tuple[str, ...] = (),
     on: TargetSystem | None = None,
     **code: Any,
-) -> list[Bystander]:
+) -> list[DispensableObject]:
     package: Package = wheel(objects=objects)
     names = CodeNames(**{key: _freeze(value) for key, value in code.items()})
-    return list(find_bystanders(package, link(*objects, on=on or target()), names, tried))
+    return list(find_dispensable_objects(package, link(*objects, on=on or target()), names, tried))
 
 
 def _freeze(value: Any) -> Any:
@@ -178,14 +178,14 @@ def test_what_only_an_extra_requires_is_there_for_those_who_ask_for_it() -> None
     module = extension("libgstreamer-1.0.so.0", "libglib-2.0.so.0")
     requires = ("kivy-deps.gstreamer~=0.3; extra == 'media'",)
     package = replace(wheel(objects=(module,)), claims=Claims(requirements=requires))
-    (found,) = find_bystanders(package, link(module), CodeNames())
-    assert found == Bystander(
+    (found,) = find_dispensable_objects(package, link(module), CodeNames())
+    assert found == DispensableObject(
         path=module.path,
         reason="an extra of the package requires kivy-deps-gstreamer for it",
         complete=False,
     )
     always = replace(package, claims=Claims(requirements=("kivy-deps.gstreamer",)))
-    assert list(find_bystanders(always, link(module), CodeNames())) == []
+    assert list(find_dispensable_objects(always, link(module), CodeNames())) == []
 
 
 def test_where_no_extra_is_called_like_the_library_several_are_named() -> None:
@@ -195,7 +195,7 @@ def test_where_no_extra_is_called_like_the_library_several_are_named() -> None:
     requires = tuple(f"{name}; extra == 'cuda'" for name in names)
     objects = (MODULE, provider)
     package = replace(wheel(objects=objects), claims=Claims(requirements=requires))
-    (found,) = find_bystanders(package, link(*objects), CodeNames())
+    (found,) = find_dispensable_objects(package, link(*objects), CodeNames())
     assert found.reason == (
         "extras of the package require nvidia-cudnn-cu13, nvidia-cufft and 1 more for it"
     )
@@ -212,7 +212,7 @@ def test_a_library_is_not_needed_where_another_file_of_its_name_lacks_nothing() 
     named = [broken.path, copy.path]
     (found,) = _find(module, broken, copy, on=windows(), named=named)
     reason = "demo.libs/libb.dll has its name, and lacks nothing"
-    assert found == Bystander(path=broken.path, reason=reason, complete=False)
+    assert found == DispensableObject(path=broken.path, reason=reason, complete=False)
     assert _find(module, broken, on=windows(), named=named) == []
     lacking = replace(copy, needed=broken.needed)
     assert _find(module, broken, lacking, on=windows(), named=named) == []

@@ -115,7 +115,7 @@ def test_what_is_needed_in_a_given_package_is_told_apart_from_the_packages_own()
     module = extension("libtorch.so", runpath=("$ORIGIN/../torch",))
     linkage = simulate(wheel(objects=(module,)), target(), others=(torch,))
     assert [edge.needed for edge in linkage.edges] == ["libtorch.so"]
-    assert [(edge.path, edge.needed) for edge in linkage.edges_beside] == [
+    assert [(edge.path, edge.needed) for edge in linkage.given_edges] == [
         ("wheel:torch:torch/libtorch.so", "libx.so.1")
     ]
 

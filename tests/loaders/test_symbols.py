@@ -94,7 +94,7 @@ def test_a_missing_library_leaves_symbols_unexplored() -> None:
 def test_what_only_the_users_driver_can_define_is_granted_to_it() -> None:
     names = symbols("cuInit", "cuCtxGetCurrent", "nvmlInit_v2", "cublasCreate_v2", "cuFileOpen")
     linkage = link(extension("libcuda.so.1", "libnvidia-ml.so.1", imports=names))
-    assert linkage.granted == (("libcuda.so.1", 2), ("libnvidia-ml.so.1", 1))
+    assert linkage.unknown_exports == (("libcuda.so.1", 2), ("libnvidia-ml.so.1", 1))
     assert [item.name for item in linkage.unresolved] == ["cuFileOpen", "cublasCreate_v2"]
     assert linkage.unexplored == ()
 
@@ -103,7 +103,7 @@ def test_nothing_is_granted_to_a_driver_that_is_not_needed() -> None:
     linkage = link(extension(imports=symbols("cuInit", "nvmlInit_v2")))
     assert [item.name for item in linkage.unresolved] == ["cuInit", "nvmlInit_v2"]
     linkage = link(extension("libcuda.so.1", "libgone.so", imports=symbols("cuInit", "other")))
-    assert (linkage.granted, linkage.unresolved) == ((("libcuda.so.1", 1),), ())
+    assert (linkage.unknown_exports, linkage.unresolved) == ((("libcuda.so.1", 1),), ())
     assert [(i.count, i.reason) for i in linkage.unexplored] == [(1, "libgone.so is not found")]
 
 

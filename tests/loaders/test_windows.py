@@ -153,7 +153,7 @@ def test_functions_are_looked_up_by_name_and_number_in_the_library_that_is_asked
         ("PyNo_Such", "python311.dll"),
         ("gone", "a.dll"),
     ]
-    assert linkage.granted == (("KERNEL32.dll", 1),)
+    assert linkage.unknown_exports == (("KERNEL32.dll", 1),)
 
 
 def test_a_forwarded_function_is_there_if_what_it_leads_to_is() -> None:

@@ -16,6 +16,6 @@ from binary_checks.model import Level
     ],
 )
 def test_the_milder_of_two_levels_is_that_which_matters_less(
-    one: Level, other: Level, milder: Level
+    one: Level, other: Level, less_severe: Level
 ) -> None:
-    assert one.milder(other) is other.milder(one) is milder
+    assert one.less_severe(other) is other.less_severe(one) is less_severe

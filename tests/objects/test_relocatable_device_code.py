@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from binary_checks.knowledge.device_containers import serves
+from binary_checks.knowledge.device_code import serves
 from binary_checks.model import DeviceKind, DeviceLinking, DeviceTarget
 from binary_checks.objects.elf import reader as elf_reader
 from binary_checks.objects.pe import reader as pe_reader

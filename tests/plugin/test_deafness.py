@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.environment import SAFE_PATH
 from binary_checks.places import index_settings, installers
 from binary_checks.places import index_settings as pip_command
-from binary_checks.withheld import DEAF
 from fixtures.package_index import serve_index
 from tests.plugin.conftest import healthy
 
@@ -42,7 +42,7 @@ def marks(tmp_path: Path) -> str:
 def command(folder: Path, *arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the command as its script starts it: without the current folder on sys.path."""
     return subprocess.run(
-        [sys.executable, DEAF, "-m", "binary_checks", *map(str, arguments)],
+        [sys.executable, SAFE_PATH, "-m", "binary_checks", *map(str, arguments)],
         cwd=folder,
         env={**os.environ, **more},
         capture_output=True,
@@ -138,6 +138,6 @@ def test_pip_keeps_the_folder_that_relative_settings_are_of(
 ) -> None:
     pytest.importorskip("pip", reason="no pip here")
     monkeypatch.chdir(tmp_path)
-    assert pip_command.PIP[:2] == (sys.executable, DEAF)
+    assert pip_command.PIP[:2] == (sys.executable, SAFE_PATH)
     settings = index_settings.read_pip_settings({"PIP_FIND_LINKS": "wheels"})
     assert settings["find-links"] == "wheels"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 import binary_checks
-from binary_checks.withheld import DEAF
+from binary_checks.environment import SAFE_PATH
 from fixtures import audited
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_index
@@ -81,7 +81,7 @@ class Seen(NamedTuple):
 def watch(place: Place, *arguments: str | Path) -> Seen:
     log = place.here.parent / "seen"
     done = subprocess.run(
-        [sys.executable, DEAF, audited.__file__, str(log), *map(str, arguments)],
+        [sys.executable, SAFE_PATH, audited.__file__, str(log), *map(str, arguments)],
         cwd=place.here,
         env=place.environment,
         capture_output=True,
@@ -135,7 +135,7 @@ def test_with_xdist_it_starts_workers_alone(place: Place) -> None:
     seen = watch(place, "--binary-static", "-n", "2", "--dist", "load", *wheels)
     assert seen.status == 1, seen.output
     # Python 3.13 tells of each start twice, as a Popen and as a posix_spawn.
-    assert {tuple(words[:2]) for words in seen.events["process"]} == {(sys.executable, DEAF)}
+    assert {tuple(words[:2]) for words in seen.events["process"]} == {(sys.executable, SAFE_PATH)}
     assert seen.events["socket"] == []
     assert list_outside(seen.events["write"], place.private) == []
 
@@ -183,7 +183,7 @@ def trace(place: Place, *arguments: str | Path) -> list[Call]:
     log = place.here.parent / "trace"
     strace = ["strace", "-f", "-y", "-qq", "-s", "4096", "-e", f"trace={_TRACED}", "-o", str(log)]
     done = subprocess.run(
-        [*strace, sys.executable, DEAF, "-m", "binary_checks", *map(str, arguments)],
+        [*strace, sys.executable, SAFE_PATH, "-m", "binary_checks", *map(str, arguments)],
         cwd=place.here,
         env=place.environment,
         capture_output=True,
@@ -238,7 +238,7 @@ def test_nor_does_any_child_of_it(place: Place, workers: list[str]) -> None:
     calls = trace(place, "--binary-static", *workers, *wheels)
     programs = [call.texts[:3] for call in calls if call.name.startswith("exec")]
     assert {tuple(words[:2]) for words in programs} == {(PROGRAM, PROGRAM)}
-    assert [words[2] for words in programs] == [DEAF] * (3 if workers else 1)
+    assert [words[2] for words in programs] == [SAFE_PATH] * (3 if workers else 1)
     assert [call for call in calls if call.name == "socket"] == []
     assert list_outside(list_writes(calls), place.private) == []
 

@@ -9,8 +9,8 @@ import pytest
 from binary_checks.systems.libraries import (
     macos_exports,
     macos_libraries,
+    macos_libraries_partly,
     macos_library_versions,
-    partly_there,
 )
 
 SYSTEM = "/usr/lib/libSystem.B.dylib"
@@ -116,15 +116,15 @@ def test_a_library_that_is_gone_is_on_no_list() -> None:
 def test_what_not_every_promised_macos_has_is_said_with_which_have_it(
     name: str, version: tuple[int, int], which: str
 ) -> None:
-    assert partly_there(version)[name] == which
+    assert macos_libraries_partly(version)[name] == which
     assert name not in macos_libraries(version)
 
 
 def test_a_library_is_not_partly_there_for_a_package_that_is_new_enough() -> None:
     name = f"{FRAMEWORKS}/AppIntents.framework/Versions/A/AppIntents"
-    assert name in partly_there((12, 3))
-    assert name not in partly_there((13, 0))
-    assert not partly_there((10, 9)).keys() & macos_libraries((10, 9))
+    assert name in macos_libraries_partly((12, 3))
+    assert name not in macos_libraries_partly((13, 0))
+    assert not macos_libraries_partly((10, 9)).keys() & macos_libraries((10, 9))
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.device_containers import (
+from binary_checks.knowledge.device_code import (
     DRIVEN,
     FORMATS,
     find_carriers,
+    find_container_gaps,
+    find_gaps_and_faults,
     find_unlinked_units,
+    find_unread_carriers,
     has_code,
     is_never_linked,
     judged_containers,
@@ -23,9 +26,6 @@ from binary_checks.knowledge.device_containers import (
     place_of,
     select_carriers,
     share_of,
-    tell_doubt,
-    tell_gaps,
-    tell_unread,
 )
 from binary_checks.knowledge.loading import find_unread
 from binary_checks.model import (
@@ -76,7 +76,7 @@ def missing_gpu_architecture(
     if not expected:
         raise NotApplicable("the profile expects no GPU architecture (the option expected)")
     carriers = select_carriers(package, exempt, loose=False)
-    yield from tell_unread(package, carriers, exempt)
+    yield from find_unread_carriers(package, carriers, exempt)
     for item in carriers:
         groups = judged_containers(item)
         if forgotten := [group for group in groups if is_never_linked(group)]:
@@ -92,7 +92,7 @@ def missing_gpu_architecture(
                     sentence=f"lacks {name} in {share_of(lacking, groups)}: on such GPUs that code "
                     f"fails, or runs as code for another; build it for {name}",
                 )
-        yield from tell_doubt(
+        yield from find_gaps_and_faults(
             item, [g for g in item.device_containers if not all(has_code(g, n) for n in expected)]
         )
 
@@ -116,7 +116,7 @@ def unexpected_gpu_architecture(
     if not allowed:
         raise NotApplicable("the profile allows every GPU architecture (the option allowed)")
     carriers = select_carriers(package, exempt, loose=True)
-    yield from tell_unread(package, carriers, exempt)
+    yield from find_unread_carriers(package, carriers, exempt)
     for item in carriers:
         groups = [
             group
@@ -132,7 +132,7 @@ def unexpected_gpu_architecture(
                     "profile does not allow: it takes space and is untested; leave it out of the "
                     "build",
                 )
-        yield from tell_doubt(item, item.device_containers)
+        yield from find_gaps_and_faults(item, item.device_containers)
 
 
 @check
@@ -153,7 +153,7 @@ def no_forward_compatible_ptx(
     if not required:
         raise NotApplicable("the profile requires no PTX (the option required)")
     carriers = select_carriers(package, exempt, loose=False)
-    yield from tell_unread(package, carriers, exempt)
+    yield from find_unread_carriers(package, carriers, exempt)
     for item in carriers:
         groups = judged_containers(item)
         newest = newest_plain(item)
@@ -166,7 +166,9 @@ def no_forward_compatible_ptx(
                 f"-gencode arch=compute_{newest},code=compute_{newest}",
             )
         least = max(newest, 1)  # where nothing is known, PTX is not known either
-        yield from tell_doubt(item, [g for g in item.device_containers if newest_ptx(g) < least])
+        yield from find_gaps_and_faults(
+            item, [g for g in item.device_containers if newest_ptx(g) < least]
+        )
 
 
 @check
@@ -189,7 +191,7 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
                 sentence=f"has broken device code at offset {fault.offset}: {fault.reason}; the "
                 "GPU runtime may find no kernel in it",
             )
-        yield from tell_gaps(item, item.device_containers)
+        yield from find_container_gaps(item, item.device_containers)
 
 
 @check
@@ -261,7 +263,7 @@ def uneven_gpu_architectures(
     Level: most large libraries have kernels that are built for fewer GPUs on purpose.
     """
     carriers = select_carriers(package, exempt, loose=False)
-    yield from tell_unread(package, carriers, exempt)
+    yield from find_unread_carriers(package, carriers, exempt)
     for item in carriers:
         groups = judged_containers(item)
         sass = {number_of(t) for g in groups for t in g.usable if t.kind is DeviceKind.SASS}
@@ -283,7 +285,7 @@ def uneven_gpu_architectures(
                 f"{share_of(without, units)}, which has none for it: its functions are missing "
                 "on such a GPU; build all for the same",
             )
-        yield from tell_doubt(item, item.device_containers)
+        yield from find_gaps_and_faults(item, item.device_containers)
 
 
 # PTX that must still compile on GPUs for which a package has no machine code.
@@ -416,14 +418,14 @@ def nvrtc_fails(report: NvrtcReport) -> Iterator[Finding]:
 
 
 def _judge_absence(report: NvrtcReport) -> Iterator[Finding]:
-    lying = ", ".join(report.lying[:3])
-    if report.refusal and report.lying:
-        yield f"the package does not load {lying}: {report.refusal}"
+    unloaded = ", ".join(report.unloaded[:3])
+    if report.refusal and report.unloaded:
+        yield f"the package does not load {unloaded}: {report.refusal}"
     elif report.refusal:
         yield NotInspected(sentence=f"there is no NVRTC in its environment: {report.refusal}")
-    elif report.lying:
+    elif report.unloaded:
         yield NotInspected(
-            sentence=f"the import does not load {lying}; name an expression that does "
+            sentence=f"the import does not load {unloaded}; name an expression that does "
             "([probes.cuda] nvrtc)"
         )
     else:

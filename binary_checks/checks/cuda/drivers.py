@@ -230,7 +230,7 @@ def driver_library_in_layout(
         demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
     told: set[str | None] = set()
-    for edge in (*linkage.edges, *linkage.edges_beside):
+    for edge in (*linkage.edges, *linkage.given_edges):
         named = strip_graft(edge.needed).lower() in drivers
         if is_eager(edge) and named and _is_in_layout(edge):
             told.add(edge.resolved)

@@ -19,14 +19,14 @@ from binary_checks.knowledge.cuda import (
     find_answer,
     find_gap,
     find_pins,
-    find_untold,
+    find_unreported,
     is_driver,
     lowest_driver,
     newest_driver,
     oldest_driver_of_ptx,
     relates_to_cuda,
 )
-from binary_checks.knowledge.device_containers import find_carriers, first_of
+from binary_checks.knowledge.device_code import find_carriers, first_of
 from binary_checks.knowledge.library_names import (
     OpenedMember,
     OpenerRow,
@@ -91,7 +91,7 @@ from binary_checks.model.binary_configuration import (
     ToolkitSource,
 )
 from binary_checks.model.device import DeviceToolkits, ToolkitSample
-from binary_checks.model.linkage import FamiliesBeside, FamilyOpener
+from binary_checks.model.linkage import FamilyOpener, GivenFamilies
 from binary_checks.model.requests import CudaRequest
 from binary_checks.model.requires_dist import applicable
 from binary_checks.model.system import read_numbers
@@ -359,7 +359,7 @@ def cuda_libraries_disagree(
     if step.outcome is not Ending.OK:
         what = "and the process then " if step.finished else ""
         yield f"asking for the versions of NVIDIA's libraries {what}{describe_end(step)}"
-    for sentence in find_untold(report.versions, asked.compiled) if report.versions else ():
+    for sentence in find_unreported(report.versions, asked.compiled) if report.versions else ():
         yield NotInspected(sentence=sentence)
     if not report.versions and step.outcome is Ending.OK:
         raise NotApplicable("the package loads none of NVIDIA's libraries, and none is installed")
@@ -406,7 +406,7 @@ def device_code_of_other_cuda(
     samples = [each for each in toolkits.samples if _is_judged(by_path[each.path])]
     if not samples:
         raise NotApplicable("no object of its own has code for NVIDIA's GPUs")
-    yield from tell_unread(samples)
+    yield from find_unread_samples(samples)
     judged, settled = False, leave_outliers_out(stated.claims)
     for sample in samples:
         item = by_path[sample.path]
@@ -424,7 +424,7 @@ def _is_judged(item: ObjectFile) -> bool:
     return item.architecture != "cuda" and not is_nvidia_library(name)
 
 
-def tell_unread(samples: Iterable[ToolkitSample]) -> Iterator[NotInspected]:
+def find_unread_samples(samples: Iterable[ToolkitSample]) -> Iterator[NotInspected]:
     """Report each object that could not be read; code that is broken is for others to report."""
     for each in samples:
         if each.unread:
@@ -521,7 +521,7 @@ def ptx_needs_newer_driver(
     samples = [each for each in toolkits.samples if each.ptx or each.unread]
     if not samples:
         raise NotApplicable("no PTX in the package")
-    yield from tell_unread(samples)
+    yield from find_unread_samples(samples)
     alone = {item.path: group for item, group in _find_ptx_alone(package)}
     quiet: dict[str, list[ToolkitSample]] = {}
     for sample in (each for each in samples if each.ptx):
@@ -594,7 +594,7 @@ _MOST = 8  # names in a sentence
 
 @check
 def family_member_missing(
-    linkage: Linkage, package: Package, beside: FamiliesBeside, target: TargetSystem
+    linkage: Linkage, package: Package, beside: GivenFamilies, target: TargetSystem
 ) -> Iterator[Finding]:
     """A library of NVIDIA opens another one of its family at run time, and nothing provides it.
 
@@ -633,13 +633,13 @@ def family_member_missing(
 
 
 def _find_openers(
-    layout: _Layout, beside: FamiliesBeside
+    layout: _Layout, beside: GivenFamilies
 ) -> Iterator[tuple[FamilyOpener, OpenerRow]]:
     """The package's own, and those beside it that its objects need, or that one of these opens."""
     linkage = layout.linkage
     own = [item for item in layout.package.objects if item.format == linkage.format]
     found = [FamilyOpener(label=item.path, item=item) for item in own if _row_of(item)]
-    needed = {edge.resolved for edge in (*linkage.edges, *linkage.edges_beside)}
+    needed = {edge.resolved for edge in (*linkage.edges, *linkage.given_edges)}
     rest = list(beside.openers)
     queue = [*found, *(each for each in rest if each.label in needed)]
     for each in queue:

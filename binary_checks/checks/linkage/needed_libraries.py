@@ -19,7 +19,7 @@ from binary_checks.knowledge.library_names import (
     is_redistributable,
     strip_graft,
 )
-from binary_checks.knowledge.loading import find_unloaded, is_for_others, soften
+from binary_checks.knowledge.loading import downgrade, find_unloaded, is_for_others
 from binary_checks.knowledge.python_libraries import is_python_dll
 from binary_checks.model import (
     Edge,
@@ -119,17 +119,19 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
                 stray = spell_stray(edge, searched, linkage, cause)
                 if package.claims.partial and isinstance(stray, Problem):
                     stray = replace(stray, level=Level.WARNING)
-                yield soften(stray, linkage, edge)
+                yield downgrade(stray, linkage, edge)
     hidden = [e for e in lacking if _is_out_of_reach(e, linkage, package, found)]
     for cause, edges in _share_causes(hidden, linkage, package):
         searched = spell_search(edges[0], found, linkage.layout)
         sentence = spell_out_of_reach(edges, linkage, searched)
-        yield soften(Problem(path=edges[0].path, sentence=sentence, cause=cause), linkage, edges[0])
+        yield downgrade(
+            Problem(path=edges[0].path, sentence=sentence, cause=cause), linkage, edges[0]
+        )
 
 
 def _soften(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
     """A warning where it would be one for each of the missing libraries."""
-    softened = [soften(finding, linkage, edge) for edge in edges]
+    softened = [downgrade(finding, linkage, edge) for edge in edges]
     return finding if finding in softened else softened[0]
 
 
@@ -218,14 +220,14 @@ def missing_delayed_library(
         if not expected and not edge.elsewhere and _lacks(edge, linkage):
             searched = spell_search(edge, found, linkage.layout)
             finding = spell_lack((edge,), linkage, searched, of_library(edge.needed))
-            yield soften(finding, linkage, edge)
+            yield downgrade(finding, linkage, edge)
     for item in linkage.unresolved:
         if item.delayed:
             sentence = (
                 f"calls {item.name} of {item.library}, which does not have it: the first call ends "
                 "the process"
             )
-            yield soften(Problem(path=item.path, sentence=sentence), linkage)
+            yield downgrade(Problem(path=item.path, sentence=sentence), linkage)
 
 
 @check
@@ -261,9 +263,9 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
             yield Note(path=edge.path, sentence=sentence)
         else:
             library = package.claims.partial and not _is_module(edge.root or edge.path, package)
-            milder = library or _is_for_others(edge, package)
-            level = Level.WARNING if milder else _level_of(edge, linkage)
-            yield soften(
+            less_severe = library or _is_for_others(edge, package)
+            level = Level.WARNING if less_severe else _level_of(edge, linkage)
+            yield downgrade(
                 Problem(
                     path=edge.path,
                     sentence=sentence,
@@ -346,7 +348,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
                 cause=cause,
                 command=spell_way(edges[0], linkage),
             )
-            yield soften(problem, linkage)
+            yield downgrade(problem, linkage)
 
 
 @check
@@ -386,7 +388,7 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence = (
                 f"needs {edge.needed}: a Python that was built without it cannot load the file"
             )
-            yield soften(Problem(path=edge.path, sentence=sentence), linkage)
+            yield downgrade(Problem(path=edge.path, sentence=sentence), linkage)
 
 
 @check

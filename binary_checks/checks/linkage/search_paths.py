@@ -7,7 +7,7 @@ from functools import partial
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.loading import soften
+from binary_checks.knowledge.loading import downgrade
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -92,7 +92,7 @@ def _accuse(
     """An error, as somebody else's code gets in, but for a library that no import reaches."""
     command = drop_elements(library, elements)
     problem = Problem(path=library.path, sentence=sentence, command=command)
-    return problem if library.kind is Kind.EXECUTABLE else soften(problem, linkage)
+    return problem if library.kind is Kind.EXECUTABLE else downgrade(problem, linkage)
 
 
 def _find_lack(library: ElfFile | MachOFile, linkage: Linkage | Package, package: Package) -> str:

@@ -87,9 +87,9 @@ class _Content:
             return None
         if lack.unread or lack.doubt:
             what = lack.unread or f"{lack.what}, unless {lack.doubt}"
-            return NotInspected(path=self._path, sentence=f"{point.say()}: {what}")
+            return NotInspected(path=self._path, sentence=f"{point.describe()}: {what}")
         level = Level.ERROR if point.is_always_loaded else Level.WARNING
-        sentence = f"{point.say()}: {lack.what}"
+        sentence = f"{point.describe()}: {lack.what}"
         return Problem(path=self._path, sentence=sentence, level=level)
 
     def _find_lack(self, point: EntryPoint) -> _Lack | None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from binary_checks.command import SubcommandParser
 from binary_checks.command.nightly.showing_cells import find_cell
+from binary_checks.environment import SAFE_PATH
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import choose_night, demand_plan
 from binary_checks.lines import one_line
-from binary_checks.withheld import DEAF
 
 _PURPOSE = "Judge here the very bytes that a night judged, with its profile and known problems."
 
@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
         files = ", ".join(f"{store.url}/{stored}" for stored in command.inputs.values())
         taken = f", with {files}" if files else ""
         print(one_line(f"{planned.file_name} as of {plan.night}{taken}"), flush=True)
-        program = (sys.executable, DEAF, "-m", "binary_checks")
+        program = (sys.executable, SAFE_PATH, "-m", "binary_checks")
         return subprocess.run([*program, *completed, *further], check=False).returncode
 
 

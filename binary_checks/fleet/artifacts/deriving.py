@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.documents.facts import Statement, WantedFacts, restore
 from binary_checks.documents.json_values import LARGEST, OddityError, read_json
+from binary_checks.environment import SAFE_PATH
 from binary_checks.errors import (
     ArtifactRefusedError,
     BrokenDataError,
@@ -48,7 +49,6 @@ from binary_checks.model.protocols import Tree
 from binary_checks.model.requests import ReleaseRequest
 from binary_checks.trees import open_part, open_tree
 from binary_checks.trees.file_bytes import open_bytes
-from binary_checks.withheld import DEAF
 
 _LIBRARY, _LIBTORCH = "library", "libtorch"
 
@@ -214,7 +214,7 @@ def _name_subdir(package: Package) -> str:
 
 INSPECT_LIMIT = 1800.0
 """Seconds that reading one file may take."""
-_PROGRAM = (sys.executable, DEAF, "-m", "binary_checks", "inspect", "--json")
+_PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks", "inspect", "--json")
 _MEMORY = 16 << 30  # bytes of address space, which is more than the memory used
 _LONGEST_COMPLAINT = 4096  # bytes
 _FOR_LINKERS = (".a", ".lib")

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from binary_checks.environment import SAFE_PATH, user_environment
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.exit_codes import FIT, PROBLEMS, TRY_AGAIN
 from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
@@ -29,7 +30,6 @@ from binary_checks.fleet.night import Cell
 from binary_checks.fleet.nights.attempt_process import stretch_lifeline
 from binary_checks.fleet.nights.cell_commands import choose_python, find_python, options_of_gpu
 from binary_checks.fleet.stored_nights import read_date, tonight
-from binary_checks.withheld import DEAF, user_environment
 
 CHAIN = ("build", "test", "gpu", "publish")
 """The stages of a cell, in order."""
@@ -265,7 +265,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-_PROGRAM = (sys.executable, DEAF, "-m", "binary_checks")
+_PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks")
 
 
 def _find_shell() -> tuple[str, tuple[str, ...]]:

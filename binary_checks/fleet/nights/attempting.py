@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from binary_checks.documents.json_values import dump
 from binary_checks.documents.result import read_results
+from binary_checks.environment import SAFE_PATH
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.exit_codes import (
     EMPTY,
@@ -61,11 +62,10 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, PackageResult, RunResult
 from binary_checks.model.outcomes import CellState, choose_cell_state
 from binary_checks.regular_files import open_regular
-from binary_checks.withheld import DEAF
 
 _RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json", "log"
 """What the process finds and leaves in its folder."""
-_PROGRAM = (sys.executable, DEAF, "-m", "binary_checks")
+_PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks")
 _LARGEST_LOG = 3 * LOG_HALF  # bytes
 _CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
 """How variables begin that open object stores: a cell has no business there."""

@@ -16,7 +16,7 @@ from binary_checks.errors import (
     TooLarge,
     Unavailable,
 )
-from binary_checks.knowledge.device_containers import EM_CUDA, Carrier, has_nvidia_code
+from binary_checks.knowledge.device_code import EM_CUDA, Carrier, has_nvidia_code
 from binary_checks.model import DeviceKind, DeviceTarget
 from binary_checks.model.device import CubinGroup, ObjectDetails, PtxGroup, UnreadDeviceCode
 from binary_checks.model.protocols import ByteSource, ReadObject

@@ -16,7 +16,7 @@ from binary_checks.errors import (
     TooLarge,
     Unavailable,
 )
-from binary_checks.knowledge.device_containers import EM_CUDA
+from binary_checks.knowledge.device_code import EM_CUDA
 from binary_checks.model import DeviceFault, DeviceKind
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects import archives

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from binary_checks.knowledge.device_containers import EM_CUDA, read_flags
+from binary_checks.knowledge.device_code import EM_CUDA, read_flags
 from binary_checks.model import (
     DeviceCode,
     DeviceContainers,

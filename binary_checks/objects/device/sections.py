@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from binary_checks.errors import Unavailable
-from binary_checks.knowledge.device_containers import serves
+from binary_checks.knowledge.device_code import serves
 from binary_checks.model import (
     DeviceCode,
     DeviceContainers,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.knowledge.device_containers import EM_CUDA
+from binary_checks.knowledge.device_code import EM_CUDA
 from binary_checks.model import Kind, NeededVersion
 from binary_checks.objects.device.reader import EM_AMDGPU
 from binary_checks.objects.elf.header import (

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from binary_checks.knowledge.device_containers import describe_unusable
+from binary_checks.knowledge.device_code import describe_unusable
 from binary_checks.model import Ending, GpuDevice, GpuHost
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 

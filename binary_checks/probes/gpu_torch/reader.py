@@ -16,7 +16,7 @@ from binary_checks.knowledge.cuda import (
     demand_trace_of_gpu,
     list_promised,
 )
-from binary_checks.knowledge.device_containers import BUILD, VERSIONS
+from binary_checks.knowledge.device_code import BUILD, VERSIONS
 from binary_checks.model import Ending, GpuHost, GpuReport, LibraryVersions, Measurement, Package
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest, GpuRequest

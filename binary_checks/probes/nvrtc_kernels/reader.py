@@ -46,7 +46,7 @@ def compile_kernels(
         step=read_step("NVRTC", result, place),
         stage=str(answer.get("stage", "")),
         library=place.shown(str(answer.get("library", ""))),
-        lying=show_all(place, answer.get("lying")) or (),
+        unloaded=show_all(place, answer.get("lying")) or (),
         refusal=place.scrub(str(answer.get("refusal", ""))),
         version=str(answer.get("version", "")),
         supported=list_texts(answer, "supported"),

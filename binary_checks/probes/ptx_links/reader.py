@@ -11,7 +11,7 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.device_containers import choose_targets, find_reachable, limit_targets
+from binary_checks.knowledge.device_code import choose_targets, find_reachable, limit_targets
 from binary_checks.model import Ending, Package
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts

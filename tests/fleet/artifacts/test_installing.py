@@ -176,7 +176,7 @@ def test_a_file_whose_bytes_were_changed_is_refused(
     assert installed(tmp_path / "out") == set()
 
 
-def take_back(store: Store, file_name: str) -> None:
+def receive_hidden(store: Store, file_name: str) -> None:
     """Advise against a file of the channel release."""
     artifact = next(each for each in list_artifacts(store) if each.file_name == file_name)
     withdrawal = Withdrawal(
@@ -194,7 +194,7 @@ def take_back(store: Store, file_name: str) -> None:
 def test_a_file_that_was_withdrawn_is_passed_over(
     kept: Path, tmp_path: Path, install: Install, speaks_json: bool
 ) -> None:
-    take_back(open_store(str(kept)), "my_helper-2.0-py3-none-any.whl")
+    receive_hidden(open_store(str(kept)), "my_helper-2.0-py3-none-any.whl")
     with serve_folder(kept, speaks_json=speaks_json) as front:
         index = f"{front.url}/simple/release/"
         done = install(tmp_path / "out", "--index-url", index, named="my-helper")
@@ -326,7 +326,7 @@ def test_rattler_installs_from_the_channel(conda_kept: Path, tmp_path: Path, ser
 
 
 def test_rattler_does_not_see_what_was_withdrawn(conda_kept: Path, tmp_path: Path) -> None:
-    take_back(open_store(str(conda_kept)), "helper-2.0-0.tar.bz2")
+    receive_hidden(open_store(str(conda_kept)), "helper-2.0-0.tar.bz2")
     with pytest.raises(Exception, match="helper"):  # of which demo needs 2.0
         install_by_rattler(f"{conda_kept.as_uri()}/conda/release", tmp_path / "prefix")
 

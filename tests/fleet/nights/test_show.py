@@ -11,6 +11,7 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.documents.result import read_results
+from binary_checks.environment import SAFE_PATH
 from binary_checks.fleet.causes.cause_rules import shipped_causes
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.cell_commands import pin_place, rerun_command
@@ -18,7 +19,6 @@ from binary_checks.fleet.store.store_names import closed_name, frozen_name
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.model import Problem, RunResult
 from binary_checks.model.outcomes import CellState
-from binary_checks.withheld import DEAF
 from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job
 
@@ -156,7 +156,7 @@ def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
     assert night.state is CellState.FAILED
     again = tmp_path / "again.json"
     shown = rerun_command(plan, plan.cells[0], str(tmp_path), night.result)
-    words = f"{sys.executable} {DEAF} -m binary_checks {shown.partition(' ')[2]}"
+    words = f"{sys.executable} {SAFE_PATH} -m binary_checks {shown.partition(' ')[2]}"
     ended = subprocess.run(
         ["sh", "-c", f"{words} --report json:{again}"], check=False, cwd=tmp_path
     )
@@ -175,7 +175,7 @@ def test_other_bytes_than_the_night_judged_are_no_verdict(tmp_path: Path) -> Non
     plan = plan_of(wheel, options=("--static",))
     wheel.write_bytes(next(SAMPLES.glob("demo-1.0-*.whl")).read_bytes())
     words = shlex.split(rerun_command(plan, plan.cells[0], str(tmp_path)))[1:]
-    ended = subprocess.run([sys.executable, DEAF, "-m", "binary_checks", *words], check=False)
+    ended = subprocess.run([sys.executable, SAFE_PATH, "-m", "binary_checks", *words], check=False)
     assert ended.returncode == 6
 
 

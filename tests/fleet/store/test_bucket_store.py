@@ -17,7 +17,7 @@ from binary_checks.fleet.store import Store, bucket_store, open_store
 from binary_checks.fleet.store import bucket_store as mirror
 from binary_checks.fleet.store.bucket_settings import read_settings
 from binary_checks.fleet.store.bucket_store import BucketStore
-from fixtures.fleet.faulty_proxy import BUSY, DEAF, LOST, SLOW, FaultyProxy, put_before
+from fixtures.fleet.faulty_proxy import BUSY, LOST, SAFE_PATH, SLOW, FaultyProxy, put_before
 from fixtures.fleet.object_store import BUCKET, KEYS, ObjectStore
 
 PATIENT = bucket_store.PAUSES
@@ -57,7 +57,7 @@ def behind(
     return open_store(store.url)
 
 
-@pytest.mark.parametrize("fault", [BUSY, DEAF, LOST])
+@pytest.mark.parametrize("fault", [BUSY, SAFE_PATH, LOST])
 def test_a_put_is_made_again_and_is_its_writers(
     behind: Store, proxy: FaultyProxy, fault: str
 ) -> None:
@@ -71,12 +71,12 @@ def test_a_put_made_again_does_not_win_what_another_wrote(
     behind: Store, store: Store, proxy: FaultyProxy
 ) -> None:
     store.create(NAME, b"another's")
-    proxy.faults = [("PUT", DEAF)]
+    proxy.faults = [("PUT", SAFE_PATH)]
     assert not behind.create(NAME, b"mine")
     assert behind.read(NAME) == b"another's"
 
 
-@pytest.mark.parametrize("fault", [BUSY, DEAF])
+@pytest.mark.parametrize("fault", [BUSY, SAFE_PATH])
 def test_reading_and_listing_are_tried_again(behind: Store, proxy: FaultyProxy, fault: str) -> None:
     behind.create(NAME, b"mine")
     asked: list[tuple[Callable[[], object], object]] = [

@@ -13,7 +13,7 @@ from binary_checks.fleet.store import bucket_store, open_store
 from binary_checks.fleet.store.bucket_settings import read_settings
 from binary_checks.fleet.store.store_names import package_name
 from fixtures.fleet.azure_store import ACCOUNT
-from fixtures.fleet.faulty_proxy import BUSY, DEAF, LOST, FaultyProxy, put_before
+from fixtures.fleet.faulty_proxy import BUSY, LOST, SAFE_PATH, FaultyProxy, put_before
 
 NAME = "night=2026-11-20/results/a.cpu1.json"
 
@@ -51,14 +51,14 @@ def proxy(
         yield proxy
 
 
-@pytest.mark.parametrize("fault", [BUSY, DEAF, LOST])
+@pytest.mark.parametrize("fault", [BUSY, SAFE_PATH, LOST])
 def test_a_put_is_made_again_and_is_its_writers(url: str, proxy: FaultyProxy, fault: str) -> None:
     store = open_store(url)
     proxy.faults = [("PUT", fault), ("PUT", fault)]
     assert store.create(NAME, b"mine")
     assert proxy.faults == []
     assert store.read(NAME) == b"mine"
-    proxy.faults = [("PUT", DEAF)]
+    proxy.faults = [("PUT", SAFE_PATH)]
     assert not store.create(NAME, b"another's")
 
 

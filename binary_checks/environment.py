@@ -13,13 +13,13 @@ import sys
 import tempfile
 from collections.abc import Mapping
 
-DEAF = "-P" if sys.version_info >= (3, 11) else "-I"
+SAFE_PATH = "-P" if sys.version_info >= (3, 11) else "-I"
 """The option for ``-m`` and ``-c`` that keeps the current folder off the module search path.
 
 Python 3.10 has only the stricter ``-I``, which also ignores PYTHONPATH and the user's
 site-packages.
 """
-_HANDED = "BINARY_CHECKS_WITHHELD"
+_DESCRIPTOR = "BINARY_CHECKS_WITHHELD"
 """The variable with the file descriptor of the hidden variables."""
 # Variables that Python, pytest, coverage and a terminal read, and that select a GPU.
 _KEPT = re.compile(
@@ -28,52 +28,52 @@ _KEPT = re.compile(
     r"|PYTEST_DISABLE_PLUGIN_AUTOLOAD|VIRTUAL_ENV|XDG_CACHE_HOME|SOURCE_DATE_EPOCH"
     r"|LD_LIBRARY_PATH|DYLD_\w+|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|CC|CXX)"
 )
-_held: dict[str, str] = {}
+_hidden: dict[str, str] = {}
 
 
 def user_environment() -> Mapping[str, str]:
     """Return the user's complete environment, including hidden variables: for installers only."""
-    return {**_held, **os.environ}
+    return {**_hidden, **os.environ}
 
 
-def list_held() -> dict[str, str]:
+def list_hidden() -> dict[str, str]:
     """Return the hidden variables, to pass them to another process of ours."""
-    return dict(_held)
+    return dict(_hidden)
 
 
-def hold(variables: Mapping[str, str]) -> None:
+def hide(variables: Mapping[str, str]) -> None:
     """Store hidden variables that another process of ours passed."""
-    _held.update(variables)
+    _hidden.update(variables)
 
 
-def find_withheld(environ: Mapping[str, str]) -> dict[str, str]:
+def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """Return variables that may be secret: all except those known not to be."""
     return {name: value for name, value in environ.items() if not _KEPT.fullmatch(name)}
 
 
-def take_back() -> None:
+def receive_hidden() -> None:
     """Store the hidden variables that the previous process passed, if any."""
-    descriptor = os.environ.pop(_HANDED, "")
+    descriptor = os.environ.pop(_DESCRIPTOR, "")
     if descriptor.isdecimal():
         try:
             with open(int(descriptor), "rb") as file:  # noqa: PTH123 - a descriptor has no path
-                hold(json.load(file))
+                hide(json.load(file))
         except (OSError, ValueError):
             return
 
 
-def start_anew() -> None:
+def restart_without_secrets() -> None:
     """Restart the same command in a process whose initial environment holds no secrets.
 
     Return if there is nothing to hide, or the command cannot be restarted.
     """
-    withheld = find_withheld(os.environ)
-    if os.name != "posix" or not sys.executable or not withheld or _held:
+    secrets = find_secrets(os.environ)
+    if os.name != "posix" or not sys.executable or not secrets or _hidden:
         return
-    descriptor = _write(json.dumps(withheld).encode())
-    kept = {name: value for name, value in os.environ.items() if name not in withheld}
+    descriptor = _write(json.dumps(secrets).encode())
+    kept = {name: value for name, value in os.environ.items() if name not in secrets}
     command = [sys.executable, *sys.orig_argv[1:]]
-    os.execve(sys.executable, command, {**kept, _HANDED: str(descriptor)})  # noqa: S606
+    os.execve(sys.executable, command, {**kept, _DESCRIPTOR: str(descriptor)})  # noqa: S606
 
 
 def _write(text: bytes) -> int:

@@ -148,7 +148,7 @@ def _fits(path: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(path, glob) for glob in globs)
 
 
-def tell_unread(
+def find_unread_carriers(
     package: Package, carriers: list[Carrier], exempt: tuple[str, ...]
 ) -> Iterator[NotInspected]:
     """Yield files that could not be read. Raises NotApplicable if there is nothing to judge."""
@@ -161,15 +161,19 @@ def tell_unread(
     )
 
 
-def tell_doubt(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotInspected]:
+def find_gaps_and_faults(
+    item: Carrier, concerned: Iterable[DeviceContainers]
+) -> Iterator[NotInspected]:
     """Yield gaps of the given containers, and the place where device code contradicts itself."""
-    yield from tell_gaps(item, concerned)
+    yield from find_container_gaps(item, concerned)
     for fault in item.device_faults[:1]:
         sentence = f"code after offset {fault.offset} may be missing: {fault.reason}"
         yield NotInspected(path=item.path, sentence=sentence)
 
 
-def tell_gaps(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotInspected]:
+def find_container_gaps(
+    item: Carrier, concerned: Iterable[DeviceContainers]
+) -> Iterator[NotInspected]:
     """Yield which of the given containers have targets that are not all known."""
     for group in filter(is_doubtful, concerned):
         yield NotInspected(path=item.path, sentence=_tell_gap(group), too_large=group.too_large)
@@ -461,7 +465,7 @@ def has_failed_before_steps(report: GpuReport) -> bool:
     )
 
 
-def spell_host(host: GpuHost, runtime: str = "") -> str:
+def format_host(host: GpuHost, runtime: str = "") -> str:
     """Format the facts of a GPU host, and the CUDA runtime used there, as one line."""
     served = f"driver {host.driver or 'of unknown version'} for CUDA {host.cuda}"
     served += runtime and f", runtime {runtime}"
@@ -471,7 +475,7 @@ def spell_host(host: GpuHost, runtime: str = "") -> str:
     return f"{served}: {devices}"
 
 
-def spell_time(report: GpuReport) -> str:
+def format_time(report: GpuReport) -> str:
     """Format how long all steps took; "" if unknown."""
     seconds = [each.value for each in report.measurements if each.name == "seconds"]
     return f"{len(seconds)} steps took {sum(seconds):.1f} s" if len(seconds) > 1 else ""
