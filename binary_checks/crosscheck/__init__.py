@@ -1,1 +1,1 @@
-"""The second opinion: each object read by the library of its format too, fact by fact."""
+"""The second opinion: read objects with other libraries too, and compare the facts."""

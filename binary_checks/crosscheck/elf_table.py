@@ -1,7 +1,8 @@
-"""ELF: what we read beside what pyelftools and LIEF read.
+"""ELF: our facts, and those of pyelftools and LIEF.
 
-pyelftools takes symbol versions through the section headers alone, and counts version records as a
-forged header says: the walk is cut here. LIEF is asked for no relocations and static symbols.
+pyelftools finds symbol versions only through section headers, and reads as many version records as
+a forged header claims: the walk is limited here. LIEF is told to skip relocations and static
+symbols.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from binary_checks.crosscheck.fact_tables import (
     Fact,
     Library,
     Table,
+    UnparsedError,
     View,
     text,
-    unparsed,
 )
 from binary_checks.model import Format, Kind, SymbolTable
 
@@ -49,70 +50,70 @@ _MACHINES = {
     ("LOONGARCH", 32, "<"): "loongarch32",
     ("LOONGARCH", 64, "<"): "loongarch64",
 }
-"""By the name of e_machine without ``EM_``, class and byte order, what the model calls it."""
+"""Our names of architectures by e_machine without ``EM_``, class and byte order."""
 _DEVICES = {"QDSP6": "hexagon"} | {
     name: name.lower() for name in ("XTENSA", "HEXAGON", "CUDA", "AMDGPU", "BPF", "VE")
 }
-_SOFT_FLOAT = 0x200  # of e_flags of ARM
+_SOFT_FLOAT = 0x200  # EF_ARM_ABI_FLOAT_SOFT in e_flags
 _TEXTS = {"NEEDED": "name", "SONAME": "name", "RPATH": "rpath", "RUNPATH": "runpath"}
-"""How LIEF calls the texts of entries."""
-_INDEX = 0x7FFF  # of a version index; the bit above it hides the symbol
+"""LIEF's attribute for the text of an entry."""
+_INDEX = 0x7FFF  # mask of a version index; bit 15 marks a hidden version
 _HIDDEN = 0x8000
-_MOST_RECORDS = 1 << 12  # of libraries of which versions are needed, and of versions defined
+_MOST_RECORDS = 1 << 12  # libraries with needed versions, and defined versions
 _WITHOUT_SECTIONS = "it reads versions through section headers, which the file does not have"
 _TURNED = "it turns the words of a big-endian note around"
 
 
 class _Symbol(NamedTuple):
     name: str
-    binding: str  # "LOCAL", "WEAK", ...
+    binding: str  # "LOCAL", "WEAK" …
     undefined: bool
     visible: bool
     absolute: bool
-    version: int  # with the bit that hides it
+    version: int  # including the bit that marks it as hidden
 
 
 @dataclass(kw_only=True)
 class ElfView(View):
-    """An ELF file as a library has it."""
+    """An ELF file as read by a library."""
 
     machine: str  # without "EM_"
     bits: int
     byte_order: str
     flags: int
-    tags: dict[str, list[Any]]  # without "DT_": texts, or numbers
+    tags: dict[str, list[Any]]  # by name without "DT_": strings or numbers
     segments: list[tuple[str, int, int]]  # type without "PT_", flags, alignment
     interpreter: str = ""
     build_id: str = ""
     isa_level: str = ""
     needs: list[tuple[str, str, bool, int]] = field(default_factory=list)
-    """Library, node, whether it is weak, version index."""
+    """Library, version node, whether it is weak, version index."""
     definitions: list[tuple[int, str, bool]] = field(default_factory=list)
-    """Version index, node, whether it is the base node, which stands for the library itself."""
+    """Version index, version node, whether it is the base node, which is the library itself."""
     symbols: list[_Symbol] = field(default_factory=list)
 
     def has(self, tag: str, flags: int = 0, flags_1: int = 0) -> bool:
-        """Whether there is such an entry, or one of the flags that say the same."""
+        """Return whether there is the entry, or a flag with the same meaning."""
         lists = ((self.tags.get("FLAGS"), flags), (self.tags.get("FLAGS_1"), flags_1))
         return tag in self.tags or any(found and found[-1] & mask for found, mask in lists)
 
     def last(self, tag: str) -> str:
-        """The text of the last entry of that tag."""
+        """Return the string of the last entry with this tag."""
         return str(self.tags.get(tag, [""])[-1])
 
     def loads(self) -> list[tuple[int, int]]:
-        """Flags and alignments."""
+        """Return flags and alignments of PT_LOAD segments."""
         return [(flags, step) for kind, flags, step in self.segments if kind == "LOAD"]
 
     def flags_of(self, kind: str) -> int | None:
-        """The flags of the last segment of that type."""
+        """Return the flags of the last segment of this type."""
         return next((flags for each, flags, _ in reversed(self.segments) if each == kind), None)
 
 
-def _spell_ours(
+def _format_symbols(
     symbols: SymbolTable, default: str, *, own: Collection[str] = (), weak: str = ""
 ) -> list[str]:
-    """Spell symbols as readelf does, a copy of another library's symbol with one "@" too."""
+    """Format symbols as readelf does; a copy of another library's symbol has one "@" too."""
     spelled = []
     for symbol in symbols:
         at = "@" if symbol.hidden or symbol.version not in own else default
@@ -121,7 +122,7 @@ def _spell_ours(
     return sorted(spelled)
 
 
-def _spell_theirs(view: ElfView, *, imports: bool) -> Iterator[str]:
+def _format_view(view: ElfView, *, imports: bool) -> Iterator[str]:
     own = {index: name for index, name, base in view.definitions if not base}
     nodes = {index: name for _, name, _, index in view.needs} | own
     defined = frozenset(own.values())
@@ -213,13 +214,13 @@ FACTS = (
     ),
     Fact(
         "imports", "undefined dynamic symbols with versions, and which of them are weak",
-        lambda item: _spell_ours(item.imports, "@", weak="?"),
-        lambda view: sorted(_spell_theirs(view, imports=True)),
+        lambda item: _format_symbols(item.imports, "@", weak="?"),
+        lambda view: sorted(_format_view(view, imports=True)),
     ),
     Fact(
         "exports", "defined dynamic symbols with versions, default or not",
-        lambda item: _spell_ours(item.exports, "@@", own=frozenset(item.defined_versions)),
-        lambda view: sorted(_spell_theirs(view, imports=False)),
+        lambda item: _format_symbols(item.exports, "@@", own=frozenset(item.defined_versions)),
+        lambda view: sorted(_format_view(view, imports=False)),
     ),
 )  # fmt: skip
 
@@ -278,7 +279,7 @@ def _add_note(view: ElfView, note: Any) -> None:
 
 
 def _add_versions(view: ElfView, sections: list[Any]) -> None:
-    by_type = {each["sh_type"]: each for each in reversed(sections)}  # the first of a type
+    by_type = {each["sh_type"]: each for each in reversed(sections)}  # the first of each type
     view.needs = [
         (need.name, each.name, bool(each["vna_flags"] & 2), each["vna_other"] & _INDEX)
         for need, items in _walk(by_type.get("SHT_GNU_verneed"))
@@ -315,7 +316,7 @@ def _look_with_lief(path: str) -> list[ElfView]:
     wanted.parse_relocations = wanted.parse_symtab_symbols = wanted.parse_overlay = False
     item: Any = lief.ELF.parse(path, wanted)
     if item is None:
-        raise unparsed()
+        raise UnparsedError
     header = item.header
     tags: dict[str, list[Any]] = {}
     for entry in item.dynamic_entries:
@@ -360,7 +361,7 @@ def _look_with_lief(path: str) -> list[ElfView]:
             name=text(symbol.name),
             binding=getattr(symbol.binding, "name", ""),
             undefined=symbol.shndx == 0,
-            # STV_DEFAULT and STV_PROTECTED; its own word also has ppc64le's other bits.
+            # STV_DEFAULT and STV_PROTECTED; LIEF's own property includes other bits of ppc64le.
             visible=symbol.other & 3 in (0, 3),
             absolute=symbol.shndx == 0xFFF1,
             version=symbol.symbol_version.value if symbol.has_version else 0,

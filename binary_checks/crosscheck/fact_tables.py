@@ -1,4 +1,4 @@
-"""The form of the tables: one fact a row, what we read of it beside what other libraries read."""
+"""The form of the tables: one fact in each row, with our value and that of other libraries."""
 
 from __future__ import annotations
 
@@ -12,38 +12,40 @@ LOADED = frozenset({Kind.SHARED, Kind.EXECUTABLE})
 
 
 class Fact(NamedTuple):
-    """One row. Either side is a text, a number, a truth or a list of texts."""
+    """One row. Values are strings, numbers, booleans or lists of strings."""
 
     name: str
-    what: str  # what it is, in the documentation
-    ours: Callable[[Any], Any] | None = None  # of our object; None: its attribute of that name
-    theirs: Callable[[Any], Any] | None = None  # of a library's view; None: the same
-    kinds: frozenset[Kind] = LOADED  # of objects of which we read it
+    what: str  # description for the documentation
+    # value of our object; None: the attribute with the fact's name
+    ours: Callable[[Any], Any] | None = None
+    # value of a library's view; None: the attribute with the fact's name
+    theirs: Callable[[Any], Any] | None = None
+    kinds: frozenset[Kind] = LOADED  # kinds of objects of which we read it
 
     def of_ours(self, item: ObjectFile) -> Any:
-        """What we read in an object."""
+        """Return our value for an object."""
         return getattr(item, self.name) if self.ours is None else self.ours(item)
 
     def of_theirs(self, view: View) -> Any:
-        """What a library reads."""
+        """Return a library's value."""
         return getattr(view, self.name) if self.theirs is None else self.theirs(view)
 
 
 @dataclass(kw_only=True)
 class View:
-    """What a library sees of a file, or of a slice of it, before it is spelled as facts."""
+    """What a library reads in a file or a slice, before it is converted to facts."""
 
-    name: str = ""  # of the slice
+    name: str = ""  # architecture of the slice
     silent: Mapping[str, str] = field(default_factory=dict)
-    """By fact, why the library cannot know it of this file."""
+    """Why the library cannot know a fact of this file, by fact."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Allowance:
-    """What a library is known to say otherwise in a part of a fact, which is not compared."""
+    """A known difference in a part of a fact. That part is not compared."""
 
     reason: str
-    narrow: Callable[[Any], Any]  # what is compared of either side's fact
+    narrow: Callable[[Any], Any]  # returns the part that is compared, for both sides
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,12 +53,13 @@ class Library:
     """One library that reads one format."""
 
     name: str
-    distribution: str  # to install
+    distribution: str  # name to install
     format: Format
-    look: Callable[[str], Sequence[View]]  # at the file of that path: one view, or one a slice
-    unknown: frozenset[str] = frozenset()  # facts that it has no word for
+    # reads the file with this path: one view, or one for each slice
+    look: Callable[[str], Sequence[View]]
+    unknown: frozenset[str] = frozenset()  # facts that it does not provide
     allowances: Mapping[str, Allowance] = field(default_factory=dict)
-    """Facts that it is known to get wrong in part."""
+    """Known differences, by fact."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,8 +69,8 @@ class Table:
     facts: tuple[Fact, ...]
     libraries: tuple[Library, ...]
 
-    def spell(self, view: View, unknown: Collection[str]) -> dict[str, Any]:
-        """The facts of a view by name, but those that are unknown; or why one cannot be known."""
+    def list_facts(self, view: View, unknown: Collection[str]) -> dict[str, Any]:
+        """Return the facts of a view by name, or why a fact cannot be known; no unknown facts."""
         return {
             fact.name: (
                 {"silent": view.silent[fact.name]}
@@ -82,27 +85,25 @@ class Table:
 class UnparsedError(Exception):
     """The library gives no object for the file."""
 
-
-def unparsed() -> UnparsedError:
-    """What to raise where a library answers with nothing."""
-    return UnparsedError("it does not parse the file")
+    def __init__(self) -> None:
+        super().__init__("it does not parse the file")
 
 
 def text(name: str | bytes | None) -> str:
-    """The text of a name; bytes that are not UTF-8 stay visible as escapes, as in our own."""
+    """Return a name as text; bytes that are not UTF-8 are escaped, as in our own facts."""
     return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name or ""
 
 
 def number(value: Any) -> int:
-    """The number of LIEF's enumerations, which leaves one without a name a number."""
+    """Return the number of a LIEF enumeration; values without a name are numbers already."""
     return int(getattr(value, "value", value))
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Each name once, in the order in which they come."""
+    """Return each name once, in order."""
     return list(dict.fromkeys(names))
 
 
 def keep_ascii(names: list[str]) -> list[str]:
-    """The names that are ASCII."""
+    """Return the names that are ASCII."""
     return [name for name in names if name.isascii()]

@@ -1,4 +1,4 @@
-"""Asks the libraries, in a process that ends at its limits and is started again for the next file.
+"""Ask the libraries in a process of their own, which is started again after it has crashed.
 
 The process gets the path of a file and nothing else of the package; its answer is JSON.
 """
@@ -28,8 +28,8 @@ if sys.platform != "win32":
     import resource
 
 _PATIENCE = 60  # seconds for any file
-_SPEED = 1 << 20  # bytes, for each of which there is a second more
-_LONGEST_ANSWER = 256 << 20  # bytes; that of libtorch_cpu.so has 8 million
+_SPEED = 1 << 20  # bytes; there is one more second for each
+_LONGEST_ANSWER = 256 << 20  # bytes; the answer for libtorch_cpu.so has 8 million
 _START = """
 import importlib.util, json, sys
 place, sys.path[:] = json.loads(sys.argv[1])
@@ -41,22 +41,22 @@ spec.loader.exec_module(module)
 from binary_checks.crosscheck.library_process import main
 main()
 """
-"""Imports this very binary_checks from its own folder, and nothing else from beside it."""
+"""Imports this copy of binary_checks from its own folder, and nothing else from that folder."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LibraryAnswer:
-    """What one library reads in one file, or why there is nothing."""
+    """What one library reads in one file, or why it reads nothing."""
 
-    library: str  # with its version where it is there
+    library: str  # name, with the version if it is installed
     reading: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reason: str = ""  # why there is no reading
-    absent: bool = False  # it is not installed: there is no reading of any file
-    late: bool = False  # it was waited for in vain
+    absent: bool = False  # it is not installed, so it reads no file
+    late: bool = False  # it did not answer in time
 
 
 class Libraries:
-    """The process with the libraries, started at the first question."""
+    """The process with the libraries, started at the first request."""
 
     def __init__(self, folder: Path, *, patience: int = _PATIENCE) -> None:
         self._folder, self.patience = folder, patience
@@ -65,9 +65,9 @@ class Libraries:
         self._reader: threading.Thread | None = None
 
     def ask(self, library: Library, path: Path) -> LibraryAnswer:
-        """What the library reads in the file. Never raises for what the file or the library does.
+        """Return what the library reads in a file, however broken the file or the library is.
 
-        Raises OSError where no process can be started.
+        Raises OSError if the process cannot be started.
         """
         seconds = self.patience + path.stat().st_size // _SPEED
         line = self._exchange(
@@ -100,11 +100,11 @@ class Libraries:
             return self._lines.get(timeout=seconds)
         except queue.Empty:
             return None
-        except OSError:  # it has ended: the reader says so
+        except OSError:  # the process has ended, and the reader thread says so
             return self._lines.get()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """Isolated: nothing of the environment or of the current folder is imported."""
+        """Start the process isolated from the environment and the current folder."""
         search = [place for place in sys.path if place and not _is_here(place)]
         ours = str(Path(binary_checks.__file__).parent)
         process = subprocess.Popen(
@@ -122,7 +122,7 @@ class Libraries:
         return process
 
     def _say_how_it_ended(self, said: bytes) -> str:
-        from binary_checks.places.processes import name_crash  # of few runs
+        from binary_checks.places.processes import name_crash  # only needed after a crash
 
         process = self._process
         if said or process is None:
@@ -153,17 +153,17 @@ class Libraries:
 
 
 def _close(pipe: IO[bytes]) -> None:
-    with contextlib.suppress(OSError):  # what was not sent cannot be sent any more
+    with contextlib.suppress(OSError):  # the process is gone
         pipe.close()
 
 
 def _is_here(place: str) -> bool:
-    """Whether it is the current folder, out of which nothing is imported."""
+    """Return whether a place is the current folder, from which nothing is imported."""
     return os.path.realpath(place) == os.path.realpath(os.curdir)
 
 
 def _forward_lines(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
-    """Pass each line on, and at the end a piece without an end of line."""
+    """Put each line into a queue; the last one may lack its newline."""
     while True:
         try:
             line = pipe.readline(_LONGEST_ANSWER)
@@ -183,17 +183,17 @@ def _read_answer(library: Library, said: Mapping[str, Any]) -> LibraryAnswer:
     return LibraryAnswer(library=name, reading=said["reading"])
 
 
-# The process in which the libraries read: one request a line in, one answer a line out.
+# The process with the libraries: one request per line in, one answer per line out.
 #
-# Some of them are slow or crash on some bytes, and some are C++: memory and time are limited here,
-# and the parent waits for each answer only so long.
+# Some libraries are slow or crash on some bytes, and some are C++. So memory and time are limited
+# here, and the parent waits only so long for each answer.
 
-_BASE = 2 << 30  # bytes of address space that a library may take, whatever the file
-_TIMES = 8  # as many bytes more for each of the file's: LIEF keeps it whole
+_BASE = 2 << 30  # bytes of address space for any file
+_TIMES = 8  # further address space, as a multiple of the file's size: LIEF keeps the whole file
 
 
 def main() -> None:
-    """Answer until there are no more requests; what libraries print goes nowhere."""
+    """Answer until there are no more requests. What libraries print is discarded."""
     with os.fdopen(os.dup(1), "w", encoding="ascii") as answers:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
@@ -203,7 +203,7 @@ def main() -> None:
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The reading and by whom, or why there is none."""
+    """Return the facts and the library's version, or why there are none."""
     try:
         version = metadata.version(request["distribution"])
     except metadata.PackageNotFoundError:
@@ -215,7 +215,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         views = getattr(import_module(module), name)(path)
         return {
             "version": version,
-            "reading": {view.name: table.spell(view, request["unknown"]) for view in views},
+            "reading": {view.name: table.list_facts(view, request["unknown"]) for view in views},
         }
     except ImportError as error:
         return {"absent": f"it cannot be imported: {_describe(error)}"}
@@ -226,7 +226,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit(size: int, seconds: int) -> None:
-    """Bound address space, and the processor's time from now on, where the system can."""
+    """Limit address space, and CPU time from now on, if the system can."""
     if sys.platform != "win32":
         used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
         limits = {
@@ -236,11 +236,11 @@ def _limit(size: int, seconds: int) -> None:
         for kind, most in limits.items():
             _, hard = resource.getrlimit(kind)
             soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            with contextlib.suppress(OSError, ValueError):  # macOS refuses some
+            with contextlib.suppress(OSError, ValueError):  # macOS rejects some limits
                 resource.setrlimit(kind, (soft, hard))
 
 
 def _describe(error: Exception) -> str:
-    """The library's own words in one line: they may hold a package's."""
+    """Return the library's message in one line; it may quote text of a package."""
     words = " ".join(str(error).split())
     return cut(one_line(f"{type(error).__name__}: {words}" if words else type(error).__name__), 200)

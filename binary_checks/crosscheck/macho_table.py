@@ -1,8 +1,8 @@
-"""Mach-O: what we read beside what macholib and LIEF read, slice by slice.
+"""Mach-O: our facts, and those of macholib and LIEF, slice by slice.
 
-macholib refuses load commands that it does not know unless told otherwise, and has no exports trie,
-bind opcodes or chained fixups. LIEF's ``imported_symbols`` also lists weak symbols that the file
-defines itself: the bindings are asked instead. Of a fat file with 64-bit offsets it reads nothing.
+macholib rejects unknown load commands by default, and reads no export trie, bind opcodes or chained
+fixups. LIEF's ``imported_symbols`` includes weak symbols that the file defines itself, so its
+bindings are used instead. It reads nothing of a fat file with 64-bit offsets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from binary_checks.crosscheck.fact_tables import Fact, Library, Table, View, number, text, unparsed
+from binary_checks.crosscheck.fact_tables import (
+    Fact,
+    Library,
+    Table,
+    UnparsedError,
+    View,
+    number,
+    text,
+)
 from binary_checks.model import Dependency, Format, Kind
 
 _CPUS = {
@@ -24,7 +32,7 @@ _CPUS = {
     ("POWERPC", 0): "ppc",
     ("POWERPC64", 0): "ppc64",
 }
-"""By the CPU's name and the subtype without its capabilities, what the model calls it."""
+"""Our names of architectures, by CPU and subtype without capabilities."""
 _CPU_NAMES = {
     0x0100000C: "ARM64",
     7: "X86",
@@ -37,7 +45,7 @@ _PLATFORMS = (
     *("iossimulator", "tvossimulator", "watchossimulator", "driverkit"),
     *("visionos", "visionossimulator"),
 )
-"""Of LC_BUILD_VERSION, from 1 on."""
+"""Platforms of LC_BUILD_VERSION, from number 1."""
 _TYPES = {1: "OBJECT", 2: "EXECUTE", 6: "DYLIB", 8: "BUNDLE", 10: "DSYM"}
 _OUR_TYPES = {Kind.EXECUTABLE: "EXECUTE", Kind.RELOCATABLE: "OBJECT", Kind.DEBUG: "DSYM"}
 _DEPENDENCIES = {
@@ -58,12 +66,12 @@ _TWO_LEVEL = 0x80  # MH_TWOLEVEL
 _SELF, _PROGRAM, _WEAK_LOOKUP = 0, -1, -3
 _NAMED = frozenset({Kind.SHARED, Kind.EXECUTABLE, Kind.DEBUG})
 _EVERY = frozenset(Kind)
-_Numbers = tuple[int, ...]  # of a version
+_Numbers = tuple[int, ...]  # numbers of a version
 
 
 @dataclass(kw_only=True)
 class MachOView(View):
-    """A slice as a library has it; its name is the architecture."""
+    """A slice as read by a library; its name is the architecture."""
 
     type: str
     two_level: bool
@@ -80,26 +88,26 @@ class MachOView(View):
     exports: list[str] = field(default_factory=list)
 
     def system(self) -> tuple[str, _Numbers, _Numbers]:
-        """Platform, oldest system and SDK: those of macOS, or the first.
+        """Return platform, oldest system and SDK: for macOS, else for the first platform.
 
-        A zippered dylib is for macOS and Mac Catalyst alike, with a command for each.
+        A zippered dylib is for macOS and for Mac Catalyst, and has a command for each.
         """
         nowhere: tuple[str, _Numbers, _Numbers] = ("", (), ())
         return next((row for row in self.systems if row[0] == "macos"), (*self.systems, nowhere)[0])
 
 
-def _spell_system(version: _Numbers) -> str:
-    """A version of macOS as the model has it: 11.0 and 10.13.4."""
+def _format_system(version: _Numbers) -> str:
+    """Return a version of macOS as in the model: 11.0, 10.13.4."""
     *others, patch = version or (0,)
     return ".".join(map(str, [*others, patch] if patch else others))
 
 
 def _spell_sdk(version: _Numbers) -> str:
-    return _spell_system(version) if any(version) else ""
+    return _format_system(version) if any(version) else ""
 
 
 def _lengthen(version: str) -> str:
-    """Three numbers, where the other readers have them."""
+    """Return a version with three numbers, as the other libraries have it."""
     return version + ".0" * (2 - version.count(".")) if version else ""
 
 
@@ -138,7 +146,7 @@ FACTS = (
     ),
     Fact(
         "minimum_os", "the oldest system",
-        theirs=lambda view: _spell_system(view.system()[1]), kinds=_EVERY,
+        theirs=lambda view: _format_system(view.system()[1]), kinds=_EVERY,
     ),
     Fact("sdk", "the SDK", theirs=lambda view: _spell_sdk(view.system()[2]), kinds=_EVERY),
     Fact("uuid", "LC_UUID", kinds=_NAMED),
@@ -193,25 +201,25 @@ def _look_at_header(item: Any) -> MachOView:
             view.rpaths.append(_read_name(row.path, row, data))
         elif kind == mach_o.LC_ID_DYLIB:
             view.install_name = _read_name(row.name, row, data)
-            view.current_version = _join(_take_apart(int(row.current_version._version)))
-            view.compatibility_version = _join(_take_apart(int(row.compatibility_version._version)))
+            view.current_version = _join(_numbers_of(int(row.current_version._version)))
+            view.compatibility_version = _join(_numbers_of(int(row.compatibility_version._version)))
         elif kind == mach_o.LC_UUID:
             view.uuid = str(UUID(bytes=row.uuid)).upper()
         elif kind == mach_o.LC_BUILD_VERSION or kind in oldest:
             platform = oldest.get(kind) or _name_platform(int(row.platform))
             version = int(row.version if kind in oldest else row.minos)
-            view.systems.append((platform, _take_apart(version), _take_apart(int(row.sdk))))
+            view.systems.append((platform, _numbers_of(version), _numbers_of(int(row.sdk))))
     return view
 
 
 def _read_name(offset: Any, row: Any, data: bytes) -> str:
-    """The text of a command, whose place counts from the command's start."""
-    start = int(offset) - 8 - row._size_  # 8 bytes of cmd and cmdsize
+    """Return the string of a command; its offset counts from the command's start."""
+    start = int(offset) - 8 - row._size_  # 8 bytes are cmd and cmdsize
     return text(data[start:].partition(b"\0")[0])
 
 
-def _take_apart(version: int) -> _Numbers:
-    """The three numbers that Mach-O puts into 32 bits."""
+def _numbers_of(version: int) -> _Numbers:
+    """Return the three numbers of a version packed into 32 bits."""
     return version >> 16, version >> 8 & 255, version & 255
 
 
@@ -227,7 +235,7 @@ def _look_with_lief(path: str) -> list[MachOView]:
     wanted.parse_dyld_rebases = False
     found = lief.MachO.parse(path, wanted)
     if found is None:
-        raise unparsed()
+        raise UnparsedError
     return [_look_at_slice(item) for item in found]
 
 
@@ -244,7 +252,7 @@ def _look_at_slice(item: Any) -> MachOView:
         uuid=str(UUID(bytes=bytes(item.uuid.uuid))).upper() if item.uuid else "",
         signed=item.has_code_signature,
         chained_fixups=item.has_dyld_chained_fixups,
-        # A symbol may be bound twice, and be missing by one of the two only.
+        # A symbol may be bound twice, and be optional in only one of the two.
         imports=sorted(imports - {f"{name}?" for name in imports}),
         exports=exports,
     )
@@ -273,7 +281,7 @@ def _find_exports(item: Any) -> Iterator[str]:
 
 
 def _find_imports(bindings: Any, own: set[str]) -> Iterator[str]:
-    """Without the weak table, and without weak definitions that the file has itself."""
+    """Yield imports, except those of the weak table, and weak definitions of the file itself."""
     for bind in bindings:
         if getattr(getattr(bind, "binding_class", None), "name", "") == "WEAK":
             continue

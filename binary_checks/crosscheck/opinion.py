@@ -1,4 +1,4 @@
-"""Asks every library about every object of a package, and sums up what they say."""
+"""Ask every library about every object of a package, and collect what they answer."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from binary_checks.model.objects import Disagreement, NoOpinion, SecondOpinion
 
 _INSTALL = "install binary-checks[crosscheck]"
 _PATIENCE = 3  # files of a package that one library may take too long for
-_SHOWN = 3  # of what one of the two has alone
+_SHOWN = 3  # items in a message that only one of the two has
 _LONGEST = 120  # characters of an answer, or of one name in it
 Copied = tuple[str, Path | Unavailable]
-"""The path of a member, and its copy on disk until the next one is asked for, or why none is."""
+"""The path of a member, and its copy on disk (valid until the next one is requested), or why there
+is none.
+"""
 
 
 def seek_opinion(
     objects: Iterable[ObjectFile], copies: Iterable[Copied], libraries: Libraries
 ) -> SecondOpinion:
-    """Have each file read again, by each library of its format. Raises OSError, GatherError."""
+    """Have each file read by each library of its format. Raises OSError, GatherError."""
     inquiry = _Inquiry(libraries)
     found = group_by_path(objects)
     for path, place in copies:
@@ -35,7 +37,7 @@ def seek_opinion(
 
 
 def group_by_path(objects: Iterable[ObjectFile]) -> dict[str, list[ObjectFile]]:
-    """The objects in each file that some library reads: a fat file has one a slice."""
+    """Return the objects that some library reads, by file: a fat file has one for each slice."""
     found: dict[str, list[ObjectFile]] = {}
     for item in objects:
         if libraries_of(item.format):
@@ -44,7 +46,7 @@ def group_by_path(objects: Iterable[ObjectFile]) -> dict[str, list[ObjectFile]]:
 
 
 class _Inquiry:
-    """What was said so far."""
+    """Collects the answers."""
 
     def __init__(self, libraries: Libraries) -> None:
         self._libraries = libraries
@@ -56,7 +58,7 @@ class _Inquiry:
         self._objects = self._compared = 0
 
     def ask_about(self, path: str, items: Sequence[ObjectFile], place: Path | Unavailable) -> None:
-        """Have every library read one file, whose objects are given."""
+        """Have every library read one file, which contains these objects."""
         wanted = libraries_of(items[0].format)
         if isinstance(place, Unavailable):
             names = " and ".join(library.name for library in wanted)
@@ -73,7 +75,7 @@ class _Inquiry:
     def _take_answer(
         self, path: str, items: Sequence[ObjectFile], library: Library, answer: LibraryAnswer
     ) -> bool:
-        """Hold an answer against our own; whether there is one."""
+        """Compare an answer with our own facts. Return whether there is an answer."""
         if answer.absent:
             reason = f"{answer.reason}; {_INSTALL}"
             absent = NoOpinion(library=answer.library, reason=reason)
@@ -104,11 +106,11 @@ class _Inquiry:
         for item in items:
             try:
                 yield from compare_readings(item, library, answer.library, answer.reading)
-            except Unavailable as error:  # our own symbols are not known
+            except Unavailable as error:  # our own symbols are unknown
                 yield NoOpinion(path=item.path, library=answer.library, reason=str(error))
 
     def sum_up(self) -> SecondOpinion:
-        """All of it."""
+        """Return all results."""
         return SecondOpinion(
             libraries=tuple(sorted(self._answering)),
             objects=self._objects,
@@ -121,8 +123,8 @@ class _Inquiry:
 def compare_readings(
     item: ObjectFile, library: Library, version: str, reading: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Disagreement | NoOpinion | str]:
-    """For each fact its name where both say the same, else what they say."""
-    place = spell_place(item)
+    """Yield the name of each fact that agrees, else a Disagreement or NoOpinion."""
+    place = format_place(item)
     theirs = reading.get(item.architecture if isinstance(item, MachOFile) else "")
     if theirs is None:
         slices = ", ".join(sorted(reading)) or "nothing"
@@ -149,18 +151,18 @@ def compare_readings(
 
 
 def _narrow(library: Library, fact: str, value: Any) -> Any:
-    """What is compared of a fact."""
+    """Return the part of a fact that is compared."""
     allowance = library.allowances.get(fact)
     return value if allowance is None else allowance.narrow(value)
 
 
-def spell_place(item: ObjectFile) -> str:
-    """The path, of a slice with its architecture."""
+def format_place(item: ObjectFile) -> str:
+    """Return the path; for a slice, with its architecture."""
     return f"{item.path} ({item.architecture})" if isinstance(item, MachOFile) else item.path
 
 
 def _describe(ours: Any, theirs: Any) -> tuple[str, str]:
-    """Both as a sentence can hold them: of lists what one of the two has alone."""
+    """Return both values for a message; of lists, only what one of the two has."""
     if not isinstance(ours, list) or not isinstance(theirs, list):
         return _shorten(ours), _shorten(theirs)
     mine, other = Counter(ours) - Counter(theirs), Counter(theirs) - Counter(ours)
@@ -178,7 +180,7 @@ def _enumerate(names: Sequence[str]) -> str:
 
 
 def _shorten(value: Any) -> str:
-    """One line; what is long loses its middle."""
+    """Return the value as one line, without its middle if it is too long."""
     spelled = one_line(value if isinstance(value, str) else repr(value)) or "nothing"
     half = _LONGEST // 2
     return spelled if len(spelled) <= _LONGEST else f"{spelled[:half]}…{spelled[-half:]}"

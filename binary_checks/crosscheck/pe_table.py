@@ -1,9 +1,9 @@
-"""PE: what we read beside what pefile and LIEF read.
+"""PE: our facts, and those of pefile and LIEF.
 
-Loaded whole by pefile, cv2.pyd takes 13 seconds and 700 MB: only the directories that count are
-read. pefile cuts names at 512 characters, exports and imports at 8,192 (PySide6's QtGui.pyd has
-more) unless its limits are raised, and puts names for the ordinals of two libraries, whose numbers
-are taken instead. LIEF is asked for no resources, relocations and exceptions.
+pefile takes 13 seconds and 700 MB for all of cv2.pyd, so only the directories that matter are read.
+By default it cuts names at 512 characters, and exports and imports at 8,192 (QtGui.pyd of PySide6
+has more): the limits are raised. It replaces the ordinals of two libraries by names: the ordinals
+are used here. LIEF is told to skip resources, relocations and exceptions.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from binary_checks.crosscheck.fact_tables import (
     Fact,
     Library,
     Table,
+    UnparsedError,
     View,
     keep_ascii,
     number,
     text,
     unique,
-    unparsed,
 )
 from binary_checks.model import Format, Kind
 
@@ -43,20 +43,20 @@ _MACHINES = {
 _HYBRIDS = {"x86_64": "arm64ec", "aarch64": "arm64x"}
 _OURS = {name: machine for machine, name in _MACHINES.items()}
 _OURS |= {hybrid: _OURS[name] for name, hybrid in _HYBRIDS.items()}
-"""What the file header says of each; of hybrid images it is another architecture's."""
+"""Machine numbers by architecture. Hybrid images have the number of another architecture."""
 _LONGEST = 1 << 16  # bytes of a name
 _MOST = 1 << 20  # exports, imports
-_DIRECTORIES = [0, 1, 6, 10, 13]  # exports, imports, debug, load configuration, delayed imports
+_DIRECTORIES = [0, 1, 6, 10, 13]  # exports, imports, debug, load configuration, delay imports
 _SECURITY = 4
-_WRITABLE_EXECUTABLE = 0xA0000000  # IMAGE_SCN_MEM_WRITE, IMAGE_SCN_MEM_EXECUTE
+_WRITABLE_EXECUTABLE = 0xA0000000  # IMAGE_SCN_MEM_WRITE | IMAGE_SCN_MEM_EXECUTE
 _HEADERS = LOADED | {Kind.DEBUG}
-_Import = tuple[str, bool, list[str]]  # DLL, whether it is delayed, names and "#5"
+_Import = tuple[str, bool, list[str]]  # DLL, whether it is delay-loaded, names and "#5"
 _Export = tuple[str, int | None, str]  # name, ordinal, forwarder
 
 
 @dataclass(kw_only=True)
 class PeView(View):
-    """An image as a library has it."""
+    """An image as read by a library."""
 
     file_machine: int
     characteristics: int
@@ -75,7 +75,7 @@ class PeView(View):
     signature_matches: str = ""
 
     def libraries(self, *, delayed: bool) -> list[str]:
-        """The DLLs of either kind, each once."""
+        """Return the DLLs that are delay-loaded, or the others, each once."""
         return unique(name for name, late, _ in self.imported if late is delayed)
 
 
@@ -85,13 +85,13 @@ def _name_architecture(view: PeView) -> str:
 
 
 def _machine_of(architecture: str) -> int:
-    """The number in the file header, which an architecture without a name is called by."""
+    """Return the machine number of an architecture; ``machine-<number>`` contains it."""
     _, _, machine = architecture.partition("machine-")
     return int(machine, 0) if machine else _OURS[architecture]
 
 
-def _spell_exports(exports: Iterable[_Export]) -> list[str]:
-    """Spell each name, number and forwarder: ``name@1->OTHER.name``."""
+def _format_exports(exports: Iterable[_Export]) -> list[str]:
+    """Format each name, ordinal and forwarder: ``name@1->OTHER.name``."""
     return sorted(
         f"{'' if name.startswith('#') else name}@{ordinal}" + f"->{target}" * bool(target)
         for name, ordinal, target in exports
@@ -130,8 +130,8 @@ FACTS = (
     ),
     Fact(
         "exports", "names, ordinals and forwarders",
-        lambda item: _spell_exports((s.name, s.ordinal, s.forwarder) for s in item.exports),
-        lambda view: _spell_exports(view.exported),
+        lambda item: _format_exports((s.name, s.ordinal, s.forwarder) for s in item.exports),
+        lambda view: _format_exports(view.exported),
     ),
     Fact("pdb", "the path in the CodeView record"),
     Fact("dependent_load_flags", "of the load configuration"),
@@ -193,7 +193,7 @@ def _look_at_pefile(image: Any) -> PeView:
             for each in directory.symbols
             if each.address or each.forwarder
         ]
-        # It stops at the first name that is not ASCII, as those of casadi's libalpaqa.dll.
+        # pefile stops at the first name that is not ASCII (libalpaqa.dll of casadi).
         given_up = [each for each in image.get_warnings() if "in the export directory" in each]
         view.silent = {"exports": f"it gives up: {given_up[0]}"} if given_up else {}
     entries = getattr(image, "DIRECTORY_ENTRY_DEBUG", ())
@@ -210,7 +210,7 @@ def _look_with_lief(path: str) -> list[PeView]:
     wanted.parse_rsrc = wanted.parse_reloc = wanted.parse_exceptions = False
     image: Any = lief.PE.parse(path, wanted)
     if image is None:
-        raise unparsed()
+        raise UnparsedError
     optional, configuration = image.optional_header, image.load_configuration
     signatures, export = list(image.signatures), image.get_export()
     view = PeView(
@@ -237,7 +237,7 @@ def _look_with_lief(path: str) -> list[PeView]:
     if export:
         view.dll_name = text(export.name)
         view.exported = list(_find_exports(export))
-    if signatures:  # LIEF also judges certificates, which is not the question
+    if signatures:  # LIEF also verifies certificates, which does not matter here
         digest = bytes(image.authentihash(signatures[0].digest_algorithm))
         view.signature_matches = str(digest == bytes(signatures[0].content_info.digest))
     return [view]

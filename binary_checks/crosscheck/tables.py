@@ -1,4 +1,4 @@
-"""The tables of all formats. docs/evidence/readers.md shows them, written from here."""
+"""The tables of all formats, from which docs/evidence/readers.md is written."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ TABLES: Mapping[Format, Table] = {
 
 
 def libraries_of(found: Format) -> tuple[Library, ...]:
-    """The libraries that read objects of a format; none for device code and archives."""
+    """Return the libraries that read a format; () for device code and archives."""
     return TABLES[found].libraries if found in TABLES else ()
 
 
 def our_facts(item: ObjectFile) -> dict[str, Any]:
-    """What we read in an object, by the names of facts; nothing of formats with one reader.
+    """Return our facts about an object by name; {} for formats without other libraries.
 
-    Raises Unavailable where its symbols are not known.
+    Raises Unavailable if its symbols are unknown.
     """
     facts = TABLES[item.format].facts if item.format in TABLES else ()
     return {fact.name: fact.of_ours(item) for fact in facts if item.kind in fact.kinds}
 
 
 def read(library: Library, path: str) -> dict[str, dict[str, Any]]:
-    """What a library reads in a file, by slice and fact. Raises what the library raises."""
+    """Return what a library reads in a file, by slice and fact. Raises what the library raises."""
     table = TABLES[library.format]
-    return {view.name: table.spell(view, library.unknown) for view in library.look(path)}
+    return {view.name: table.list_facts(view, library.unknown) for view in library.look(path)}
 
 
 def tabulate() -> Iterator[str]:
-    """Lines of Markdown: a table for each format, and below it what is not compared and why."""
+    """Yield lines of Markdown: a table for each format, and what is compared only in part."""
     for found, table in TABLES.items():
         names = " | ".join(library.name for library in table.libraries)
         yield from (f"### {found}", "", f"| fact | what it is | {names} |")
