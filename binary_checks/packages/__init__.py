@@ -1,4 +1,4 @@
-"""What a tree holds: one module a kind of package, each with the same three functions."""
+"""Kinds of packages, one module each with ``recognises``, ``preview`` and ``read``."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ KINDS: tuple[PackageKind, ...] = (
 
 
 def outline_of(tree: Tree, reader: ObjectReader) -> Package:
-    """Read of a package what a part of its bytes shows, out of a tree that `open_part` opened.
+    """Read as much of a package as a tree from `open_part` shows.
 
-    Raises PackageError for what is none, Unavailable where too much would have to be read.
+    Raises PackageError if it is no package, Unavailable if too much would have to be read.
     """
     if conda.recognises(tree.label, lambda: tree):
         return conda_outline.outline(tree, reader)
@@ -69,9 +69,10 @@ def outline_of(tree: Tree, reader: ObjectReader) -> Package:
 
 
 def recognises(path: Path, *, folders: bool = False) -> bool:
-    """Whether a file is a package of a kind that is known here, by its name if that says so.
+    """Return whether a file is a package of a known kind, by its name if that suffices.
 
-    With ``folders`` it is a folder, which may be one by what is in it: its label ends with "/".
+    With ``folders`` the path is a folder, which is recognised by its contents: its label ends with
+    "/".
     """
     with ExitStack() as stack:
 
@@ -83,7 +84,7 @@ def recognises(path: Path, *, folders: bool = False) -> bool:
 
 
 def kind_of(tree: Tree) -> PackageKind:
-    """Say what it holds. Raises PackageError for nothing that is known here."""
+    """Return the kind of package in a tree. Raises PackageError for an unknown kind."""
     if (kind := _find_kind(tree.label, lambda: tree)) is None:
         raise PackageError(f"{tree.label}: not a known kind of package")
     return kind
@@ -92,9 +93,9 @@ def kind_of(tree: Tree) -> PackageKind:
 def read_tree(
     tree: Tree, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
 ) -> Reading:
-    """Read what a tree holds, every member once, and keep the contents that are wanted.
+    """Read all members of a package once, and keep the contents that facts request.
 
-    Raises PackageError where it cannot be read as a whole.
+    Raises PackageError if the package cannot be read as a whole.
     """
     kept, watched = KeptContents(wants), _WatchedReader(reader)
     try:
@@ -106,7 +107,7 @@ def read_tree(
 
 
 class _WatchedReader:
-    """An ObjectReader that notes which formats the first bytes of members announce."""
+    """An ObjectReader that records which formats the first bytes of members show."""
 
     def __init__(self, reader: ObjectReader) -> None:
         self.formats: set[Format] = set()
@@ -115,7 +116,7 @@ class _WatchedReader:
         self.read_objects = reader.read_objects
 
     def announce(self, path: str, head: bytes) -> Format | None:
-        """What the reader announces; source code is no object, as a preview has it."""
+        """Return the format of a member; do not record that of source code, as in a preview."""
         found = self._reader.recognise(head)
         if found is not None and not path.endswith(SOURCE_CODE):
             self.formats.add(found)
@@ -123,9 +124,9 @@ class _WatchedReader:
 
 
 def preview(path: Path, reader: ObjectReader) -> Preview:
-    """Look at a package's directory and the first bytes of its members: quick, and no verdict.
+    """Look at a package's directory and the first bytes of its members, which is quick.
 
-    Raises PackageError where ``open_package`` could not begin either.
+    Raises PackageError if ``open_package`` could not begin either.
     """
     with closing(open_tree(path)) as tree:
         return kind_of(tree).preview(tree, reader)
@@ -134,9 +135,9 @@ def preview(path: Path, reader: ObjectReader) -> Preview:
 def open_package(path: Path, reader: ObjectReader, progress: Progress | None = None) -> Package:
     """Read a package from start to end, every member once, in bounded memory.
 
-    ``progress`` is told, in the calling thread, how many of how many bytes have been inflated.
-    The reader is called from several threads. Raises PackageError, one line that names the file,
-    where the package cannot be read as a whole; what is wrong with a part of it becomes a fact.
+    ``progress`` is called in the calling thread with the bytes decompressed so far and the bytes in
+    all. The reader is called from several threads. Raises PackageError, one line that names the
+    file, if the package cannot be read as a whole; a fault of a part of it becomes a fact.
     """
     with closing(open_tree(path)) as tree:
         return kind_of(tree).read(tree, reader, progress)
@@ -147,7 +148,7 @@ def _find_kind(label: str, look: Callable[[], Tree]) -> PackageKind | None:
 
 
 def _is_one(kind: PackageKind, label: str, look: Callable[[], Tree]) -> bool:
-    """A file that cannot be opened for a look is none by its content."""
+    """Return whether the tree is of this kind; one that cannot be opened is not."""
     try:
         return kind.recognises(label, look)
     except PackageError:

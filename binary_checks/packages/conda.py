@@ -1,7 +1,7 @@
-"""Reads conda packages: what ``info/`` says, held against what the archive holds.
+"""Conda packages: the files in ``info/``, compared with the contents of the archive.
 
-The formats are those of conda's documentation ("Package specification", and CEP 34 for what the
-files in ``info/`` say). Every path counts from the prefix, as conda installs it.
+The formats are those of conda's documentation ("Package specification") and of CEP 34 for the files
+in ``info/``. All paths are relative to the prefix into which conda installs the package.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _SUFFIXES = (".conda", ".tar.bz2")
 _PATHS = "info/paths.json"
 _MIB = 1 << 20
 _LONGEST = {INDEX: 4 * _MIB, _PATHS: 64 * _MIB}
-_LONGEST_SHOWN = 100  # characters of what a package says in a sentence
+_LONGEST_SHOWN = 100  # characters of a package's text that a sentence shows
 
 _WINDOWS_DIRECTORIES = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin", "Scripts", "bin")
-"""Where conda's own python.exe has Windows look for DLLs, beside its own folder."""
+"""Folders that conda's python.exe adds to the search for DLLs, besides its own."""
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether the file's name says so."""
+    """Return whether the file has the suffix of a conda package."""
     del look
     return label.endswith(_SUFFIXES)
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Say that objects of every format may be in it: to know which, all of it must be unpacked."""
+    """Return all formats: to find those in the package, all of it would have to be decompressed."""
     del tree, reader
     return Preview(kind=CondaPackage, formats=frozenset(map(Format, object_kinds())))
 
@@ -67,7 +67,7 @@ def read(
     progress: Progress | None = None,
     keeper: Keeper | None = None,
 ) -> CondaPackage:
-    """Read a conda package from start to end; PackageError where it is none."""
+    """Read a conda package from start to end. Raises PackageError if it is none."""
     search = mentions.MentionSearch(mentions.LOADING, _is_for_windows)
     scan = BuildPathScan()
     wanted = Wanted(kept=_LONGEST, watches=(scan.watch, search.watch), keeper=keeper)
@@ -120,7 +120,7 @@ def read(
 
 
 def _find_odd(tree: Tree, reader: ObjectReader, rows: _Rows) -> Iterator[BuildPath]:
-    """Find placeholders of a form that no tool of today has; their files take another pass."""
+    """Find placeholders of unusual forms. Their files are read a second time."""
     odd = {
         path: row.placeholder.encode()
         for path, row in rows.items()
@@ -134,7 +134,7 @@ def _find_odd(tree: Tree, reader: ObjectReader, rows: _Rows) -> Iterator[BuildPa
 
 
 def _is_for_windows(name: str) -> bool:
-    """Whether Windows runs that Python code: only there it has DLLs found."""
+    """Return whether Windows runs this Python code: only there can code add folders for DLLs."""
     return name.startswith("Lib/site-packages/") and mentions.is_source(name)
 
 
@@ -145,9 +145,10 @@ def _find_loading(
     members: Sequence[Member],
     layout: Layout,
 ) -> mentions.DllLoading:
-    """What code that mentions DLLs has Windows load; a text that is not kept takes another pass.
+    """Return which DLLs the package's code makes Windows load.
 
-    Of a stranger's code no more is kept than is followed.
+    Texts that were not kept are read again. The package may be malicious, so no more of its code is
+    kept than is followed.
     """
     if not members:
         return mentions.DllLoading()
@@ -180,7 +181,7 @@ def _find_loading(
 
 
 class _Row(NamedTuple):
-    """What info/paths.json says of one file."""
+    """The row of one file in info/paths.json."""
 
     kind: str
     sha256: str = ""
@@ -193,7 +194,7 @@ _Rows = Mapping[str, _Row]
 
 
 def _read_paths(text: Visited | None) -> tuple[_Rows | None, tuple[str, ...]]:
-    """The rows by path, None where there are none; and what is wrong with them."""
+    """Return the rows by path, or None if there are none, and their faults."""
     if text is None:
         return None, (f"it has no {_PATHS}: the files that it should contain are unknown",)
     try:
@@ -226,7 +227,10 @@ def _read_row(stated: Mapping[str, Any]) -> _Row:
 
 
 def _compare_member(member: Member, rows: _Rows | None) -> Member:
-    """The member with what info/paths.json says otherwise of it; ``info/`` itself is in no list."""
+    """Add the differences from info/paths.json to a member's faults.
+
+    ``info/`` itself is not listed there.
+    """
     if rows is None or member.is_directory or member.archive_name.startswith("info/"):
         return member
     row = rows.get(member.archive_name)
@@ -239,7 +243,7 @@ def _compare(member: Member, row: _Row) -> Iterator[str]:
         if not member.is_symlink or row.kind != "softlink":
             found = "a symbolic link" if member.is_symlink else "a file"
             yield f"{_PATHS} says {_shorten(row.kind)!r}, and it is {found}"
-        return  # of what a link leads to, another package's may be
+        return  # the target of a link may be in another package
     if not row.sha256:
         yield f"{_PATHS} states no hash"
     elif member.sha256 and row.sha256 != member.sha256:
@@ -270,7 +274,7 @@ _Read = TypeVar("_Read", bound=ReadObject)
 
 
 def _relocate(item: ReadObject, rows: _Rows | None) -> ReadObject:
-    """The object as it is once conda has put the prefix in place of the placeholder."""
+    """Return the object with the placeholder replaced by the prefix, as conda installs it."""
     row = rows.get(item.path) if rows else None
     if row is None or not row.placeholder or not isinstance(item, ElfFile | MachOFile):
         return item
@@ -285,22 +289,22 @@ def _relocate(item: ReadObject, rows: _Rows | None) -> ReadObject:
 
 
 def _from_object(text: str, token: str, *, placeholder: str, directory: str) -> str:
-    """A path below the placeholder, as the object itself would have to spell it."""
+    """Write a path below the placeholder relative to the object: ``$ORIGIN/../lib``."""
     if text != placeholder and not text.startswith(f"{placeholder}/"):
         return text
     place = text.removeprefix(placeholder).strip("/")
     return f"{token}/{posixpath.relpath(place or '.', directory or '.')}"
 
 
-# Reads of a conda package what it says of itself, without what it installs.
+# The outline: only the metadata of a package, without the files to install.
 
 _PACKED = "what is installed lies in an archive without a directory"
 
 
 def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
-    """Read what ``info/`` says: its members are those that info/paths.json lists.
+    """Read only ``info/``; the members are those that info/paths.json lists.
 
-    Of its objects nothing is known: the archive that holds them has no directory.
+    Its objects are unread: the archive that contains them has no directory.
     """
     visited = tree.visit(reader, Wanted(kept=_LONGEST))
     texts = {each.member.archive_name: each for each in visited}
@@ -327,7 +331,7 @@ def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
 
 
 def _list_members(tree: Tree, text: Visited | None) -> Iterator[Member]:
-    """The files that it says to install. Raises PackageError where it cannot be read."""
+    """Yield the files that info/paths.json lists. Raises PackageError if it cannot be read."""
     if text is None:
         return
     try:
@@ -350,13 +354,13 @@ def _judge_outline_name(label: str, index: Index) -> Iterator[str]:
         yield f"{INDEX} describes {stated[:100]}, which the file's name does not say"
 
 
-# Finds paths of the build machine in the bytes of a conda package, while they stream by.
+# Paths of the build machine, found in the bytes of a package while they are streamed.
 #
-# conda-build and rattler-build pad the prefix that they build in with ``_placehold`` until it is
-# 255 characters long, older ones used ``anaconda1anaconda2anaconda3``; what else of the build has a
-# path lies in ``feedstock_root``, ``conda-bld`` or ``croot``. In objects only prefixes are looked
-# for: paths of sources stand in the assertions of nearly all. Bytecode has paths that nothing
-# opens.
+# conda-build and rattler-build pad the prefix in which they build with ``_placehold`` to 255
+# characters; older tools used ``anaconda1anaconda2anaconda3``. Other paths of the build contain
+# ``feedstock_root``, ``conda-bld`` or ``croot``. In object files only prefixes are searched, since
+# nearly all contain paths of sources in assertions. Bytecode is skipped: nothing opens the paths in
+# it.
 
 PLACEHOLDERS = (b"_placehold_placehold", b"anaconda1anaconda2anaconda3")
 _FOLDERS = (b"feedstock_root", b"_build_env", b"/conda-bld/", b"/croot/")
@@ -370,9 +374,9 @@ _OBJECTS = (
 )
 _BYTECODE = (".pyc", ".pyo")
 _BEFORE = 400  # bytes of a path before the word by which it is found; no prefix is longer
-_BEHIND = 1 << 16  # bytes of text after which a NUL is not looked for
+_BEHIND = 1 << 16  # bytes of text after which the search for a NUL ends
 _SHOWN = 300  # characters of a path
-_BEGINNING = 8000  # bytes, as git has them, in which text has no NUL
+_BEGINNING = 8000  # bytes in which a text file has no NUL, the same rule as git's
 _PART = rb"\0-\x20\"'`=:;,<>()\[\]{}|\x7f-\xff"
 _FROM_WORD = re.compile(rb"[^" + _PART + rb"]*")
 _DELIMITER = re.compile(rb"[" + _PART + rb"]")
@@ -387,38 +391,38 @@ _PREFIX = re.compile(r".*?(?:placehold[\w.-]*|anaconda1anaconda2anaconda3)(?=[/\
 
 
 class BuildPathScan:
-    """Watches the members of one package; ``words`` are looked for in every file besides."""
+    """Watches the members of one package; ``words`` are searched in every file, too."""
 
     def __init__(self, words: Iterable[bytes] = ()) -> None:
         self._words = tuple(words)
         self._files: dict[str, _File] = {}
 
     def watch(self, name: str) -> Callable[[bytes], object] | None:
-        """What is shown the content of the member of that name."""
+        """Return a callback for the content of the member of that name, or None to skip it."""
         if name.startswith("info/") or name.endswith(_BYTECODE):
             return None
         file = self._files[name] = _File(self._words)
         return file.see
 
     def results(self) -> Iterator[BuildPath]:
-        """What was found, by file, once all of them have streamed by."""
+        """Yield the paths found in each file, once all files were streamed."""
         for name, file in sorted(self._files.items()):
             yield from file.describe(name)
 
 
 class _File:
-    """What one file has, and the end of what was seen of it."""
+    """The paths found in one file, and the unfinished end of its content."""
 
     def __init__(self, words: tuple[bytes, ...]) -> None:
         self._more = words
         self._own = re.compile("|".join(re.escape(word.decode()) for word in words) or "(?!)")
         self._words: tuple[bytes, ...] = ()
-        self._rest, self._done = b"", 0  # what is looked at again, and how much of it was found
+        self._rest, self._done = b"", 0  # bytes to search again, and how many of them were searched
         self._binary, self._interpreter = False, ""
         self._found: dict[str, BuildPath] = {}  # by prefix
 
     def see(self, piece: bytes) -> None:
-        """Look through the next piece, without what only the one behind it can tell."""
+        """Search the next piece, except for the end, which may continue in the piece after it."""
         if piece and not self._words:
             script = _SHEBANG.match(piece)
             self._interpreter = script[1].decode("utf-8", "replace") if script else ""
@@ -428,7 +432,7 @@ class _File:
         self._look(self._rest + piece, whole=False)
 
     def describe(self, name: str) -> Iterator[BuildPath]:
-        """What was found by the end."""
+        """Search the end of the file, and yield the paths found in it."""
         self._look(self._rest, whole=True)
         self._rest = b""
         for found in self._found.values():
@@ -456,7 +460,7 @@ class _File:
     def _note(self, content: bytes, begin: int, end: int, *, cramped: bool) -> None:
         text = content[begin : min(end, begin + _LONGEST_PATH)].decode("utf-8", "replace")
         if not _ABSOLUTE.match(text) or content[max(begin - 1, 0) : begin] in _VARIABLE_ENDS:
-            return  # the word stands for itself, or behind a variable
+            return  # the word stands alone, or after a variable
         match = self._own.match(text) or _PREFIX.match(text)
         prefix = match[0] if match else ""
         found = self._found.get(prefix)
@@ -474,14 +478,14 @@ class _File:
 
 
 class _Words:
-    """Where each of some words comes next; each part of the content is searched once a word."""
+    """The next offsets of some words; content is searched only once for each word."""
 
     def __init__(self, content: bytes, words: Iterable[bytes]) -> None:
         self._content = content
         self._next = {word: content.find(word) for word in words}
 
     def find(self, start: int) -> int:
-        """The next place of any of them, -1 where there is none."""
+        """Return the next offset of any word, or -1 if there is none."""
         for word, place in self._next.items():
             if 0 <= place < start:
                 self._next[word] = self._content.find(word, start)
@@ -489,7 +493,7 @@ class _Words:
 
 
 def _before(content: bytes, at: int) -> bytes:
-    """The part of the path that stands before the word: from its first slash."""
+    """Return the part of the path before the word, from its first slash."""
     part, begin = content[max(at - _BEFORE, 0) : at], 0
     for delimiter in _DELIMITER.finditer(part):
         begin = delimiter.end()

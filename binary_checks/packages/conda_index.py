@@ -1,7 +1,7 @@
-"""What info/index.json of a conda package says, and what it claims by that: no file but this knows.
+"""The content of info/index.json of a conda package, and the systems and Pythons that it claims.
 
-Platforms, architectures and versions stand in ``subdir`` and in the virtual packages among
-``depends`` (``__glibc``, ``__osx``), the Python in ``python`` and ``python_abi``.
+Platform, architecture and minimum versions are in ``subdir`` and in the virtual packages among
+``depends`` (``__glibc``, ``__osx``), the version of Python in ``python`` and ``python_abi``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from binary_checks.model.packages import (
 from binary_checks.model.protocols import Visited
 
 INDEX = "info/index.json"
-_MOST_VALUES = 2_000_000  # in one text: parsed, each takes up to a hundred bytes
+_MOST_VALUES = 2_000_000  # values in one file; parsed, each takes up to a hundred bytes
 
 _MACHINES = {
     "64": "x86_64",
@@ -44,7 +44,7 @@ _OF_GLIBC = (
     *("libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2"),
     *("libanl.so.1", "libmvec.so.1", "libthread_db.so.1", "libBrokenLocale.so.1"),
 )
-"""What ``__glibc`` stands for: other libraries of a system a conda package does not count on."""
+"""Libraries that ``__glibc`` provides; a conda package may use no other library of the system."""
 
 _GCC = ("libgcc_s.so.1", "libgomp.so.1", "libatomic.so.1", "libgcc_s.1.1.dylib")
 _CXX = ("libstdc++.so.6",)
@@ -78,31 +78,31 @@ _BRINGS: dict[str, tuple[str, ...]] = {
     "vc14_runtime": _VC,
     "vs2015_runtime": _VC,
 }
-"""Of the packages that nearly all others depend on the libraries: no other comes with them.
+"""Libraries of the packages that nearly all others depend on.
 
-That of the interpreter itself the loaders know, as it is there for every kind of package.
+libpython is not listed: loaders know it, since every kind of package finds it.
 """
 
 
 class Index(NamedTuple):
-    """What info/index.json says, as far as it is used here."""
+    """The values of info/index.json that are used here."""
 
     name: str
     version: str
     build: str
     subdir: str
-    noarch: str  # "python", "generic"; "" for a package of one platform
+    noarch: str  # "python", "generic", or "" for a package for one platform
     depends: tuple[str, ...]
     constrains: tuple[str, ...]
 
     @property
     def system(self) -> str:
-        """As facts call it, "" for a system that is not known here."""
+        """The system as facts name it, or "" for an unknown one."""
         return _SYSTEMS.get(self.subdir.partition("-")[0], "")
 
     @classmethod
     def read(cls, label: str, text: Visited | None) -> Index:
-        """Take it out of the JSON; PackageError where that is not there, or says no name."""
+        """Parse the file. Raises PackageError if it is missing or states no name."""
         if text is None:
             raise PackageError(f"{label}: not a conda package: it has no {INDEX}")
         try:
@@ -112,7 +112,7 @@ class Index(NamedTuple):
 
     @classmethod
     def take(cls, stated: object) -> Index:
-        """Take it out of what was parsed. Raises ValueError."""
+        """Take the values from parsed JSON. Raises ValueError."""
         if not isinstance(stated, dict):
             raise ValueError("it is not an object")
         name, version, build = (_text(stated, key) for key in ("name", "version", "build"))
@@ -123,7 +123,7 @@ class Index(NamedTuple):
 
 
 def _read_noarch(stated: Mapping[str, Any], subdir: str) -> str:
-    """Of what is said there only Python's packages are put elsewhere than they lie."""
+    """Return "python", "generic" or "": only for "python" are files installed at other paths."""
     said = stated.get("noarch")
     if said == "python" or (said is True and stated.get("noarch_python")):
         return "python"
@@ -131,7 +131,7 @@ def _read_noarch(stated: Mapping[str, Any], subdir: str) -> str:
 
 
 def _old_subdir(stated: Mapping[str, Any]) -> str:
-    """What packages from before there was a subdir say instead of it."""
+    """Return the subdir of an old package, which states platform and architecture instead."""
     platform, arch = stated.get("platform"), stated.get("arch")
     machine = {"x86_64": "64", "x86": "32"}.get(str(arch), arch)
     return f"{platform}-{machine}" if platform and machine else "noarch"
@@ -152,7 +152,7 @@ def _texts(stated: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def parse_json(text: Visited) -> Any:
-    """Read a member as JSON; ValueError, in words of one line, where it is none."""
+    """Parse a member as JSON. Raises ValueError, with one line, if it is invalid."""
     content = text.content
     if content is None:
         raise ValueError(text.member.faults[-1] if text.member.faults else "it is empty")
@@ -164,12 +164,12 @@ def parse_json(text: Visited) -> Any:
         raise ValueError(f"it is not valid UTF-8 (at byte {error.start:#x})") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON (line {error.lineno})") from None
-    except (ValueError, RecursionError):  # numbers of thousands of digits, and nested lists
+    except (ValueError, RecursionError):  # numbers of thousands of digits, nested lists
         raise ValueError("too deeply nested, or a number is too long") from None
 
 
 def read_claims(index: Index) -> Claims:
-    """What the package promises, from its subdir, what it depends on and its build string."""
+    """Return the claims in a package's subdir, dependencies and build string."""
     names = [name_of(each) for each in index.depends]
     known = [name for name in names if name in _BRINGS or name.startswith("__")]
     return Claims(
@@ -202,7 +202,7 @@ def _read_system(index: Index) -> SystemClaim:
 
 
 def _read_python(index: Index) -> Iterator[PythonClaim]:
-    """Which Python: one alone, or with a stable ABI or no code of it the oldest."""
+    """Return the Python: one version, or the oldest if the package uses a stable ABI or no ABI."""
     specs = {name_of(each): each for each in index.depends}
     oldest = re.search(r">=\s*3\.(\d{1,3})", specs.get("python", ""))
     if match := re.search(r"_cp3(\d{1,3})(t?)\b", specs.get("python_abi", "")):
@@ -219,7 +219,7 @@ def _read_python(index: Index) -> Iterator[PythonClaim]:
 
 
 def _find_only_python(match_spec: str) -> tuple[int, int] | None:
-    """The one version that ``>=3.11,<3.12.0a0`` or ``3.11.*`` allows, None for several."""
+    """Return the single version that ``>=3.11,<3.12.0a0`` or ``3.11.*`` allows, or None."""
     if match := re.search(r"(?:^\S+\s+|(?<![<>!~])==?\s*)3\.(\d{1,3})\b", match_spec):
         return 3, int(match[1])
     bounds = re.search(r">=\s*3\.(\d{1,3})\b.*<\s*3\.(\d{1,3})\b", match_spec)
@@ -247,7 +247,7 @@ _VERSIONS = rf"{_VERSION}(?:,{_VERSION})*"
 
 
 def _spell_requirement(match_spec: str) -> str:
-    """What PEP 508 can say of it; "" for what brings nothing but what is known here."""
+    """Return the requirement as in PEP 508; "" for a package whose libraries are all known here."""
     name = name_of(match_spec)
     if not name or name in _BRINGS or name.startswith("__"):
         return ""
@@ -257,14 +257,17 @@ def _spell_requirement(match_spec: str) -> str:
 
 
 def _read_variant(build: str) -> str:
-    """What a build string says of CUDA: ``cuda126_py311h0123abc_0`` is ``cu126``."""
+    """Return the variant in a build string: ``cuda126_py311h0123abc_0`` is ``cu126``."""
     if match := re.search(r"(?:^|_)cuda_?(\d{2,3})(?:_|py|h|$)", build):
         return f"cu{match[1]}"
     return "cpu" if re.search(r"(?:^|_)cpu(?:_|py|$)", build) else ""
 
 
 def find_layout(index: Index, claims: Claims, members: Iterable[Member]) -> Layout:
-    """Where conda puts things; packages for every Python say ``site-packages`` for its folder."""
+    """Return the layout of conda's prefixes.
+
+    ``noarch: python`` packages have folders of their own.
+    """
     if index.noarch:
         return Layout(site_packages="site-packages", scripts="python-scripts", climbs=False)
     if index.system == "windows":
@@ -284,7 +287,7 @@ def find_layout(index: Index, claims: Claims, members: Iterable[Member]) -> Layo
 
 
 _NO_PYTHON = "site-packages"
-"""Of a package that has nothing for Python: no file lies there, and all count from the prefix."""
+"""Layout of a package without Python code: no file is there, and paths start at the prefix."""
 _SITE_PACKAGES = r"lib/python3\.\d{1,3}t?/site-packages(?=/)"
 
 

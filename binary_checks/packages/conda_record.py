@@ -1,4 +1,4 @@
-"""Reads what is installed in a conda prefix: what ``conda-meta`` names in, a LinkedPackage out."""
+"""Packages installed in a conda prefix, as their records in ``conda-meta`` list them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from binary_checks.packages.installed import LABEL
 from binary_checks.trees.members import find_formats
 
 META = "conda-meta"
-_LONGEST = 256 << 20  # bytes of a record: that of a package with a million files has 200 MB
+_LONGEST = 256 << 20  # bytes of a record; that of a package with a million files has 200 MB
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether it is named as one, and is a record of conda's."""
+    """Return whether the label names an installed package, and the tree is a record of conda."""
     return label.startswith(LABEL) and look().path.parent.name == META
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Look at the first bytes of the files that the record names."""
+    """Look at the first bytes of the files that the record lists."""
     entries = [entry for _, entry in _list_own(tree, _read_record(tree)[0])]
     return Preview(kind=LinkedPackage, formats=find_formats(tree, entries, reader))
 
@@ -47,7 +47,7 @@ def read(
     progress: Progress | None = None,
     keeper: Keeper | None = None,
 ) -> LinkedPackage:
-    """Read every file that the record names; PackageError where most of them are gone."""
+    """Read every file that the record lists. Raises PackageError if most of them are missing."""
     return read_linked(tree, reader, progress, keeper)
 
 
@@ -59,7 +59,7 @@ def read_linked(
     *,
     hashed: bool = True,
 ) -> LinkedPackage:
-    """The same; what lies beside the judged package need not be hashed."""
+    """Read as `read` does; without ``hashed``, for packages next to the judged one, do not hash."""
     stated, index = _read_record(tree)
     own = _list_own(tree, stated)
     _demand_most(tree, [entry for _, entry in own])
@@ -71,7 +71,7 @@ def read_linked(
 
 
 def survey(tree: Tree) -> LinkedPackage:
-    """Look whether every file is there, and read none: no objects."""
+    """Check that every file exists, without reading any: there are no objects."""
     stated, index = _read_record(tree)
     own = _list_own(tree, stated)
     members = [
@@ -90,7 +90,7 @@ def survey(tree: Tree) -> LinkedPackage:
 
 
 def hash_rows(tree: Tree) -> str:
-    """The hash of what the record says of files: the prefix and times do not count."""
+    """Return the hash of all paths and hashes in the record; the prefix and times do not count."""
     stated, index = _read_record(tree)
     rows = sorted(f"{row.path} {row.sha256}" for row in _list_rows(stated))
     text = "\n".join((index.name, index.version, index.build, *rows))
@@ -99,7 +99,7 @@ def hash_rows(tree: Tree) -> str:
 
 class _Row(NamedTuple):
     path: str
-    sha256: str = ""  # as it lies there, with the prefix in it
+    sha256: str = ""  # of the installed file, which contains the prefix
 
 
 def _read_record(tree: Tree) -> tuple[Mapping[str, Any], Index]:
@@ -115,7 +115,7 @@ def _read_record(tree: Tree) -> tuple[Mapping[str, Any], Index]:
 
 
 def _list_rows(stated: Mapping[str, Any]) -> Iterator[_Row]:
-    """From ``paths_data``, or of old tools from ``files``, which has no hashes."""
+    """Yield the rows of ``paths_data``, or of ``files``, which older tools write without hashes."""
     data = stated.get("paths_data")
     rows = data.get("paths") if isinstance(data, dict) else None
     for row in rows if isinstance(rows, list) else ():
@@ -134,7 +134,7 @@ def _list_own(tree: Tree, stated: Mapping[str, Any]) -> list[tuple[_Row, TreeEnt
 
 
 def _demand_most(tree: Tree, entries: Sequence[TreeEntry]) -> None:
-    """Raise PackageError for a prefix half deleted: one line, and not one a file."""
+    """Raise PackageError if most files are missing: one line instead of one for each file."""
     gone = [entry for entry in entries if entry.faults]
     if len(gone) * 2 > len(entries):
         raise PackageError(
@@ -176,7 +176,10 @@ def _assemble(
 
 
 def _localise(index: Index, members: Sequence[Member]) -> Index:
-    """What is for every Python was put where this prefix's looks, which differs on Windows."""
+    """Describe a ``noarch`` package as installed.
+
+    Its files are in this prefix's site-packages, which has another path on Windows.
+    """
     windows = any(member.path.startswith("Lib/site-packages/") for member in members)
     subdir = "win-64" if windows and index.noarch else index.subdir
     return index._replace(noarch="", subdir=subdir)

@@ -1,7 +1,7 @@
-"""Reads archives of C++ libraries: libtorch's, and others that unpack to a prefix.
+"""Archives of C++ libraries: libtorch's, and others that unpack to a prefix.
 
-There is no standard for them. One is recognised by what lies in it: native libraries in ``lib``
-(DLLs in ``bin``), and beside them headers, or files for CMake or pkg-config; all of that at the top
+There is no standard for them. An archive is recognised by its contents: native libraries in ``lib``
+(DLLs in ``bin``), together with headers, or files for CMake or pkg-config; all of this at the top
 of the archive or in one folder there.
 """
 
@@ -51,9 +51,9 @@ from binary_checks.model.protocols import (
 from binary_checks.packages.distributions import pick
 from binary_checks.trees.members import find_formats
 
-_CONDA = ".tar.bz2"  # as conda's packages are named, too
-_LISTED = (".zip", "/")  # whose names are known before anything is read
-_WHOLE = (".zip", _CONDA, "/")  # all names of which are looked at
+_CONDA = ".tar.bz2"  # also the suffix of conda packages
+_LISTED = (".zip", "/")  # containers that list their members without being read
+_WHOLE = (".zip", _CONDA, "/")  # containers of which all names are examined
 _LIBRARY = re.compile(
     r"(?:libs?(?:32|64)?/(?:.+/)?[^/]+\.(?:so(?:\.\d+)*|dylib|a|lib|dll)|bin/[^/]+\.dll)"
 )
@@ -64,31 +64,33 @@ _FOR_BUILDING = re.compile(
 _OF_OTHERS = re.compile(
     r"PKG-INFO|pyproject\.toml|setup\.py|info/index\.json|[^/]+\.dist-info/.*|pyvenv\.cfg|conda-meta/.*"
 )
-"""What lies at the top of an sdist, a conda package, a wheel, an environment."""
+"""Files at the top of an sdist, a conda package, a wheel or an environment."""
 _TEXTS = (_BUILD_VERSION, _BUILD_HASH)
 _LONGEST_TEXT = 4096  # bytes of build-version
-_LONGEST_CODE = 4 << 20  # bytes of a file for CMake; their own largest has 200 kB
+_LONGEST_CODE = 4 << 20  # bytes of a file for CMake; the largest of CMake itself has 200 kB
 _LONGEST_HEADER = 16 << 20  # bytes
-_MOST_KEPT = 256 << 20  # bytes of all that; torch has 4 MB
+_MOST_KEPT = 256 << 20  # bytes of all kept files together; torch has 4 MB
 _LEAST_READ, _READ = 16 << 20, 64
-"""Bytes that headers and code may have, and more of them for each byte of the archive."""
+"""Bytes of headers and code that are read in any case, and further bytes for each byte of the
+archive.
+"""
 _LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
-_DEEPEST_TELLING = 2  # slashes in the names of what only other kinds have
+_DEEPEST_TELLING = 2  # slashes in names that show another kind of package
 _CODE = (".cmake", ".pc")
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".ipp", ".tcc", ".inc")
 _CONFIG = re.compile(r"(?:^|/)(?:([^/]+)Config|([^/]+)-config)\.cmake\Z")
 
 
 class _Evidence:
-    """Which folder at the top of an archive is a prefix, by the names of its members so far."""
+    """Evidence for which top folder of an archive is a prefix, from the names of its members."""
 
     def __init__(self) -> None:
-        self._found: dict[str, set[str]] = {}  # by folder, "" for the archive's own top
+        self._found: dict[str, set[str]] = {}  # by folder; "" for the top of the archive
         self._complete = False
-        self.refuted = False  # it is another kind of package
+        self.refuted = False  # whether it is another kind of package
 
     def see(self, name: str) -> None:
-        """Take the next name; of ten thousand headers the first is enough."""
+        """Examine the next name; the first of ten thousand headers suffices."""
         if self._complete and name.count("/") > _DEEPEST_TELLING:
             return
         name = name.removeprefix("./")
@@ -108,25 +110,26 @@ class _Evidence:
 
     @property
     def prefix(self) -> str | None:
-        """The folder, None as long as none has all that a prefix has."""
+        """The folder that is a prefix, or None as long as none has all its parts."""
         return next((top for top, found in self._found.items() if len(found) > 1), None)
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether it is an archive by its name, or a folder, and a prefix by what lies in it."""
+    """Return whether it is an archive by its name, or a folder, and its contents are a prefix."""
     if not label.endswith((*SUFFIXES, "/")):
         return False
     try:
         top = _find_prefix(look().each_entry, whole=label.endswith(_WHOLE))
-        return top is not None and not (top and label.endswith("/"))  # a folder is the prefix
-    except GatherError:  # nothing here can decompress it: whoever reads it says so
+        # a folder is itself the prefix
+        return top is not None and not (top and label.endswith("/"))
+    except GatherError:  # no decompressor is installed; reading it reports that
         return True
     except PackageError:
         return promises(label) and not label.endswith(_CONDA)
 
 
 def _find_prefix(each_entry: Callable[[], Iterable[TreeEntry]], *, whole: bool) -> str | None:
-    """The folder in the archive; of a stream no more is read than that takes, or all of it."""
+    """Return the prefix in the archive; stop reading a stream as soon as it is found."""
     evidence = _Evidence()
     for entry in each_entry():
         evidence.see(entry.name)
@@ -138,7 +141,10 @@ def _find_prefix(each_entry: Callable[[], Iterable[TreeEntry]], *, whole: bool) 
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Look at the first bytes of its members; of one that must be unpacked for that, none."""
+    """Look at the first bytes of the members.
+
+    Return all formats if they would have to be unpacked.
+    """
     if tree.label.endswith(_LISTED):
         return Preview(kind=CppArchive, formats=find_formats(tree, tree.entries(), reader))
     return Preview(kind=CppArchive, formats=frozenset(map(Format, object_kinds())))
@@ -150,7 +156,7 @@ def read(
     progress: Progress | None = None,
     keeper: Keeper | None = None,
 ) -> CppArchive:
-    """Read an archive from start to end; PackageError where it is another kind of package."""
+    """Read an archive from start to end. Raises PackageError if it is another kind of package."""
     links, condense = _find_links(tree), _Condenser(_LEAST_READ + _READ * tree.size)
     wanted = Wanted(kept=_Kept(links), condense=condense, keeper=keeper)
     if tree.label.endswith(_LISTED):
@@ -197,7 +203,7 @@ def read(
 
 
 class _Kept(Mapping[str, int]):
-    """Which contents are kept, by names that are known only as they stream by."""
+    """The largest size to keep for each name; names are only known while they are streamed."""
 
     def __init__(self, links: frozenset[str]) -> None:
         self._links = links
@@ -225,12 +231,12 @@ def _is_header(name: str) -> bool:
 
 
 class _Condenser:
-    """Keeps of headers their directives, and of everything together no more than there is room."""
+    """Keeps only preprocessor directives of headers, within a limit for all contents together."""
 
     def __init__(self, most_read: int) -> None:
         self._read, self._kept = most_read, _MOST_KEPT
         self.full = False
-        self.unread: dict[str, str] = {}  # headers that are not followed, and why
+        self.unread: dict[str, str] = {}  # headers that are not followed, with the reason
 
     def __call__(self, name: str, content: bytes) -> bytes:
         self._read -= len(content)
@@ -249,7 +255,7 @@ class _Condenser:
 
 
 def _find_links(tree: Tree) -> frozenset[str]:
-    """The names of symbolic links in a zip archive: what they lead to is their content."""
+    """Return the symbolic links in a zip archive, whose contents are their targets."""
     if not tree.label.endswith(".zip"):
         return frozenset()
     return frozenset(each.name for each in tree.entries() if each.mode & 0o170000 == 0o120000)
@@ -269,12 +275,12 @@ def _follow(each: Visited, links: frozenset[str], top: str) -> Visited:
 
 
 def _read_line(text: bytes | None) -> str:
-    """Its first line."""
+    """Return the first line of a text."""
     return (text or b"").decode("utf-8", "backslashreplace").strip().partition("\n")[0].strip()
 
 
 def _demand_prefix(label: str, names: Iterable[str]) -> str:
-    """The folder in the archive that becomes the prefix."""
+    """Return the prefix in the archive. Raises PackageError for another kind of package."""
     evidence = _Evidence()
     for name in names:
         evidence.see(name)
@@ -284,7 +290,7 @@ def _demand_prefix(label: str, names: Iterable[str]) -> str:
 
 
 def _place(top: str, path: str) -> str:
-    """A path as it counts from the prefix; what lies beside that begins with ``../``."""
+    """Return a path relative to the prefix; paths outside of it begin with ``../``."""
     path = path.removeprefix("./")
     if not top or path.startswith("/"):
         return path
@@ -293,7 +299,7 @@ def _place(top: str, path: str) -> str:
 
 
 def _move(each: Visited, top: str) -> Visited:
-    """Have the paths of a member count from the prefix."""
+    """Make the paths of a member and its objects relative to the prefix."""
     member = each.member
     target = member.target and _place(top, member.target)
     return each._replace(
@@ -303,7 +309,7 @@ def _move(each: Visited, top: str) -> Visited:
 
 
 def _find_dll_directories(objects: Iterable[ObjectFile]) -> Iterator[str]:
-    """Where its DLLs lie: who uses them has Windows search there, or copies them all."""
+    """Yield the folders of its DLLs: users add them to the search path, or copy the DLLs."""
     folders = (item.directory for item in objects if isinstance(item, PeFile))
     yield from dict.fromkeys(folder for folder in folders if folder)
 
@@ -317,7 +323,7 @@ def _find_cmake_packages(paths: Iterable[str]) -> Iterator[CmakePackage]:
 def _read_build_files(
     texts: Mapping[str, bytes], visited: Sequence[Visited], top: str
 ) -> BuildFiles:
-    """What its files for CMake and pkg-config say."""
+    """Read the files for CMake and pkg-config."""
     members = [each.member for each in visited]
     unread = [
         UnreadCode(file=each.path, reason=each.faults[-1])
@@ -331,7 +337,7 @@ def _read_build_files(
     }
     if not written:
         return BuildFiles(unread=tuple(unread))
-    from binary_checks.packages.cpp_archive_files import read_build_files  # of few packages
+    from binary_checks.packages.cpp_archive_files import read_build_files  # few packages have any
 
     found = read_build_files(written, [each.path for each in members], top=top)
     return replace(found, unread=(*unread, *found.unread))
@@ -340,7 +346,7 @@ def _read_build_files(
 def _read_headers(
     texts: Mapping[str, bytes], visited: Sequence[Visited], trapped: Mapping[str, str]
 ) -> Headers:
-    """Find what its headers include that is not there."""
+    """Find headers that the package's headers include and that are missing."""
     condensed = {path: text for path, text in texts.items() if _is_header(path)}
     unread = [
         f"{each.member.path}: {each.member.faults[-1]}"
@@ -354,13 +360,13 @@ def _read_headers(
     ]
     if not condensed:
         return Headers(unread=tuple(unread))
-    from binary_checks.packages.cpp_archive_files import find_lost  # of few packages
+    from binary_checks.packages.cpp_archive_files import find_lost  # few packages have any
 
     found = find_lost(condensed, frozenset(each.member.path for each in visited), "include")
     return replace(found, unread=tuple(unread))
 
 
-# What the file name of an archive of C++ libraries says: system, architecture, linking, ABI.
+# The file name: system, architecture, linking, ABI.
 #
 # ``libtorch-cxx11-abi-shared-with-deps-2.6.0+cu126.zip``, ``libtorch-macos-arm64-2.9.0.zip``,
 # ``onnxruntime-linux-x64-1.20.1.tgz``: there is no standard, so only whole words count.
@@ -389,20 +395,20 @@ _WORD = re.compile(rf"x86_64|(?:{_VERSION.pattern})(?=[-_]|$)|[^-_]+", re.IGNORE
 
 
 class FileName(NamedTuple):
-    """What a file's name says."""
+    """The facts that a file name states."""
 
-    name: str  # before the first word that says something else: "libtorch"
-    version: str  # with the local version: "2.13.0+cpu"; "" where it says none
+    name: str  # the words before the first one with another meaning: "libtorch"
+    version: str  # with the local version: "2.13.0+cpu"; "" if the name states none
     variant: str  # "cpu", "cu126"
     stated: StatedBuild
 
 
 _ALSO = {("libtorch", "windows"): ("x86_64",)}
-"""What a name means that leaves the architecture out: PyTorch names only Windows on ARM."""
+"""Architectures of names that state none: PyTorch states only that of Windows on ARM."""
 
 
 def parse_name(label: str) -> FileName:
-    """Take apart the name of a file."""
+    """Parse the name of a file."""
     stem = unquote(label)  # downloads keep the %2B of a URL
     stem = next((stem.removesuffix(each) for each in SUFFIXES if stem.endswith(each)), stem)
     words = [found[0].lower() for found in _WORD.finditer(stem)]
@@ -428,7 +434,7 @@ def parse_name(label: str) -> FileName:
 
 
 def promises(label: str) -> bool:
-    """Whether the name alone says that it is built for some system."""
+    """Return whether the name alone states that it is built for some system."""
     found = parse_name(label)
     stated = found.stated
     return found.name == "libtorch" or bool(
@@ -437,7 +443,7 @@ def promises(label: str) -> bool:
 
 
 def _find_name(stem: str, words: list[str]) -> str:
-    """The words before the first one with a meaning, as they are spelled."""
+    """Return the words before the first one with a meaning, as written."""
     meant = {*_SYSTEMS, *_ARCHITECTURES, "shared", "static", "with", "without", "cxx11"}
     place = next(
         (
@@ -452,13 +458,13 @@ def _find_name(stem: str, words: list[str]) -> str:
 
 
 def _read_deps(words: list[str]) -> bool | None:
-    """``with-deps``, ``without-deps``."""
+    """Read ``with-deps`` and ``without-deps``."""
     place = words.index("deps") if "deps" in words else 0
     return {"with": True, "without": False}.get(words[place - 1]) if place else None
 
 
 def _read_abi(words: list[str]) -> bool | None:
-    """``cxx11-abi``, ``pre-cxx11-abi``; without either names have meant both."""
+    """Read ``cxx11-abi`` and ``pre-cxx11-abi``; names without either have meant both."""
     if "cxx11" not in words:
         return None
     place = words.index("cxx11")
@@ -466,12 +472,12 @@ def _read_abi(words: list[str]) -> bool | None:
 
 
 def _spell_variant(word: str) -> str:
-    """``cuda12.6`` as ``cu126``."""
+    """Write ``cuda12.6`` as ``cu126``."""
     found = re.fullmatch(r"cu(?:da)?(\d+)\.?(\d*)", word)
     return f"cu{found[1]}{found[2]}" if found else word
 
 
-# For which systems an archive of C++ libraries is: by its name, or else by what lies in it.
+# The claimed systems: from the name, or else from the objects.
 
 _SYSTEM_OF = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
 _SYSTEM_OF_MEMBERS = {"ELF": "linux", "Mach-O": "macos", "COFF": "windows", "import": "windows"}
@@ -480,11 +486,11 @@ _VISUAL_CPP = (
     *("msvcp140_2.dll", "msvcp140_atomic_wait.dll", "msvcp140_codecvt_ids.dll", "concrt140.dll"),
     *("vcomp140.dll",),
 )
-"""What users who compile against it for Windows have, and redistribute."""
+"""Libraries of the compiler for Windows, which users of the archive have and redistribute."""
 
 
 class _Seen(NamedTuple):
-    """An object, or the members of a static library that are alike."""
+    """An object, or all members of a static library that are alike."""
 
     path: str
     system: str
@@ -493,10 +499,10 @@ class _Seen(NamedTuple):
 
 
 def read_claims(named: FileName, objects: Sequence[ObjectFile], *, is_folder: bool) -> Claims:
-    """What the name says, and where it says nothing what most of the objects are.
+    """Return the claims of the name, completed by the systems of most objects.
 
-    What has been installed into a folder may count on the system that it was built for, and an
-    archive without dependencies counts on those that users bring.
+    A package that was installed into a folder may use libraries of its system, and an archive
+    without dependencies those that its users provide.
     """
     stated = named.stated
     partial = is_folder or stated.with_deps is False
@@ -518,7 +524,7 @@ def read_claims(named: FileName, objects: Sequence[ObjectFile], *, is_folder: bo
 
 
 def _list_seen(objects: Iterable[ObjectFile]) -> Iterator[_Seen]:
-    """The objects that are loaded; where there are none, what static libraries are made of."""
+    """Yield the loaded objects; if there are none, the members of static libraries."""
     loaded = [i for i in objects if i.format in _SYSTEM_OF]
     for item in loaded:
         yield _Seen(item.path, _SYSTEM_OF[item.format], item.architecture)
@@ -530,7 +536,7 @@ def _list_seen(objects: Iterable[ObjectFile]) -> Iterator[_Seen]:
 
 
 def _most(counted: Iterable[tuple[str, int]]) -> str:
-    """The value that is counted most often, "" where there is none."""
+    """Return the most frequent value, or "" if there is none."""
     sums = Counter[str]()
     for value, count in counted:
         sums[value] += count
@@ -539,7 +545,10 @@ def _most(counted: Iterable[tuple[str, int]]) -> str:
 
 
 def _find_architectures(seen: Sequence[_Seen]) -> tuple[str, ...]:
-    """That of most objects; on macOS, where each library is for several, all of them."""
+    """Return the architecture of most objects.
+
+    For universal libraries of macOS, return all architectures.
+    """
     slices = Counter(item.path for item in seen if item.system == "macos")
     if slices and min(slices.values()) > 1:
         return tuple(sorted({item.architecture for item in seen}, reverse=True))
@@ -548,14 +557,14 @@ def _find_architectures(seen: Sequence[_Seen]) -> tuple[str, ...]:
 
 
 def _find_libc(objects: Iterable[ObjectFile]) -> str:
-    """Of which C library most of its objects are."""
+    """Return the C library that most objects need."""
     needed = (need.name for item in objects for need in item.needed)
     counted = Counter("musl" if "musl" in name else "glibc" for name in needed if "libc." in name)
     return counted.most_common(1)[0][0] if counted else "glibc"
 
 
 def _find_minimum(objects: Iterable[ObjectFile]) -> tuple[int, int] | None:
-    """The newest macOS that one of its objects asks for: no name says more."""
+    """Return the newest macOS that any object requires, as the name does not state it."""
     asked = (item.minimum_os.split(".") for item in objects if isinstance(item, MachOFile))
     found = [(int(each[0]), int(each[1])) for each in asked if len(each) > 1]
     return max(found, default=None)

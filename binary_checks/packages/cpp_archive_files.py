@@ -1,8 +1,8 @@
-"""Reads the paths that an archive's files for CMake and pkg-config name literally.
+"""Texts in C++ archives: literal paths in files for CMake and pkg-config, and missing headers.
 
-Nothing runs and nothing is followed: the texts go in, and the facts come out. Of CMake's code only
-commands under no condition count, for their values are the same on every system. The C++ consumer
-runs CMake itself. The grammars are those of cmake-language(7) and pkg-config(1).
+Nothing is executed. In CMake's code only commands outside of conditions count, since their values
+are the same on every system; the probe of C++ consumers runs CMake itself. The grammars are those
+of cmake-language(7) and pkg-config(1).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from binary_checks.model.packages import (
     UnreadCode,
 )
 
-_MOST_PATHS = 20_000  # of all files for CMake, and of all files for pkg-config
-_MOST_CANDIDATES = 16  # for a path that counts from the prefix
+_MOST_PATHS = 20_000  # in all files for CMake, and in all files for pkg-config
+_MOST_CANDIDATES = 16  # for a path below the import prefix
 _MOST_CODE = 4 << 20  # characters of all files for CMake; torch has 0.3 MB
-_LONGEST = 10_000  # characters of a value of pkg-config
-_MOST_EXPANDED = 16 << 20  # characters of all values of pkg-config in a package
+_LONGEST = 10_000  # characters of a value in a pkg-config file
+_MOST_EXPANDED = 16 << 20  # characters of all values in a package's pkg-config files
 _EXPORT = re.compile(r"(?:targets|exports?|config)[^/]*\.cmake\Z", re.IGNORECASE)
-"""Files that describe targets, by their names: CMake writes or ``find_package`` finds them."""
+"""Names of files that describe targets: those that CMake exports or ``find_package`` reads."""
 _MODULE = re.compile(r"(?:^|/)Find[^/]*\.cmake\Z|/Modules[^/]*/")
-"""Code that searches users' systems for other packages: it may name the usual places."""
+"""Modules that search users' systems for other packages, and may name the usual folders."""
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+)
@@ -62,7 +62,7 @@ _ROLES: Mapping[str, PathRole] = {
 }
 _PROPERTY = re.compile(rf"({'|'.join(_ROLES)})(?:_[A-Z0-9]+)?")
 _FOR_USERS = re.compile(r"INCLUDE|LIB|FLAGS|PREFIX|(?<!^)_DIRS?$", re.IGNORECASE)
-"""Names of variables that tell users where headers and libraries are."""
+"""Variables that name the folders of headers and libraries for users."""
 _GENERATOR = re.compile(
     r"\$<(?:LINK_ONLY|INSTALL_INTERFACE|TARGET_FILE|COMPILE_LANG[^:<>]*):([^<>]*)>"
 )
@@ -86,20 +86,22 @@ _FLAG = re.compile(
 )
 _FIELDS = {"cflags": PathRole.INCLUDE, "libs": PathRole.LINK, "libs.private": PathRole.LINK}
 _ROOT = "/\ue000/\ue000/\ue000/\ue000"
-"""Stands for the prefix, wherever users unpack it; deep enough for what climbs out of it."""
+"""A placeholder for the prefix, whatever folder users unpack it in, with room for paths that
+climb.
+"""
 
 
 class _Unreadable(Exception):
-    """A file is no code, or larger than is read; the message gives the line and the reason."""
+    """A file that cannot be parsed, or is too large; the message has the line and the reason."""
 
 
 class CmakeCommand(NamedTuple):
     """One command of CMake's language."""
 
-    name: str  # in lower case: CMake does not tell them apart
+    name: str  # in lower case: names of commands are case-insensitive
     arguments: tuple[str, ...]
     line: int
-    depth: int  # how many conditions, loops, macros and functions are around it
+    depth: int  # the number of conditions, loops, macros and functions around it
 
 
 class _Token(NamedTuple):
@@ -113,8 +115,8 @@ def read_build_files(
 ) -> BuildFiles:
     """Return the paths that files for CMake and pkg-config name.
 
-    ``texts`` are the files' texts by their paths; ``paths`` all paths of the archive; ``top`` the
-    folder that the prefix is packed in, by which code may name it (``../demo/lib``).
+    ``texts`` are the files' contents by path; ``paths`` are all paths of the archive; ``top`` is
+    the archive's folder that is the prefix, by which code may name it (``../demo/lib``).
     """
     cmake = _CmakeFiles(_with_folders(paths), top)
     pkg_config = _PkgConfigFiles()
@@ -141,7 +143,7 @@ def _with_folders(paths: Iterable[str]) -> frozenset[str]:
 
 
 class _CmakeFiles:
-    """The paths and flags that the files name, and the files that could not be read."""
+    """The paths and flags in files for CMake, and the files that could not be read."""
 
     def __init__(self, present: frozenset[str], top: str) -> None:
         self._present, self._top = present, top
@@ -181,14 +183,14 @@ class _CmakeFiles:
                     )
 
     def _place(self, file: str, written: str) -> str | None:
-        """Return a path relative to the prefix; one outside of the archive as it is written."""
+        """Return a path relative to the prefix; return one outside of the archive as written."""
         if not written.startswith("${"):
-            return written.rstrip("/\\") or None  # the root itself is no place
+            return written.rstrip("/\\") or None  # the root folder is not reported
         variable, _, rest = written[2:].partition("}")
         folder = posixpath.dirname(file)
         if variable == "CMAKE_CURRENT_LIST_DIR":
             return self._count_from(folder, rest)
-        # The prefix is some folder above the file; which one, only CMake knows.
+        # The import prefix is a folder above the file; only CMake computes which one.
         beside, inside = self._count_from("..", rest), self._count_from("", rest)
         candidates = [beside, inside]
         while folder and len(candidates) < _MOST_CANDIDATES:
@@ -211,7 +213,7 @@ class _CmakeFiles:
 
 
 def _list_values(command: CmakeCommand) -> Iterator[tuple[PathRole, str, str]]:
-    """The values of properties that users of a target get, and of variables for users."""
+    """Yield the values of properties that a target's users inherit, and of variables for users."""
     name, values = command.name, command.arguments
     if name == "set_target_properties" and "PROPERTIES" in values:
         rest = values[values.index("PROPERTIES") + 1 :]
@@ -221,7 +223,7 @@ def _list_values(command: CmakeCommand) -> Iterator[tuple[PathRole, str, str]]:
         pairs = ((key, value) for key in values[at : at + 1] for value in values[at + 1 :])
         yield from _of_properties(values[1], pairs)
     elif name == "set" and "CACHE" not in values and _FOR_USERS.search("".join(values[:1])):
-        for value in filter(_LITERAL.match, values[1:]):  # a cache may hold the user's own value
+        for value in filter(_LITERAL.match, values[1:]):  # users may set another value in the cache
             yield PathRole.VARIABLE, values[0], value
 
 
@@ -234,7 +236,7 @@ def _of_properties(
 
 
 def _split(value: str) -> Iterator[str]:
-    """The paths in a list; one that a generator expression wraps counts too."""
+    """Yield the paths in a list, including those inside a generator expression."""
     value = value.replace("\\$", "$")
     for item in _SKIPPED.sub("", value).split(";"):
         plain = _GENERATOR.sub(r"\1", item).strip("\"' ")
@@ -249,14 +251,14 @@ def _find_abi_flags(file: str, command: CmakeCommand) -> Iterator[StatedAbi]:
 
 
 def read_commands(text: str) -> Iterator[CmakeCommand]:
-    """Yield the commands of a file, in their order. Raises _Unreadable."""
+    """Yield the commands of a file in order. Raises _Unreadable."""
     tokens, depth = _iter_tokens(text), 0
     for token in tokens:
         if token.kind != "word" or not _COMMAND.fullmatch(token.text):
             raise _Unreadable(f"line {token.line}: no command begins so: {token.text[:40]!r}")
         name = token.text.lower()
         arguments = tuple(_read_arguments(tokens, token.line))
-        depth = max(depth - (name in _ENDS), 0)  # an end too many opens nothing
+        depth = max(depth - (name in _ENDS), 0)  # ignore an unmatched end
         yield CmakeCommand(name, arguments, token.line, depth)
         depth += name in _BLOCKS
 
@@ -297,7 +299,7 @@ def _iter_tokens(text: str) -> Iterator[_Token]:
 
 
 class _PkgConfigFiles:
-    """The paths that the files name, and the files that were not read to their end."""
+    """The paths in pkg-config files, and the files that were not read to their end."""
 
     def __init__(self) -> None:
         self.paths: list[NamedPath] = []
@@ -305,7 +307,7 @@ class _PkgConfigFiles:
         self._left = _MOST_EXPANDED
 
     def read(self, path: str, text: str) -> None:
-        """Take the absolute paths in a file, and those in the prefix, in the order of its lines."""
+        """Add the absolute paths in a file, and those below the prefix, in order."""
         found = self._read_lines(path, text)
         try:
             self.paths += islice(found, _MOST_PATHS - len(self.paths))
@@ -317,7 +319,7 @@ class _PkgConfigFiles:
     def _read_lines(self, path: str, text: str) -> Iterator[NamedPath]:
         folder = posixpath.join(_ROOT, posixpath.dirname(path))
         values = {"pcfiledir": folder}
-        kept = {"pcfiledir": folder}  # what counts from the file itself; others are "$"
+        kept = {"pcfiledir": folder}  # values relative to the file; all others are "$"
         for number, line in enumerate(text.splitlines(), 1):
             found = _LINE.fullmatch(line.partition("#")[0].rstrip())
             if found is None:
@@ -329,7 +331,7 @@ class _PkgConfigFiles:
                 if re.match(r"/|[A-Za-z]:[/\\]", written):
                     yield _name(path, number, PathRole.VARIABLE, name, value)
             elif (role := _FIELDS.get(name.lower())) is not None:
-                # What counts from a variable is reported where that stands.
+                # A path below a variable is reported at the line of the variable.
                 for flag in _FLAG.finditer(self._expand(written, kept)):
                     yield _name(path, number, role, name, flag[2])
 
@@ -356,31 +358,31 @@ def _name(file: str, line: int, role: PathRole, subject: str, path: str) -> Name
     return NamedPath(file=file, line=line, role=role, subject=subject, path=path.rstrip("/") or "/")
 
 
-# Which headers include others that should lie beside them and do not: directives in, facts out.
+# Headers that include missing headers of the same package.
 #
-# No preprocessor runs: what stands under a condition is left alone, and so is whatever another
-# package or the system could have.
+# There is no preprocessor: includes under a condition are skipped, and so are headers that another
+# package or the system may provide.
 
 _DIRECTIVE = re.compile(
     rb"\n[ \t]*#[ \t]*((?:include|if|ifdef|ifndef|elif|else|endif)\b[^\n]*)"
-)  # begins with one letter, for which the search is four times as quick as for the start of a line
+)  # starts with a literal character, which is searched four times as fast as the start of a line
 _RAW = re.compile(rb'R"([^()\\\s]{0,16})\(')
 _INCLUDE = re.compile(r'include\s*([<"])([^<>"\n]+)[>"]')
 _INCLUDED = re.compile(rb'(?:^|\n)include\s*([<"][^<>"\n]+)')
 _PLATFORMS = frozenset({"sys", "linux", "asm", "mach", "arpa", "net", "netinet", "bits", "gnu"})
 _LONGEST_NAME = 300
 _MARKS = (b"#", b"/*", b'R"')
-_MOST_MARKS = 500_000  # of a header, for each of which some hundred bytes are taken
+_MOST_MARKS = 500_000  # in a header; each takes about a hundred bytes
 _MOST_LOST = 10_000
-_MOST_ENDLESS = 8  # raw strings without an end, each of which takes a search to the end
+_MOST_ENDLESS = 8  # unterminated raw strings; each takes a search to the end
 
 
 class TooManyMarks(Exception):
-    """A header has more directives, comments and raw strings than are followed."""
+    """A header with more directives, comments and raw strings than are followed."""
 
 
 def condense(content: bytes) -> bytes:
-    """Return the directives of a header that include others or are conditions, a line each.
+    """Return a header's includes and conditions, one directive a line.
 
     Raises TooManyMarks.
     """
@@ -394,7 +396,7 @@ def condense(content: bytes) -> bytes:
     if b"\\\n" in content:
         content = content.replace(b"\\\n", b" ")
     if b"/*" in content:
-        first, *rest = content.split(b"/*")  # each begins inside of a comment
+        first, *rest = content.split(b"/*")  # each part begins inside a comment
         content = b"".join((first, *(part.partition(b"*/")[2] for part in rest)))
     return b"\n".join(
         found[:_LONGEST_NAME].rstrip() for found in _DIRECTIVE.findall(b"\n" + content)
@@ -402,7 +404,7 @@ def condense(content: bytes) -> bytes:
 
 
 def _leave_out_raw(content: bytes) -> bytes:
-    """The text without its raw strings; each end that is not there is looked for once."""
+    """Return the text without raw strings; search each missing terminator only once."""
     kept, at, endless = list[bytes](), 0, set[bytes]()
     for found in _RAW.finditer(content):
         end = b")" + found[1] + b'"'
@@ -410,7 +412,7 @@ def _leave_out_raw(content: bytes) -> bytes:
             continue
         closed = content.find(end, found.end())
         if closed < 0 and len(endless) > _MOST_ENDLESS:
-            break  # no header, but a trap
+            break  # an attack, and no header
         if closed < 0:
             endless.add(end)
             continue
@@ -426,15 +428,16 @@ class _Include(NamedTuple):
 
 
 def find_lost(condensed: Mapping[str, bytes], shipped: frozenset[str], root: str) -> Headers:
-    """What headers include that is not there: their condensed texts, and all paths of the archive.
+    """Return the missing headers that the given ones include.
 
-    ``root`` is the folder of headers.
+    ``condensed`` are the directives by path, ``shipped`` all paths of the archive, ``root`` the
+    folder of headers.
     """
     known = _Shipped(shipped, root)
     lost: list[LostInclude] = []
     suspects = _Suspects(known)
     for path, text in sorted(condensed.items()):
-        # Nearly all of them include nothing but what is there.
+        # Nearly all headers include only existing ones.
         lines = text.decode("utf-8", "replace").splitlines() if suspects.are_in(text) else []
         for include in _unconditional(lines):
             if len(lost) < _MOST_LOST and known.lacks(include):
@@ -443,7 +446,7 @@ def find_lost(condensed: Mapping[str, bytes], shipped: frozenset[str], root: str
 
 
 def _unconditional(lines: list[str]) -> Iterator[_Include]:
-    """The includes that are under no condition but the guard around all of the header."""
+    """Yield the includes under no condition other than the include guard."""
     depth, guarded = 0, _is_guarded(lines)
     for line in lines:
         if line.startswith("if"):
@@ -456,9 +459,9 @@ def _unconditional(lines: list[str]) -> Iterator[_Include]:
 
 
 def _is_guarded(lines: list[str]) -> bool:
-    """Whether its first condition is the usual one, and ends where the header ends.
+    """Return whether the first condition is an include guard, which ends at the end of the header.
 
-    Directives that do not fit together are taken for one, so that nothing counts.
+    Return True for unbalanced directives, so that nothing in them counts.
     """
     depths, depth = [], 0
     for line in lines:
@@ -478,14 +481,14 @@ def _is_guarded(lines: list[str]) -> bool:
 
 
 class _Suspects:
-    """What may be missing wherever it is included from: each name is looked up once."""
+    """Names that may be missing, wherever they are included from; each is looked up once."""
 
     def __init__(self, known: _Shipped) -> None:
         self._known = known
         self._found: dict[bytes, bool] = {}
 
     def are_in(self, text: bytes) -> bool:
-        """Whether a header includes one of them."""
+        """Return whether a header includes one of them."""
         return any(self._is_one(written) for written in _INCLUDED.findall(text))
 
     def _is_one(self, written: bytes) -> bool:
@@ -497,7 +500,7 @@ class _Suspects:
 
 
 class _Shipped:
-    """The files of an archive, by every end of their paths."""
+    """The files of an archive, searchable by the ends of their paths."""
 
     def __init__(self, paths: frozenset[str], root: str) -> None:
         self._reversed = sorted(f"/{path}"[::-1] for path in paths)
@@ -507,7 +510,7 @@ class _Shipped:
         self._tops = {path.partition("/")[0] for path in inside if "/" in path}
 
     def lacks(self, include: _Include) -> bool:
-        """Whether it is nowhere, and no other package would have it."""
+        """Return whether the included file is missing, and no other package would provide it."""
         name = posixpath.normpath(include.name)
         end = "/" + name.lstrip("./")
         at = bisect_left(self._reversed, end[::-1])
@@ -518,5 +521,5 @@ class _Shipped:
             return include.quoted
         if not slash or top not in self._tops or top in _PLATFORMS:
             return False
-        # Another project may have a folder of its own beside: boost/numeric/mtl.
+        # Another project may add a folder next to it: boost/numeric/mtl.
         return include.quoted or f"{self._root}/{name.rpartition('/')[0]}" in self._folders

@@ -1,4 +1,4 @@
-"""What wheels and installed packages have in common: members and texts in, a Distribution out."""
+"""Distributions, which are wheels and installed packages: members and metadata."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
 
 
 class Landing(NamedTuple):
-    """Where a distribution is put, and for which interpreters and systems."""
+    """The layout of the prefix that a distribution is installed to, and its tags."""
 
     layout: Layout
     tags: tuple[Tag, ...]
 
 
 class ReadMembers(NamedTuple):
-    """What one pass over the members found."""
+    """The result of one pass over the members."""
 
     visited: list[Visited]
     loading: mentions.DllLoading
@@ -53,7 +53,7 @@ def read_members(
     landing: Landing,
     progress: Progress | None,
 ) -> ReadMembers:
-    """Read every member once, and what its code has Windows load."""
+    """Read every member once, and find the DLLs that its code makes Windows load."""
     entries = tree.entries() if wanted.only is None else wanted.only
     search = _search_sources(entries, landing.tags)
     if search is None:
@@ -68,7 +68,7 @@ def read_members(
     ]
     if not found:
         return ReadMembers(visited, mentions.DllLoading())
-    from binary_checks.python_code.dll_directories import find_loading  # on demand
+    from binary_checks.python_code.dll_directories import find_loading  # imported on demand
 
     shorten, place = landing.layout.shorten, landing.layout.place
     sources = (
@@ -84,7 +84,10 @@ def read_members(
 def _search_sources(
     entries: Sequence[TreeEntry], tags: Iterable[Tag]
 ) -> mentions.MentionSearch | None:
-    """Search only packages for Windows, and without a DLL to open only for directories."""
+    """Return a search for code that loads DLLs, or None for packages that are not for Windows.
+
+    In a package without DLLs only code that adds folders is searched.
+    """
     if _WINDOWS.isdisjoint(tag.platform for tag in tags):
         return None
     bundles = any(entry.name.lower().endswith(".dll") for entry in entries)
@@ -110,7 +113,7 @@ def assemble(
     tags: tuple[Tag, ...],
     **own: Any,
 ) -> _Distribution:
-    """Make the distribution of that class; ``own`` are the fields that only the kind knows."""
+    """Return a distribution of that class; ``own`` are the fields that only the class has."""
     found = [item for each in reading.visited for item in each.objects]
     return kind(
         version=version,
@@ -136,7 +139,7 @@ _Kind = TypeVar("_Kind", ObjectFile, MalformedObject, UnreadObject)
 
 
 def pick(found: Iterable[ReadObject], kind: type[_Kind]) -> tuple[_Kind, ...]:
-    """Those of one class, in the order of their paths; nobody links with static archives here."""
+    """Return the results of one class, sorted by path, without static archives."""
     picked = (item for item in found if isinstance(item, kind) and not _is_linked(item))
     return tuple(sorted(picked, key=lambda item: item.path))
 
@@ -145,31 +148,31 @@ def _is_linked(item: ReadObject) -> bool:
     return isinstance(item, StaticArchive) and item.is_plain
 
 
-# Reads the texts in ``*.dist-info``: what cannot be read becomes a fault, never an error.
+# Texts in ``*.dist-info``: a text that cannot be read becomes a fault, never an error.
 
 Headers = tuple[tuple[str, str], ...]
 Faults = tuple[str, ...]
 
 _MIB = 1 << 20
 LONGEST = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
-"""The most bytes of each that are read: parsed, a header of five bytes takes two hundred."""
+"""Bytes of each text that are read: parsed, a header of five bytes takes two hundred."""
 
 _SHOWN = 40  # characters of a name in a sentence
 
 
 class Texts(NamedTuple):
-    """What the texts say that tell of a distribution, and what is wrong with each."""
+    """The values of the texts in ``*.dist-info``, with the faults of each text."""
 
     metadata: Headers
     wheel: Headers
     record: tuple[RecordRow, ...] | None
     record_faults: Faults
     entry_points: tuple[tuple[str, str, str], ...]
-    faults: Mapping[str, Faults]  # of the others, by the name of the file
+    faults: Mapping[str, Faults]  # of METADATA, WHEEL and entry_points.txt, by file name
 
 
 def read_texts(contents: Mapping[str, bytes | None]) -> Texts:
-    """Read those of them that there are, by their names in the folder."""
+    """Read the given texts; ``contents`` are by name in the folder."""
     metadata, metadata_faults = read_headers(contents.get("METADATA") or b"")
     wheel, wheel_faults = read_headers(contents.get("WHEEL") or b"")
     record, record_faults = read_record(contents.get("RECORD"))
@@ -187,7 +190,7 @@ def _decode(content: bytes) -> tuple[str, Faults]:
 
 
 def read_headers(content: bytes) -> tuple[Headers, Faults]:
-    """Read METADATA or WHEEL, which have the form of an e-mail's header."""
+    """Read METADATA or WHEEL, which have the format of e-mail headers."""
     text, faults = _decode(content)
     message = HeaderParser().parsestr(text)
     defects = (f"its headers are broken: {type(defect).__name__}" for defect in message.defects)
@@ -196,7 +199,10 @@ def read_headers(content: bytes) -> tuple[Headers, Faults]:
 
 
 def read_record(content: bytes | None) -> tuple[tuple[RecordRow, ...] | None, Faults]:
-    """Read RECORD: CSV with path, hash and size."""
+    """Read RECORD, a CSV file with path, hash and size.
+
+    See "The RECORD file" in the specification "Recording installed projects".
+    """
     if content is None:
         return None, ()
     text, faults = _decode(content)
@@ -242,18 +248,19 @@ def read_entry_points(content: bytes) -> tuple[tuple[tuple[str, str, str], ...],
 
 
 class _GroupError(Exception):
-    """A line at which the standard library gives up."""
+    """A line that configparser rejects, too."""
 
 
 def _read_groups(text: str) -> list[tuple[str, str, str]]:
-    """Read the form of INI that entry_points.txt has (entry points specification, "File format").
+    """Read entry_points.txt (entry points specification, "File format").
 
-    This is configparser with names as they are and ``=`` alone, in linear time: its own expressions
-    are quadratic in a line's blanks, and its list of errors in its lines.
+    This is configparser with case-sensitive names and ``=`` as the only delimiter, but in linear
+    time: the regular expressions of configparser are quadratic in the blanks of a line, and its
+    list of errors is in the number of lines.
     """
     groups: dict[str, dict[str, list[str]]] = {}
     group = values = None
-    depth = 0  # of the last line that begins something; what is deeper continues it
+    depth = 0  # indent of the last key; deeper lines continue its value
     for number, line in enumerate(text.split("\n"), 1):
         value = line.strip()
         if value.startswith(("#", ";")):
@@ -280,7 +287,7 @@ def _read_groups(text: str) -> list[tuple[str, str, str]]:
 
 
 def _begin_value(value: str, group: dict[str, list[str]] | None, number: int) -> list[str]:
-    """Take a line with a name; return the list of its lines. Raises _GroupError."""
+    """Parse a line with a name; return the list that collects its lines. Raises _GroupError."""
     name, equals, reference = value.partition("=")
     name = name.rstrip()
     if group is None:

@@ -1,4 +1,4 @@
-"""Reads a folder with object files: an environment, or what a build has put into one place."""
+"""Folders with object files: an environment, or the output of a build."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from binary_checks.trees.members import find_formats
 
 _SITE_PACKAGES = re.compile(r"(?:lib(?:64)?/(?:python|pypy)\d\.\d+t?|Lib)/site-packages(?=/)")
 _ON_WINDOWS = (Tag("py3", "none", "win_amd64"),)
-"""Of any package for Windows: then its code is searched for the DLLs that it opens."""
+"""A tag of any package for Windows, so that code is searched for DLLs that it loads."""
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether it is a folder with a file that is called like a library, or else is a program."""
+    """Return whether it is a folder with a file that is an object by name or first bytes."""
     if not label.endswith("/"):
         return False
     tree, entries = look(), look().entries()
@@ -67,7 +67,7 @@ def read(
     progress: Progress | None = None,
     keeper: Keeper | None = None,
 ) -> ObjectFolder:
-    """Read every file. Raises PackageError where the folder cannot be listed."""
+    """Read every file. Raises PackageError if the folder cannot be listed or has no object."""
     entries = tree.entries()
     layout = find_layout(entries)
     tags = _ON_WINDOWS if any(e.name.lower().endswith((".pyd", ".dll")) for e in entries) else ()
@@ -92,9 +92,9 @@ def read(
 
 
 def find_layout(entries: Iterable[TreeEntry]) -> Layout:
-    """Where its parts are: as in an environment, if it has a site-packages, else all in one place.
+    """Return an environment's layout if there is a site-packages, else that of a plain folder.
 
-    Of two site-packages, as a mixed environment has them, that with more files counts.
+    If a mixed environment has two site-packages, use that with more files.
     """
     found = Counter(m[0] for entry in entries if (m := _SITE_PACKAGES.match(entry.name)))
     if not found:
@@ -112,10 +112,12 @@ def find_layout(entries: Iterable[TreeEntry]) -> Layout:
     return Layout(site_packages=site_packages, climbs=False)
 
 
-# What files without metadata say of themselves: for which systems and Pythons they are.
+# Claims of files without metadata: the systems and Pythons in their headers and names.
 
 _PYTHON = re.compile(r"(?:lib)?python3\.?(?P<minor>\d{1,3})(?:_d)?\.(?:dll|so(?:\.1\.0)?|dylib)")
-"""The library of one Python, which a module names that is called like one for every Python."""
+"""The library of one Python version; an extension module without a version in its name may need
+it.
+"""
 _MUSL = ("ld-musl-", "libc.musl-")
 _TAGS = {"linux": "linux_{}", "macos": "macosx_{}", "windows": "win_{}"}
 _SPELLED = {
@@ -124,7 +126,7 @@ _SPELLED = {
     ("windows", "i686"): "win32",
     ("windows", "aarch64"): "win_arm64",
 }
-"""Names of systems where they differ from system and architecture, as platform tags have them."""
+"""Platform tags that are not formed from the names of system and architecture."""
 
 _Package = TypeVar("_Package", bound=Package)
 
@@ -132,7 +134,7 @@ _Package = TypeVar("_Package", bound=Package)
 def assemble(
     kind: type[_Package], visited: Sequence[Visited], layout: Layout, **own: Any
 ) -> _Package:
-    """Make the package of that class; ``own`` are the fields that only the kind knows."""
+    """Return a package of that class; ``own`` are the fields that only the class has."""
     found = [item for each in visited for item in each.objects]
     objects = pick(found, ObjectFile)
     return kind(
@@ -147,9 +149,9 @@ def assemble(
 
 
 def read_claims(objects: Sequence[ObjectFile]) -> Claims:
-    """Where objects say that they run; no requirement is promised.
+    """Return the systems and Pythons that objects claim, without requirements.
 
-    Of a system's versions those of macOS alone stand in the objects: together they need the newest.
+    Objects state a minimum version only for macOS: together they need the newest.
     """
     systems: dict[str, SystemClaim] = {}
     for claim in filter(None, map(_read_system, objects)):
@@ -164,7 +166,7 @@ def read_claims(objects: Sequence[ObjectFile]) -> Claims:
 
 
 def _read_system(item: ObjectFile) -> SystemClaim | None:
-    """The system of one object; None of one that no loader of these maps."""
+    """Return the system of one object, or None for objects that no loader maps."""
     kinds = ((ElfFile, "linux"), (MachOFile, "macos"), (PeFile, "windows"))
     system = next((name for kind, name in kinds if isinstance(item, kind)), "")
     if not system or not item.architecture:
@@ -191,7 +193,7 @@ def _find_libc(item: ElfFile) -> str:
 
 
 def _read_pythons(objects: Iterable[ObjectFile]) -> Iterator[PythonClaim]:
-    """The Pythons that the extension modules are called for."""
+    """Yield the Pythons in the names of extension modules."""
     for item in objects:
         name = parse_extension_name(item.path) if is_extension(item) else None
         if name is None:

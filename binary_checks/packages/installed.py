@@ -1,4 +1,4 @@
-"""Reads installed distributions: the files that RECORD names in, an InstalledPackage out."""
+"""Installed distributions, as their RECORD lists them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from binary_checks.python_code.dll_directories import DllLoading
 from binary_checks.trees.members import find_formats
 
 LABEL = "installed:"
-"""How the label of an installed package begins, before its name."""
+"""Prefix of the labels of installed packages, before the name."""
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether it is named as one, and is a metadata folder."""
+    """Return whether the label names an installed package, and the tree is a metadata folder."""
     return label.startswith(LABEL) and look().path.name.endswith(DIST_INFO)
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Look at RECORD and the first bytes of the files that it names."""
+    """Look at RECORD and the first bytes of the files that it lists."""
     own = _list_own(tree)
     return Preview(kind=InstalledPackage, formats=find_formats(tree, own.entries, reader))
 
@@ -63,17 +63,17 @@ def read(
     progress: Progress | None = None,
     keeper: Keeper | None = None,
 ) -> InstalledPackage:
-    """Read every file that RECORD names; PackageError where it does not say which they are."""
+    """Read every file that RECORD lists. Raises PackageError if there is no RECORD."""
     return _read(tree, reader, progress, keeper, hashed=True)
 
 
 def read_beside(tree: Tree, reader: ObjectReader) -> InstalledPackage:
-    """Read the objects of what lies beside the judged package; nothing of it is hashed."""
+    """Read the objects of a package next to the judged one, without hashing files."""
     return _read(tree, reader, None, None, hashed=False)
 
 
 def survey(tree: Tree) -> InstalledPackage:
-    """Look whether every file is there and has its size, and read none: no objects."""
+    """Check that every file exists and has its size, without reading any: there are no objects."""
     own, texts = _list_own(tree), _read_texts(tree)
     layout = _lay_out(tree, texts)
     visited = [Visited(_describe(entry, layout)) for entry in own.entries]
@@ -96,12 +96,12 @@ def _read(
 
 
 def hash_rows(tree: Tree) -> str:
-    """The hash of RECORD that the wheel's own has too."""
+    """Return the hash of RECORD, which is that of the wheel's own RECORD."""
     return hash_record(tree.path.name, _read_record(tree).rows)
 
 
 def read_text(tree: Tree, name: str, most: int) -> bytes | None:
-    """Read a file of the metadata folder, None where there is none or it is too large."""
+    """Read a file of the metadata folder; return None if it is missing or too large."""
     entry = tree.find(f"{tree.path.name}/{name}")
     if entry is None or entry.faults or entry.size > most:
         return None
@@ -117,11 +117,11 @@ class _Record(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """What belongs to the package, by its RECORD without what the installer added to it."""
+    """The files of the package in RECORD, without those that the installer added."""
 
     record: _Record
     rows: Sequence[RecordRow]
-    entries: Sequence[TreeEntry]  # one a row
+    entries: Sequence[TreeEntry]  # one for each row
 
 
 def _list_own(tree: Tree) -> _Own:
@@ -154,7 +154,7 @@ def _refuse_editable(tree: Tree) -> None:
 
 
 def say_editable(where: str) -> str:
-    """What an editable install is, and what to do instead of judging it."""
+    """Describe an editable install, and what to judge instead."""
     return (
         f"an editable install of {where or 'a project elsewhere'}: its files lie there; "
         "build a wheel of it and name that, or name the folder with its objects"
@@ -167,15 +167,16 @@ def _read_texts(tree: Tree) -> wheel_texts.Texts:
 
 
 def _lay_out(tree: Tree, texts: wheel_texts.Texts) -> Layout:
-    """That of its wheel, wherever this environment has its site-packages.
+    """Return the layout of its wheel, whatever folder this environment has for site-packages.
 
-    So the facts of both are the same, and those stated of the wheel hold for its installed copy.
+    So wheel and installed copy have the same facts, and facts stated for the wheel hold for the
+    copy.
     """
     return lay_out(tree.label.removeprefix(LABEL), read_tags(texts.wheel))
 
 
 def _describe(entry: TreeEntry, layout: Layout) -> Member:
-    """A file by the list alone."""
+    """Describe a file by the list alone."""
     return Member(
         path=layout.place(entry.name),
         archive_name=entry.stored,
@@ -209,7 +210,10 @@ def _assemble(
 
 
 def _compare(row: RecordRow, each: Visited, *, hashed: bool) -> Visited:
-    """Say where a file is not what RECORD says; of one that was not hashed that hash is taken."""
+    """Add the differences from RECORD to a member's faults.
+
+    If files are not hashed, assume the hash in RECORD.
+    """
     member, stated = each.member, decode_hash(row.hash)
     if member.faults and not (hashed and member.sha256):
         return each  # it was not read

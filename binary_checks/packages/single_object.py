@@ -1,4 +1,4 @@
-"""Reads one object file that was named by itself: a developer's ``.so``, ``.pyd`` or ``.dylib``."""
+"""A single object file, named by itself: a developer's ``.so``, ``.pyd`` or ``.dylib``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROGRAMS = ("", ".exe", ".node")
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether it is called like a library, or like a program and is one."""
+    """Return whether it has a library's name, or has a program's name and is an object."""
     if format_of_name(label) is not None:
         return True
     suffix = PurePath(label).suffix
@@ -37,7 +37,7 @@ def read(
     progress: Progress | None = None,
     keeper: Keeper | None = None,
 ) -> SingleObject:
-    """Read the file. Raises PackageError where that fails, or it is no object."""
+    """Read the file. Raises PackageError if that fails or it is no object."""
     visited = tree.visit(reader, Wanted(keeper=keeper), progress)
     package = assemble(
         SingleObject,

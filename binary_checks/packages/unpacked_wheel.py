@@ -1,4 +1,4 @@
-"""Reads a folder with what a wheel contains, as ``wheel unpack`` leaves it."""
+"""A folder with the contents of a wheel, as ``wheel unpack`` writes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from binary_checks.trees.members import find_formats
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether it is a folder with one metadata folder, which has a WHEEL: not a site-packages."""
+    """Return whether it is a folder with exactly one ``*.dist-info``, which has a WHEEL.
+
+    So a site-packages is none, which has one for each package.
+    """
     if not label.endswith("/"):
         return False
     tree = look()
@@ -38,7 +41,7 @@ def read(
     progress: Progress | None = None,
     keeper: Keeper | None = None,
 ) -> UnpackedWheel:
-    """Read every file in the folder; PackageError where it is no unpacked wheel."""
+    """Read every file in the folder. Raises PackageError if it is no unpacked wheel."""
     dist_info = find_dist_info(tree)
     name, _, version = dist_info.removesuffix(DIST_INFO).partition("-")
     tags = read_tags(_read_wheel_headers(tree, dist_info))
@@ -47,7 +50,7 @@ def read(
 
 
 def _read_wheel_headers(tree: Tree, dist_info: str) -> Headers:
-    """What WHEEL says, before all else is read: where files belong depends on its tags."""
+    """Read WHEEL before everything else: its tags decide where files are installed."""
     entry = tree.find(f"{dist_info}/WHEEL")
     if entry is None or entry.faults or entry.size > distributions.LONGEST["WHEEL"]:
         raise PackageError(f"{tree.label}: {dist_info}/WHEEL cannot be read")
@@ -55,7 +58,7 @@ def _read_wheel_headers(tree: Tree, dist_info: str) -> Headers:
 
 
 def read_tags(wheel: Headers) -> tuple[Tag, ...]:
-    """The tags that WHEEL names; what is no tag is left out, and then there may be none."""
+    """Return the valid tags that WHEEL states; there may be none."""
     tags: set[Tag] = set()
     for key, value in wheel:
         if key.lower() == "tag" and value.count("-") == 2:

@@ -1,4 +1,4 @@
-"""Reads wheels: a file name and an archive in, a Wheel out."""
+"""Wheels: the file name and the archive (PyPA specification "Binary distribution format")."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Wheel = TypeVar("_Wheel", bound=Distribution)
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether the file's name says wheel."""
+    """Return whether the file has the suffix of a wheel."""
     del look
     return label.endswith(".whl")
 
@@ -56,19 +56,19 @@ def read(
     progress: Progress | None = None,
     keeper: Keeper | None = None,
 ) -> Wheel:
-    """Read a wheel from start to end; PackageError where it is none."""
+    """Read a wheel from start to end. Raises PackageError if it is none."""
     name, version, build, tags = parse_file_name(tree.label)
     title = Title(name, version, tags, find_dist_info(tree))
     return read_contents(Wheel, tree, reader, title, progress=progress, keeper=keeper, build=build)
 
 
 class Title(NamedTuple):
-    """What must be known of a wheel before it is read."""
+    """The facts about a wheel that must be known before it is read."""
 
     name: str
     version: str
     tags: tuple[Tag, ...]
-    dist_info: str  # the name of its metadata folder
+    dist_info: str  # name of its metadata folder
 
 
 def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known of this one
@@ -81,7 +81,10 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
     keeper: Keeper | None,
     **own: Any,
 ) -> _Wheel:
-    """Read every member into the wheel of that class; ``own`` are fields that only it has."""
+    """Read every member into a wheel of that class.
+
+    ``own`` are the fields that only the class has.
+    """
     dist_info, layout, tags = title.dist_info, lay_out(title.name, title.tags), title.tags
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
     wanted = Wanted(place=placing(dist_info, layout), kept=kept, keeper=keeper)
@@ -107,7 +110,7 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
 
 
 def parse_file_name(file_name: str) -> tuple[str, str, str, tuple[Tag, ...]]:
-    """Take name, version, build tag and tags out of a wheel's file name (PEP 427)."""
+    """Return name, version, build tag and tags in a wheel's file name ("File name convention")."""
     try:
         name, version, build, tags = parse_wheel_filename(file_name)
     except ValueError as error:
@@ -117,7 +120,7 @@ def parse_file_name(file_name: str) -> tuple[str, str, str, tuple[Tag, ...]]:
 
 
 def find_dist_info(tree: Tree) -> str:
-    """Name the one top-level ``*.dist-info`` folder."""
+    """Return the only top-level ``*.dist-info`` folder. Raises PackageError for none or several."""
     roots = {entry.name.partition("/")[0] for entry in tree.entries() if "/" in entry.name}
     found = sorted(root for root in roots if root.endswith(DIST_INFO))
     if not found:
@@ -129,7 +132,7 @@ def find_dist_info(tree: Tree) -> str:
 
 
 def _read_texts(label: str, dist_info: str, visited: Iterable[Visited]) -> Texts:
-    about = {  # of two members of one name the last counts, as for every installer
+    about = {  # of two members with one name the last counts, as for all installers
         each.member.archive_name.removeprefix(f"{dist_info}/"): each
         for each in visited
         if each.member.archive_name.startswith(f"{dist_info}/")
@@ -152,19 +155,19 @@ def _add_faults(each: Visited, faults: Mapping[str, tuple[str, ...]]) -> Visited
     return each._replace(member=replace(each.member, faults=(*each.member.faults, *more)))
 
 
-# Where an installer puts the members of a wheel: what pip does in a virtual environment.
+# The paths at which an installer puts the members, as pip does in a virtual environment.
 
 _FOLDERS = {"cpython": "python", "": "python", "pypy": "pypy"}
-"""How an implementation's folder below ``lib`` begins (sysconfig: ``implementation_lower``)."""
+"""The folder's name below ``lib`` by implementation (sysconfig: ``implementation_lower``)."""
 
 
 def lay_out(name: str, tags: Iterable[Tag]) -> Layout:
-    """The layout of the prefix into which a wheel, or its installed copy, is put.
+    """Return the layout of the prefix in which a wheel, or its installed copy, is installed.
 
-    A wheel for several Pythons (``cp39-abi3``, ``cp310.cp311``) lies in the site-packages of the
-    oldest that it claims; one that claims no minor version (``py3-none``) in
-    ``lib/python3/site-packages``, which stands for that of every Python. On Windows site-packages
-    has no version in its path. A wheel for several systems is laid out as on Linux and macOS.
+    A wheel for several Pythons (``cp39-abi3``, ``cp310.cp311``) is in the site-packages of the
+    oldest that it claims; one that claims no minor version (``py3-none``) is in
+    ``lib/python3/site-packages``, which represents that of every Python. On Windows the path of
+    site-packages has no version. A wheel for several systems has the layout of Linux and macOS.
     """
     tags = tuple(tags)
     versioned = [each for each in map(read_python, tags) if each.version is not None]
@@ -189,9 +192,10 @@ def lay_out(name: str, tags: Iterable[Tag]) -> Layout:
 
 
 def place_member(archive_name: str, data: str, layout: Layout) -> str:
-    """Map ``<data>/<scheme>/x``; a name that leads elsewhere stays in what it leads out of.
+    """Return the installed path of a member ("The .data directory").
 
-    Checks judge such a name by its spelling, so nothing of it is resolved.
+    A member ``<data>/<scheme>/x`` goes to the scheme's folder, others to site-packages. A name that
+    leads out of its folder stays unresolved, since checks judge it as it is spelled.
     """
     root, slash, rest = archive_name.partition("/")
     inner_name = _in_scheme(rest, layout) if root == data and slash else None
@@ -205,7 +209,7 @@ def place_member(archive_name: str, data: str, layout: Layout) -> str:
 
 
 def placing(dist_info: str, layout: Layout) -> partial[str]:
-    """`place_member` for the wheel with that metadata folder."""
+    """Return `place_member` for the wheel with that metadata folder."""
     data = f"{dist_info.removesuffix('.dist-info')}.data"
     return partial(place_member, data=data, layout=layout)
 
