@@ -1,5 +1,5 @@
-"""The fleet: many packages, every night. It runs `binary-checks` as a process and reads documents.
+"""The fleet: many packages, every night. It runs `binary-checks` as a process and reads results.
 
-Nothing here judges a package, and nothing here knows pytest. Files are the truth: engines, tables
-and pages can be thrown away and made again from what the store holds.
+Nothing in this room judges a package or imports pytest. The store's files are the truth: engines,
+tables and pages can be discarded and made again from them.
 """

@@ -1,4 +1,4 @@
-"""How a cell's night ended, decided from its plan and all of its attempts; nothing is read here."""
+"""A night's values: cells, plans, attempts, and how a cell's night ended."""
 
 from __future__ import annotations
 
@@ -17,70 +17,70 @@ DEFAULT_TIMEOUT = 1800.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell(CellAxes):
-    """The values of its axes, and how it is run; an axis that the matrix lacks is empty."""
+    """A cell: its axis values, and how it is run; axes that the matrix does not have are empty."""
 
-    id: str  # its axis values, joined by "-": letters, digits and ._+- alone, so it names files
-    project: str  # the axis that every matrix has
+    id: str  # axis values joined by "-": letters, digits and ._+- only, because it names files
+    project: str  # the axis of every matrix
     kind: str = "wheel"  # wheel, conda, libtorch; the other axes follow, as conditions name them
-    package: str = ""  # what is looked up in the source: numpy, numpy<3, a path, a URL
+    package: str = ""  # what to look for in the source: numpy, numpy<3, a path, a URL
     gpu: bool = False  # whether it has a second stage, on a GPU host
     place: str = ""  # of --place: image:oldest; "" for a fresh environment
     profile: str = ""  # of --profile
-    options: tuple[str, ...] = ()  # further ones of binary-checks
+    options: tuple[str, ...] = ()  # more options of binary-checks
     timeout: float = DEFAULT_TIMEOUT  # seconds
 
     @property
     def axes(self) -> dict[str, str]:
-        """The values by the axes' names, without those that are empty."""
+        """The axes that are not empty, by name."""
         return {name: value for name in AXES if (value := getattr(self, name))}
 
 
 AXES = tuple(each.name for each in fields(CellAxes) if each.name != "id")
-"""In the order in which they make an id, and in which pages and tables have them."""
+"""The axes in the order of ids, pages and tables."""
 
 
-# The plan of a night: which bytes each cell stands for, frozen before the first cell runs.
+# The plan of a night: each cell's file, chosen and frozen before the first cell runs.
 
 PLAN_SCHEMA = "binary-checks/plan/1"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedCell:
-    """A cell, and the file that it stands for this night; what is not known is empty."""
+    """A cell and its file in one night; unknown values are empty."""
 
     cell: Cell
-    state: CellState | None = None  # missing, stale or infra by the plan; None: it runs
-    reason: str = ""  # why, in one line
+    state: CellState | None = None  # missing, stale or infra; None: it runs
+    reason: str = ""  # of the state, in one line
     file_name: str = ""
-    name: str = ""  # of the project, as the file's name has it
+    name: str = ""  # the project, as the file's name contains it
     version: str = ""
-    url: str = ""  # without credentials; of a file of this host a file: URL
-    sha256: str = ""  # of the file; every attempt and both stages judge these bytes alone
+    url: str = ""  # without credentials; a file: URL for a file of this host
+    sha256: str = ""  # of the file; all attempts of both stages judge only these bytes
     size: int = 0
     uploaded: str = ""  # RFC 3339, as the index states it
-    index: str = ""  # its URL, which may be shown
-    serial: str = ""  # of the index's page, or the SHA-256 of its answer where it states none
-    profile: str = ""  # its path among the plan's frozen ones; "" for one that is shipped, or none
+    index: str = ""  # its URL, without secrets
+    serial: str = ""  # of the index's page, or the SHA-256 of an answer without one
+    profile: str = ""  # path among the plan's frozen files; "" for a shipped profile, or none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightPlan:
-    """What a night judges. Nothing that changes later changes it."""
+    """What a night judges. It never changes."""
 
     night: str  # a date in UTC, 2026-11-20
     made: str  # RFC 3339, UTC
     cells_sha256: str  # of the cells file
-    known_sha256: str = ""  # of the frozen known problems; "": there are none
-    known_source: str = ""  # where they come from: a path, or a URL without what may be secret
-    known_remark: str = ""  # why a copy of them holds, where their server did not answer
-    known_complaint: str = ""  # why there are none although some were named: no waiver holds
+    known_sha256: str = ""  # of the frozen known problems; "" if there are none
+    known_source: str = ""  # a path, or a URL without its secret parts
+    known_remark: str = ""  # why a copy is used, if the server did not answer
+    known_complaint: str = ""  # why a named list could not be used, so that no waiver holds
     profiles: Mapping[str, str] = field(default_factory=dict)  # path -> SHA-256
-    causes_sha256: str = ""  # of the project's causes, frozen too
-    versions: Mapping[str, str] = field(default_factory=dict)  # of what planned it
+    causes_sha256: str = ""  # of the project's own causes, which are frozen, too
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the programs that planned it
     cells: tuple[PlannedCell, ...] = ()  # by id
 
 
-# One attempt at one cell: the document that it leaves, which every table and page is made from.
+# One attempt at one cell: the document from which every table and page is made.
 
 ATTEMPT_SCHEMA = "binary-checks/attempt/1"
 CPU, GPU = "cpu", "gpu"
@@ -89,55 +89,57 @@ CPU, GPU = "cpu", "gpu"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """How `binary-checks` ended as a process, and what it found."""
+    """How a `binary-checks` process ended, and its result."""
 
     night: str
     cell: str  # id
     stage: str = CPU
-    number: int  # from 1, of its stage
+    number: int  # of its stage, counted from 1
     state: CellState
-    reason: str = ""  # of a state that has no problems to show: one line
-    cause: str = ""  # of causes.toml; "unknown"; "" for what passed
+    reason: str = ""  # in one line, if no problem shows the reason of the state
+    cause: str = ""  # from causes.toml; "unknown"; "" if it passed
     cause_kind: str = ""  # infra, product, tool, unknown
-    evidence: str = ""  # the line that the cause was told by
-    again: bool = False  # whether another attempt at the same bytes may end otherwise
+    evidence: str = ""  # the line from which the cause was recognised
+    again: bool = False  # whether another attempt at the same bytes may end differently
     started: str  # RFC 3339, UTC
-    seconds: float  # wall time, by a clock that does not go back
+    seconds: float  # wall time, by a monotonic clock
     cpu_seconds: float = 0.0
-    peak_memory: int = 0  # bytes, of the largest process
-    exit_status: int | None = None  # None: it was killed, or never began
+    peak_memory: int = 0  # of the largest process, in bytes
+    exit_status: int | None = None  # None: it was killed, or never started
     signal: int = 0
     host: str = ""
     engine: str = "local"
-    sha256: str = ""  # of the package, as the plan has it
-    facts: str = ""  # the SHA-256 under which the store has its facts; "" for none
-    log: str = ""  # SHA-256 of its log, which is named by it; "" for none
-    command: tuple[str, ...] = ()  # what was run, with the names of this host taken out
-    result: RunResult | None = None  # without the texts of its checks; None: it left none
+    sha256: str = ""  # of the package, from the plan
+    facts: str = ""  # SHA-256 under which the store has its facts; "" for none
+    log: str = ""  # SHA-256 of its log, which is part of the log's name; "" for none
+    command: tuple[str, ...] = ()  # without names of this host
+    # without the texts of its checks; None if the process wrote none
+    result: RunResult | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessEnd:
-    """How the process of an attempt ended, and what it took."""
+    """How the process of an attempt ended, and what it used."""
 
-    exit_status: int | None  # None: a signal ended it, or it never began
+    exit_status: int | None  # None: a signal ended it, or it never started
     signal: int = 0
-    timed_out: bool = False  # it was ended at the attempt's time limit
-    seconds: float = 0.0  # wall time, by a clock that does not go back
-    cpu_seconds: float = 0.0  # its own, and of those descendants that were waited for
-    peak_memory: int = 0  # bytes, of the largest process
-    memory: int = 0  # bytes of this machine; 0: not known
-    oom_kills: int = 0  # how often the kernel killed for want of memory meanwhile, anywhere
+    timed_out: bool = False  # it was ended at the time limit
+    seconds: float = 0.0  # wall time, by a monotonic clock
+    cpu_seconds: float = 0.0  # of the process and the descendants that it waited for
+    peak_memory: int = 0  # of the largest process, in bytes
+    memory: int = 0  # of this machine in bytes; 0: not known
+    # processes that the kernel killed for lack of memory meanwhile, on the whole host
+    oom_kills: int = 0
 
 
-# How a cell's night ended: ten words, and a letter for each, as colours alone tell too few.
+# Groups of states, and a letter for each state, because colours alone distinguish too few.
 
 GOOD = frozenset({CellState.PASSED, CellState.KNOWN})
-"""After which a package may be published, and its second stage begin."""
+"""States after which a package may be published, and its second stage may begin."""
 DECIDED = GOOD | {CellState.FAILED}
-"""States that say something of the package; the others do so of the night, or of nothing."""
+"""States that are about the package; the others are about the night, or about nothing."""
 WELL = GOOD | {CellState.FLAKY, CellState.BLOCKED}
-"""States that leave a night green; a GPU stage that waits has a CPU stage that tells."""
+"""States that need no attention; if a GPU stage waits, its CPU stage decides."""
 LETTERS = {
     CellState.PASSED: "·",
     CellState.KNOWN: "k",
@@ -152,7 +154,7 @@ LETTERS = {
 }
 
 
-# How a cell's night ended, decided from its plan and all of its attempts; nothing is read here.
+# The end of a cell's night, decided from its plan and all of its attempts.
 
 _WORST_FIRST = (
     CellState.FAILED,
@@ -180,25 +182,25 @@ class CellEnd:
     cause_kind: str = ""
     evidence: str = ""
     attempts: tuple[Attempt, ...] = ()  # those that count, by stage and number
-    last: Mapping[str, Attempt] = field(default_factory=dict)  # by stage: the one that decides
+    last: Mapping[str, Attempt] = field(default_factory=dict)  # stage -> the attempt that decides
 
     @property
     def unrun(self) -> bool:
-        """Whether nothing has run of it; while the night is open, that is no loss yet."""
+        """Whether none of it has run; while the night is open, it is not lost yet."""
         return self.state is CellState.LOST and not self.attempts
 
 
 def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
     """Decide how the cell's night ended.
 
-    What the plan itself decided stands (missing, stale, infra). Else of each stage the last
-    attempt that came to a conclusion decides (passed, known, failed): a failure is not undone by
-    a retry that was lost. Failed, and then passed on the same bytes, is flaky. Without a
-    conclusion the last attempt decides, and without any attempt the cell is lost.
+    A state that the plan decided stays (missing, stale, infra). Otherwise the last conclusive
+    attempt of each stage decides (passed, known, failed), so that a lost retry does not undo a
+    failure. A stage that failed, and then passed on the same bytes, is flaky. Without a conclusive
+    attempt the last one decides, and without any attempt the cell is lost.
 
-    Where the first stage did not pass, it stands for both; else the worse of the two, and a
-    second stage that no host took is blocked. An attempt at other bytes than the plan's does not
-    count, nor does a second document of one attempt.
+    If the first stage did not pass, its state is the cell's. Otherwise the worse of the two stages
+    decides, and a second stage that no host ran is blocked. An attempt at other bytes than the
+    plan's does not count, nor does a second document of one attempt.
     """
     if planned.state is not None:
         return CellEnd(state=planned.state, reason=planned.reason)
@@ -220,7 +222,7 @@ def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
 
 
 def _select(planned: PlannedCell, attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
-    """Each attempt at the planned bytes, once."""
+    """Return the attempts at the planned bytes, each once."""
     found: dict[tuple[str, int], Attempt] = {}
     for each in attempts:
         if each.cell == planned.cell.id and each.sha256 == planned.sha256:
@@ -229,17 +231,17 @@ def _select(planned: PlannedCell, attempts: Iterable[Attempt]) -> tuple[Attempt,
 
 
 def is_conclusive(state: CellState) -> bool:
-    """Return whether it says something of the package, and not of its night alone."""
+    """Return whether the state is about the package, and not only about its night."""
     return state in DECIDED | {CellState.FLAKY}
 
 
 def rank(state: CellState) -> int:
-    """Return a number that is the smaller the worse a stage ended."""
+    """Return the state's rank: the worse the state, the smaller the number."""
     return _WORST_FIRST.index(state)
 
 
 def end_stage(attempts: Sequence[Attempt], stage: str) -> CellEnd:
-    """Return how one stage ended that has made these attempts, in order, and no others."""
+    """Return how a stage with these attempts ended; they are in order."""
     if not attempts:
         state = CellState.BLOCKED if stage == GPU else CellState.LOST
         return CellEnd(state=state, reason=_NOTHING[state])

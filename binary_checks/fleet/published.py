@@ -1,4 +1,4 @@
-"""Asks every place where cells are published, each once, a few at a time."""
+"""Find each cell's published file: ask every index, channel, folder and URL once."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ from binary_checks.web.addresses import file_name, show
 from binary_checks.web.client import Client
 
 _T = TypeVar("_T")
-_AT_ONCE = 8  # questions to servers
-_DOWNLOADS = 3  # files that are hashed at once
-_PATIENCE = 3  # projects for which an index fails before it is left alone
+_AT_ONCE = 8  # requests to servers
+_DOWNLOADS = 3  # files that are hashed
+_PATIENCE = 3  # projects for which an index may fail before it is no longer asked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """What one request, or a few, answer for all of its cells."""
+    """A question that a few requests answer for all of its cells."""
 
     kind: str  # index, folder, url, conda
     place: str  # URL, path or channel
-    what: str  # the project; "" where the place is the file
+    what: str  # the project; "" if the place is the file
     prereleases: bool = False
 
 
 def look_up(matrix: Matrix, surroundings: Surroundings) -> list[LookedUp]:
-    """The answer for each cell, by id, with the SHA-256 of each file."""
+    """Return the answer for each cell, by id, with the SHA-256 of each file."""
     questions: dict[Question, list[Cell]] = {}
     for cell in matrix.cells:
         questions.setdefault(_ask_for(cell, matrix), []).append(cell)
-    surroundings.connect()  # before threads ask for it: the user's settings are read once
+    surroundings.connect()  # before threads need it, so that the user's settings are read once
     asking = _Asking(matrix.folder, surroundings)
     answers = _map(lambda pair: asking.ask(*pair), questions.items(), _AT_ONCE)
     found = [answer for each in answers for answer in each]
@@ -109,7 +109,7 @@ def _name_project(cell: Cell) -> str:
 
 
 class _Asking:
-    """Asks; an index that never answers is left alone after a few projects."""
+    """Asks the questions; an index that never answers is given up after a few projects."""
 
     def __init__(self, folder: Path, surroundings: Surroundings) -> None:
         self._folder, self._surroundings = folder, surroundings
@@ -118,7 +118,7 @@ class _Asking:
         self._failures: dict[str, list[str]] = {}
 
     def ask(self, question: Question, cells: Sequence[Cell]) -> list[LookedUp]:
-        """The answer for each of the cells."""
+        """Return the answer for each of the cells."""
         place = question.place
         with self._lock:
             failures = self._failures.setdefault(place, [])
@@ -159,7 +159,7 @@ class _Asking:
 def _settle(
     found: Sequence[LookedUp], sources: Mapping[str, CellSource], surroundings: Surroundings
 ) -> Iterator[LookedUp]:
-    """The answers, where more has to be asked of a file with that: once for each file."""
+    """Complete answers that lack a hash or a date, asking once for each file."""
     dated = {each.url for each in found if _needs_date(each, sources[each.cell.id])}
     wanting = {
         each.url: each
@@ -182,55 +182,56 @@ def _needs_date(found: LookedUp, source: CellSource) -> bool:
 
 
 def _join(found: LookedUp, settled: LookedUp) -> LookedUp:
-    """What was found out of a file, for another cell that stands for it."""
+    """Return the answer with hash and date of the same file."""
     if settled.state is not None:
         return replace(settled, cell=found.cell)
     return replace(found, hashes=settled.hashes, size=settled.size, modified=settled.modified)
 
 
-# What a source says of one cell: the file that it stands for, or why there is none.
+# A source's answer for one cell: its file, or why there is none.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LookedUp:
-    """The answer for one cell; what is not said is empty."""
+    """The answer for one cell; unknown values are empty."""
 
     cell: Cell
-    state: CellState | None = None  # missing or infra; None: there is a file
+    state: CellState | None = None  # missing or infra; None if there is a file
     reason: str = ""
     file_name: str = ""
     name: str = ""
     version: str = ""
-    url: str = ""  # with what its server is to see
+    url: str = ""  # with the credentials that its server needs
     hashes: Mapping[str, str] = field(default_factory=dict)  # by algorithm
     size: int | None = None
     uploaded: str = ""  # ISO 8601, as the index states it
-    modified: str = ""  # as HTTP spells it
-    index: str = ""  # may be shown
+    modified: str = ""  # as in HTTP's Last-Modified
+    index: str = ""  # without secrets
     serial: str = ""
 
 
 def fail(cells: Iterable[Cell], error: BinaryChecksError | str, index: str = "") -> list[LookedUp]:
-    """The answer for cells whose source could not be asked."""
+    """Return the answer for cells whose source could not be asked."""
     said = str(error)
     return [LookedUp(cell=cell, state=CellState.INFRA, reason=said, index=index) for cell in cells]
 
 
 def miss(cell: Cell, reason: str, index: str = "", serial: str = "") -> LookedUp:
-    """The answer for a cell that nothing is published for."""
+    """Return the answer for a cell for which nothing is published."""
     return LookedUp(cell=cell, state=CellState.MISSING, reason=reason, index=index, serial=serial)
 
 
-# Looks wheels up as pip does: a project's page is fetched once for all cells that ask for it.
+# Wheels, found as pip finds them: a project's page is fetched once for all of its cells.
 
 
 def look_up_on_index(
     index: str, cells: Sequence[Cell], surroundings: Surroundings, *, prereleases: bool
 ) -> list[LookedUp]:
-    """What each cell gets of an index, of one page of files, or of pip's indexes for ""."""
+    """Return each cell's file on an index, on a page of files, or for "" on pip's indexes."""
     own = surroundings.index_places
     places = replace(own, indexes=(index,), links=()) if index else own
-    if index.endswith(".html"):  # a page of files: a bucket has no page for what ends with "/"
+    # a page of files, for buckets, which have no page for names that end with "/"
+    if index.endswith(".html"):
         places = replace(own, indexes=(), links=(index,))
     if index:
         surroundings.connect().know(index)
@@ -240,7 +241,7 @@ def look_up_on_index(
 def look_up_wheels_in_folder(
     folder: Path, cells: Sequence[Cell], surroundings: Surroundings, *, prereleases: bool
 ) -> list[LookedUp]:
-    """What each cell gets of the wheels in a folder."""
+    """Return each cell's file among the wheels in a folder."""
     places = IndexPlaces(indexes=(), links=(folder.as_uri(),))
     return _look_up_project(places, cells, surroundings, prereleases=prereleases)
 
@@ -248,7 +249,7 @@ def look_up_wheels_in_folder(
 def _look_up_project(
     places: IndexPlaces, cells: Sequence[Cell], surroundings: Surroundings, *, prereleases: bool
 ) -> list[LookedUp]:
-    """All of these cells ask for one project, whatever version of it."""
+    """Return the answers for cells that all ask for one project, in whatever version."""
     project = canonicalize_name(Requirement(cells[0].package).name)
     try:
         files = list_files(surroundings.connect(), places, project)
@@ -295,7 +296,7 @@ def _choose_all(
 
 
 def make_wish(cell: Cell, surroundings: Surroundings, *, prereleases: bool) -> Wish:
-    """What the cell asks for, on its Python and system. Raises ProfileError or GatherError."""
+    """Return a cell's request, for its Python and system. Raises ProfileError or GatherError."""
     wanted = Requirement(cell.package)
     target = name_target(cell)
     there = replace(surroundings, target=target) if target else surroundings
@@ -311,17 +312,17 @@ def make_wish(cell: Cell, surroundings: Surroundings, *, prereleases: bool) -> W
     )
 
 
-# Looks up what is no wheel in a folder of packages: conda packages and libtorch archives.
+# Conda packages and libtorch archives in a folder.
 
 _CONDA = (".conda", ".tar.bz2")
-_FEW = 5  # names that a reason lists
+_FEW = 5  # names that a message lists
 _BUILD = re.compile(r"(?:^|_)(?:py|cp)3(\d{1,2})(?=[_ht]|$)")
 
 
 def look_up_in_folder(
     folder: Path, cells: Sequence[Cell], surroundings: Surroundings, *, prereleases: bool
 ) -> list[LookedUp]:
-    """What each cell gets of a folder, by the names of its files. All are of one kind and name."""
+    """Return each cell's file in a folder, by file name; all cells have one kind and name."""
     if not folder.is_dir():
         return fail(cells, f"{folder}: no such folder", str(folder))
     if cells[0].kind == "wheel":
@@ -346,7 +347,7 @@ def _look_up_in_folder(folder: Path, cell: Cell, surroundings: Surroundings) -> 
 
 
 def _list_files(folder: Path, cell: Cell) -> Iterator[Path]:
-    """The files that lie there, of conda's also in the folders of the system."""
+    """Yield the files in the folder, for conda also those in the folders of its subdirs."""
     below = [folder / name for name in (name_subdir(cell), "noarch") if name]
     for each in (folder, *below) if cell.kind == "conda" else (folder,):
         if each.is_dir():
@@ -365,7 +366,7 @@ def _list_conda(paths: Iterable[Path], cell: Cell) -> Iterator[Path]:
 
 
 def _list_archives(paths: Iterable[Path], cell: Cell) -> Iterator[Path]:
-    """Those that a glob names, or that begin so and have the cell's values in their names."""
+    """Yield archives that match a glob, or a prefix and the cell's values."""
     if "*" in cell.package or cell.package.endswith(SUFFIXES):
         yield from (path for path in paths if fnmatchcase(path.name, cell.package))
         return
@@ -377,7 +378,7 @@ def _list_archives(paths: Iterable[Path], cell: Cell) -> Iterator[Path]:
 
 
 def _age(path: Path) -> tuple[Version, str, float]:
-    """What says which of two files is the newer one: version, build, and time."""
+    """Return a sort key for the newest file: version, build and time."""
     version = read_name(path.name)[1]
     try:
         number = Version(version)
@@ -387,11 +388,11 @@ def _age(path: Path) -> tuple[Version, str, float]:
     return number, build if path.name.endswith(_CONDA) else "", path.stat().st_mtime
 
 
-# Looks up files that a cell names by URL or path, and finds the hash that nobody states.
+# Files that a cell names by URL or path, and hashes that no index states.
 
 
 def look_up_file(url: str, cells: Sequence[Cell], surroundings: Surroundings) -> list[LookedUp]:
-    """The file behind a URL, for every cell that names it."""
+    """Return the file at a URL, for every cell that names it."""
     address, _, fragment = url.partition("#")
     name = file_name(address)
     if not name:
@@ -420,7 +421,7 @@ def look_up_file(url: str, cells: Sequence[Cell], surroundings: Surroundings) ->
 
 
 def read_name(name: str) -> tuple[str, str]:
-    """Project and version, as far as a file's name says them."""
+    """Return project and version, as far as a file's name contains them."""
     try:
         return name.partition("-")[0], str(parse_wheel_filename(name)[1])
     except (InvalidWheelFilename, InvalidVersion, ValueError):
@@ -434,15 +435,15 @@ def read_name(name: str) -> tuple[str, str]:
 
 
 def _read_time(url: str) -> str:
-    """When a file of this host changed last, as HTTP spells it; "" of any other."""
+    """Return the time of a file on this host in HTTP's format, or "" for any other URL."""
     here = find_here(url)
     return formatdate(here.stat().st_mtime, usegmt=True) if here else ""
 
 
 def settle(found: LookedUp, client: Client, *, dated: bool) -> LookedUp:
-    """The answer with the file's SHA-256, by all of its bytes where the index states none.
+    """Return the answer with the file's SHA-256, reading the file if the index states none.
 
-    With ``dated`` also with the server's Last-Modified.
+    With ``dated``, add the server's Last-Modified, too.
     """
     try:
         if found.hashes.get("sha256"):
@@ -473,17 +474,17 @@ def settle(found: LookedUp, client: Client, *, dated: bool) -> LookedUp:
 
 
 def as_address(text: str, folder: Path) -> str:
-    """The URL of what is a URL, or a path relative to that folder."""
+    """Return a URL as it is, and a path, relative to the folder, as a URL."""
     return text if "://" in text else (folder / text).absolute().as_uri()
 
 
-# Looks conda packages up in a channel: one question for all cells that it is asked about.
+# Conda packages in a channel, asked for once for all cells.
 
 
 def look_up_in_channel(
     channel: str, folder: Path, cells: Sequence[Cell], surroundings: Surroundings
 ) -> list[LookedUp]:
-    """The newest package of each cell; a channel that is a folder is relative to ``folder``."""
+    """Return the newest package of each cell; a channel may be a path relative to ``folder``."""
     own = (folder / channel).absolute()
     shown = show(channel) if "://" in channel else str(own) if own.is_dir() else channel
     wishes = [

@@ -1,4 +1,4 @@
-"""What a store has of its nights: which there are, their plans, and the attempts at a cell."""
+"""The nights in a store: their plans, their attempts, and the facts of their cells."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ from binary_checks.model.run_results import Build
 
 
 def list_nights(store: Store) -> list[str]:
-    """Every night of the store, the oldest first."""
+    """Return all nights of the store, the oldest first."""
     found = (NIGHT.fullmatch(name) for name in store.folders(NIGHTS))
     return sorted(each[1] for each in found if each)
 
 
 def closed_nights(store: Store) -> tuple[str, ...]:
-    """The nights that are over, oldest first: only their tables never change."""
+    """Return the closed nights, the oldest first; only their tables never change."""
     nights = list_nights(store)
     marks = ask_at_once(store.read, map(closed_name, nights))
     return tuple(night for night, mark in zip(nights, marks, strict=True) if mark is not None)
 
 
 def find_plan(store: Store, night: str) -> NightPlan | None:
-    """The plan that the night has; None: it has none yet. Raises RecordError."""
+    """Return the night's plan, or None if there is none. Raises RecordError."""
     name = plan_name(night)
     content = store.read(name)
     if content is None:
@@ -79,7 +79,7 @@ def find_plan(store: Store, night: str) -> NightPlan | None:
 
 
 def demand_plan(store: Store, night: str) -> NightPlan:
-    """The plan that the night has. Raises StoreError where there is none, or it is unreadable."""
+    """Return the night's plan. Raises StoreError if it is missing or unreadable."""
     plan = find_plan(store, night)
     if plan is None:
         raise StoreError(f"{store.url}: {plan_name(night)}: a night without a plan")
@@ -87,10 +87,10 @@ def demand_plan(store: Store, night: str) -> NightPlan:
 
 
 def keep_plan(store: Store, plan: NightPlan, frozen: Mapping[str, bytes]) -> NightPlan:
-    """Keep a plan, unless there is one; returns that which counts.
+    """Store a plan unless the night has one; return the plan that counts.
 
-    What is frozen with it comes first: a plan that is there has all that it names. Of coordinators
-    that plan at the same time one wins.
+    Its frozen files are stored first, so that a stored plan is complete. If several coordinators
+    plan at the same time, one of them wins.
     """
     for sha256, content in frozen.items():
         store.create(frozen_name(plan.night, sha256), content)
@@ -99,13 +99,13 @@ def keep_plan(store: Store, plan: NightPlan, frozen: Mapping[str, bytes]) -> Nig
 
 
 class NightAttempts:
-    """The attempts of a night, cell by cell; its results are listed once, when first asked for."""
+    """The attempts of a night by cell; its results are listed once, when first needed."""
 
     def __init__(self, store: Store, night: str) -> None:
         self._store, self._night = store, night
 
     def read(self, cell: str, broken: list[str] | None = None) -> Iterator[Attempt]:
-        """A cell's attempts whose documents are whole; of others ``broken`` gets a line each."""
+        """Yield a cell's valid attempts; invalid ones add a line to ``broken``."""
         for name in self._names.get(cell, ()):
             content = self._store.read(name)
             try:
@@ -117,7 +117,7 @@ class NightAttempts:
 
     @cached_property
     def _names(self) -> Mapping[str, list[str]]:
-        """The names of documents by cell, in order."""
+        """Names of the attempts' documents by cell, in order."""
         found: dict[str, list[str]] = {}
         for stored in self._store.names(result_prefix(self._night)):
             attempt = split_attempt(stored.name)
@@ -127,7 +127,7 @@ class NightAttempts:
 
 
 def name_log(attempt: Attempt) -> str:
-    """The name of the log that the attempt's document means; "" where it means none."""
+    """Return the name of an attempt's log, or "" if it has none."""
     if not attempt.log:
         return ""
     about = attempt.cell, attempt.stage, attempt.number
@@ -135,7 +135,7 @@ def name_log(attempt: Attempt) -> str:
 
 
 def read_frozen(store: Store, name: str) -> bytes:
-    """A file that was frozen with a plan. Raises StoreError unless it is the one that it froze."""
+    """Return a frozen file. Raises StoreError unless its bytes are those that the plan froze."""
     content = store.read(name)
     if content is None:
         raise StoreError(f"{store.url}: {name}: not there, and the plan has it")
@@ -143,7 +143,7 @@ def read_frozen(store: Store, name: str) -> bytes:
 
 
 def demand_frozen(content: bytes, named: str) -> bytes:
-    """Raise StoreError for other bytes than those whose hash is the name."""
+    """Return the content. Raises StoreError unless its hash is the object's name."""
     digest = hashlib.sha256(content).hexdigest()
     if not named.endswith(f"/{digest}.toml"):
         raise StoreError(f"{named}: other bytes than those that the plan froze")
@@ -152,33 +152,33 @@ def demand_frozen(content: bytes, named: str) -> bytes:
 
 # Plans and attempts as documents: canonical bytes, read back strictly.
 
-_NOBODY_KNOWS = "1970-01-01T00:00:00Z"  # when an attempt began whose document does not say
+_NOBODY_KNOWS = "1970-01-01T00:00:00Z"  # start of an attempt whose document cannot be read
 _RESULT = frozenset({"result"})
-_LARGEST = 64 << 20  # bytes of a document, which takes twenty times that when it is read
-_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")  # it names files
+_LARGEST = 64 << 20  # bytes of a document; reading it takes twenty times that much memory
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")  # ids become names of files
 _DIGEST = re.compile("[0-9a-f]{64}")
 _OF_CELLS_ALONE = frozenset({CellState.FLAKY, CellState.STALE, CellState.MISSING})
 
 
 def write_plan(plan: NightPlan) -> bytes:
-    """The document of a plan: of equal plans the same bytes."""
+    """Return a plan's document; equal plans give the same bytes."""
     return write_document({"schema": PLAN_SCHEMA, **encode_fields(plan)})
 
 
 def read_plan(content: bytes, named: str) -> NightPlan:
-    """Read the document of a plan, which messages name so.
+    """Read a plan's document; ``named`` is its name in messages.
 
-    Raises RecordError, one line, for one that is cut, corrupt, or of another schema.
+    Raises RecordError with a message of one line if it is truncated, corrupt or of another schema.
     """
     try:
         plan = NightPlan(**decode_fields(NightPlan, open_document(content, PLAN_SCHEMA)))
         _demand_night(plan.night)
         _demand_unique(each.cell.id for each in plan.cells)
-        for path in plan.profiles:  # files of these names are written where a cell runs
+        for path in plan.profiles:  # these become names of files where a cell runs
             demand_relative("profiles", path)
         for each in plan.cells:
             _demand_id(each.cell.id)
-            if each.sha256:  # of what is not published there is none
+            if each.sha256:  # empty if nothing is published
                 demand_digest("sha256", each.sha256)
     except OddityError as error:
         raise RecordError(f"{named}: {error}") from None
@@ -186,17 +186,17 @@ def read_plan(content: bytes, named: str) -> NightPlan:
 
 
 def write_attempt(attempt: Attempt) -> bytes:
-    """The document of an attempt, which holds that of its run's result."""
+    """Return an attempt's document, which contains its run's result."""
     row = encode_fields(attempt, _RESULT)
     result = {} if attempt.result is None else {"result": encode_run(attempt.result)}
     return write_document({"schema": ATTEMPT_SCHEMA, **row, **result})
 
 
 def read_attempt(content: bytes, named: str) -> Attempt:
-    """Read the document of an attempt, which messages name so.
+    """Read an attempt's document; ``named`` is its name in messages.
 
-    Raises RecordError, one line, for one that is cut, corrupt, or of another schema, or whose
-    result is: whoever counts takes it for lost.
+    Raises RecordError with a message of one line if the document or its result is truncated,
+    corrupt or of another schema. Callers then count the attempt as lost.
     """
     try:
         row = open_document(content, ATTEMPT_SCHEMA)
@@ -210,9 +210,9 @@ def read_attempt(content: bytes, named: str) -> Attempt:
 
 
 def read_stored_attempt(content: bytes, name: str, url: str = "") -> Attempt:
-    """Read the attempt that a store has under that name; messages name the store by its URL.
+    """Read the attempt stored under a name; messages name the store by its URL.
 
-    Raises RecordError as `read_attempt` does, and for the document of another attempt.
+    Raises RecordError as `read_attempt` does, and if the document is of another attempt.
     """
     named = f"{url}: {name}" if url else name
     attempt = read_attempt(content, named)
@@ -224,7 +224,7 @@ def read_stored_attempt(content: bytes, name: str, url: str = "") -> Attempt:
 
 
 def lose_attempt(name: str, night: str, sha256: str, why: object) -> Attempt:
-    """The attempt that a store has under that name, where its document cannot be counted."""
+    """Return a stored attempt that cannot be read, as lost."""
     cell, stage, number = split_attempt(name) or ("", "", 0)
     return Attempt(
         night=night,
@@ -243,24 +243,24 @@ def lose_attempt(name: str, night: str, sha256: str, why: object) -> Attempt:
 
 
 def describe_plans() -> dict[str, Any]:
-    """The JSON Schema of a plan, out of the types that it is written from."""
+    """Return the JSON Schema of a plan."""
     return describe_document(PLAN_SCHEMA, NightPlan)
 
 
 def describe_attempts() -> dict[str, Any]:
-    """The JSON Schema of an attempt; its result is a document with a schema of its own."""
+    """Return the JSON Schema of an attempt; its result has a schema of its own."""
     described = describe_document(ATTEMPT_SCHEMA, Attempt, _RESULT)
     result = {"anyOf": [{"$ref": "result.schema.json"}, {"type": "null"}], "default": None}
     return {**described, "properties": {**described["properties"], "result": result}}
 
 
 def write_document(row: dict[str, Any]) -> bytes:
-    """The bytes of a document with that row, which names its schema: of equal rows the same."""
+    """Return a document's bytes; equal rows give the same bytes. The row names its schema."""
     return f"{dump(row)}\n".encode("ascii")
 
 
 def open_document(content: bytes, schema: str) -> dict[str, Any]:
-    """The fields of a document of that schema, behind the schema. Raises OddityError."""
+    """Return a document's fields without its schema. Raises OddityError for another schema."""
     kind, _, number = schema.rpartition("/")
     if len(content) > _LARGEST:
         raise OddityError(f"larger than {_LARGEST} bytes")
@@ -281,7 +281,7 @@ def open_document(content: bytes, schema: str) -> dict[str, Any]:
 def _demand_attempt(attempt: Attempt) -> None:
     _demand_night(attempt.night)
     for name in ("sha256", "facts", "log"):
-        if digest := getattr(attempt, name):  # of a cell that had nothing to judge there is none
+        if digest := getattr(attempt, name):  # empty if the cell had nothing to judge
             demand_digest(name, digest)
     for name in ("seconds", "cpu_seconds", "peak_memory", "signal"):
         if getattr(attempt, name) < 0:
@@ -298,7 +298,7 @@ def _demand_night(night: str) -> None:
 
 
 def demand_digest(name: str, value: str) -> None:
-    """Raise OddityError for what is no SHA-256, an empty text among it."""
+    """Raise OddityError unless the value is a SHA-256."""
     if not _DIGEST.fullmatch(value):
         raise OddityError(f"{name}: not the 64 hexadecimal digits of a digest")
 
@@ -309,7 +309,7 @@ def _demand_id(cell: str) -> None:
 
 
 def demand_relative(name: str, path: str) -> None:
-    """Raise OddityError for a path that leads anywhere but below a folder."""
+    """Raise OddityError unless the path is relative and leads to a place below its folder."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or set("\\:\0") & set(path):
         raise OddityError(f"{name}: {path!r:.80} is not a path below a folder")
@@ -323,28 +323,28 @@ def _demand_unique(ids: Iterable[str]) -> None:
         seen.add(each)
 
 
-# Which night is meant: today's in UTC, the one of a date, or the newest that a store has.
+# Choosing a night: tonight's in UTC, that of a date, or the newest of a store.
 
 
 def tonight() -> str:
-    """The date of now, in UTC, as every night is named."""
+    """Return today's date in UTC, which names the night."""
     return datetime.now(timezone.utc).date().isoformat()
 
 
 def now() -> str:
-    """The time, in UTC, as documents have it."""
+    """Return the time in UTC, in the form of documents."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def read_date(text: str, given: str = "") -> str:
-    """A date as the user gives it. Raises ProfileError, with ``given``, for what is none."""
+    """Return a date that a user gave. Raises ProfileError, naming ``given``, if it is none."""
     if not is_night(text):
         raise ProfileError(f"{given or '--date'} {text!r:.40}: not a date, as {tonight()} is one")
     return text
 
 
 def choose_night(store: Store, named: str = "") -> str:
-    """The night of that date; of none the newest. Raises StoreError where there is none such."""
+    """Return the named night, or the newest. Raises StoreError if there is none."""
     nights = list_nights(store)
     if named and read_date(named) not in nights:
         newest = f"; the newest is {nights[-1]}" if nights else ""
@@ -356,7 +356,7 @@ def choose_night(store: Store, named: str = "") -> str:
     return named or nights[-1]
 
 
-# Finds the facts of a cell in a store: those of one night, or of the last that was good.
+# Finding a cell's facts: those of one night, or of the last night that was good.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -365,13 +365,13 @@ class FoundFacts:
 
     night: str
     planned: PlannedCell
-    facts: str  # the SHA-256 under which the store has them
+    facts: str  # SHA-256 under which the store has them
 
 
 def find_cell_facts(store: Store, cell: str, night: str = "", before: str = "") -> FoundFacts:
-    """The facts of that night, however it ended; without one of the last night that was good.
+    """Return the facts of a cell in a night; without a night, in the last that was good.
 
-    ``before`` leaves out that night and all later ones. Raises StoreError where there are none.
+    ``before`` excludes that night and all later ones. Raises StoreError if there are none.
     """
     if night:
         planned, end = _look(store, cell, choose_night(store, night))
@@ -397,7 +397,7 @@ def find_cell_facts(store: Store, cell: str, night: str = "", before: str = "") 
 
 
 def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, CellEnd | None]:
-    """What was planned for it, and how it ended; None of both where it was not planned."""
+    """Return a cell's plan and how it ended; (None, None) if it was not planned."""
     plan = find_plan(store, night)
     planned = next((each for each in plan.cells if each.cell.id == cell), None) if plan else None
     if planned is None:
@@ -406,23 +406,23 @@ def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, Cell
 
 
 def _facts_of(end: CellEnd | None) -> str:
-    """Those of the last attempt of the first stage that left some."""
+    """Return the facts of the last attempt at the first stage that has some, or ""."""
     attempts = end.attempts if end is not None else ()
     found = [each.facts for each in attempts if each.stage == CPU and each.facts]
     return found[-1] if found else ""
 
 
 def read_found(store: Store, found: FoundFacts) -> Build:
-    """The build that the facts are of. Raises StoreError where the store has lost them."""
+    """Return the build with these facts. Raises StoreError if the store has lost them."""
     named = f"{store.url}: facts of {found.planned.cell.id} of {found.night}"
     with open_facts(store, found.facts) as path:
         return read_build(path, named)
 
 
 def read_stored_build(url: str | None, named: str) -> Build:
-    """The build that ``store:CELL@DATE`` or ``store:CELL`` names, without ``store:``.
+    """Return the build that CELL@DATE or CELL names, from ``store:CELL@DATE`` in a command.
 
-    Raises ProfileError for a name that is none, StoreError where it is not there.
+    Raises ProfileError for an invalid name, and StoreError if the build is not there.
     """
     if not url:
         raise ProfileError(f"store:{named}: give the store with --store URL")

@@ -1,6 +1,6 @@
-"""Runs the command of one attempt with all that it starts, and leaves none of it behind.
+"""Run the command of one attempt, and end everything that it started.
 
-Its log keeps a head and a tail, so that no amount of output fills a disk.
+Its log keeps the beginning and the end of the output, so that no amount of output fills a disk.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from binary_checks.exit_codes import EXIT_CODES
 from binary_checks.fleet.night import ProcessEnd
 from binary_checks.windows_job import SUSPENDED, close_job, open_job
 
-# A pipe by which a command learns that whoever started it is dead, however that was killed.
+# Lifelines: pipes by which a command notices that the process that started it has died.
 #
-# The starter keeps one end open and never writes; the system closes it with the process.
+# The starter keeps one end open and never writes; the system closes it when the process ends.
 
 VARIABLE = "BINARY_CHECKS_LIFELINE"
-"""The descriptor of the command's end, and the pipe's own number, for descriptors are used again.
+"""The descriptor of the command's end and the pipe's inode, because descriptors are reused.
 
-Windows has none: there a job object ends what was started.
+Windows has no lifeline: there, a job object ends what was started.
 """
-_GRACE = 10.0  # seconds from the request to end to the killing
+_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lifeline:
     """What a command is started with, so that it does not outlive this process."""
 
-    descriptors: tuple[int, ...] = ()  # that it inherits
+    descriptors: tuple[int, ...] = ()  # inherited by the command
     variables: tuple[tuple[str, str], ...] = ()
 
 
 @contextlib.contextmanager
 def stretch_lifeline() -> Iterator[Lifeline]:
-    """Until the block ends, or this process does."""
+    """Yield a lifeline, which ends with the block or with this process."""
     if sys.platform == "win32":
         yield Lifeline()
         return
@@ -62,9 +62,9 @@ def _name(descriptor: int) -> str:
 
 
 def hold_lifeline(named: str) -> None:
-    """End this process in order once its starter is dead, and then with all that is left of it.
+    """Terminate this process and its group when its starter dies.
 
-    ``named`` is the variable, which reaches processes that have not inherited the pipe, too.
+    ``named`` is the value of the variable; processes that did not inherit the pipe see it, too.
     """
     descriptor = int(digits) if (digits := named.partition(":")[0]).isdecimal() else -1
     with contextlib.suppress(OSError, OverflowError):
@@ -79,30 +79,29 @@ def _wait(descriptor: int) -> None:
         os.read(descriptor, 1)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_GRACE)
-        if os.getpgrp() == os.getpid():  # else it would kill strangers
+        if os.getpgrp() == os.getpid():  # otherwise it would kill processes that are not its own
             os.killpg(0, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-# Runs the command of one attempt with all that it starts, and leaves none of it behind.
-#
-# Its log keeps a head and a tail, so that no amount of output fills a disk.
+# Running a command with everything that it starts.
 
-LOG_HALF = 1 << 20  # bytes of a log's head, and of its tail
-GRACE = 10.0  # seconds from the request to end to the killing
+LOG_HALF = 1 << 20  # bytes kept of a log's beginning, and of its end
+GRACE = 10.0  # seconds between the request to end and the kill
 _CHUNK = 1 << 16  # bytes
-_PIPE_RUNS_DRY = 3.0  # seconds that a pipe is drained after its process, where another holds it
-_ROUNDS = 20  # of a hunt for processes that start others meanwhile
+# seconds to read on after the process ended, if another process holds the pipe
+_PIPE_RUNS_DRY = 3.0
+_ROUNDS = 20  # searches for processes, which may start others meanwhile
 _NONE = Lifeline()
 _OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
 
 class StoppedError(BinaryChecksError):
-    """Whoever runs the night ended the attempt: it did not happen."""
+    """The attempt was ended from outside, by who runs the night; it does not count."""
 
 
 class RunningProcesses:
-    """The processes of all attempts that this process runs, so that they can be ended at once."""
+    """The running processes of all attempts, so that they can be ended together."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -111,7 +110,7 @@ class RunningProcesses:
 
     @contextlib.contextmanager
     def watch(self, process: Leader) -> Iterator[None]:
-        """Count the process among those that run."""
+        """Register the process as running until the block ends."""
         with self._lock:
             self._running.add(process)
             late = self.stopped
@@ -124,7 +123,7 @@ class RunningProcesses:
                 self._running.discard(process)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Ask all of them to end, or kill them; what begins from now on ends, too."""
+        """Ask all processes to end, or kill them; those that start later are ended, too."""
         with self._lock:
             self.stopped = True
             for process in self._running:
@@ -132,7 +131,7 @@ class RunningProcesses:
 
 
 class Leader:
-    """A process that leads a session; it gets no signal once its number may be another's."""
+    """A process that leads a session. It gets no signal once its number may be reused."""
 
     def __init__(
         self,
@@ -160,14 +159,14 @@ class Leader:
         self._gone = False
 
     def ask_to_end(self) -> None:
-        """Let `binary-checks` end in order: it ends what it started, and cleans up."""
+        """Ask `binary-checks` to end what it started and to clean up; kill it if it does not."""
         self._signal(lambda: os.kill(self.pid, signal.SIGTERM))
         timer = threading.Timer(GRACE, self.kill)
         timer.daemon = True
         timer.start()
 
     def kill(self) -> None:
-        """Kill the process and all that is left of its session's first group, or of its job."""
+        """Kill the process and the rest of its process group, or of its job."""
         self._signal(self._kill)
 
     def _kill(self) -> None:
@@ -177,7 +176,7 @@ class Leader:
             self._close_job()
 
     def _close_job(self) -> None:
-        """Kill all that is left on Windows; the system does so too when this process is killed."""
+        """End the job on Windows, as the system does if this process is killed."""
         job, self._job = self._job, 0
         if job:
             close_job(job)
@@ -188,15 +187,15 @@ class Leader:
                 send()
 
     def reap(self) -> tuple[int, float, int]:
-        """Wait for its end; its status, seconds of CPU, and the bytes of its largest process."""
+        """Wait for the end; return status, CPU seconds and peak memory of a process in bytes."""
         if sys.platform == "win32":
             status = self._process.wait()
             with self._lock:
                 self._gone = True
                 self._close_job()
             return status, 0.0, 0
-        if hasattr(os, "waitid"):  # not on macOS before Python 3.13
-            # Left a zombie while its group is killed, its number stays its own.
+        if hasattr(os, "waitid"):  # missing on macOS before Python 3.13
+            # As long as it is a zombie, its number is not reused, and its group can be killed.
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         with self._lock:
             self._gone = True
@@ -221,11 +220,11 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
 ) -> ProcessEnd:
     """Run the command in the folder, in a session of its own, with its output in the log.
 
-    At the time limit it is asked to end, and killed soon after. Raises OSError when it cannot be
-    started, and StoppedError where it was ended from outside.
+    At the time limit it is asked to end, and killed soon after. Raises OSError if it cannot be
+    started, and StoppedError if it was ended from outside.
     """
     kills, start = count_oom_kills(), time.monotonic()
-    # The log is opened before the command could put a pipe or a link in its place.
+    # The log is opened before the command could replace it by a pipe or a link.
     with log.open("xb", buffering=0) as opened, stretch_lifeline() as lifeline:
         process = Leader(command, folder, environment, lifeline)
         drain = LogDrain(process.output, opened)
@@ -241,7 +240,7 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
                 status, cpu_seconds, peak_memory = process.reap()
                 seconds = time.monotonic() - start
                 limit.cancel()
-        if status not in EXIT_CODES:  # else it has left nothing running
+        if status not in EXIT_CODES:  # otherwise it has ended its own processes
             kill_carriers(str(folder))
         drain.finish(_PIPE_RUNS_DRY)
     if running.stopped:
@@ -277,13 +276,13 @@ class _TimeLimit:
 
 
 def _prefer_to_be_killed(pid: int) -> None:
-    """Let a kernel short of memory kill the attempt, and not whoever runs the night."""
+    """Make the kernel, if it runs out of memory, kill the attempt before the coordinator."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("800", encoding="ascii")
 
 
 def count_oom_kills() -> int:
-    """How often the kernel has killed for want of memory since it was started; 0: it says not."""
+    """Return how many processes the kernel has killed for lack of memory; 0 if unknown."""
     try:
         found = _OOM_KILLS.search(Path("/proc/vmstat").read_bytes())
     except OSError:
@@ -292,7 +291,7 @@ def count_oom_kills() -> int:
 
 
 def _find_memory() -> int:
-    """Bytes of this machine; 0: not known."""
+    """Return this machine's memory in bytes; 0 if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -300,7 +299,7 @@ def _find_memory() -> int:
 
 
 def kill_carriers(folder: str) -> None:
-    """Kill every process that was started in that folder, or with it in its environment.
+    """Kill every process that was started in the folder or has it in its environment.
 
     A probe has a session of its own, so that it outlives a `binary-checks` that was killed.
     """
@@ -313,7 +312,7 @@ def kill_carriers(folder: str) -> None:
                 os.kill(pid, signal.SIGKILL)
         if not found:
             return
-        time.sleep(0.01)  # until the killed are no longer listed
+        time.sleep(0.01)  # until killed processes are no longer listed
 
 
 def _find_carriers(folder: bytes) -> Iterator[int]:
@@ -331,7 +330,7 @@ def _carries(process: str, folder: bytes) -> bool:
 
 
 class LogDrain(threading.Thread):
-    """Reads a pipe until it ends into a file, which keeps how the output began and how it ended."""
+    """A thread that copies a pipe's output to a log, keeping its beginning and its end."""
 
     def __init__(self, pipe: IO[bytes], log: IO[bytes], half: int = LOG_HALF) -> None:
         super().__init__(daemon=True)
@@ -342,7 +341,7 @@ class LogDrain(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Drain the pipe whatever becomes of the log: a full disk must not stop the process."""
+        """Read the pipe even if the log fails: a full disk must not block the process."""
         room = self._half
         with self._pipe, contextlib.suppress(OSError, ValueError):
             while chunk := os.read(self._pipe.fileno(), _CHUNK):
@@ -366,7 +365,7 @@ class LogDrain(threading.Thread):
             self._left_out += extra
 
     def finish(self, seconds: float) -> None:
-        """Wait for the end of the pipe, so long, and write what was kept of it."""
+        """Wait up to so many seconds for the end of the pipe, and write the output's end."""
         self.join(seconds)
         with self._lock:
             self._finished = True

@@ -1,7 +1,8 @@
-"""One attempt: `binary-checks` as a process, and the document of how it ended, written last.
+"""One attempt: run `binary-checks` as a process, and store how it ended.
 
-A thread of the night and a worker of an engine do the same: all that it needs is in its task. Until
-the document is there, nothing counts, so that it may be killed at any moment.
+A thread of this host and a worker of a cluster do the same, because the task contains everything
+needed. The attempt's document is written last. Nothing counts without it, so that an attempt may be
+killed at any moment.
 """
 
 from __future__ import annotations
@@ -64,48 +65,48 @@ from binary_checks.model.outcomes import CellState, choose_cell_state
 from binary_checks.regular_files import open_regular
 
 _RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json", "log"
-"""What the process finds and leaves in its folder."""
+"""Files that the process reads or writes in its folder."""
 _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks")
 _LARGEST_LOG = 3 * LOG_HALF  # bytes
 _CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
-"""How variables begin that open object stores: a cell has no business there."""
+"""Prefixes of variables that give access to object stores, which a cell must not have."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptTask:
-    """All that an attempt needs, wherever it runs."""
+    """Everything that an attempt needs, on any host."""
 
     store: str  # URL
     plan: NightPlan  # without its cells, of which there may be hundreds
     planned: PlannedCell
     stage: str = CPU
-    number: int = 1  # from 1, of its stage
-    facts: str = ""  # SHA-256 under which the store has facts to use instead of reading the objects
-    keeps_facts: bool = False  # whether the store has yet to get the facts of these bytes
+    number: int = 1  # of its stage, counted from 1
+    facts: str = ""  # SHA-256 of stored facts to use instead of reading the objects
+    keeps_facts: bool = False  # whether the store lacks the facts of these bytes
     engine: str = "local"
-    program: tuple[str, ...] = ()  # instead of `binary-checks` of this installation
-    device: str = ""  # the one GPU that it is to see, as CUDA names it; "": all
-    folder: str = ""  # in which it makes its own; "": that of temporary files
-    pauses: tuple[float, ...] = (1.0, 5.0, 25.0)  # seconds, between attempts to store it
+    program: tuple[str, ...] = ()  # used instead of `binary-checks` of this installation
+    device: str = ""  # the only GPU that it may use, as CUDA names it; "": any
+    folder: str = ""  # where it makes its own folder; "": where temporary files are
+    pauses: tuple[float, ...] = (1.0, 5.0, 25.0)  # seconds between tries to reach the store
 
     @property
     def name(self) -> str:
-        """How logs and messages call it."""
+        """The attempt's name in logs and messages."""
         return f"{self.planned.cell.id}.{self.stage}{self.number}"
 
     def name_in(self, make: Callable[[str, str, str, int], str]) -> str:
-        """The name that something of it has in the store."""
+        """Return the name of one of its objects in the store."""
         return make(self.plan.night, self.planned.cell.id, self.stage, self.number)
 
 
 def run_attempt(
     task: AttemptTask, store: Store | None = None, running: RunningProcesses | None = None
 ) -> Attempt:
-    """Run the attempt and store its document; where one is there already, that one counts.
+    """Run the attempt and store its document, or return the one already stored.
 
-    Raises StoppedError where it was ended from outside, StoreError where the store fails for
-    longer than the task's pauses, and OSError where this machine has no room for a folder.
+    Raises StoppedError if it was ended from outside, StoreError if the store fails for longer than
+    the task's pauses, and OSError if this host has no room for a folder.
     """
     store, running = store or open_store(task.store), running or RunningProcesses()
     if there := find_attempt(store, task):
@@ -120,7 +121,7 @@ def run_attempt(
 
 
 def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
-    """The attempt as the store has it; one that cannot be read is lost. None: it has none."""
+    """Return the stored attempt, as lost if it cannot be read; None if there is none."""
     name = task.name_in(result_name)
     content = store.read(name)
     if content is None:
@@ -132,7 +133,7 @@ def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
 
 
 def lose(task: AttemptTask, reason: str) -> Attempt:
-    """The attempt, of which there is nothing but the reason why there is nothing."""
+    """Return the attempt as lost, with the reason."""
     return Attempt(
         **_identity(task),
         state=CellState.LOST,
@@ -148,10 +149,10 @@ def lose(task: AttemptTask, reason: str) -> Attempt:
 def record(
     store: Store, task: AttemptTask, attempt: Attempt, folder: Path | None = None
 ) -> Attempt:
-    """Store all of an attempt, its document last; returns the one that counts.
+    """Store an attempt's facts, log and document, the document last; return the one that counts.
 
-    Where another one stored the same attempt meanwhile, that is theirs. A document names its log by
-    the SHA-256, so that none ever stands beside the log of another one.
+    If another process stored the same attempt meanwhile, its attempt counts. A document contains
+    the SHA-256 of its log, so that it never stands next to the log of another attempt.
     """
     if there := find_attempt(store, task):
         return there
@@ -168,18 +169,19 @@ def record(
 
 
 def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) -> str:
-    """Keep the facts of the bytes that were judged; the hash under which the store has them."""
+    """Store the facts of the bytes; return the SHA-256 under which the store has them."""
     sha256 = task.planned.sha256
     if not task.keeps_facts:
         return sha256 if attempt.result is not None else ""
-    with contextlib.suppress(RecordError):  # of a process that was killed, or of no package
+    # there are none: the process was killed, or found no package
+    with contextlib.suppress(RecordError):
         keep_facts(store, sha256, facts)
         return sha256
     return ""
 
 
 def _read_log(log: Path) -> bytes:
-    """A log, which its drain bounds; nothing of what a package put in its place."""
+    """Return the log, whose size its drain limits; b"" if a package put something else there."""
     try:
         with open_regular(log) as file:
             return file.read(_LARGEST_LOG)
@@ -190,7 +192,7 @@ def _read_log(log: Path) -> bytes:
 def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProcesses) -> Attempt:
     began_at = now()
     lacks = _insist(task, lambda: _lacks_facts(store, task))
-    # Facts of another version of ours would be refused.
+    # This version would reject facts that another version wrote.
     task = replace(task, facts="" if lacks else task.facts, keeps_facts=lacks)
     command = command_of(task.plan, task.planned)
     arguments = _complete(task, command.arguments)
@@ -214,7 +216,7 @@ def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProce
 
 
 def _insist(task: AttemptTask, act: Callable[[], _T]) -> _T:
-    """Do what the store may fail at, again after each pause."""
+    """Call the function; if the store fails, call it again after each pause."""
     for pause in task.pauses:
         try:
             return act()
@@ -229,7 +231,7 @@ def _fetch_facts(store: Store, sha256: str, path: Path) -> None:
 
 
 def _read_causes(store: Store, task: AttemptTask) -> Causes | None:
-    """The project's own causes, as they were frozen; None: ours alone."""
+    """Return the project's own causes as frozen in the plan, or None if it has none."""
     sha256 = task.plan.causes_sha256
     if not sha256:
         return None
@@ -238,25 +240,25 @@ def _read_causes(store: Store, task: AttemptTask) -> Causes | None:
 
 
 def _lacks_facts(store: Store, task: AttemptTask) -> bool:
-    """Whether the store has no facts of these bytes yet, as this version of ours writes them."""
+    """Return whether the store lacks facts of these bytes in the form of this version."""
     if not task.planned.sha256:
-        return False  # nothing to keep them under
+        return False  # then there is no name for them either
     name = facts_name(task.planned.sha256)
     return not any(each.name == name for each in store.names(name))
 
 
 def _complete(task: AttemptTask, arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments of the cell, of its stage, and what to leave in the folder."""
+    """Return the arguments of the cell and its stage, and the reports to write."""
     stage = options_of_gpu(arguments) if task.stage == GPU else arguments
     given = ("--facts", _GIVEN_FACTS) if task.facts else ()
     kept = ("--report", f"facts:{_FACTS}") if task.keeps_facts else ()
-    # Else each of 400 cells would write to the summary of the one job that runs the night.
+    # Otherwise each of 400 cells would write to the summary of the job that runs the night.
     quiet = ("--github", "off")
     return (*stage, *given, *quiet, "--report", f"json:{_RESULT}", *kept)
 
 
 def _make_environment(folder: Path, device: str) -> dict[str, str]:
-    """What the cell sees: its temporary files end with it, and the store's keys are not its own."""
+    """Return the cell's environment: a temporary folder of its own, and no keys of the store."""
     temporary = folder / "tmp"
     temporary.mkdir()
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_CREDENTIALS)}
@@ -266,14 +268,14 @@ def _make_environment(folder: Path, device: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[[int], None]]:
-    """Show in the store that the attempt runs, and where, from its begin to its end."""
+    """Mark the attempt in the store as running on this host, until the block ends."""
     name = task.name_in(running_name)
 
     def show(pid: int) -> None:
         log = str(folder / _LOG)
         row = {"host": socket.gethostname(), "pid": pid, "began": now(), "log": log}
-        with contextlib.suppress(StoreError):  # it is for people alone
-            store.delete(name)  # of one that was killed
+        with contextlib.suppress(StoreError):  # the mark only informs people
+            store.delete(name)  # left by an attempt that was killed
             store.create(name, f"{dump(row)}\n".encode("ascii"))
 
     try:
@@ -284,7 +286,7 @@ def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[
 
 
 def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes | None) -> Attempt:
-    """The attempt as its document says it."""
+    """Return the attempt as its document records it."""
     run, complaint = _read_result(folder / _RESULT)
     log = _read_end(folder / _LOG)
     left = Left(run=run, complaint=complaint, last_line=_find_last_line(log))
@@ -294,9 +296,9 @@ def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes |
         cause = name_cause(run, log, end, causes, reason=reason)
     undecided = state in (CellState.FAILED, CellState.NOT_JUDGED) and reason
     if undecided and cause.kind == INFRA:
-        state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's
+        state = CellState.INFRA  # it found no problem, and what it lacks is this host's fault
     if state is CellState.FAILED and task.plan.known_complaint:
-        # Its problems may be known ones: never green, and no failure before somebody can say so.
+        # Its problems may be known ones. Until someone can tell, it is neither good nor a failure.
         reason = cut(task.plan.known_complaint)
         state, cause = CellState.INFRA, Cause(name="known-problems-unavailable", kind=INFRA)
     return Attempt(
@@ -313,13 +315,13 @@ def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes |
         peak_memory=end.peak_memory,
         exit_status=end.exit_status,
         signal=end.signal,
-        # The texts of all checks are most of it, and the same in each.
+        # The texts of the checks would be most of the document, and the same in each.
         result=None if run is None else replace(run, checks=()),
     )
 
 
 def _identity(task: AttemptTask) -> dict[str, Any]:
-    """Which attempt it is, as fields of its document."""
+    """Return the fields of the document that identify the attempt."""
     return {
         "night": task.plan.night,
         "cell": task.planned.cell.id,
@@ -332,7 +334,7 @@ def _identity(task: AttemptTask) -> dict[str, Any]:
 
 
 def _read_result(path: Path) -> tuple[RunResult | None, str]:
-    """The result, or why there is none."""
+    """Return the result, or the reason why there is none."""
     try:
         return read_results(path), ""
     except ProfileError as error:
@@ -340,7 +342,7 @@ def _read_result(path: Path) -> tuple[RunResult | None, str]:
 
 
 def _read_end(log: Path) -> bytes:
-    """The end of a log; nothing of one that was never begun."""
+    """Return the end of a log; b"" if none was begun."""
     try:
         return read_tail(log)
     except OSError:
@@ -352,32 +354,32 @@ def _find_last_line(log: bytes) -> str:
     return next((cut(one_line(line.strip())) for line in lines[::-1] if line.strip()), "")
 
 
-# Decides the state of one attempt from how its process ended and what it left; purely.
+# The state of one attempt, decided from how its process ended and what it wrote.
 
 _LOST, _FAILED, _INFRA = CellState.LOST, CellState.FAILED, CellState.INFRA
-_NEEDS_A_PERSON = {  # the same again would end the same
+_NEEDS_A_PERSON = {  # exit codes that every other attempt would repeat
     OUR_BUG: "`binary-checks` broke",
     MISUSED: "`binary-checks` does not run as the cell says",
     EMPTY: "no check was selected",
 }
 Decided = tuple[CellState, str]
-"""A state, and the reason for it where no problem shows it."""
+"""A state, and its reason if no problem shows it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Left:
-    """What a process left behind in its folder."""
+    """What a process left in its folder."""
 
-    run: RunResult | None = None  # its result; None: it left none, or none that can be read
-    complaint: str = ""  # why there is none; one line
-    last_line: str = ""  # of its log
+    run: RunResult | None = None  # its result; None if missing or unreadable
+    complaint: str = ""  # why there is no result, in one line
+    last_line: str = ""  # of the log
 
 
 def decide_state(end: ProcessEnd, left: Left, sha256: str) -> Decided:
-    """Decide what one attempt at a package of that hash came to.
+    """Decide the state of one attempt at a package with that hash.
 
-    A process that did not end by itself judged nothing, whatever it had written before: the
-    attempt is lost. So it is where the process and its result contradict each other.
+    A process that did not end by itself judged nothing, whatever it wrote before: the attempt is
+    lost. It is also lost if the process and its result contradict each other.
     """
     if end.timed_out:
         return _LOST, f"still running after {end.seconds:,.0f} seconds, and ended"
@@ -400,7 +402,7 @@ def _name_death(end: ProcessEnd) -> str:
 
 
 def _without_result(status: int, left: Left) -> Decided:
-    """An exit status alone says whose fault it is, but never that a package passed."""
+    """Decide from the exit status alone, which shows whose fault it is, but never a pass."""
     if status == TRY_AGAIN:
         return _INFRA, left.last_line or left.complaint
     if status in _NEEDS_A_PERSON:
@@ -443,20 +445,20 @@ def _find_error(run: RunResult, package: PackageResult) -> str:
 
 
 def _find_failure(run: RunResult, package: PackageResult) -> str:
-    """Why a run without problems is no pass: a check broke, or something could not be judged."""
+    """Return why a run without problems is no pass: a check broke, or something was not judged."""
     broken = (e for e in package.entries if e.outcome is Outcome.BROKEN)
     told = [f"{entry.check}: {entry.reason}" for entry in broken]
     told += [package.unjudged, package.unrun, *run.complaints, package.stopped]
     return _because(next(filter(None, told), "") or f"verdict {package.verdict.value}", "")
 
 
-# Whether a stage of a cell needs another attempt, and when; purely, from those that there are.
+# Retries: whether a stage of a cell needs another attempt, and when.
 
 MOST = 3
-"""Attempts of a stage, with those that were in vain for no fault of the package."""
+"""The most attempts of a stage, including those that failed for reasons outside the package."""
 _MOST_FAILURES = 2
 _TIMED_OUT = "timed-out"
-_MOST_TIMED_OUT = 2  # a hang is mostly the same again, and each takes as long as the limit
+_MOST_TIMED_OUT = 2  # a hang mostly repeats, and each takes as long as the limit
 _GROWTH = 4
 
 
@@ -465,14 +467,15 @@ class NextAttempt:
     """An attempt that is still to be made."""
 
     number: int
-    pause: float = 0.0  # seconds after the one before
+    pause: float = 0.0  # seconds after the last attempt
 
 
 def may_end_otherwise(state: CellState, result: RunResult | None, *, by_cause: bool) -> bool:
-    """Whether another attempt at the same bytes may end otherwise.
+    """Return whether another attempt at the same bytes may end differently.
 
-    Static checks would find the same again. So a failure is worth it only where every problem is of
-    a check that runs the package; what broke or was lost is, unless its cause speaks against it.
+    Static checks would find the same again. A failure is therefore tried again only if all failed
+    checks run the package. Broken and lost attempts are, unless their cause says that it is
+    useless.
     """
     if state is CellState.FAILED:
         return _failed_at_run_time(result)
@@ -480,7 +483,7 @@ def may_end_otherwise(state: CellState, result: RunResult | None, *, by_cause: b
 
 
 def _failed_at_run_time(result: RunResult | None) -> bool:
-    """Whether all that failed runs the package, as the texts of the result's checks state."""
+    """Return whether all failed checks run the package, as the result's descriptions state."""
     if result is None:
         return False
     runs = {check.id for check in result.checks if check.runs_package}
@@ -489,12 +492,12 @@ def _failed_at_run_time(result: RunResult | None) -> bool:
 
 
 def plan_next(attempts: Sequence[Attempt], pause: float) -> NextAttempt | None:
-    """The next attempt of a stage that has made these, by number; None: it has come to its end.
+    """Return the next attempt of a stage with these attempts, in order; None if it is complete.
 
-    A failure is tried again at once, and once; what broke or was lost with growing pauses.
+    A failure is tried again immediately, and once; broken and lost attempts after growing pauses.
     """
     number = 1 + max((each.number for each in attempts), default=0)
-    # A stage that was blocked was not tried.
+    # A blocked stage was not tried.
     tried = [each for each in attempts if each.state is not CellState.BLOCKED]
     if not tried:
         return NextAttempt(number=number)

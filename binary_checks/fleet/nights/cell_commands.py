@@ -1,4 +1,4 @@
-"""How a planned cell is run: the arguments of `binary-checks` for its bytes, and no others."""
+"""The commands that run planned cells: the arguments of `binary-checks` for their bytes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from binary_checks.model import RunResult
 from binary_checks.options import Program
 from binary_checks.profile.known import spell_cell
 
-# Finds the interpreters of this host by version: on PATH, and where tools put several of them.
+# Finding interpreters on this host by version: on PATH, and where tools install them.
 
-_PATIENCE = 20.0  # seconds in which an interpreter must have answered
+_PATIENCE = 20.0  # seconds that an interpreter may take to answer
 _ASK = """
 import sys, sysconfig
 free = sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -36,7 +36,7 @@ print("%d.%d" % sys.version_info[:2] + "t" * bool(free))
 
 @cache
 def find_python(version: str) -> str:
-    """The path of an interpreter of that version, 3.12 or 3.13t, that starts; "" without one."""
+    """Return the path of a working interpreter of a version (3.12, 3.13t), or ""."""
     for path in dict.fromkeys(_list_candidates(version)):
         if _says_version(path) == version:
             return path
@@ -44,7 +44,7 @@ def find_python(version: str) -> str:
 
 
 def is_here(system: str, architecture: str) -> bool:
-    """Whether a cell's system is this host's, as far as its name goes."""
+    """Return whether a cell's system and architecture are those of this host, by their names."""
     own = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
     if own == "linux" and system.startswith("musl") is (platform.libc_ver()[0] == "glibc"):
         return False
@@ -56,7 +56,7 @@ def is_here(system: str, architecture: str) -> bool:
 
 
 def _list_candidates(version: str) -> Iterator[str]:
-    """What may be one; the shims of version managers may not start."""
+    """Yield paths that may be such an interpreter; shims of version managers may not start."""
     yield sys.executable
     name = f"python{version}"
     if found := shutil.which(name):
@@ -67,7 +67,7 @@ def _list_candidates(version: str) -> Iterator[str]:
     roots = (
         (os.environ.get("PYENV_ROOT") or "~/.pyenv", f"versions/{bare}*/bin/{name}"),
         ("~/.local/share/uv/python", f"cpython-{bare}.*{free}-*/bin/{name}"),
-        ("/opt/python", f"{tag}-{tag}{version[len(bare) :]}/bin/python"),  # manylinux's images
+        ("/opt/python", f"{tag}-{tag}{version[len(bare) :]}/bin/python"),  # in manylinux's images
         (
             os.environ.get("RUNNER_TOOL_CACHE") or "/opt/hostedtoolcache",
             f"Python/{bare}.*/*/bin/{name}",
@@ -79,7 +79,7 @@ def _list_candidates(version: str) -> Iterator[str]:
 
 
 def _says_version(path: str) -> str:
-    """What it says itself; "" where it does not start."""
+    """Return the version that an interpreter reports, or "" if it does not start."""
     try:
         ended = subprocess.run(
             [path, "-I", "-S", "-c", _ASK],
@@ -94,7 +94,7 @@ def _says_version(path: str) -> str:
     return ended.stdout.strip() if ended.returncode == 0 else ""
 
 
-# How a planned cell is run: the arguments of `binary-checks` for its bytes, and no others.
+# A planned cell's command.
 
 KNOWN = "known.toml"
 _PROFILES = "profiles"
@@ -103,10 +103,10 @@ _REQUIRE = "--require"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellCommand:
-    """What is run in a folder of its own, which has the inputs under these names."""
+    """A command to run in an otherwise empty folder that contains these inputs."""
 
-    arguments: tuple[str, ...]  # behind `binary-checks`
-    inputs: Mapping[str, str]  # path in that folder -> name of an object in the store
+    arguments: tuple[str, ...]  # of `binary-checks`
+    inputs: Mapping[str, str]  # path in the folder -> name of an object in the store
 
 
 def command_of(
@@ -115,10 +115,11 @@ def command_of(
     *,
     find_python: Callable[[str], str] = find_python,
 ) -> CellCommand:
-    """The command of a cell that has a file. Raises ProfileError for one that has none.
+    """Return the command of a cell. Raises ProfileError if the plan has no file for it.
 
-    The URL states the hash of the plan: other bytes are an error of the index (exit code 6), and
-    no verdict. A package of another system is inspected, and what would run it says why it did not.
+    The URL contains the hash from the plan: other bytes are the index's error (exit code 6), and
+    not a verdict. A package of another system is inspected only, and the checks that would run it
+    report why they did not.
     """
     cell = planned.cell
     if not planned.url or not planned.sha256:
@@ -130,23 +131,23 @@ def command_of(
         profile=f"{_PROFILES}/{planned.profile}" if planned.profile else cell.profile,
         known=KNOWN if KNOWN in inputs else "",
     )
-    # Its list held when the night was planned, and does so for all cells, whenever one runs.
+    # The list that was valid when the night was planned is valid for all cells, whenever they run.
     at = ("--known-at", plan.made) if KNOWN in inputs else _state_cell(cell) if inputs else ()
     package = f"{planned.url}#sha256={planned.sha256}"
     return CellCommand(arguments=(package, *at, *said), inputs=inputs)
 
 
 def _state_cell(cell: Cell) -> tuple[str, str]:
-    """Which cell it is: some known problems may hold in some cells alone."""
+    """Return the option that names the cell; known problems may apply to some cells only."""
     return "--cell", spell_cell(cell)
 
 
 def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -> tuple[str, ...]:
-    """The options of `binary-checks` that a cell has wherever it runs, in a night or in CI."""
+    """Return the options of `binary-checks` for a cell, both in a night and in CI."""
     said: list[str] = []
     if cell.place:
         said += ["--place", cell.place]
-    elif cell.kind == "wheel":  # conda brings its own, and an archive of C++ needs none
+    elif cell.kind == "wheel":  # conda packages name their Python, and C++ archives need none
         said += python
     if profile:
         said += ["--profile", profile]
@@ -164,7 +165,7 @@ def _name_options(options: Sequence[str]) -> tuple[str, ...]:
 
 
 def options_of_gpu(options: Sequence[str]) -> tuple[str, ...]:
-    """Those of the GPU stage: that family alone runs there, and no other one can be required."""
+    """Return the options of the GPU stage, which runs and requires the family ``gpu`` only."""
     kept: list[str] = []
     following = iter(_name_options(options))
     for option in following:
@@ -172,23 +173,25 @@ def options_of_gpu(options: Sequence[str]) -> tuple[str, ...]:
             next(following, "")
         elif not option.startswith(("-m", f"{_REQUIRE}=")):
             kept.append(option)
-    return (*kept, "-m", "gpu", _REQUIRE, "gpu")  # a pass must not mean that there was no GPU
+    # without --require, a pass could mean that there was no GPU
+    return (*kept, "-m", "gpu", _REQUIRE, "gpu")
 
 
 def _list_inputs(plan: NightPlan, cell: Cell) -> Iterator[tuple[str, str]]:
     if plan.known_sha256:
         yield KNOWN, frozen_name(plan.night, plan.known_sha256)
     if cell.profile and not is_shipped(cell.profile):
-        for path, digest in plan.profiles.items():  # one may extend any other
+        for path, digest in plan.profiles.items():  # all of them, for one may extend any other
             yield f"{_PROFILES}/{path}", frozen_name(plan.night, digest)
 
 
 def choose_python(cell: Cell, find_python: Callable[[str], str], *, portable: bool) -> list[str]:
-    """The interpreter of the cell's Python; without one here nothing of it runs in another.
+    """Return the options for the cell's Python; --static if this host does not have it.
 
-    A wheel for any system (``portable``) would run on this one, which says nothing of the cell's.
+    A wheel for any system (``portable``) would run here as well, but that says nothing about the
+    cell's system.
     """
-    if cell.place or cell.kind != "wheel":  # no interpreter of this host runs it
+    if cell.place or cell.kind != "wheel":  # it runs elsewhere, or needs no interpreter
         return []
     own = {option.partition("=")[0] for option in _name_options(cell.options)}
     if {"--python", "--static"} & own:
@@ -202,7 +205,7 @@ def choose_python(cell: Cell, find_python: Callable[[str], str], *, portable: bo
 
 
 def fetch_inputs(store: Store, command: CellCommand, folder: Path) -> None:
-    """Put what was frozen with the plan into the folder. Raises StoreError."""
+    """Copy the command's inputs from the store into the folder. Raises StoreError."""
     for name, stored in command.inputs.items():
         content = read_frozen(store, stored)
         path = folder / name
@@ -212,7 +215,7 @@ def fetch_inputs(store: Store, command: CellCommand, folder: Path) -> None:
         path.write_bytes(content)
 
 
-# The one command that reruns a cell at one's own desk, on the very bytes that the night judged.
+# The command that repeats a cell on another computer, with the same bytes.
 
 _PLACE, _IMAGE = "--place", "image:"
 
@@ -220,11 +223,12 @@ _PLACE, _IMAGE = "--place", "image:"
 def rerun_command(
     plan: NightPlan, planned: PlannedCell, store: str, result: RunResult | None = None
 ) -> str:
-    """The command, to be pasted into a shell; "" for a cell that the plan has no file for.
+    """Return the command for a shell, or "" if the plan has no file for the cell.
 
-    Where the ``result`` of the night's run names the image that it ran in, the command takes that
-    very image. One without frozen files needs nothing of the store. Else `nightly rerun` fetches
-    them from there: the profile as it was, with those that it extends, and the known problems.
+    If the ``result`` of the night's run names the image that it ran in, the command uses exactly
+    that image. A cell with frozen files is repeated by `nightly rerun`, which fetches them from the
+    store: the profile, those that it extends, and the known problems. Other cells do not need the
+    store.
     """
     if not planned.url or not planned.sha256:
         return ""
@@ -238,7 +242,7 @@ def rerun_command(
 
 
 def pin_place(place: str, result: RunResult | None) -> str:
-    """The place with the digest of the image that it was; as it is where the result names none."""
+    """Return the place with the digest of the image in the result; unchanged if there is none."""
     images = result.packages[0].roots if result and result.packages else ()
     pins = len(images) == 1 and place.startswith(_IMAGE)
     return f"{_IMAGE}{images[0]}" if pins else place

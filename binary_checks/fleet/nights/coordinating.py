@@ -1,10 +1,10 @@
-"""Runs what a night still lacks, in two queues, until each cell has come to its end.
+"""Run the attempts that a night still needs, in two queues, until each cell is complete.
 
-It believes documents in the store and nothing else: a future that broke may have left a result, and
-one that ended may have left none. Pauses before another attempt hold up no other cell.
+Only documents in the store count: a future that failed may have stored a result, and one that
+succeeded may not have. A pause before another attempt delays no other cell.
 
-Several coordinators may run one night. Each takes the cells in an order of its own, and no attempt
-is made again that has its document: they share the work, and what is done twice does no harm.
+Several coordinators may run one night. Each takes the cells in a random order and skips attempts
+that have a document. So they share the work, and what two of them do twice does no harm.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model.outcomes import CellState
 from binary_checks.reports.verdict_texts import count
 
-PAUSE = 30.0  # seconds before a second attempt; the third waits four times as long
+PAUSE = 30.0  # seconds before the second attempt; the third waits four times as long
 ALL = "all"
-_TICK = 1.0  # seconds between two looks at what runs, where nothing happens
-_Key = tuple[str, str]  # a cell's id, and a stage
+_TICK = 1.0  # seconds between two checks of what runs, if nothing happens
+_Key = tuple[str, str]  # a cell's id and a stage
 MakeTask = Callable[[PlannedCell, str, NextAttempt, str], AttemptTask]
-"""Of a cell, a stage, which attempt, and the facts that are to be used."""
+"""Makes a task from a cell, a stage, the number of the attempt, and the SHA-256 of facts to use."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightOutcome:
-    """How a run of a night ended; the night may go on elsewhere."""
+    """How a run of a night ended; the night may continue elsewhere."""
 
-    ends: Mapping[str, CellEnd]  # by cell, as far as its stages are run here
+    ends: Mapping[str, CellEnd]  # cell id -> its end, without stages that other hosts run
     waiting: tuple[str, ...] = ()  # cells whose GPU stage needs another host
-    stopped: str = ""  # why it ended before all had come to their end; "": it did not
+    stopped: str = ""  # why it ended before all cells were complete; "" if they are
     interrupted: bool = False
     seconds: float = 0.0
 
@@ -77,7 +77,7 @@ class NightOutcome:
 class _Due:
     """An attempt that waits for its time."""
 
-    when: float  # of the monotonic clock
+    when: float  # by the monotonic clock
     order: int
     key: _Key = field(compare=False)
     following: NextAttempt = field(compare=False)
@@ -109,15 +109,15 @@ class Coordinator:
         self._stopped, self._interrupts, self._count = "", 0, 0
 
     def interrupt(self) -> None:
-        """End in order at the first call, and at once at the second; signal handlers may call."""
+        """Stop, at the second call immediately. Signal handlers may call this."""
         self._events.put("")
 
     def give_up(self, reason: str) -> None:
-        """End in order, for that reason."""
+        """Stop for the given reason."""
         self._events.put(reason)
 
     def run(self) -> NightOutcome:
-        """Run what lacks a result and nothing else. Raises StoreError where it cannot be read."""
+        """Run what lacks a result. Raises StoreError if the store cannot be read."""
         start = time.monotonic()
         for attempt in read_attempts(self._store, self._plan.night, self._chosen):
             self._remember(attempt)
@@ -139,7 +139,7 @@ class Coordinator:
         )
 
     def _clear_marks(self) -> None:
-        """Show nothing as running any more that is done, whoever was killed before it could."""
+        """Remove marks of running attempts that are complete, as killed processes leave."""
         done = {(each.cell, each.stage, each.number) for each in self._attempts_of_all()}
         for stored in list(self._store.names(running_prefix(self._plan.night))):
             if split_attempt(stored.name) in done:
@@ -152,7 +152,7 @@ class Coordinator:
         return any((planned.cell.id, stage) in self._tried for stage in (CPU, GPU))
 
     def _remember(self, attempt: Attempt) -> None:
-        attempt = replace(attempt, result=None)  # 400 of them are large, and nothing asks them
+        attempt = replace(attempt, result=None)  # 400 results are large, and none is needed here
         self._tried.setdefault((attempt.cell, attempt.stage), []).append(attempt)
 
     def _attempts(self, planned: PlannedCell, *stages: str) -> list[Attempt]:
@@ -162,7 +162,7 @@ class Coordinator:
     # What a cell needs next
 
     def _advance(self, planned: PlannedCell) -> None:
-        """Queue the next attempt of the cell; of its second stage once the first has ended."""
+        """Queue the next attempt of the cell's first stage, then of its second."""
         if self._queue != GPU and self._enqueue(planned, CPU):
             return
         if planned.cell.gpu and self._runs_gpu:
@@ -177,7 +177,7 @@ class Coordinator:
         return self._queue != CPU and GPU in self._engine.queues
 
     def _enqueue(self, planned: PlannedCell, stage: str) -> bool:
-        """Queue the next attempt of a stage; whether there is one."""
+        """Queue the next attempt of a stage; return False if it needs none."""
         key = (planned.cell.id, stage)
         following = plan_next(self._tried.get(key, ()), self._pause)
         if following is not None:
@@ -191,13 +191,16 @@ class Coordinator:
         heapq.heappush(self._due, due)
 
     def _facts_of_pass(self, planned: PlannedCell) -> str | None:
-        """The facts of the CPU stage that passed, "" if it kept none; None: none passed."""
+        """Return the SHA-256 of facts of the passed CPU stage ("" for none), or None.
+
+        None says that the CPU stage has not passed.
+        """
         passed = [each for each in self._attempts(planned, CPU) if each.state in GOOD]
         same = [each for each in passed if each.sha256 == planned.sha256]
         return same[-1].facts if same else None
 
     def _block(self, planned: PlannedCell) -> None:
-        """Note, once, that the second stage has nothing to begin with."""
+        """Record, once, that the second stage cannot begin."""
         key = (planned.cell.id, GPU)
         tried = self._tried.get(key, ())
         if tried and tried[-1].state is CellState.BLOCKED:
@@ -211,7 +214,7 @@ class Coordinator:
         )
         try:
             self._remember(record(self._store, task, blocked))
-        except StoreError as error:  # it says no more than that nothing was done
+        except StoreError as error:  # nothing is lost with this record
             self._progress.say(f"{task.name}: {error}")
 
     # What runs
@@ -230,7 +233,7 @@ class Coordinator:
                 self._take(*event)
 
     def _submit_due(self) -> None:
-        """Give what is due to the executors, which keep it until there is room."""
+        """Submit the attempts that are due to the executors, which queue them."""
         while self._due and self._due[0].when <= time.monotonic():
             self._submit(heapq.heappop(self._due))
 
@@ -240,20 +243,20 @@ class Coordinator:
         task = self._make_task(planned, stage, due.following, facts)
         try:
             future = self._engine.queues[stage].submit(self._engine.run, task)
-        except Exception as error:  # whatever a client says whose scheduler has gone
+        except Exception as error:  # such as a client's error if its scheduler has gone
             self.give_up(f"{self._engine.name}: {type(error).__name__}: {error}")
             return
         self._running[due.key] = task, future
         future.add_done_callback(lambda done: self._events.put((task, done)))
 
     def _seconds_to_look(self) -> float:
-        """How long to wait for an event: until the next attempt is due, and never for long."""
+        """Return seconds to wait for an event: until the next attempt is due, at most a tick."""
         if not self._due:
             return _TICK
         return min(_TICK, max(0.0, self._due[0].when - time.monotonic()))
 
     def _look(self) -> None:
-        """Show what runs, and see whether what waits will be run."""
+        """Show what runs, and give up if the engine cannot run what waits."""
         running = [task.name for task, future in self._running.values() if future.running()]
         self._progress.show(running)
         if fault := self._engine.find_fault({stage for _, stage in self._running}):
@@ -268,7 +271,7 @@ class Coordinator:
         self._engine.stop(self._interrupts > 1)
 
     def _take(self, task: AttemptTask, future: Future[Attempt]) -> None:
-        """Take what an attempt came to from the store."""
+        """Process an attempt that ended, and queue the next one."""
         key = (task.planned.cell.id, task.stage)
         self._running.pop(key, None)
         attempt = self._settle(task, future)
@@ -281,7 +284,7 @@ class Coordinator:
             self._advance(task.planned)
 
     def _settle(self, task: AttemptTask, future: Future[Attempt]) -> Attempt | None:
-        """The attempt as it counts; None: it did not happen, or could not be stored."""
+        """Return the attempt that counts; None if it did not happen or could not be stored."""
         try:
             try:
                 return future.result()
@@ -293,7 +296,7 @@ class Coordinator:
                 return None
             except StoreError:
                 raise
-            except Exception as error:  # whatever a worker dies of, or is lost by
+            except Exception as error:  # whatever ended the worker
                 if self._stopped:
                     return None
                 return record(self._store, task, lose(task, f"{type(error).__name__}: {error}"))
@@ -302,24 +305,24 @@ class Coordinator:
             return None
 
     def _try_again(self, task: AttemptTask, error: StoreError) -> None:
-        """Repeat an attempt that the store has nothing of, a few times."""
+        """Repeat, a few times, an attempt that could not be stored."""
         key = (task.planned.cell.id, task.stage)
         self._in_vain[key] = count = self._in_vain.get(key, 0) + 1
         self._progress.say(f"{task.name}: {error}")
         if not self._stopped and count < MOST:
             self._push(key, NextAttempt(number=task.number, pause=self._pause * count))
 
-    # What it came to
+    # How a cell ended
 
     def _waits(self, planned: PlannedCell) -> bool:
-        """Whether its second stage could begin, on a host with a GPU."""
+        """Return whether its second stage could begin on a host with a GPU."""
         could = planned.cell.gpu and self._queue != CPU and not self._runs_gpu
         return (
             could and not self._attempts(planned, GPU) and self._facts_of_pass(planned) is not None
         )
 
     def _end_of(self, planned: PlannedCell) -> CellEnd:
-        """How the cell ended, without a stage that is another host's and has not begun."""
+        """Return how the cell ended, without a stage that another host runs and has not begun."""
         elsewhere = not self._runs_gpu and not self._attempts(planned, GPU)
         if planned.cell.gpu and (elsewhere or self._queue == CPU):
             planned = replace(planned, cell=replace(planned.cell, gpu=False))
@@ -327,7 +330,7 @@ class Coordinator:
 
 
 def read_attempts(store: Store, night: str, cells: Mapping[str, PlannedCell]) -> list[Attempt]:
-    """The attempts of these cells, by stage and number; one that cannot be read is lost."""
+    """Return the attempts of these cells by stage and number; unreadable ones are lost."""
     listed = [stored.name for stored in store.names(result_prefix(night))]
     wanted = [name for name in listed if (of := split_attempt(name)) and of[0] in cells]
 
@@ -348,32 +351,32 @@ def _read(store: Store, night: str, named: tuple[str, str, int], sha256: str) ->
         return lose_attempt(name, night, sha256, error)
 
 
-# What a night shows while it runs: a line that changes on a terminal, a line a cell elsewhere.
+# The display of a running night: on a terminal one line that changes, else a line a cell.
 
 _CLEAR = "\r\x1b[K"
 
 
 class NightProgress(Protocol):
-    """Is told what happens, in the order in which it does."""
+    """Receives what happens in a night, in order."""
 
     def begin(self, cells: int, begun: int) -> None:
-        """So many cells are to come to their end, and so many have results already."""
+        """Called first, with the number of cells, and how many have results already."""
 
     def show(self, running: Sequence[str]) -> None:
-        """These attempts run, as far as it is known here."""
+        """Called with the names of running attempts, as far as they are known here."""
 
     def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None:
-        """An attempt ended, and another one may follow."""
+        """Called when an attempt ended, with the attempt that follows."""
 
     def end(self, planned: PlannedCell, end: CellEnd) -> None:
-        """A cell has come to its end."""
+        """Called when a cell is complete."""
 
     def say(self, text: str) -> None:
-        """Something that concerns the whole night."""
+        """Called with a message about the whole night."""
 
 
 class NightScreen:
-    """Shows it on a terminal, or as lines in a file or a pipe."""
+    """Shows a night on a terminal, or as lines in a file or a pipe."""
 
     def __init__(self, out: TextIO, *, terminal: bool) -> None:
         self._out, self._terminal = out, terminal
@@ -382,7 +385,7 @@ class NightScreen:
         self._start = time.monotonic()
 
     def begin(self, cells: int, begun: int) -> None:
-        """Show how much there is to do."""
+        """Show the number of cells."""
         self._cells = cells
         resumed = f", {begun} of them begun before" if begun else ""
         self.say(f"{count(cells, 'cell')}{resumed}")
@@ -393,14 +396,14 @@ class NightScreen:
         self._redraw()
 
     def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None:
-        """Show an attempt that was in vain and is made again."""
+        """Show an attempt that failed and is repeated."""
         if following is not None and attempt.state not in GOOD:
             again = f"again in {following.pause:,.0f} s ({following.number} of at most {most})"
             self.say(f"{attempt.cell}: {attempt.state.value}: {_why(attempt)}: {again}")
         self._redraw()
 
     def end(self, planned: PlannedCell, end: CellEnd) -> None:
-        """Show a cell that has come to its end; on a terminal only where it is not well."""
+        """Show how a cell ended; on a terminal only if it did not end well."""
         self._counts[end.state] += 1
         if not self._terminal or end.state not in GOOD:
             why = end.evidence or end.reason
@@ -410,13 +413,13 @@ class NightScreen:
         self._redraw()
 
     def say(self, text: str) -> None:
-        """Print one line, whatever is in it."""
+        """Print the text as one line."""
         clear = _CLEAR if self._terminal else ""
         self._print(f"{clear}{cut(one_line(text))}\n")
         self._redraw()
 
     def close(self) -> None:
-        """Leave no line behind that is not whole."""
+        """Clear the line that is being updated."""
         if self._terminal:
             self._print(_CLEAR)
 

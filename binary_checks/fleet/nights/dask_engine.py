@@ -1,8 +1,8 @@
-"""The engine of a cluster: attempts as tasks of Dask's workers, GPU work on those that declare it.
+"""The engine for a cluster: attempts are tasks of Dask's workers; GPU work needs a GPU resource.
 
-A worker runs an attempt as a thread of the night does. Dask repeats the task of a worker that died
-on another one, and may report as lost what was done: so nothing that it says counts, and a task
-whose document is in the store already does no more than return it.
+A worker runs an attempt just as a thread of this host does. When a worker dies, Dask repeats its
+task on another, and it may report a finished task as lost. Its answers therefore do not count: a
+task whose document is in the store only returns that document.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ from binary_checks.fleet.nights.engines import Engine, lend_device, open_folder
 from binary_checks.fleet.store import open_store
 
 RESOURCES = {CPU: "CPU", GPU: "GPU"}
-"""The resource of each stage, as workers declare it. Where none declares CPU, all take its work."""
-PATIENCE = 60.0  # seconds without a scheduler, or without a worker for what waits
-_CONNECT = 10.0  # seconds for the scheduler to answer, and for the workers to say what they are
+"""Stage -> resource that workers declare for it. If none declares CPU, all run CPU stages."""
+PATIENCE = 60.0  # seconds to wait for a scheduler, or for a worker that can run what waits
+_CONNECT = 10.0  # seconds that the scheduler and the workers may take to answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerState:
-    """What a worker says of itself before anything is given to it."""
+    """What a worker reports about itself before it gets work."""
 
     version: str  # of binary_checks
     complaint: str = ""  # why it cannot use the store
 
 
 class _Client(Client):  # type: ignore[misc] # distributed has no types
-    """Closes when it is told to: else one that found no scheduler waits for it at the exit."""
+    """A client that does not close itself at exit, where it would wait for a missing scheduler."""
 
     def __del__(self) -> None:
         """Do nothing."""
 
 
 class _Attempts(WorkerPlugin):  # type: ignore[misc] # distributed has no types
-    """The processes of one coordinator's attempts on a worker, and the folder that is theirs."""
+    """Keeps the processes and the folder of one coordinator's attempts on a worker."""
 
     running: RunningProcesses
     folder: str
     _open: contextlib.ExitStack
 
     def setup(self, worker: Any) -> None:  # noqa: ARG002 - its name there
-        """Begin without any."""
+        """Prepare the folder, without processes."""
         self.running, self._open = RunningProcesses(), contextlib.ExitStack()
         self.folder = self._open.enter_context(open_folder())
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - its name there
-        """Leave nothing that runs."""
+        """Kill all processes and remove the folder."""
         self.running.stop(at_once=True)
         self._open.close()
 
 
 def _run(plugin: str, task: AttemptTask) -> Attempt:
-    """Run on a worker: the attempt, with a GPU of its own where it is for one."""
+    """Run an attempt on a worker, with a GPU of its own if it needs one."""
     worker = get_worker()
     own: _Attempts = worker.plugins[plugin]
     task, running = replace(task, folder=own.folder), own.running
@@ -81,14 +81,14 @@ def _run(plugin: str, task: AttemptTask) -> Attempt:
 
 
 def _stop(plugin: str, at_once: bool, dask_worker: Any) -> None:
-    """Run on each worker: end what runs of that coordinator."""
+    """End the coordinator's processes on a worker."""
     own = dask_worker.plugins.get(plugin)
     if own is not None:
         own.running.stop(at_once=at_once)
 
 
 def _look(store: str) -> WorkerState:
-    """Run on each worker: what it is, and whether it has the store."""
+    """Report a worker's version, and whether it can open the store."""
     try:
         open_store(store)
     except BinaryChecksError as error:
@@ -98,12 +98,12 @@ def _look(store: str) -> WorkerState:
 
 @contextlib.contextmanager
 def open_dask(address: str, store: str) -> Iterator[Engine]:
-    """The engine of the scheduler there, for a store by its URL.
+    """Yield the engine of a Dask scheduler, for the store at a URL.
 
-    Raises GatherError where there is no scheduler, no worker, or one that is not as it must be, and
-    ProfileError for what is no address.
+    Raises GatherError if the scheduler or its workers do not answer or do not fit, and ProfileError
+    for an invalid address.
     """
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it lost is told by us
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we report what it lost
     store = store if "://" in store else str(Path(store).absolute())
     client = _connect(address)
     try:
@@ -120,7 +120,7 @@ def open_dask(address: str, store: str) -> Iterator[Engine]:
         finally:
             cluster.close()
     finally:
-        with contextlib.suppress(Exception):  # of a scheduler that is gone
+        with contextlib.suppress(Exception):  # the scheduler may have gone
             client.close(timeout=_CONNECT)
 
 
@@ -153,7 +153,7 @@ def _demand_workers(client: Client, address: str, store: str) -> None:
 
 
 class Cluster:
-    """The workers as one coordinator has them: a queue for each stage that some of them serve."""
+    """The workers, with a queue for each stage that some of them run."""
 
     def __init__(self, client: Client, name: str, patience: float | None = None) -> None:
         self.name = name
@@ -161,7 +161,7 @@ class Cluster:
         self._client = client
         self._patience = PATIENCE if patience is None else patience
         client.register_plugin(_Attempts(), name=self.plugin)
-        # A resource that nobody offers would be waited for for ever.
+        # A task would wait for ever for a resource that no worker declares.
         self._declared = [stage for stage, name in RESOURCES.items() if self._declares(name)]
         self.queues: Mapping[str, Executor] = {
             stage: client.get_executor(pure=False, retries=0, resources=self._demand(stage))
@@ -171,20 +171,20 @@ class Cluster:
         self._stopping: list[threading.Thread] = []
 
     def _demand(self, stage: str) -> dict[str, int] | None:
-        """What a worker must have to be given work of that stage."""
+        """Return the resources that a worker needs for the stage."""
         return {RESOURCES[stage]: 1} if stage in self._declared else None
 
     def _declares(self, resource: str) -> bool:
         return any(each["resources"].get(resource) for each in self._workers().values())
 
     def _workers(self) -> Mapping[str, Any]:
-        """As the scheduler last said, which it does every two seconds."""
+        """Return the workers, as the scheduler reported them within the last two seconds."""
         found: Mapping[str, Any] = self._client.scheduler_info(n_workers=-1)
-        workers: Mapping[str, Any] = found.get("workers", {})  # nothing at all once it has gone
+        workers: Mapping[str, Any] = found.get("workers", {})  # empty once the scheduler has gone
         return workers
 
     def find_fault(self, stages: Collection[str]) -> str:
-        """Why what waits is given up: nobody has been there to run it for too long; "" if not."""
+        """Return why waiting work is given up, or "": no worker could run it for too long."""
         now, connected = time.monotonic(), self._client.status == "running"
         for stage in self.queues:
             if stage not in stages or (connected and self._has_worker(stage)):
@@ -196,21 +196,21 @@ class Cluster:
         return ""
 
     def _has_worker(self, stage: str) -> bool:
-        """Whether any worker takes work of that stage; one that died may be replaced."""
+        """Return whether a worker runs the stage; one that died may have been replaced."""
         return self._declares(RESOURCES[stage]) if self._demand(stage) else bool(self._workers())
 
     def stop(self, at_once: bool) -> None:
-        """End what runs, or kill it, on every worker, without waiting for their answers."""
+        """End or kill the processes on every worker, without waiting for answers."""
 
         def ask() -> None:
-            with contextlib.suppress(Exception):  # a worker that is gone runs nothing
+            with contextlib.suppress(Exception):  # a worker that has gone runs nothing
                 self._client.run(_stop, self.plugin, at_once, on_error="ignore")
 
         self._stopping.append(threading.Thread(target=ask, daemon=True))
         self._stopping[-1].start()
 
     def close(self) -> None:
-        """Leave nothing of this coordinator with the workers."""
+        """Remove this coordinator's plugin from the workers."""
         for each in self._stopping:
             each.join(_CONNECT)
         with contextlib.suppress(Exception):

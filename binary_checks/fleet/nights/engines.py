@@ -1,4 +1,4 @@
-"""What runs attempts: two queues, each an executor of threads here or of a cluster's workers."""
+"""Engines run attempts: two queues, each an executor of threads or of a cluster's workers."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ _DASK = "dask:"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
-    """Runs attempts, and is believed in nothing: what counts is what the store has afterwards."""
+    """Runs attempts. Only what the store contains afterwards counts, not what an engine returns."""
 
-    name: str  # as attempts name it
-    queues: Mapping[str, Executor]  # by stage; without one for GPU work that is another host's
-    run: Callable[[AttemptTask], Attempt]  # what the executors are given
+    name: str  # as recorded in attempts
+    queues: Mapping[str, Executor]  # stage -> executor; no entry for GPU work that other hosts do
+    run: Callable[[AttemptTask], Attempt]  # the function to submit
     stop: Callable[[bool], None]
-    """End what runs, or kill it where the argument is true: those attempts did not happen."""
+    """End what runs, or kill it if the argument is true; those attempts do not count."""
     find_fault: Callable[[Collection[str]], str] = lambda _: ""
-    """Why work of these stages, which waits or runs, will not be done any more; "" if it will."""
-    folder: str = ""  # where attempts of this host make theirs; "": that is the workers' affair
+    """Return why waiting or running work of the stages will never be done, or ""."""
+    folder: str = ""  # where attempts make their folders; "" if workers have their own
 
 
 def open_engine(
     named: str, store: Store, jobs: int | None = None, gpus: int | None = None
 ) -> AbstractContextManager[Engine]:
-    """The engine of that name, with so many attempts at once.
+    """Open the engine with that name, for so many attempts at the same time.
 
-    Raises ProfileError for no name of one and for an extra that is not installed, GatherError for a
-    cluster that cannot be used.
+    Raises ProfileError for an unknown name or a missing extra, and GatherError for a cluster that
+    cannot be used.
     """
     if named == "local":
         gpus = count_gpus() if gpus is None else gpus
@@ -65,7 +65,7 @@ def open_engine(
 
 @contextlib.contextmanager
 def _open_local(store: Store, jobs: int, gpus: int) -> Iterator[Engine]:
-    """A thread for each attempt that runs, which waits for its process."""
+    """Yield an engine with a thread for each running attempt."""
     running = RunningProcesses()
     queues = {CPU: ThreadPoolExecutor(jobs)}
     if gpus:
@@ -93,13 +93,13 @@ def _open_local(store: Store, jobs: int, gpus: int) -> Iterator[Engine]:
                 queue.shutdown(cancel_futures=True)
 
 
-# The NVIDIA devices of this host, of which each attempt is lent one that nobody else uses.
+# NVIDIA devices of this host: each attempt gets one that no other attempt uses.
 
-_PAUSE = 0.2  # seconds between two looks for a device that is free
+_PAUSE = 0.2  # seconds between two searches for a free device
 
 
 def count_gpus() -> int:
-    """The NVIDIA devices of this host that are not hidden from this process."""
+    """Return how many NVIDIA devices this process can see."""
     found = len(list(Path("/proc/driver/nvidia/gpus").glob("*"))) or len(
         list(Path("/dev").glob("nvidia[0-9]*"))
     )
@@ -108,11 +108,11 @@ def count_gpus() -> int:
 
 @contextlib.contextmanager
 def lend_device(count: int, running: RunningProcesses) -> Iterator[str]:
-    """Give a device as CUDA names it, "" for whatever there is, once one of so many is free.
+    """Yield a free device as CUDA names it, or "" for any, and wait until there is one.
 
-    A lock file of this host keeps it from all other attempts, those of other coordinators too.
-    Where there are fewer devices than attempts at once, they share them. Raises StoppedError when
-    the attempts are ended meanwhile, and OSError where the cache folder can hold no locks.
+    A lock file on this host reserves it, also from attempts of other coordinators. If ``count``
+    exceeds the number of devices, attempts share them. Raises StoppedError if attempts are ended
+    meanwhile, and OSError if the cache folder supports no locks.
     """
     folder = name_cache_folder() / "nights"
     make_private(folder)
@@ -127,7 +127,7 @@ def lend_device(count: int, running: RunningProcesses) -> Iterator[str]:
 
 
 def _name_locks(count: int) -> dict[str, str]:
-    """The devices of so many attempts at once, by the names of their lock files."""
+    """Return lock file -> device, with ``count`` entries."""
     host, names = socket.gethostname(), _list_visible(count) or [""]
     found = {}
     for number in range(count):
@@ -137,19 +137,20 @@ def _name_locks(count: int) -> dict[str, str]:
 
 
 def _list_visible(most: int) -> list[str]:
-    """The devices as CUDA_VISIBLE_DEVICES names them, of so many at most."""
+    """Return the devices in CUDA_VISIBLE_DEVICES; if it is not set, the first ``most``."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return list(map(str, range(most)))
     return [each.strip() for each in visible.split(",") if each.strip() not in ("", "-1")]
 
 
-# The folder of a night on this host, in which its attempts have theirs.
+# The folder of a night on this host, which contains those of its attempts.
 #
-# A lock shows that its night still runs. The next night ends and removes what a killed one left.
+# A locked file shows that the night still runs. The next night ends and removes what a killed one
+# left behind.
 
 _PREFIX = "binary-checks-night-"
-_NAME = re.compile(re.escape(_PREFIX) + "[a-z0-9_]{8}")  # as tempfile completes it
+_NAME = re.compile(re.escape(_PREFIX) + "[a-z0-9_]{8}")  # with a suffix by tempfile
 _LOCK = "lock"
 
 
@@ -157,7 +158,7 @@ _LOCK = "lock"
 def open_folder() -> Iterator[str]:
     """Make the folder of a night, and remove it when the block ends.
 
-    Raises OSError where the folder of temporary files has no room, or no locks.
+    Raises OSError if the folder for temporary files is full or supports no locks.
     """
     _remove_abandoned(Path(tempfile.gettempdir()))
     folder, lock = _make_folder()
@@ -165,15 +166,15 @@ def open_folder() -> Iterator[str]:
         yield str(folder)
     finally:
         _empty(folder)
-        lock.close()  # Windows removes no open file
+        lock.close()  # Windows cannot remove an open file
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_folder() -> tuple[Path, IO[bytes]]:
-    """A folder, and its lock, which this process holds."""
+    """Return a new folder and its locked file."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        # Another night may take the folder for abandoned before it has its lock.
+        # Another night may remove the folder as abandoned before it is locked: then try again.
         with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as opened:
             lock = opened.enter_context((folder / _LOCK).open("wb"))
             if take_lock(lock) and (folder / _LOCK).exists():
@@ -182,7 +183,7 @@ def _make_folder() -> tuple[Path, IO[bytes]]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders of nights that were killed, and end what still runs in them."""
+    """Remove the folders of killed nights, and kill what still runs in them."""
     for folder in filter(_is_ours, parent.iterdir()):
         with contextlib.suppress(OSError), (folder / _LOCK).open("r+b") as lock:
             if not try_lock(lock):
@@ -195,14 +196,14 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Remove all but the lock, so that the next night goes on where this one is killed."""
+    """Remove all but the lock file, so that the next night can continue if this one is killed."""
     for each in folder.iterdir():
         if each.name != _LOCK:
             shutil.rmtree(each, ignore_errors=True)
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether a night of this user made it."""
+    """Return whether a night of this user made the folder."""
     if not _NAME.fullmatch(folder.name):
         return False
     try:

@@ -1,8 +1,8 @@
-"""Takes a night's results over from other stores: the folders that jobs of a CI system left behind.
+"""Merge the results of other stores, such as folders that CI jobs uploaded, into a night.
 
-A job without credentials of the store runs its shard into a copy of the folder in which the night
-was planned, and uploads that. Such a folder may come from a fork. It gives results of the cells
-that the store's own plan names, with their logs and facts, and nothing else.
+A CI job that has no credentials for the store runs its cells in a copy of the folder in which the
+night was planned, and uploads that copy. It may come from a fork. Only results of cells in the
+store's own plan are taken over, with their logs and facts.
 """
 
 from __future__ import annotations
@@ -47,39 +47,39 @@ from binary_checks.fleet.stored_nights import (
     write_document,
 )
 
-_DEPTH = 2  # folders between the one named and a store: a folder an artifact, a folder in it
-_MOST_ATTEMPTS = 100  # of one stage of a cell: a night makes three, and each job its own
-_LARGEST_LOG = 4 << 20  # bytes: an attempt keeps a MiB at either end of its output
+_DEPTH = 2  # levels of folders to search for stores: one folder an artifact, and one in it
+_MOST_ATTEMPTS = 100  # of one stage of a cell; a night makes three, and each job may make its own
+_LARGEST_LOG = 4 << 20  # bytes; an attempt keeps 1 MiB of either end of its output
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Merged:
     """What was taken over, and what could not be."""
 
-    attempts: int = 0  # documents that the store did not have
-    known: int = 0  # those that it had already
+    attempts: int = 0  # new documents
+    known: int = 0  # documents that the store had already
     complaints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Found:
-    """An attempt of a store, and where it is."""
+    """An attempt in one of the stores."""
 
     store: Store
     name: str
-    attempt: Attempt  # without its result: those of a whole night would not fit into memory
-    digest: str  # the same for the same attempt, whatever its number and wherever its facts are
+    attempt: Attempt  # without its result, because those of a whole night would not fit into memory
+    digest: str  # equal for equal attempts, whatever their numbers and wherever their facts are
 
 
 def merge_night(store: Store, night: str, folders: Sequence[Path]) -> Merged:
-    """Take results of the night, with logs and facts, over from the stores in those folders.
+    """Copy results of the night, with logs and facts, from stores in the folders into the store.
 
-    Everything is read before anything is taken over, and the order of the folders decides nothing:
-    where they disagree on a cell, the worst result counts, and a line names both. Taking over twice
-    is the same as once.
+    Everything is read before anything is written, and the order of the folders does not matter. If
+    folders disagree about a cell, the worse result counts, and a line names both. Merging twice is
+    the same as merging once.
 
-    Raises ProfileError where the store has no plan of that night, or a folder no store, and
-    StoreError where a folder has another plan of that night: its results may be of other bytes.
+    Raises ProfileError if the store has no plan of that night, or a folder contains no store, and
+    StoreError if a folder has another plan of that night, whose results may be of other bytes.
     """
     plan, planned = find_plan(store, night), store.read(plan_name(night))
     if plan is None or planned is None:
@@ -103,9 +103,9 @@ def merge_night(store: Store, night: str, folders: Sequence[Path]) -> Merged:
 
 
 def _find_stores(folder: Path, complaints: list[str]) -> Iterator[Store]:
-    """Yield the stores in a folder: it may be one itself, or have several below it.
+    """Yield the stores in a folder: the folder itself, or folders below it.
 
-    No link in it is followed. Raises ProfileError where there is none.
+    Links are not followed. Raises ProfileError if there is none.
     """
     marked = list(_find_marked(Path(os.path.realpath(folder)), folder, _DEPTH, complaints))
     if not marked:
@@ -132,7 +132,7 @@ def _find_marked(real: Path, shown: Path, depth: int, complaints: list[str]) -> 
 def _has_plan(
     store: Store, other: Store, night: str, planned: bytes, complaints: list[str]
 ) -> bool:
-    """Whether another store has the plan of ours. Raises StoreError where it has another one."""
+    """Return whether the other store has the night's plan. Raises StoreError if it has another."""
     theirs = other.read(plan_name(night))
     if theirs is None:
         complaints.append(f"{other.url}: nothing of the night {night}")
@@ -145,7 +145,7 @@ def _has_plan(
 
 
 def _read_attempts(other: Store, plan: NightPlan, complaints: list[str]) -> Iterator[_Found]:
-    """Yield another store's attempts that the plan asks for."""
+    """Yield the other store's attempts at planned cells."""
     cells = {each.cell.id: each for each in plan.cells}
     for each in other.names(result_prefix(plan.night)):
         try:
@@ -178,14 +178,14 @@ def _read(store: Store, name: str) -> _Found:
 
 
 def _identify(attempt: Attempt) -> str:
-    """Return what two documents of one attempt have in common, taken over or not."""
+    """Return a digest that is equal for a document and its merged copy."""
     return hashlib.sha256(write_attempt(replace(attempt, number=1, facts="", log=""))).hexdigest()
 
 
 def _choose(
     store: Store, night: str, found: Iterable[_Found], complaints: list[str]
 ) -> tuple[list[tuple[_Found, int]], int]:
-    """Return what is taken over, by which number, and how many attempts the store has already."""
+    """Return the attempts to take over with their new numbers, and how many are there already."""
     stages: dict[tuple[str, str], list[_Found]] = {}
     for each in found:
         stages.setdefault((each.attempt.cell, each.attempt.stage), []).append(each)
@@ -204,10 +204,9 @@ def _choose(
 
 
 def _best_first(found: Iterable[_Found], stage: str) -> list[list[_Found]]:
-    """Return the attempts of each store, in the order in which the last of them decides rightly.
+    """Return the attempts grouped by store, the store with the worst result last.
 
-    The last conclusive attempt of a stage decides, and what one store has is one history of
-    attempts. So the worst of several comes last.
+    The last conclusive attempt of a stage decides, so that the worst result must come last.
     """
     histories: dict[str, list[_Found]] = {}
     for each in sorted(found, key=lambda one: one.attempt.number):
@@ -222,23 +221,24 @@ def _best_first(found: Iterable[_Found], stage: str) -> list[list[_Found]]:
 
 
 class _Stage:
-    """One stage of a cell, with the attempts that the store has or is to have."""
+    """One stage of a cell, with the attempts that the store has or will have."""
 
     def __init__(self, store: Store, names: Iterable[str], complaints: list[str]) -> None:
         self.new: list[tuple[_Found, int]] = []
         self._complaints = complaints
-        self._last = 0  # the number of the last attempt
+        self._last = 0  # number of the last attempt
         self._all: list[_Found] = []
         for name in names:
             self._last = max(self._last, (split_attempt(name) or ("", "", 0))[2])
-            with contextlib.suppress(RecordError):  # it is lost, and has its number
+            # an unreadable attempt is lost, but uses its number
+            with contextlib.suppress(RecordError):
                 self._all.append(_read(store, name))
         self._all.sort(key=lambda each: each.attempt.number)
 
     def add(self, history: Sequence[_Found]) -> int:
-        """Add what one store has of this stage, and return how much of it is there already.
+        """Add one store's attempts; return how many of them are there already.
 
-        A result that is better than one that decides is not added: it would hide that.
+        They are not added if their result is better than the present one, which they would hide.
         """
         there = {each.digest for each in self._all}
         new = [each for each in history if each.digest not in there]
@@ -257,7 +257,7 @@ class _Stage:
         return sum(each.digest in there for each in history)
 
     def _agrees(self, history: Sequence[_Found], new: Sequence[_Found]) -> bool:
-        """Whether with these the stage ends no better than it does without that history."""
+        """Return whether the stage ends no better with these attempts than without the history."""
         own = {each.digest for each in history}
         others = [each for each in self._all if each.digest not in own]
         if not others:
@@ -274,7 +274,7 @@ class _Stage:
     def _compare(
         self, one: _Found, alone: CellEnd, others: Sequence[_Found], before: CellEnd
     ) -> None:
-        """Name both stores where they disagree."""
+        """Report both stores if their results differ."""
         if alone.state is before.state:
             return
         stage = one.attempt.stage
@@ -287,15 +287,15 @@ class _Stage:
 
 
 def _take_facts(store: Store, wanted: Iterable[_Found], complaints: list[str]) -> frozenset[str]:
-    """Take the facts of these attempts over, and return the packages of which the store has some.
+    """Copy the facts of these attempts; return the SHA-256 of packages with facts in the store.
 
-    Where two folders have different facts of one package, neither are taken over.
+    If two folders have different facts of one package, neither are copied.
     """
     sources: dict[str, dict[str, Store]] = {}
     for each in wanted:
         if each.attempt.facts == each.attempt.sha256:
             sources.setdefault(each.attempt.facts, {})[each.store.url] = each.store
-        elif each.attempt.facts:  # for all nights they would be another package's
+        elif each.attempt.facts:  # nights must not get facts of another package
             complaints.append(
                 f"{each.store.url}: {each.attempt.cell}: its facts are those of another package"
             )
@@ -332,7 +332,7 @@ def _take_facts_of(
 
 
 def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
-    """Take one attempt over: its log first, for the result says that all is there."""
+    """Copy one attempt; its log first, because the document says that all is there."""
     attempt = read_stored_attempt(found.store.read(found.name) or b"", found.name, found.store.url)
     if _identify(attempt) != found.digest:
         raise StoreError(f"{found.store.url}: {found.name}: was written to meanwhile")
@@ -351,7 +351,7 @@ def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
 
 
 def _read_log(found: _Found, attempt: Attempt) -> bytes | None:
-    """The log as it is there, or a line in place of one that is too large; None for none."""
+    """Return the log, a line instead of one that is too large, or None if there is none."""
     name = name_log(attempt)
     try:
         return found.store.read(name, _LARGEST_LOG) if name else None
@@ -359,14 +359,14 @@ def _read_log(found: _Found, attempt: Attempt) -> bytes | None:
         return b"its log was not taken over: it has more than 4 MiB\n"
 
 
-# The end of a night: the mark after which nothing in its folder changes any more.
+# Closing a night: after this mark, nothing in its folder changes.
 
 CLOSED_SCHEMA = "binary-checks/closed/1"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangedCell:
-    """A cell that an index offered other bytes for when the night was closed."""
+    """A cell for which an index offered other bytes when the night was closed."""
 
     cell: str  # id
     reason: str  # one line
@@ -374,17 +374,17 @@ class ChangedCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClosedNight:
-    """How a night ended as a whole."""
+    """The end of a whole night."""
 
     night: str
     closed: str  # RFC 3339, UTC
-    states: Mapping[str, int] = field(default_factory=dict)  # cells by state
-    changed: tuple[ChangedCell, ...] = ()  # what the indexes had other by then
-    complaints: tuple[str, ...] = ()  # of what could not be read, one line each
+    states: Mapping[str, int] = field(default_factory=dict)  # state -> number of cells
+    changed: tuple[ChangedCell, ...] = ()  # cells for which the indexes offered other bytes by then
+    complaints: tuple[str, ...] = ()  # about unreadable documents, one line each
 
 
 def list_waiting(plan: NightPlan, attempts: Mapping[str, Sequence[Attempt]]) -> list[str]:
-    """The cells of which a result is still to come: nothing ran, or not yet on a GPU host."""
+    """Return cells that lack a result: nothing ran, or the GPU stage has not run yet."""
     waiting = []
     for each in plan.cells:
         made = attempts.get(each.cell.id, ())
@@ -396,14 +396,14 @@ def list_waiting(plan: NightPlan, attempts: Mapping[str, Sequence[Attempt]]) -> 
 
 
 def close_night(store: Store, ended: ClosedNight) -> ClosedNight:
-    """Close it; of several that do so at once the first one's mark stands. Returns that."""
+    """Close a night and return its mark; if several processes do so, the first mark stays."""
     content = write_document({"schema": CLOSED_SCHEMA, **encode_fields(ended)})
     store.create(closed_name(ended.night), content)
     return read_closed(store, ended.night) or ended
 
 
 def read_closed(store: Store, night: str) -> ClosedNight | None:
-    """The mark of a night that is over; None of one that goes on. Raises RecordError."""
+    """Return the mark of a closed night, or None if it is open. Raises RecordError."""
     content = store.read(closed_name(night))
     if content is None:
         return None

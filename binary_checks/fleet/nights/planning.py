@@ -1,4 +1,4 @@
-"""Makes the plan of a night: which bytes each cell stands for, and what it is judged by."""
+"""Plan a night: choose each cell's file, and freeze what it is judged by."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedNight:
-    """A plan, and the files that are kept beside it before it counts."""
+    """A plan, and the files that are stored before it."""
 
     plan: NightPlan
-    frozen: Mapping[str, bytes]  # by SHA-256: profiles, known problems, causes, the cells file
+    # SHA-256 -> content of profiles, known problems, causes, cells file
+    frozen: Mapping[str, bytes]
 
 
 def make_plan(
@@ -52,10 +53,10 @@ def make_plan(
     causes: Path | None = None,
     surroundings: Surroundings | None = None,
 ) -> PreparedNight:
-    """Ask where each cell is published and freeze what it stands for on that day.
+    """Find where each cell is published, and freeze its file for that day.
 
-    ``known`` (a path or a URL) and ``causes`` stand in for what the matrix names. Raises
-    ProfileError for what the user named and cannot be read; what servers do becomes the state of
+    ``known`` (a path or a URL) and ``causes`` replace those that the matrix names. Raises
+    ProfileError if a file that the user named cannot be read; faults of servers become the state of
     their cells.
     """
     today = read_day(night)
@@ -78,14 +79,14 @@ def make_plan(
 
 
 def read_day(night: str) -> date:
-    """The day of a night. Raises ProfileError."""
+    """Return the day of a night. Raises ProfileError."""
     return date.fromisoformat(read_date(night))
 
 
 def plan_cells(
     matrix: Matrix, today: date, inputs: FrozenInputs, surroundings: Surroundings | None = None
 ) -> tuple[PlannedCell, ...]:
-    """What each cell of a matrix stands for now, by id."""
+    """Return each cell of the matrix with its current file, by id."""
     surroundings = surroundings or Surroundings(python=Path(sys.executable), static=True)
     try:
         found = look_up(matrix, surroundings)
@@ -116,7 +117,7 @@ def _plan(found: LookedUp, source: CellSource, today: date, inputs: FrozenInputs
 
 
 def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState | None, str]:
-    """Whether the file that there is may be run, and in which words not."""
+    """Return why the file may not be run, as state and reason; (None, "") if it may."""
     if not _SHA256.fullmatch(found.hashes.get("sha256", "")):
         return CellState.INFRA, f"{found.file_name}: its SHA-256 is not known"
     if urlunsplit(urlsplit(take_credentials(found.url)[0])) != show(found.url):
@@ -133,38 +134,39 @@ def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState 
     return None, ""
 
 
-# Freezes what cells are judged by: profiles with all that they name, known problems, causes.
+# Freezing what cells are judged by: profiles with all files they name, known problems, causes.
 
 _LARGEST = 4 << 20  # bytes of one file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrozenInputs:
-    """What holds for a whole night; ``files`` has the bytes by SHA-256."""
+    """What all cells of a night are judged by; ``files`` maps SHA-256 to content."""
 
     profiles: Mapping[str, str] = field(default_factory=dict)
-    """Each file that any profile consists of, by its path, as a folder of a run has it."""
+    """Path in the run's folder -> SHA-256, for each file of a profile."""
     named: Mapping[str, str] = field(default_factory=dict)
-    """That path of each profile that a cell names, as it names it; not of those shipped."""
+    """Profile as a cell names it -> path in the run's folder; without shipped profiles."""
     known_sha256: str = ""
-    known_source: str = ""  # its path, or its URL without what may be secret
-    known_remark: str = ""  # why a copy of it holds
+    known_source: str = ""  # path, or URL without its secret parts
+    known_remark: str = ""  # why a cached copy is used
     known_complaint: str = ""
     causes_sha256: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def is_shipped(named: str) -> bool:
-    """Whether it is the name of a profile that comes with this package, and no path."""
+    """Return whether this is the name of a profile in this package, and not a path."""
     return "/" not in named and not named.endswith(".toml")
 
 
 def freeze(
     matrix: Matrix, known: str | None, causes: Path | None, now: datetime | None = None
 ) -> FrozenInputs:
-    """Read all of it once. Raises ProfileError, but for known problems: then no waiver holds.
+    """Read all inputs once. Raises ProfileError, except for known problems.
 
-    ``known``, a path or a URL, stands in for the list that the matrix names.
+    If these cannot be read, no waiver holds. ``known``, a path or a URL, replaces the list that the
+    matrix names.
     """
     files: dict[str, bytes] = {}
     named, profiles = _read_profiles(matrix)
@@ -190,7 +192,7 @@ def freeze(
 
 
 def _hold(matrix: Matrix, known: str | None, now: datetime) -> HeldList | None:
-    """The list that is named, fetched once for all cells; None where none is."""
+    """Return the named list, fetched once for all cells; None if none is named."""
     argument, folder = (known, Path.cwd()) if known else (matrix.known, matrix.folder)
     if not argument:
         return None
@@ -210,9 +212,9 @@ def _keep(content: bytes, files: dict[str, bytes]) -> str:
 
 
 def _read_profiles(matrix: Matrix) -> tuple[dict[str, str], list[tuple[str, bytes]]]:
-    """The paths of the cells' own profiles, and every file that these consist of.
+    """Return the paths of the cells' own profiles, and the content of all their files.
 
-    Paths are below the nearest folder of all of them.
+    Paths are relative to the nearest common folder.
     """
     named = sorted({cell.profile for cell in matrix.cells} - {""})
     for each in filter(is_shipped, named):
@@ -220,13 +222,14 @@ def _read_profiles(matrix: Matrix) -> tuple[dict[str, str], list[tuple[str, byte
     own = [each for each in named if not is_shipped(each)]
     paths: dict[Path, str] = {}
     for each in own:
-        load_profile(str(matrix.folder / each))  # with all that it names, or it says what lacks
+        # raises ProfileError if one of its files is missing
+        load_profile(str(matrix.folder / each))
         paths.update((path, each) for path in _follow(matrix.folder / each))
     if not paths:
         return {}, []
     try:
         root = Path(os.path.commonpath([matrix.folder, *(path.parent for path in paths)]))
-    except ValueError:  # several drives
+    except ValueError:  # they are on several drives
         raise ProfileError(f"profile {own[0]}: on another drive than {matrix.source}") from None
 
     def shorten(path: Path) -> str:
@@ -242,7 +245,7 @@ def _read_profiles(matrix: Matrix) -> tuple[dict[str, str], list[tuple[str, byte
 
 
 def _follow(path: Path) -> Iterator[Path]:
-    """A profile's own file, those that it extends, and those that they name."""
+    """Yield a profile's file, the files that it names, and those of the profiles it extends."""
     path = Path(os.path.normpath(path))
     table = read_toml(path, f"profile {path.name}")
     if path.name == "pyproject.toml":
@@ -261,24 +264,24 @@ def _list_sources(probes: Mapping[str, Any]) -> Iterator[str]:
                 yield unit["file"]
 
 
-# Says which cells of a plan stand for other bytes by now: an index changed in between.
+# Comparing a plan with the indexes again: which cells would now get other bytes.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexChange:
-    """One cell whose source answers otherwise than when the night was planned."""
+    """A cell whose source gives another answer than when the night was planned."""
 
     cell: str  # id
-    reason: str  # one line: what it stands for now, and what it was judged on
+    reason: str  # the current file and the planned one, in one line
     now: PlannedCell
 
 
 def compare_serials(
     plan: NightPlan, matrix: Matrix, surroundings: Surroundings | None = None
 ) -> tuple[IndexChange, ...]:
-    """Ask every source again; what was judged stays as it is.
+    """Ask every source again and return the cells that changed; the plan stays as it is.
 
-    A page that changed for other files alone is no change of a cell, whatever its serial.
+    A page that changed only for other files is no change of a cell, whatever its serial.
     """
     again = plan_cells(matrix, read_day(plan.night), FrozenInputs(), surroundings)
     now = {each.cell.id: each for each in again}
@@ -293,7 +296,7 @@ def _list_changes(plan: NightPlan, again: dict[str, PlannedCell]) -> Iterator[In
 
 
 def _compare(planned: PlannedCell, now: PlannedCell) -> str:
-    """What changed for one cell; "" where it stands for the same file."""
+    """Return what changed for one cell, or "" if its file is the same."""
     if now.state is planned.state and now.state in (CellState.INFRA, CellState.MISSING):
         return ""
     if now.state is CellState.INFRA:

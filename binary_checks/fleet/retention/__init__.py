@@ -1,1 +1,1 @@
-"""What a store keeps of its nights and channels, and what may go: one rule for each, one prune."""
+"""Retention: what a store keeps of its nights and channels, and the deletion of the rest."""

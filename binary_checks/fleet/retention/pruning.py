@@ -1,4 +1,4 @@
-"""Reads what retention decides on, and deletes what may go, in an order that leaves it whole."""
+"""Read what retention decides on, and delete what may go without leaving dangling references."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ from binary_checks.model.outcomes import CellState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PruneView:
-    """What was read, and by what it is told whether it still holds."""
+    """What was read, and what shows whether it has changed since."""
 
     history: StoreHistory
     nights: tuple[str, ...]
-    closed: int  # nights
+    closed: int  # number of nights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pruned:
-    """What was done."""
+    """What was deleted."""
 
-    deleted: int  # objects
-    refilled: tuple[str, ...] = ()  # names of members that joined while their bytes went
+    deleted: int  # number of objects
+    refilled: tuple[str, ...] = ()  # names of members that joined while their bytes were deleted
 
 
 def read_prune_view(store: Store, channel: str = "") -> PruneView:
-    """Read all that the decision on nights depends on, or that on a channel.
+    """Read what decides about the nights, or about a channel.
 
-    Raises ProfileError for a channel that there is not, and PruneRefusedError for whatever cannot
-    be read, or says that a listing failed: what is not known to be superfluous is not.
+    Raises ProfileError for an unknown channel, and PruneRefusedError if anything cannot be read, or
+    tonight's listing failed: what is not known to be superfluous stays.
     """
     if channel:
         demand_channel(channel)
@@ -84,10 +84,10 @@ def read_prune_view(store: Store, channel: str = "") -> PruneView:
 
 
 def carry_out(store: Store, retention: Retention[Any], view: PruneView) -> Pruned:
-    """Delete what may go. Whatever ends it, running it again goes on.
+    """Delete what may go. If this is interrupted, running it again continues.
 
-    Raises PruneRefusedError where a night began or a channel changed since the history was read,
-    or that cannot be known, and StoreError where a deletion fails.
+    Raises PruneRefusedError if a night began or a channel changed since the history was read, or if
+    that is unknown, and StoreError if a deletion fails.
     """
     done = 0
     if retention.marked:
@@ -107,7 +107,7 @@ def carry_out(store: Store, retention: Retention[Any], view: PruneView) -> Prune
 
 
 def _mend_indexes(store: Store, view: PruneView, step: tuple[Deletion, ...]) -> None:
-    """Have no index lead to what goes next."""
+    """Update the indexes, so that none links to what is deleted next."""
     gone = {each.stored.name for each in step}
     for channel in sorted({m.channel for m in view.history.members if m.stored.name in gone}):
         if is_indexed(store, channel):
@@ -123,7 +123,7 @@ def _demand_member(store: Store, channel: str) -> None:
 
 
 def _demand_listing(store: Store, nights: list[str]) -> None:
-    """Raise PruneRefusedError where tonight's listing of what is published is not whole."""
+    """Raise PruneRefusedError if tonight's listing of published packages is incomplete."""
     if not nights:
         said = "it has no night; `binary-checks artifact prune` is for channels"
         raise PruneRefusedError(f"{store.url}: nothing is deleted: {said}")
@@ -161,7 +161,7 @@ def _read_open(
 
 
 def _read_held(store: Store, night: str) -> frozenset[str]:
-    """All that a night refers to which may still go on."""
+    """Return the SHA-256 of everything that a night which may still run refers to."""
     found = {each.sha256 for each in demand_plan(store, night).cells}
     names = [stored.name for stored in store.names(result_prefix(night))]
     for name, content in zip(names, ask_at_once(store.read, names), strict=True):

@@ -1,4 +1,4 @@
-"""What a store keeps of its nights and its channels, and what may go: decided purely."""
+"""Decide what a store keeps of its nights and channels, and what may be deleted."""
 
 from __future__ import annotations
 
@@ -45,39 +45,39 @@ class PastCell:
     cell: str
     night: str
     state: CellState
-    sha256: str = ""  # of its package; "": there was none
-    facts: str = ""  # the SHA-256 under which its facts are kept
+    sha256: str = ""  # of its package; "" if there was none
+    facts: str = ""  # SHA-256 under which its facts are stored
 
     @property
     def digests(self) -> frozenset[str]:
-        """Of all that it refers to."""
+        """The SHA-256 of everything that it refers to."""
         return frozenset({self.sha256, self.facts}) - {""}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreHistory:
-    """All that the decision depends on."""
+    """Everything that the decision depends on."""
 
     past: tuple[PastCell, ...] = ()  # of closed nights
     held: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By night that is not closed, the SHA-256 of all that it refers to."""
+    """Open night -> SHA-256 of everything that it refers to."""
     members: tuple[ChannelMember, ...] = ()
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
-    """By SHA-256, as far as they are known: those of the channel that is asked about."""
+    """SHA-256 -> artifact, for the members of the requested channel."""
     attempts: tuple[Stored, ...] = ()  # results and logs of closed nights
     facts: tuple[Stored, ...] = ()
     packages: tuple[Stored, ...] = ()
 
     @property
     def referred(self) -> frozenset[str]:
-        """The SHA-256 of all that any night refers to."""
+        """The SHA-256 of everything that any night refers to."""
         past = (each.digests for each in self.past)
         return frozenset[str]().union(*past, *self.held.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deletion:
-    """One object that may go."""
+    """One object that may be deleted."""
 
     stored: Stored
     reason: str
@@ -85,18 +85,18 @@ class Deletion:
 
 @dataclass(frozen=True, kw_only=True)
 class Retention(Generic[_Kept]):
-    """What is kept, and why; and what goes, in steps of which each ends first.
+    """What is kept, with the reasons, and what is deleted, in steps to be done in order.
 
-    Whatever refers to something goes before it, so that nothing that is left refers to nothing.
+    An object is deleted before the objects that it refers to, so that no reference dangles.
     """
 
     kept: Mapping[_Kept, tuple[str, ...]]  # nights of cells, or names of a channel's members
     steps: tuple[tuple[Deletion, ...], ...]
-    marked: tuple[str, ...] = ()  # SHA-256 of packages that get a mark before any step
+    marked: tuple[str, ...] = ()  # SHA-256 of packages that are marked before the first step
 
     @property
     def deletions(self) -> list[Deletion]:
-        """All that goes, in order."""
+        """All deletions, in order."""
         return [each for step in self.steps for each in step]
 
 
@@ -106,9 +106,9 @@ class Retention(Generic[_Kept]):
 def retain(
     history: StoreHistory, *, keep: int = 5, expiring: frozenset[str] = frozenset()
 ) -> Retention[Entry]:
-    """Keep per cell the last nights, the last that passed, and all that a channel holds.
+    """Keep the last nights of each cell, its last pass, and all that a channel contains.
 
-    ``expiring`` channels hold nothing. Raises PruneRefusedError where a cell would lose its last
+    ``expiring`` channels protect nothing. Raises PruneRefusedError if a cell would lose its last
     good package.
     """
     holding = {
@@ -154,7 +154,7 @@ def _list_steps(
         d for each in history.past if (each.cell, each.night) in kept for d in each.digests
     }
     wanted = of_nights.union(holding, *history.held.values())
-    # A package that no night has met may have been pushed a moment ago.
+    # A package that no night has used may have been pushed just now.
     superfluous = known - wanted - {""}
     packages = [each for each in history.packages if digest_of(each) in superfluous]
     gone = {digest_of(each) for each in packages}
@@ -180,7 +180,7 @@ def _list_steps(
 def _list_attempts(
     history: StoreHistory, kept: Mapping[Entry, object], folder: str
 ) -> Iterator[Deletion]:
-    """The results of nights of cells that are not kept; without ``folder`` all but those."""
+    """Yield results of nights that are not kept; if ``folder`` is "", all but the results."""
     past = {(each.cell, each.night) for each in history.past}
     for stored in history.attempts:
         found, attempt = _OF_NIGHT.fullmatch(stored.name), split_attempt(stored.name)
@@ -194,7 +194,7 @@ def _list_attempts(
 
 
 def _demand_last_good(history: StoreHistory, retention: Retention[Entry]) -> None:
-    """Look at the outcome alone: whatever led to it, no cell loses what last worked."""
+    """Check the decision itself: no cell loses the package that last worked."""
     gone = {each.stored.name for step in retention.steps for each in step}
     lost = {digest_of(Stored(name=name, size=0)) for name in gone} - {""}
     entries = {
@@ -213,18 +213,18 @@ def _demand_last_good(history: StoreHistory, retention: Retention[Entry]) -> Non
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpiryRule:
-    """What a channel keeps of each configuration of each project: all else goes."""
+    """What a channel keeps of each configuration of a project; the rest is deleted."""
 
     channel: str
-    keep: int = 5  # the newest; at least 1
-    days: int = 0  # and all that were pushed since
+    keep: int = 5  # how many of the newest; at least 1
+    days: int = 0  # also those that were pushed within so many days
 
 
 def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[str]:
-    """Take the older members out of a channel, and the packages that nobody holds then.
+    """Remove older members from a channel, and packages that nothing refers to afterwards.
 
-    A package goes that was in the channel, or that an earlier run has marked; never one that
-    another member or a night refers to, or that nobody ever put into a channel.
+    A package is deleted if it was in the channel or an earlier run marked it, but never if another
+    member or a night refers to it, or if it was never in a channel.
     """
     kept = {name: (why,) for name, why in _keep_members(history, rule, now)}
     going = [
@@ -250,7 +250,7 @@ def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[
 
 
 def _list_packages(history: StoreHistory, superfluous: set[str]) -> Iterator[tuple[Deletion, ...]]:
-    """Facts, documents, all that lies beside them, and last the marks that a next run goes by."""
+    """Yield the steps: facts, documents, what lies next to them, and last the marks."""
     why = "no channel holds it, and no night refers to it"
 
     def choose(objects: Iterable[Stored]) -> list[Deletion]:
@@ -273,7 +273,7 @@ def _is_mark(stored: Stored) -> bool:
 def _keep_members(
     history: StoreHistory, rule: ExpiryRule, now: datetime
 ) -> Iterator[tuple[str, str]]:
-    """The names of the members that stay, and why."""
+    """Yield the names of the members that stay, with the reason."""
     groups: dict[tuple[str, ...], list[tuple[ChannelMember, Artifact]]] = defaultdict(list)
     for each in history.members:
         if each.channel != rule.channel:
@@ -309,7 +309,7 @@ def _keep_of_one(
 def _age(artifact: Artifact) -> tuple[Version, str, str]:
     try:
         version = Version(artifact.version)
-    except ValueError:  # InvalidVersion, or digits without end
+    except ValueError:  # InvalidVersion, or too many digits
         version = _OLDEST
     moment = read_time(artifact.pushed)
     return version, moment.isoformat() if moment else "", artifact.file_name
@@ -319,13 +319,16 @@ def _age(artifact: Artifact) -> tuple[Version, str, str]:
 
 
 def _order_packages(deletions: Iterable[Deletion]) -> tuple[tuple[Deletion, ...], ...]:
-    """In which steps artifacts go: their documents, by which they count, before all the rest."""
+    """Return the steps in which artifacts are deleted: their documents before the rest."""
     found = [*deletions]
     documents = tuple(each for each in found if split_artifact(each.stored.name))
     return documents, tuple(each for each in found if not split_artifact(each.stored.name))
 
 
 def digest_of(stored: Stored) -> str:
-    """The SHA-256 of the package that an object of packages/ or facts/ is about; "" for others."""
+    """Return the SHA-256 of the package that an object below packages/ or facts/ belongs to.
+
+    Return "" for other objects.
+    """
     found = _PACKAGE.fullmatch(stored.name) or _FACTS.fullmatch(stored.name)
     return found[1] if found else ""
