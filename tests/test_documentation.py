@@ -138,16 +138,6 @@ def test_every_key_of_a_probe_is_documented(kind: type[Request]) -> None:
         assert f"probes.{kind.table}.{key.name}`" in rows or f"`.{key.name}`" in rows
 
 
-def test_the_check_that_contributing_shows_passes_the_tests_that_it_shows() -> None:
-    declaration, tests = blocks("CONTRIBUTING.md", "python")
-    module = run(declaration + tests)
-    shown = [value for name, value in vars(module).items() if name.startswith("test_")]
-    assert len(shown) == 2
-    for test in shown:
-        test()
-    assert module.libpython_linked.documentation.fix
-
-
 def test_the_check_of_ones_own_that_is_shown_works() -> None:
     source, *_ = blocks("docs/profile.md", "python")
     (finding,) = run(source).missing_license(wheel())

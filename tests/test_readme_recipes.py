@@ -1,4 +1,4 @@
-"""The recipes of the README do what they say, as they are written, from a checkout of today."""
+"""The recipes of the README and docs/ work as they are written, from this checkout."""
 
 from __future__ import annotations
 
@@ -40,14 +40,24 @@ pytestmark = [
 ]
 
 
+def readme() -> str:
+    return (ROOT / "README.md").read_text("utf-8")
+
+
+def nights() -> str:
+    """The part of a page about nights without a repository of artifacts."""
+    text = (ROOT / "docs" / "release_chain.md").read_text("utf-8")
+    return text[text.index("## Every night") :]
+
+
 def recipes() -> str:
-    text = (ROOT / "README.md").read_text("utf-8")
-    return text[text.index("## Recipes\n") : text.index("### GPU host\n")]
+    first = readme()[readme().index("## In cibuildwheel\n") : readme().index("## Known problems\n")]
+    return first + (ROOT / "docs" / "recipes.md").read_text("utf-8") + nights()
 
 
-def second_chapter() -> str:
-    text = (ROOT / "README.md").read_text("utf-8")
-    return text[text.index("## From a matrix to a release\n") : text.index("## Recipes\n")]
+def release_chain() -> str:
+    text = (ROOT / "docs" / "release_chain.md").read_text("utf-8")
+    return text.removesuffix(nights())
 
 
 def commands(text: str) -> list[str]:
@@ -140,6 +150,28 @@ def test_commands_do_what_they_say(block: str, project: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_two_samples_are_judged_as_the_readme_says(tmp_path: Path) -> None:
+    (lines,) = (block for block in commands(readme()) if "demo_broken" in block)
+    programs = make_programs(tmp_path / "bin")
+    healthy, broken = (run(line, ROOT, programs) for line in lines.splitlines())
+    assert (healthy.returncode, broken.returncode) == (0, 1), healthy.stdout + healthy.stderr
+    assert ": fit" in healthy.stdout
+    assert "whl: unfit" in broken.stdout
+    assert "executable-stack: demo_broken-1.0-" in broken.stdout
+
+
+@pytest.mark.slow
+def test_known_problems_are_written_and_accepted_as_the_readme_says(project: Path) -> None:
+    (lines,) = (block for block in commands(readme()) if "--write-known" in block)
+    for old in project.glob("dist/*"):
+        old.unlink()
+    shutil.copy(next((FOLDER / "wheels").glob("demo_broken-*.whl")), project / "dist")
+    programs = make_programs(project / "bin")
+    first, second = (run(line, project, programs) for line in lines.splitlines())
+    assert (first.returncode, second.returncode) == (1, 0), second.stdout + second.stderr
+
+
+@pytest.mark.slow
 def test_the_way_from_a_matrix_to_a_release_is_as_it_is_told(project: Path) -> None:
     """In one shell from an empty store: what pip installs is what the policy let through."""
     for extra in ("duckdb", "jinja2", "securesystemslib"):
@@ -147,14 +179,14 @@ def test_the_way_from_a_matrix_to_a_release_is_as_it_is_told(project: Path) -> N
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the keys")
     for name in ("cells.toml", "policy.toml"):
-        (project / name).write_text(block_of("toml", f"# {name}", second_chapter()))
+        (project / name).write_text(block_of("toml", f"# {name}", release_chain()))
     programs = make_programs(project / "bin")
     user = project / "user"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(user)], check=True)
     pip = programs / "pip"
     pip.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pip --python "{user}" "$@"\n')
     pip.chmod(0o755)
-    ended = run(f"COMMIT={'c' * 40}\n{''.join(commands(second_chapter()))}", project, programs)
+    ended = run(f"COMMIT={'c' * 40}\n{''.join(commands(release_chain()))}", project, programs)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl: promoted" in ended.stdout
     assert [*user.glob("lib/python*/site-packages/demo-1.0.dist-info")]
@@ -162,7 +194,7 @@ def test_the_way_from_a_matrix_to_a_release_is_as_it_is_told(project: Path) -> N
 
 
 def test_settings_name_the_wheel_that_this_checkout_makes() -> None:
-    for text in (recipes(), second_chapter()):
+    for text in (recipes(), release_chain()):
         assert {*re.findall(r"binary_checks-[\w.]+-py3-none-any\.whl", text)} == {TOOL}
 
 
@@ -186,10 +218,12 @@ def check_schema(schema: str, path: Path) -> None:
 
 def test_the_workflow_gives_the_action_what_it_takes(tmp_path: Path) -> None:
     workflow = settings("yaml", "./tools/binary_checks\n")
+    (keeping,) = settings("yaml", "steps.packages.outputs")
     text = yaml.safe_dump({"on": workflow.pop(True), **workflow})  # YAML 1.1 takes on for true
     action = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
-    (step,) = (each for each in workflow["jobs"]["judge"]["steps"] if each.get("id") == "packages")
+    step = workflow["jobs"]["judge"]["steps"][-1]
     assert step["with"].keys() <= action["inputs"].keys()
+    assert "html" in keeping["with"]["path"]
     assert "html" in action["outputs"]
     (tmp_path / "w.yml").write_text(text)
     check_schema("vendor.github-workflows", tmp_path / "w.yml")
