@@ -1,4 +1,4 @@
-"""The exceptions of binary_checks: each is one line on what went wrong and whose fault it is."""
+"""The exceptions of binary_checks, each a line on whose fault it is, and its exit codes."""
 
 from __future__ import annotations
 
@@ -129,3 +129,13 @@ class PruneRefusedError(BinaryChecksError):
 
 class ArtifactRefusedError(BinaryChecksError):
     """An artifact contradicts itself or the store; the text names both sides."""
+
+
+# The exit codes of `binary-checks`, on which users' scripts rely.
+
+EXIT_CODES = range(7)
+FIT, PROBLEMS, INTERRUPTED, OUR_BUG, MISUSED, EMPTY, TRY_AGAIN = EXIT_CODES
+"""The first six are pytest's: a bug of ours is its internal error, EMPTY means nothing collected.
+
+TRY_AGAIN: no problem was found, but the network, the disk or the host failed.
+"""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.cache_folder import remove_oldest
-from binary_checks.regular_files import written_beside
+from binary_checks.files import remove_oldest, written_beside
 
 
 def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

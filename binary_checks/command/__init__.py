@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from binary_checks import exit_codes
+from binary_checks import errors
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
 from binary_checks.lines import cut, one_line
 from binary_checks.options import Program
@@ -38,8 +38,8 @@ SUBCOMMANDS = {
 
 Without the name of one, packages are checked.
 """
-UNREADABLE, INTERRUPTED = exit_codes.PROBLEMS, exit_codes.INTERRUPTED
-MISUSED, TRY_AGAIN = exit_codes.MISUSED, exit_codes.TRY_AGAIN
+UNREADABLE, INTERRUPTED = errors.PROBLEMS, errors.INTERRUPTED
+MISUSED, TRY_AGAIN = errors.MISUSED, errors.TRY_AGAIN
 _LIFELINE = "BINARY_CHECKS_LIFELINE"
 """A night's attempts have it."""
 _OF_DISKS = frozenset({errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.EIO)})
@@ -51,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check the packages named, or print the facts of one; returns the exit status."""
     alone = arguments is None
     if alone:
-        from binary_checks import environment
+        from binary_checks import processes
 
-        environment.receive_hidden()
-        if lifeline := environment.user_environment().get(_LIFELINE):
+        processes.receive_hidden()
+        if lifeline := processes.user_environment().get(_LIFELINE):
             from binary_checks.fleet.nights.attempt_process import hold_lifeline
 
             hold_lifeline(lifeline)

@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from binary_checks.command import guard
-from binary_checks.environment import SAFE_PATH
 from binary_checks.errors import GatherError, ProfileError
+from binary_checks.processes import SAFE_PATH
 
 LONGEST = 60.0
 """Seconds that are waited for an answer; the time in which nobody takes it does not count."""

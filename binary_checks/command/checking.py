@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from binary_checks.command import lose_output, suggest
-from binary_checks.exit_codes import EMPTY, FIT
+from binary_checks.errors import EMPTY, FIT
 from binary_checks.options import OPTIONS, Program, lengthen
 from binary_checks.plugin.arguments import StartsAnew
 from binary_checks.plugin.failures import misused

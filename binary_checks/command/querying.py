@@ -10,9 +10,9 @@ from pathlib import Path
 from binary_checks.command import SubcommandParser, suggest
 from binary_checks.command.asking_apart import answer_apart, named
 from binary_checks.errors import ProfileError
+from binary_checks.files import read_named
 from binary_checks.fleet.tables.table_questions import ShippedQuery, shipped_queries
 from binary_checks.lines import one_line
-from binary_checks.regular_files import read_named
 
 _PURPOSE = "Ask the nights of a store: a shipped question by its name, or a SELECT of your own."
 _LARGEST = 1 << 20  # bytes, or characters, of SQL

@@ -18,9 +18,9 @@ from typing import Any, Final, NoReturn
 
 from packaging.tags import Tag
 
+from binary_checks.files import NotRegularError, open_regular
 from binary_checks.model import Format, Symbol, Symbols
 from binary_checks.model.objects import object_kinds
-from binary_checks.regular_files import NotRegularError, open_regular
 
 # Turns facts of the model into JSON values, from which `decoding` makes the same facts again.
 

@@ -16,8 +16,7 @@ from binary_checks.documents.json_values import (
     encode_fields,
     read_document,
 )
-from binary_checks.errors import ProfileError
-from binary_checks.exit_codes import EXIT_CODES
+from binary_checks.errors import EXIT_CODES, ProfileError
 from binary_checks.model import Outcome, PackageResult, RunResult, conclude
 
 # Writes what a run found as JSON: streamed, and the same from run to run but for the seconds.

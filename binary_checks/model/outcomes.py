@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from binary_checks.exit_codes import FIT, INTERRUPTED, OUR_BUG, PROBLEMS, TRY_AGAIN
+from binary_checks.errors import FIT, INTERRUPTED, OUR_BUG, PROBLEMS, TRY_AGAIN
 
 if TYPE_CHECKING:  # it imports this module
     from binary_checks.model.run_results import PackageIdentity

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from binary_checks.environment import user_environment
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.places.index_settings import make_installer_environment
 from binary_checks.places.limits import Limits
 from binary_checks.places.processes import name_crash, run_process
 from binary_checks.places.sandbox import Sandbox, find_visible
+from binary_checks.processes import user_environment
 from binary_checks.web.addresses import show
 
 _SCRIPT = Path(__file__).parent / "scripts" / "conda_worker.py"

@@ -23,12 +23,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
-from binary_checks.environment import user_environment
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model.places import CleanSystem, LoaderAnswer
 from binary_checks.places.limits import Limits, choose_memory
 from binary_checks.places.processes import Conversation, Ended, run_process
 from binary_checks.places.sandbox import ask_python
+from binary_checks.processes import user_environment
 
 ENGINES = ("podman", "docker")
 Mounts = tuple[tuple[Path, str], ...]

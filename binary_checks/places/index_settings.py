@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
-from binary_checks.environment import SAFE_PATH, user_environment
+from binary_checks.processes import SAFE_PATH, user_environment
 
 _UV_VARIABLES = (
     "UV_DEFAULT_INDEX",

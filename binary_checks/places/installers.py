@@ -30,7 +30,6 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
-from binary_checks.environment import SAFE_PATH, user_environment
 from binary_checks.errors import GatherError, NoWheelError, Unavailable
 from binary_checks.places.foreign_tags import ForeignPython
 from binary_checks.places.index_settings import (
@@ -46,6 +45,7 @@ from binary_checks.places.index_settings import (
 )
 from binary_checks.places.processes import Ended, name_crash, run_process
 from binary_checks.places.scripts.held_pip import REFUSED
+from binary_checks.processes import SAFE_PATH, user_environment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 RLIMIT_NPROC does not apply to root, and Linux has no limit of memory for several processes. So the
 parent measures, up to ten times a second, how much a probe and its descendants use. On Windows a
-job object does it (`windows_job.py`).
+job object does it (`processes.py`).
 """
 
 from __future__ import annotations

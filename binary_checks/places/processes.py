@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from binary_checks.places.limits import Limits, Watcher, find_below, kill_below
-from binary_checks.windows_job import SUSPENDED, close_job, open_job
+from binary_checks.processes import SUSPENDED, close_job, open_job
 
 # The conversation with a probe.
 #

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from binary_checks import environment, packages, sources
-from binary_checks.errors import BinaryChecksError, PackageError, ProfileError, Unavailable
-from binary_checks.exit_codes import TRY_AGAIN
+from binary_checks import packages, processes, sources
+from binary_checks.errors import (
+    TRY_AGAIN,
+    BinaryChecksError,
+    PackageError,
+    ProfileError,
+    Unavailable,
+)
 from binary_checks.lines import cut, one_line
 from binary_checks.model.places import PlaceName, read_place
 from binary_checks.model.protocols import Source
@@ -353,14 +358,14 @@ def choose_sandbox(
     from binary_checks import places
 
     given = getattr(config, "workerinput", {}).get(WITHHELD)
-    environment.hide(given or {})
+    processes.hide(given or {})
     try:
         mode = config.option.binary_sandbox
         if all(name.kind == "image" for name in names):
             return places.Sandbox(limits=places.Limits(network=profile.network), contained=True)
         sandbox = places.choose_sandbox(mode, network=profile.network)
         if not sandbox.holds and _is_ours(config):
-            environment.restart_without_secrets()
+            processes.restart_without_secrets()
         return sandbox
     except Unavailable as error:
         told = find_program(config).name_options(f"--binary-sandbox require: {error}")

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from binary_checks import environment
-from binary_checks.errors import ProfileError
-from binary_checks.exit_codes import MISUSED
+from binary_checks import processes
+from binary_checks.errors import MISUSED, ProfileError
 from binary_checks.lines import cut, one_line
 from binary_checks.packages import recognises
 from binary_checks.plugin.arguments import WITHHELD
@@ -80,7 +79,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Hand what is withheld to a worker of xdist's, which installs packages too."""
-    node.workerinput[WITHHELD] = environment.list_hidden()
+    node.workerinput[WITHHELD] = processes.list_hidden()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -91,7 +90,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def _deafen(spec: str) -> str:
     """A worker of xdist's on this host, by this interpreter; others are the user's own words."""
-    start = f"{shlex.quote(sys.executable)} {environment.SAFE_PATH}"
+    start = f"{shlex.quote(sys.executable)} {processes.SAFE_PATH}"
     local = re.fullmatch(r"(\d+\*)?popen", spec)
     return f"{spec}//python={start}" if local else spec
 

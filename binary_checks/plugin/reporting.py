@@ -22,11 +22,18 @@ import pytest
 from binary_checks import __version__
 from binary_checks.documents.facts import DERIVED, write_facts
 from binary_checks.documents.json_values import decoder, encode, read_json
-from binary_checks.errors import BinaryChecksError, CheckError, GatherError
+from binary_checks.errors import (
+    EMPTY,
+    FIT,
+    MISUSED,
+    PROBLEMS,
+    BinaryChecksError,
+    CheckError,
+    GatherError,
+)
 from binary_checks.examination.examination import Examination
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.judging import Verdict
-from binary_checks.exit_codes import EMPTY, FIT, MISUSED, PROBLEMS
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Entry, Linkage, Outcome, Package, PackageIdentity, RunResult
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries

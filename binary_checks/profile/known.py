@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import ProfileError
+from binary_checks.files import read_named
 from binary_checks.model import Accepted, Level, Problem
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
-from binary_checks.regular_files import read_named
 
 # Cells of a matrix as conditions name them: a value for each axis, and globs on these values.
 

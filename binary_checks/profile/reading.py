@@ -16,6 +16,7 @@ from typing import Any
 
 from binary_checks.declaring import Check, Gatherer, Option
 from binary_checks.errors import ProfileError
+from binary_checks.files import read_named
 from binary_checks.model import Level, ProfileIdentity
 from binary_checks.model.requests import (
     REQUESTS,
@@ -27,7 +28,6 @@ from binary_checks.model.requests import (
 )
 from binary_checks.profile.known import CellAxes, KnownProblem, read_known_problems
 from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
-from binary_checks.regular_files import read_named
 
 # Levels: how much problems matter to a project, for a check or for some of its paths.
 

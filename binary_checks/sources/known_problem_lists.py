@@ -16,12 +16,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from binary_checks.cache_folder import make_private, name_cache_folder, remove_oldest
 from binary_checks.errors import GatherError, ProfileError
+from binary_checks.files import (
+    make_private,
+    name_cache_folder,
+    open_regular,
+    read_named,
+    remove_oldest,
+    written_beside,
+)
 from binary_checks.lines import one_line
 from binary_checks.model.run_results import KnownListIdentity
 from binary_checks.profile.known import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
-from binary_checks.regular_files import open_regular, read_named, written_beside
 
 if TYPE_CHECKING:
     from binary_checks.web.transport import WebAnswer
@@ -183,8 +189,8 @@ def _hold_url(named: _Named, now: datetime) -> HeldList:
 
 def _fetch(named: _Named, kept: KeptList | None) -> WebAnswer | None:
     """The answer of the server, None where it has what was kept. Raises GatherError."""
-    from binary_checks.environment import user_environment
     from binary_checks.places.index_settings import read_pip_settings
+    from binary_checks.processes import user_environment
     from binary_checks.web.client import Client
     from binary_checks.web.transport import Validator
     from binary_checks.web.web_settings import read_web_settings

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from binary_checks.errors import GatherError, PackageError, ProfileError
+from binary_checks.files import read_named
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import (
     ObjectReader,
@@ -19,7 +20,6 @@ from binary_checks.model.protocols import (
     Want,
 )
 from binary_checks.packages.wheel import parse_file_name
-from binary_checks.regular_files import read_named
 from binary_checks.sources.file import OpenedSource
 
 RELEASE = "release"

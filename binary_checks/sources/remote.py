@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from binary_checks import trees
-from binary_checks.cache_folder import name_cache_folder, remove_oldest, take_turns
 from binary_checks.errors import GatherError, NotThere, ProfileError, Unavailable
+from binary_checks.files import name_cache_folder, remove_oldest, take_turns
 from binary_checks.model.objects import Format, object_kinds
 from binary_checks.model.packages import CondaPackage, Package, Wheel
 from binary_checks.model.protocols import (

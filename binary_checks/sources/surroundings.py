@@ -86,7 +86,7 @@ class Surroundings:
 
     @cached_property
     def _client(self) -> Client:
-        from binary_checks.environment import user_environment
+        from binary_checks.processes import user_environment
         from binary_checks.web.client import Client
         from binary_checks.web.web_settings import read_web_settings
 
@@ -98,8 +98,8 @@ class Surroundings:
     @cached_property
     def index_places(self) -> IndexPlaces:
         """Where the user's packages come from."""
-        from binary_checks.environment import user_environment
         from binary_checks.indexes.index_places import read_index_places
+        from binary_checks.processes import user_environment
 
         return read_index_places(self._pip_settings, user_environment())
 

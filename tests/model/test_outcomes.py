@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks import exit_codes
+from binary_checks import errors
 from binary_checks.model import Outcome
 from binary_checks.model.outcomes import (
     BROKE,
@@ -47,9 +47,9 @@ def test_the_page_has_every_outcome_of_a_check() -> None:
 
 def test_the_page_has_every_exit_code_by_its_name() -> None:
     rows = table("Runs")
-    assert {int(code) for code, *_ in rows} == {*exit_codes.EXIT_CODES}
+    assert {int(code) for code, *_ in rows} == {*errors.EXIT_CODES}
     for code, name, _ in rows:
-        assert getattr(exit_codes, name.strip("`")) == int(code)
+        assert getattr(errors, name.strip("`")) == int(code)
 
 
 def test_what_is_judged_is_no_gap() -> None:
@@ -62,14 +62,14 @@ def test_what_is_judged_is_no_gap() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "known", "code"),
     [
-        ({Outcome.PASSED}, {}, exit_codes.FIT),
-        ({Outcome.FAILED, Outcome.BROKEN, Outcome.ERROR}, {}, exit_codes.PROBLEMS),
-        ({Outcome.FAILED}, {"in_doubt": True}, exit_codes.TRY_AGAIN),
-        ({Outcome.FAILED, Outcome.BROKEN}, {"in_doubt": True}, exit_codes.OUR_BUG),
-        ({Outcome.PASSED, Outcome.BROKEN}, {"unfit": True}, exit_codes.PROBLEMS),
-        ({Outcome.BROKEN, Outcome.ERROR}, {}, exit_codes.OUR_BUG),
-        ({Outcome.ERROR}, {}, exit_codes.TRY_AGAIN),
-        ({Outcome.WARNED}, {"broke": True}, exit_codes.TRY_AGAIN),
+        ({Outcome.PASSED}, {}, errors.FIT),
+        ({Outcome.FAILED, Outcome.BROKEN, Outcome.ERROR}, {}, errors.PROBLEMS),
+        ({Outcome.FAILED}, {"in_doubt": True}, errors.TRY_AGAIN),
+        ({Outcome.FAILED, Outcome.BROKEN}, {"in_doubt": True}, errors.OUR_BUG),
+        ({Outcome.PASSED, Outcome.BROKEN}, {"unfit": True}, errors.PROBLEMS),
+        ({Outcome.BROKEN, Outcome.ERROR}, {}, errors.OUR_BUG),
+        ({Outcome.ERROR}, {}, errors.TRY_AGAIN),
+        ({Outcome.WARNED}, {"broke": True}, errors.TRY_AGAIN),
     ],
 )
 def test_the_first_exit_code_that_holds_is_the_runs(
@@ -79,11 +79,11 @@ def test_the_first_exit_code_that_holds_is_the_runs(
     assert choose_exit_code(outcomes, **about) == code
 
 
-@pytest.mark.parametrize("exit_code", exit_codes.EXIT_CODES)
+@pytest.mark.parametrize("exit_code", errors.EXIT_CODES)
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_a_cell_passes_by_exit_code_and_verdict_alone(exit_code: int, verdict: Outcome) -> None:
     state = choose_cell_state(exit_code, verdict, accepts=False)
-    passes = exit_code == exit_codes.FIT and verdict in GOOD_OUTCOMES
+    passes = exit_code == errors.FIT and verdict in GOOD_OUTCOMES
     assert (state is CellState.PASSED) == passes
     assert choose_cell_state(exit_code, verdict, accepts=True) is (
         CellState.KNOWN if passes else state

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.environment import SAFE_PATH
 from binary_checks.places import index_settings, installers
 from binary_checks.places import index_settings as pip_command
+from binary_checks.processes import SAFE_PATH
 from fixtures.package_index import serve_index
 from tests.plugin.conftest import healthy
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.errors import ProfileError
-from binary_checks.exit_codes import PROBLEMS
+from binary_checks.errors import PROBLEMS, ProfileError
 from fixtures import fake_engine
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, demand_sandbox

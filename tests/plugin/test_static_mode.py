@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 import binary_checks
-from binary_checks.environment import SAFE_PATH
+from binary_checks.processes import SAFE_PATH
 from fixtures import audited
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_index

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks import cache_folder, examine, objects
-from binary_checks.cache_folder import take_turns
+from binary_checks import examine, files, objects
 from binary_checks.errors import GatherError, ProfileError, Unavailable
+from binary_checks.files import take_turns
 from binary_checks.model import Package, Wheel
 from binary_checks.places import index_settings
 from binary_checks.sources import Surroundings, is_published, parse
@@ -189,7 +189,7 @@ def test_what_was_used_last_is_kept(
 ) -> None:
     for version in ("1.0", "2.0"):
         index.offer(healthy(tmp_path / "dist", version=version), "demo")
-    monkeypatch.setattr(cache_folder, "IN_USE", 0.0)
+    monkeypatch.setattr(files, "IN_USE", 0.0)
     first = find("demo==1.0", tmp_path).fetch().path
     monkeypatch.setattr(download_store, "_MOST", first.stat().st_size * 3 // 2)
     find("demo==2.0", tmp_path).fetch()

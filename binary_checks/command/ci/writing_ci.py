@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.command.cell_listing import read_matrix
-from binary_checks.errors import ProfileError
-from binary_checks.exit_codes import FIT, MISUSED
+from binary_checks.errors import FIT, MISUSED, ProfileError
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.ci.ci_settings import SYSTEMS
 from binary_checks.lines import cut, one_line

@@ -12,6 +12,7 @@ from typing import Any
 
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import ProfileError, StoreError
+from binary_checks.files import read_named, written_beside
 from binary_checks.fleet.known.editing_lists import remove_entries
 from binary_checks.fleet.known.waived_nights import (
     LONG,
@@ -25,7 +26,6 @@ from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.model.outcomes import CellState
 from binary_checks.profile.known import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
-from binary_checks.regular_files import read_named, written_beside
 
 _PURPOSE = "Print a list without the entries that have expired, or matched nothing for five nights."
 _QUESTION = "select strftime(night, '%Y-%m-%d'), cell, state, coalesce(accepted, 0) from cells"

@@ -9,15 +9,14 @@ from pathlib import Path
 
 from binary_checks.command import SubcommandParser
 from binary_checks.command.cell_listing import read_matrix
-from binary_checks.errors import ProfileError
+from binary_checks.errors import PROBLEMS, ProfileError
 from binary_checks.examination.declarations import find_declared, load_own_checks
-from binary_checks.exit_codes import PROBLEMS
+from binary_checks.files import read_named
 from binary_checks.fleet.known.editing_lists import find_headers
 from binary_checks.fleet.known.linting import MOST_DAYS, LintRules, lint_list
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.profile.known import LARGEST_LIST, LIST, read_known_list
 from binary_checks.profile.reading import load_profile
-from binary_checks.regular_files import read_named
 from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Report what is wrong with a list of known problems, one line per fault."

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from binary_checks.command import SubcommandParser
 from binary_checks.command.nightly.showing_cells import find_cell
-from binary_checks.environment import SAFE_PATH
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import choose_night, demand_plan
 from binary_checks.lines import one_line
+from binary_checks.processes import SAFE_PATH
 
 _PURPOSE = "Judge here the very bytes that a night judged, with its profile and known problems."
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from binary_checks.command import SubcommandParser
-from binary_checks.exit_codes import FIT, PROBLEMS
+from binary_checks.errors import FIT, PROBLEMS
 
 _PURPOSE = "Say in some forty lines how a night ended, and in three where all is well."
 

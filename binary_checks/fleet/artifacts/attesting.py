@@ -13,8 +13,7 @@ from packaging.version import InvalidVersion
 
 from binary_checks.documents.json_values import OddityError
 from binary_checks.documents.result import read_results
-from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
-from binary_checks.exit_codes import TRY_AGAIN
+from binary_checks.errors import TRY_AGAIN, ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, derive_axes
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact

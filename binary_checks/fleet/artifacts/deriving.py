@@ -21,8 +21,9 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.documents.facts import Statement, WantedFacts, restore
 from binary_checks.documents.json_values import LARGEST, OddityError, read_json
-from binary_checks.environment import SAFE_PATH
 from binary_checks.errors import (
+    MISUSED,
+    PROBLEMS,
     ArtifactRefusedError,
     BrokenDataError,
     GatherError,
@@ -30,7 +31,6 @@ from binary_checks.errors import (
     ProfileError,
     Unavailable,
 )
-from binary_checks.exit_codes import MISUSED, PROBLEMS
 from binary_checks.fleet.artifacts.artifact import KINDS, Artifact, CompanionFile, LinkedAs
 from binary_checks.fleet.artifacts.axis_claims import (
     BY_HAND,
@@ -47,6 +47,7 @@ from binary_checks.model.binary_configuration import BinaryConfiguration, Linked
 from binary_checks.model.packages import CondaPackage, CppArchive, SingleObject
 from binary_checks.model.protocols import Tree
 from binary_checks.model.requests import ReleaseRequest
+from binary_checks.processes import SAFE_PATH
 from binary_checks.trees import open_part, open_tree
 from binary_checks.trees.file_bytes import open_bytes
 

@@ -12,6 +12,7 @@ from typing import IO
 
 from binary_checks.documents.json_values import OddityError
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
+from binary_checks.files import open_regular
 from binary_checks.fleet.artifacts.artifact import (
     FILE_AXES,
     Artifact,
@@ -29,7 +30,6 @@ from binary_checks.fleet.store.store_names import (
     package_name,
     split_artifact,
 )
-from binary_checks.regular_files import open_regular
 
 _LONGEST = 16 << 20  # bytes of a document
 _ONCE = ("file_name", "size", "kind", "project", "version", "subdir", *FILE_AXES)

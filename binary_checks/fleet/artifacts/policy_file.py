@@ -11,6 +11,7 @@ from typing import Any
 
 from binary_checks.declaring import FAMILIES
 from binary_checks.errors import ProfileError
+from binary_checks.files import read_named
 from binary_checks.fleet.artifacts.gating import (
     MOST_DAYS,
     PLACED_FAMILIES,
@@ -26,7 +27,6 @@ from binary_checks.lines import one_line
 from binary_checks.model.places import read_place
 from binary_checks.profile.known import read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
-from binary_checks.regular_files import read_named
 
 _LARGEST = 1 << 20  # bytes of the file
 _LARGEST_KEY = 16 << 10

@@ -14,8 +14,7 @@ from binary_checks.documents.json_values import (
     encode_fields,
     read_json,
 )
-from binary_checks.errors import RecordError
-from binary_checks.exit_codes import EMPTY, MISUSED
+from binary_checks.errors import EMPTY, MISUSED, RecordError
 from binary_checks.fleet.stored_nights import demand_digest
 from binary_checks.lines import cut, one_line
 from binary_checks.model import GOOD_OUTCOMES, Entry, Outcome, PackageResult, RunResult, sum_up

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from binary_checks.exit_codes import EMPTY, FIT, INTERRUPTED, MISUSED, OUR_BUG, TRY_AGAIN
+from binary_checks.errors import EMPTY, FIT, INTERRUPTED, MISUSED, OUR_BUG, TRY_AGAIN
+from binary_checks.files import open_regular
 from binary_checks.fleet.causes.cause_rules import (
     INFRA,
     LOG,
@@ -24,7 +25,6 @@ from binary_checks.fleet.causes.cause_rules import (
 from binary_checks.fleet.night import ProcessEnd
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Entry, Level, Outcome, PackageResult, RunResult
-from binary_checks.regular_files import open_regular
 from binary_checks.reports.faults import fold
 
 MOST_LINES = 2_000

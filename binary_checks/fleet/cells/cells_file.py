@@ -16,6 +16,7 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from binary_checks.errors import ProfileError
+from binary_checks.files import read_named
 from binary_checks.fleet.cells.matrix import (
     PIPS_INDEX,
     CellSource,
@@ -28,7 +29,6 @@ from binary_checks.fleet.night import AXES, Cell
 from binary_checks.model.places import read_place
 from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
-from binary_checks.regular_files import read_named
 
 DEFAULT_FILE = "cells.toml"
 MOST_CELLS = 20_000

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError
+from binary_checks.files import written_beside
 from binary_checks.fleet.ci.ci_settings import HOSTED
 from binary_checks.fleet.ci.pipeline import MachineError, Pipeline
-from binary_checks.regular_files import written_beside
 
 _MARK = "by `binary-checks ci write`"
 _LARGEST = 16 << 20  # bytes of a file that is compared

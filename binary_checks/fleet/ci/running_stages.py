@@ -19,9 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from binary_checks.environment import SAFE_PATH, user_environment
-from binary_checks.errors import GatherError, ProfileError
-from binary_checks.exit_codes import FIT, PROBLEMS, TRY_AGAIN
+from binary_checks.errors import FIT, PROBLEMS, TRY_AGAIN, GatherError, ProfileError
 from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
@@ -30,6 +28,7 @@ from binary_checks.fleet.night import Cell
 from binary_checks.fleet.nights.attempt_process import stretch_lifeline
 from binary_checks.fleet.nights.cell_commands import choose_python, find_python, options_of_gpu
 from binary_checks.fleet.stored_nights import read_date, tonight
+from binary_checks.processes import SAFE_PATH, user_environment
 
 CHAIN = ("build", "test", "gpu", "publish")
 """The stages of a cell, in order."""

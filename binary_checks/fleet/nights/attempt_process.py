@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from binary_checks.errors import BinaryChecksError
-from binary_checks.exit_codes import EXIT_CODES
+from binary_checks.errors import EXIT_CODES, BinaryChecksError
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.windows_job import SUSPENDED, close_job, open_job
+from binary_checks.processes import SUSPENDED, close_job, open_job
 
 # Lifelines: pipes by which a command notices that the process that started it has died.
 #

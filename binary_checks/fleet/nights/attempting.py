@@ -22,9 +22,7 @@ from typing import Any, TypeVar
 
 from binary_checks.documents.json_values import dump
 from binary_checks.documents.result import read_results
-from binary_checks.environment import SAFE_PATH
-from binary_checks.errors import ProfileError, RecordError, StoreError
-from binary_checks.exit_codes import (
+from binary_checks.errors import (
     EMPTY,
     EXIT_CODES,
     FIT,
@@ -32,7 +30,11 @@ from binary_checks.exit_codes import (
     MISUSED,
     OUR_BUG,
     TRY_AGAIN,
+    ProfileError,
+    RecordError,
+    StoreError,
 )
+from binary_checks.files import open_regular
 from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
 from binary_checks.fleet.causes.naming_causes import Cause, name_cause, read_tail
 from binary_checks.fleet.night import CPU, GOOD, GPU, Attempt, NightPlan, PlannedCell, ProcessEnd
@@ -62,7 +64,7 @@ from binary_checks.fleet.stored_nights import (
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, PackageResult, RunResult
 from binary_checks.model.outcomes import CellState, choose_cell_state
-from binary_checks.regular_files import open_regular
+from binary_checks.processes import SAFE_PATH
 
 _RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json", "log"
 """Files that the process reads or writes in its folder."""

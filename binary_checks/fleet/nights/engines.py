@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from binary_checks.cache_folder import make_private, name_cache_folder, take_lock, try_lock
 from binary_checks.errors import ProfileError
+from binary_checks.files import make_private, name_cache_folder, take_lock, try_lock
 from binary_checks.fleet.night import CPU, GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError, kill_carriers
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt

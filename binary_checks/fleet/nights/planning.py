@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from binary_checks import __version__
 from binary_checks.errors import ProfileError
+from binary_checks.files import read_named
 from binary_checks.fleet.causes.cause_rules import load_causes
 from binary_checks.fleet.cells.matrix import CellSource, Matrix
 from binary_checks.fleet.night import NightPlan, PlannedCell
@@ -28,7 +29,6 @@ from binary_checks.model.run_results import KnownListIdentity
 from binary_checks.profile.known import LIST
 from binary_checks.profile.reading import load_profile
 from binary_checks.profile.toml_values import read_toml
-from binary_checks.regular_files import read_named
 from binary_checks.sources.known_problem_lists import HeldList, hold_list, is_url
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.web.addresses import show, take_credentials

@@ -17,14 +17,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from binary_checks.errors import ProfileError
-from binary_checks.lines import one_line
-from binary_checks.regular_files import (
+from binary_checks.files import (
     UNFINISHED,
     NotRegularError,
     demand_parent,
     open_regular,
     written_beside,
 )
+from binary_checks.lines import one_line
 
 _FORGOTTEN = 3600.0  # seconds after which what a killed run was making is removed
 _LARGEST = 64 << 20  # bytes of the list

@@ -18,9 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from binary_checks.cache_folder import make_private, name_cache_folder, remove_oldest, take_turns
-from binary_checks.environment import user_environment
 from binary_checks.errors import ProfileError, RecordError, StoreError
+from binary_checks.files import (
+    make_private,
+    name_cache_folder,
+    remove_oldest,
+    take_turns,
+    written_beside,
+)
 from binary_checks.fleet.store import MOST_READ, Store, Stored
 from binary_checks.fleet.store.bucket_settings import BucketSettings, read_settings
 from binary_checks.fleet.store.store_names import (
@@ -29,7 +34,7 @@ from binary_checks.fleet.store.store_names import (
     demand_prefix,
     is_named_by_content,
 )
-from binary_checks.regular_files import written_beside
+from binary_checks.processes import user_environment
 
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further try, half of them by chance."""

@@ -18,8 +18,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO
 
-from binary_checks.cache_folder import take_turns, try_lock
 from binary_checks.errors import RecordError, StoreError
+from binary_checks.files import open_regular, take_turns, try_lock
 from binary_checks.fleet.store import MOST_READ, Stored
 from binary_checks.fleet.store.store_names import (
     MARK,
@@ -28,7 +28,6 @@ from binary_checks.fleet.store.store_names import (
     demand_prefix,
     is_safe_part,
 )
-from binary_checks.regular_files import open_regular
 
 _PARTIAL = ".partial"  # no name begins with a dot
 _PART = ".part"

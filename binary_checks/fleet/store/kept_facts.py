@@ -18,9 +18,9 @@ from packaging.version import InvalidVersion, Version
 from binary_checks import __version__
 from binary_checks.documents.json_values import LARGEST, OddityError, read_document
 from binary_checks.errors import RecordError, StoreError
+from binary_checks.files import open_regular
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import facts_name, facts_prefix
-from binary_checks.regular_files import open_regular
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _PIECE = 1 << 20

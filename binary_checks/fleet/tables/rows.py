@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.documents.json_values import OddityError, read_document
-from binary_checks.errors import RecordError
-from binary_checks.exit_codes import FIT
+from binary_checks.errors import FIT, RecordError
 from binary_checks.fleet.night import AXES, CPU, GOOD, GPU, Attempt, CellEnd, PlannedCell
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.knowledge.inventory import measure_parts

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks import cache_folder
+from binary_checks import files
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.store import Store, bucket_store, open_store
 from binary_checks.fleet.store import bucket_store as mirror
@@ -195,7 +195,7 @@ def test_a_copy_is_kept_and_is_not_that_of_an_earlier_store(
 def test_copies_make_room_for_each_other_and_are_no_larger_than_all_of_it(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_folder, "IN_USE", -1.0)
+    monkeypatch.setattr(files, "IN_USE", -1.0)
     for name, value in (("_MOST", 25), ("_OFTEN", 1)):
         monkeypatch.setattr(mirror, name, value)
     for number in range(5):

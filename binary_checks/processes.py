@@ -1,0 +1,172 @@
+"""Processes of ours: the variables that they hide from packages, and how process trees end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
+
+# Hiding the user's environment from packages that run unconfined.
+#
+# Linux and macOS show a process's initial environment to every process of the user. The command
+# therefore restarts itself with variables that hold no secret, and passes the others in memory.
+
+SAFE_PATH = "-P" if sys.version_info >= (3, 11) else "-I"
+"""The option for ``-m`` and ``-c`` that keeps the current folder off the module search path.
+
+Python 3.10 has only the stricter ``-I``, which also ignores PYTHONPATH and the user's
+site-packages.
+"""
+_DESCRIPTOR = "BINARY_CHECKS_WITHHELD"
+"""The variable with the file descriptor of the hidden variables."""
+# Variables that Python, pytest, coverage and a terminal read, and that select a GPU.
+_KEPT = re.compile(
+    r"(?:PATH|HOME|SHELL|PWD|USER|LOGNAME|TZ|LANG|LANGUAGE|LC_\w+|TMPDIR|TEMP|TMP|TERM|COLORTERM"
+    r"|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PY_COLORS|CI|GITHUB_ACTIONS|PYTHON\w*|COVERAGE_\w+|COV_\w+"
+    r"|PYTEST_DISABLE_PLUGIN_AUTOLOAD|VIRTUAL_ENV|XDG_CACHE_HOME|SOURCE_DATE_EPOCH"
+    r"|LD_LIBRARY_PATH|DYLD_\w+|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|CC|CXX)"
+)
+_hidden: dict[str, str] = {}
+
+
+def user_environment() -> Mapping[str, str]:
+    """Return the user's complete environment, including hidden variables: for installers only."""
+    return {**_hidden, **os.environ}
+
+
+def list_hidden() -> dict[str, str]:
+    """Return the hidden variables, to pass them to another process of ours."""
+    return dict(_hidden)
+
+
+def hide(variables: Mapping[str, str]) -> None:
+    """Store hidden variables that another process of ours passed."""
+    _hidden.update(variables)
+
+
+def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that may be secret: all except those known not to be."""
+    return {name: value for name, value in environ.items() if not _KEPT.fullmatch(name)}
+
+
+def receive_hidden() -> None:
+    """Store the hidden variables that the previous process passed, if any."""
+    descriptor = os.environ.pop(_DESCRIPTOR, "")
+    if descriptor.isdecimal():
+        try:
+            with open(int(descriptor), "rb") as file:  # noqa: PTH123 - a descriptor has no path
+                hide(json.load(file))
+        except (OSError, ValueError):
+            return
+
+
+def restart_without_secrets() -> None:
+    """Restart the same command in a process whose initial environment holds no secrets.
+
+    Return if there is nothing to hide, or the command cannot be restarted.
+    """
+    secrets = find_secrets(os.environ)
+    if os.name != "posix" or not sys.executable or not secrets or _hidden:
+        return
+    descriptor = _write(json.dumps(secrets).encode())
+    kept = {name: value for name, value in os.environ.items() if name not in secrets}
+    command = [sys.executable, *sys.orig_argv[1:]]
+    os.execve(sys.executable, command, {**kept, _DESCRIPTOR: str(descriptor)})  # noqa: S606
+
+
+def _write(text: bytes) -> int:
+    """Write to an unnamed file, and return a descriptor that survives the restart."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("withheld", 0)
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.write(descriptor, text)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+# On Windows, a job object that ends a whole process tree when closed; nothing on other systems.
+#
+# A process is started suspended, so that it cannot start others before it is in the job.
+
+if sys.platform == "win32":
+    import ctypes
+    from ctypes import wintypes
+
+    _EXTENDED_LIMITS = 9  # JobObjectExtendedLimitInformation
+    _KILL_ON_JOB_CLOSE = 0x2000
+
+    class _BasicLimits(ctypes.Structure):
+        _fields_ = (
+            ("PerProcessUserTimeLimit", wintypes.LARGE_INTEGER),
+            ("PerJobUserTimeLimit", wintypes.LARGE_INTEGER),
+            ("LimitFlags", wintypes.DWORD),
+            ("MinimumWorkingSetSize", ctypes.c_size_t),
+            ("MaximumWorkingSetSize", ctypes.c_size_t),
+            ("ActiveProcessLimit", wintypes.DWORD),
+            ("Affinity", ctypes.c_size_t),
+            ("PriorityClass", wintypes.DWORD),
+            ("SchedulingClass", wintypes.DWORD),
+        )
+
+    class _ExtendedLimits(ctypes.Structure):
+        _fields_ = (
+            ("BasicLimitInformation", _BasicLimits),
+            ("IoInfo", ctypes.c_ulonglong * 6),
+            ("ProcessMemoryLimit", ctypes.c_size_t),
+            ("JobMemoryLimit", ctypes.c_size_t),
+            ("PeakProcessMemoryUsed", ctypes.c_size_t),
+            ("PeakJobMemoryUsed", ctypes.c_size_t),
+        )
+
+    SUSPENDED = 0x4  # CREATE_SUSPENDED
+
+    _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    _kernel.CreateJobObjectW.restype = wintypes.HANDLE
+    _kernel.AssignProcessToJobObject.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
+    _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
+    _kernel.SetInformationJobObject.argtypes = (
+        wintypes.HANDLE,
+        ctypes.c_int,
+        ctypes.c_void_p,
+        wintypes.DWORD,
+    )
+    # Resume all threads by the process's handle: subprocess has closed the handle of the first
+    # thread.
+    _resume = ctypes.WinDLL("ntdll").NtResumeProcess
+    _resume.argtypes = (wintypes.HANDLE,)
+
+    def open_job(process: subprocess.Popen[bytes]) -> int:
+        """Put a suspended process and all its future children into a new job, and resume it."""
+        handle = int(process._handle)  # type: ignore[attr-defined]
+        job: int = _kernel.CreateJobObjectW(None, None) or 0
+        limits = _ExtendedLimits()
+        limits.BasicLimitInformation.LimitFlags = _KILL_ON_JOB_CLOSE
+        size = ctypes.sizeof(limits)
+        _kernel.SetInformationJobObject(job, _EXTENDED_LIMITS, ctypes.byref(limits), size)
+        _kernel.AssignProcessToJobObject(job, handle)
+        _resume(handle)
+        return job
+
+    def close_job(job: int) -> None:
+        """Close the job, which kills the processes in it."""
+        _kernel.CloseHandle(job)
+
+else:
+    SUSPENDED = 0
+
+    def open_job(process: subprocess.Popen[bytes]) -> int:  # noqa: ARG001 - the twin's signature
+        """Do nothing: on other systems a session is killed by its process group."""
+        return 0
+
+    def close_job(job: int) -> None:
+        """Do nothing."""
