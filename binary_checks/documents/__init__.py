@@ -1,1 +1,1 @@
-"""Facts and results as JSON: written, read and decoded."""
+"""Facts and results as JSON documents: writing, reading and decoding them."""

@@ -1,4 +1,4 @@
-"""Reads builds to be compared out of documents: as much as a diff asks for."""
+"""Builds to be compared, read from documents, and the document with their differences."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _FIELDS = frozenset({"name", "library", "version", "weak", "hidden", "ordinal", 
 
 
 def read_build(path: Path, named: str = "") -> Build:
-    """Read a facts document, ``.json`` or ``.json.gz``, also one that an earlier version wrote.
+    """Read a facts document, ``.json`` or ``.json.gz``, also one written by an earlier version.
 
-    Raises ProfileError, one line with the file's name or as it was ``named``.
+    Raises ProfileError, one line with the file's name or ``named``.
     """
     reading = WantedFacts(edges=True, record=False, any_writer=True, keep_symbols=StatedSymbols)
     return build_of(restore(path, named=named, reading=reading))
 
 
 def read_result_build(path: Path, named: str = "") -> Build:
-    """Read what a result document says of its one package: names and verdicts, no facts.
+    """Read the only package of a result document as a build: names and verdicts, no facts.
 
     Raises ProfileError, one line.
     """
@@ -51,7 +51,7 @@ def read_result_build(path: Path, named: str = "") -> Build:
 
 
 def build_of(statement: Statement) -> Build:
-    """What is to be compared of a document."""
+    """Return a facts document as a build to compare."""
     package, edges = statement.package, statement.edges
     return Build(
         label=package.file_name,
@@ -75,7 +75,7 @@ def _find_gaps(statement: Statement) -> Iterator[str]:
 
 
 class StatedSymbols(SymbolTable):
-    """The symbols of a document in columns: two builds of torch have half a million."""
+    """The symbols of a document, stored in columns: two builds of torch have half a million."""
 
     __slots__ = ("_forwarders", "_index", "_libraries", "_names", "_set", "_versions", "_weak")
 
@@ -102,11 +102,11 @@ class StatedSymbols(SymbolTable):
         return self._set
 
     def each_name(self) -> Iterator[str]:
-        """Every name."""
+        """Yield every name."""
         return iter(self._names)
 
     def find(self, name: str) -> tuple[Symbol, ...]:
-        """The symbols of that name, one a version."""
+        """Return the symbols of that name, one for each version."""
         if self._index is None:
             index: dict[str, list[int]] = {}
             for place, each in enumerate(self._names):
@@ -131,7 +131,7 @@ class StatedSymbols(SymbolTable):
 
 
 def _column(rows: Iterable[Mapping[str, Any]], key: str, there: frozenset[str]) -> tuple[str, ...]:
-    """One field of all symbols, each text kept once; () where none has it."""
+    """Return one field of all symbols, with equal strings shared; () if no symbol has it."""
     if key not in there:
         return ()
     values = [row.get(key, "") for row in rows]
@@ -140,14 +140,14 @@ def _column(rows: Iterable[Mapping[str, Any]], key: str, there: frozenset[str]) 
     return tuple(map(intern, values))
 
 
-# Writes what differs between two builds as JSON.
+# Writing the differences between two builds as JSON.
 
 DIFF_SCHEMA = "binary-checks/diff/1"
 _TABLES = ("lines", "not_compared")
 
 
 def write_diff(comparison: BuildComparison) -> Iterator[str]:
-    """The document in pieces, a row a line."""
+    """Yield the document in pieces, one row on each line."""
     heads = encode_fields(comparison)
     yield f'{{\n"schema": {dump(DIFF_SCHEMA)}'
     for name in sorted(heads.keys() - {*_TABLES}):
@@ -160,5 +160,5 @@ def write_diff(comparison: BuildComparison) -> Iterator[str]:
 
 
 def describe_diff() -> dict[str, Any]:
-    """The JSON Schema of the document, out of the types that it is written from."""
+    """Return the JSON Schema of the document, from the types that it is written from."""
     return describe_document(DIFF_SCHEMA, BuildComparison)

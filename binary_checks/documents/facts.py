@@ -1,4 +1,4 @@
-"""Reads the facts of a package back from the JSON that ``inspect`` wrote, strictly."""
+"""The document with the facts of a package: written by ``inspect``, and read back strictly."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from binary_checks.model.linkage import Rule
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
 
-# Writes the facts of a package as JSON, without a verdict: streamed, sorted, reproducible.
+# Writing the facts of a package as JSON, without verdicts: streamed, sorted, reproducible.
 
 
 def write_facts(  # noqa: PLR0913
@@ -64,10 +64,10 @@ def write_facts(  # noqa: PLR0913
     details: DeviceDetails | None = None,
     symbols: bool,
 ) -> Iterator[str]:
-    """The document in pieces: one object file at a time, whatever the package's size.
+    """Yield the document in pieces: one object file at a time, whatever the package's size.
 
-    ``derived`` are facts by their names in the document, ``details`` those of device code where
-    they were asked for. Every row is a line, for people and for diffs.
+    ``derived`` are facts by their names in the document, ``details`` the facts of device code if
+    requested. Every row is on a line of its own, for people and for diffs.
     """
     yield "{\n"
     yield f'"schema": {dump(SCHEMA)},\n'
@@ -117,7 +117,7 @@ def _package(package: Package, sha256: str) -> dict[str, Any]:
 
 
 def record_sha256(package: Distribution) -> str:
-    """The hash of what RECORD says, by which an installed copy is known too."""
+    """Return the hash of RECORD's contents, which identifies an installed copy, too."""
     return hash_record(package.dist_info, package.record or ())
 
 
@@ -142,21 +142,21 @@ def _edges(linkage: Linkage) -> Iterator[dict[str, Any]]:
         }
 
 
-# Reads the facts of a package back from the JSON that ``inspect`` wrote, strictly.
+# Reading the facts of a package back from the JSON that ``inspect`` wrote.
 
 SCHEMA = "binary-checks/facts/2"
 WRITER = f"binary-checks {__version__}"
 LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "record"})
-"""Fields of a package that have a place of their own in the document, or none."""
+"""Fields of a package that are elsewhere in the document, or not in it."""
 SYMBOLS = ("imports", "exports")
 APART = frozenset({*SYMBOLS, "device_sample"})
-"""The same of an object file."""
+"""Fields of an object file that are elsewhere in its row, or not in it."""
 
 DERIVED: Mapping[str, type] = {
     "configuration": BinaryConfiguration,
     "linked_libraries": LinkedLibraries,
 }
-"""Facts that a run derives anew from the rest."""
+"""Facts that a run derives again from the others."""
 OPTIONAL = frozenset({"record", "device_details"})
 _TABLES = (
     "object_files",
@@ -172,30 +172,31 @@ _WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _EDGE = ("path", "architecture", "needed", "resolved", "rule")
 DOUBTS = ("weak", "delayed", "unknown", "partly", "may_come_with")
-"""What a row of the linkage has besides, where it is not at its default."""
+"""Fields that a row of the linkage has only if they differ from their defaults."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """What a document says, and of which package."""
+    """The contents of a facts document."""
 
     sha256: str  # of the package file
-    record_sha256: str  # of a package that has a RECORD, else ""
-    package: Package  # its path is the file's name alone
-    edges: tuple[Edge, ...] | None = None  # of its linkage, where it is known and was asked for
-    configuration: BinaryConfiguration | None = None  # as it was then; a run derives it anew
-    linked_libraries: LinkedLibraries | None = None  # likewise
-    symbols: bool = True  # whether it has those of the objects
+    record_sha256: str  # of a package with a RECORD, else ""
+    package: Package  # its path is only the file name
+    edges: tuple[Edge, ...] | None = None  # edges of its linkage, if known and requested
+    configuration: BinaryConfiguration | None = None  # as written; a run derives it again
+    linked_libraries: LinkedLibraries | None = None  # as written; a run derives them again
+    symbols: bool = True  # whether the document has the symbols of the objects
     written_by: str = WRITER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WantedFacts:
-    """What of a document is wanted, and how it is kept."""
+    """Which parts of a document to read, and how to store them."""
 
-    edges: bool = False  # of its linkage: a run simulates the loader anew and needs none
-    record: bool = True  # and that its hash is the one stated
-    any_writer: bool = False  # also facts that an earlier version wrote, which may lack some
+    # the edges of its linkage; a run needs none, as it simulates the loader again
+    edges: bool = False
+    record: bool = True  # its RECORD, whose hash must match
+    any_writer: bool = False  # accept facts written by an earlier version, which may lack some
     keep_symbols: Callable[[Any], SymbolTable] = decode_symbols
 
 
@@ -205,10 +206,10 @@ _FOR_A_RUN = WantedFacts()
 def restore(
     path: Path, *, edges: bool = False, named: str = "", reading: WantedFacts = _FOR_A_RUN
 ) -> Statement:
-    """Read a document that ``inspect`` wrote, with the edges of its linkage or without.
+    """Read a document written by ``inspect``, with or without the edges of its linkage.
 
-    Raises ProfileError, one line with the file's name or as it was ``named``, for whatever is not
-    as it is written.
+    Raises ProfileError, one line with the file's name or ``named``, for any deviation from the
+    format.
     """
     reading = replace(reading, edges=edges or reading.edges)
     try:
@@ -254,7 +255,7 @@ def _demand_record(package: Distribution, stated: str) -> None:
 
 
 def _demand_facts(document: Any, *, any_writer: bool) -> Mapping[str, Any]:
-    """Return the document, which has the schema, the writer and all parts that it must have."""
+    """Return the document if it has the right schema and writer and all required parts."""
     if not isinstance(document, dict) or "schema" not in document:
         raise OddityError("not the facts of a package, as `binary-checks inspect` writes them")
     if document["schema"] != SCHEMA:
@@ -268,7 +269,7 @@ def _demand_facts(document: Any, *, any_writer: bool) -> Mapping[str, Any]:
 
 
 def _make_decoders(reading: WantedFacts, *, symbols: bool) -> dict[str, Decode]:
-    """What decodes the rows of each table that is wanted."""
+    """Return the decoders for rows of the requested tables."""
     decoders: dict[str, Decode] = {
         "object_files": lambda row: _restore_object(row, reading, symbols=symbols),
         "malformed_objects": record_decoder(MalformedObject),
@@ -284,7 +285,7 @@ def _make_decoders(reading: WantedFacts, *, symbols: bool) -> dict[str, Decode]:
 
 def _restore_edge(row: Any) -> Edge:
     demand_keys(row, (*_EDGE, *DOUBTS), _EDGE)
-    # A package of 800 libraries that each need all others has 640,000 rows of 800 names.
+    # A package of 800 libraries that all need each other has 640,000 rows with 800 names.
     shared = {key: intern(value) if isinstance(value, str) else value for key, value in row.items()}
     edge: Edge = record_decoder(Edge)(shared)
     return edge
@@ -355,7 +356,7 @@ def _take(about: dict[str, Any], key: str) -> str:
     return value
 
 
-# Describes the document of facts as a JSON Schema, out of the model's types.
+# The JSON Schema of facts documents, from the model's types.
 
 _Kind = TypeVar("_Kind", Package, ObjectFile)
 _TEXT = {"type": "string"}
@@ -368,9 +369,9 @@ _ROWS = {
 
 
 def describe_facts() -> dict[str, Any]:
-    """The JSON Schema of the document, out of the types that it is written from.
+    """Return the JSON Schema of the document, from the types that it is written from.
 
-    Those of our own that are loaded: what a project adds, it describes itself.
+    It covers our own classes that are loaded; a project must describe its own.
     """
     found: dict[str, Any] = {}
     packages = [_describe_package(kind, found) for kind in _sort_own(package_kinds())]

@@ -1,4 +1,4 @@
-"""Makes a JSON Schema out of the types that a document is written from, so that it cannot lag."""
+"""JSON Schemas of documents, generated from the types that they are written from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLAIN: dict[Any, dict[str, Any]] = {
 def describe_document(
     name: str, kind: type, left_out: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """The schema of a document of that name, whose other fields are those of the dataclass."""
+    """Return the schema of a document with the fields of the dataclass and ``schema``."""
     definitions: dict[str, Any] = {}
     described = describe_fields(kind, definitions, left_out)
     return {
@@ -45,7 +45,7 @@ def describe_document(
 def describe_fields(
     kind: type, definitions: dict[str, Any], left_out: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """The schema of a dataclass; those that its fields refer to are added to the definitions."""
+    """Return the schema of a dataclass; schemas that it refers to are added to the definitions."""
     hints = typing.get_type_hints(kind)
     parts = [part for part in fields(kind) if part.init and part.name not in left_out]
     needed = (p.name for p in parts if p.default is MISSING and p.default_factory is MISSING)
@@ -62,7 +62,7 @@ def describe_fields(
 
 
 def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
-    """With the value that a field has which is left out, where JSON can say it."""
+    """Add the default of an omitted field, if JSON can represent it."""
     if isinstance(default, Enum):
         return {**schema, "default": default.value}
     if default == ():
@@ -94,7 +94,7 @@ def _describe_sequence(arguments: tuple[Any, ...], definitions: dict[str, Any]) 
 
 
 def _refer(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """A reference to an enumeration or a dataclass, each of which is described once."""
+    """Return a reference to an enumeration or dataclass, which is described only once."""
     name: str = kind.__name__
     if name not in definitions:
         if isinstance(kind, type) and issubclass(kind, Enum):

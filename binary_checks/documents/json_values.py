@@ -1,4 +1,4 @@
-"""Turns JSON values into facts of the model, strictly, by the types of their fields."""
+"""Conversion between facts of the model and JSON values, strictly by the types of their fields."""
 
 from __future__ import annotations
 
@@ -22,33 +22,37 @@ from binary_checks.files import NotRegularError, open_regular
 from binary_checks.model import Format, Symbol, Symbols
 from binary_checks.model.objects import object_kinds
 
-# Turns facts of the model into JSON values, from which `decoding` makes the same facts again.
+# Encoding facts as JSON values, from which decoding makes equal facts.
 
 _COMMANDS = re.compile(
     "[:#](?=[:#])|:(?:(?<=section_start:)|(?<=section_end:)|(?<=travis_fold:)|(?<=travis_time:))",
     re.IGNORECASE,
 )
-"""The letters without which a command of `binary_checks.lines` is none.
+"""The characters that start a command to a build service, see `binary_checks.lines`.
 
-Each way begins with such a letter, by which a text without any is passed over five times as fast.
+Each alternative begins with a single character, so that texts without any are scanned five times as
+fast.
 """
 
 
 def encode(value: Any) -> Any:
-    """The value as JSON has it: of a fact the fields that are not at their default."""
+    """Return the value as JSON.
+
+    A fact becomes an object of the fields that differ from defaults.
+    """
     kind: Any = type(value)
     return _encoder(kind)(value)
 
 
 def encode_fields(fact: Any, left_out: Collection[str] = ()) -> dict[str, Any]:
-    """The fields of a fact that are not at their default, without those that are left out."""
+    """Return the fields of a fact that differ from their defaults and are not left out."""
     kind: Any = type(fact)
     return _record_encoder(kind, frozenset(left_out))(fact)
 
 
 @cache
 def _encoder(kind: Any) -> Callable[[Any], Any]:
-    """What encodes values of that class: there may be 100,000 of one."""
+    """Return the function that encodes values of a class; there may be 100,000 of one class."""
     if issubclass(kind, Enum):
         return lambda value: value.value
     if issubclass(kind, (str, int, float, bool, type(None))):
@@ -80,16 +84,16 @@ def _record_encoder(kind: Any, left_out: frozenset[str]) -> Callable[[Any], dict
 
 
 def dump(value: object) -> str:
-    """JSON in ASCII, in which nothing commands a build service whose log it ends in.
+    """Return JSON in ASCII that cannot command a build service if it ends up in a log.
 
-    Outside of texts JSON has none of these, and inside of them an escape says the same.
+    JSON has these characters only in strings, where an escape is equivalent.
     """
     text = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def dump_rows(rows: Iterable[Any]) -> Iterator[str]:
-    """What stands between the brackets of an array, a row a line."""
+    """Yield the contents of an array between its brackets, one row on each line."""
     separator = ""
     for row in rows:
         yield f"{separator}\n{dump(row)}"
@@ -97,20 +101,20 @@ def dump_rows(rows: Iterable[Any]) -> Iterator[str]:
     yield "\n"
 
 
-# Turns JSON values into facts of the model, strictly, by the types of their fields.
+# Decoding JSON values as facts of the model, strictly by the types of their fields.
 
 LARGEST: Final = 256 << 20  # bytes of a document; the facts of torch have 26 MB
 _LIMIT = 1 << 64  # every number of a fact is smaller
 _MOST_PARTS = 10_000_000  # of a document; the facts of torch have 757,000
-_MOST = 2_000_000  # of what one list may hold; a library of 1 GB has 300,000 symbols
+_MOST = 2_000_000  # limit on the length of a list; a library of 1 GB has 300,000 symbols
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w{0,40}", re.ASCII)
 Decode = Callable[[Any], Any]
 
 
 class OddityError(Exception):
-    """A value is not what the model has at its place; the text says where and what.
+    """A value does not fit the model; the text tells where and why.
 
-    The place is spelled as in JSONPath: ``$.packages[0].entries[3].seconds``.
+    The place is written as in JSONPath: ``$.packages[0].entries[3].seconds``.
     """
 
     def __init__(self, reason: str, place: str = "") -> None:
@@ -121,7 +125,7 @@ class OddityError(Exception):
         return f"${self.place}: {self.reason}" if self.place else self.reason
 
     def within(self, part: str | int) -> OddityError:
-        """Return the error as the value has it that holds this one under that key or index."""
+        """Return the error with its place extended by that key or index of the enclosing value."""
         if isinstance(part, int):
             step = f"[{part}]"
         else:
@@ -130,9 +134,9 @@ class OddityError(Exception):
 
 
 def read_document(path: Path) -> Any:
-    """Read the JSON of a file, which is inflated where its name ends in ``.gz``.
+    """Read the JSON of a file, decompressed if its name ends in ``.gz``.
 
-    Raises OddityError for what is no such file, or larger than `LARGEST`.
+    Raises OddityError if it is not a regular file, or larger than `LARGEST`.
     """
     try:
         with open_regular(path, follow=True) as file:
@@ -145,7 +149,7 @@ def read_document(path: Path) -> Any:
         raise OddityError(str(error)) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise OddityError(f"not whole, or no gzip: {error}") from None
-    except (OSError, ValueError) as error:  # a name with a NUL
+    except (OSError, ValueError) as error:  # the name contains a NUL
         reason = error.strerror if isinstance(error, OSError) else error
         raise OddityError(f"cannot be read: {reason}") from None
     if len(content) > LARGEST:
@@ -157,8 +161,8 @@ def read_document(path: Path) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """Parse, without what JSON allows and a fact never is: a key twice, NaN, endless nests."""
-    # An empty list takes 24 times as much memory as its text: 256 MiB of them would take 6 GiB.
+    """Parse JSON; refuse duplicate keys, NaN, and deep nesting, which facts never have."""
+    # An empty list takes 24 times the memory of its text: 256 MiB of them would take 6 GiB.
     if sum(map(text.count, ",[{")) > _MOST_PARTS:
         raise OddityError(f"it has more than {_MOST_PARTS:,} parts")
     try:
@@ -183,11 +187,11 @@ def _refuse(text: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_demand_unique, parse_constant=_refuse)
-"""Made once: a document has 30,000 rows."""
+"""Created once: a document has 30,000 rows."""
 
 
 def demand_keys(row: Any, known: Collection[str], needed: Collection[str]) -> Mapping[str, Any]:
-    """Raise OddityError unless it is an object with all that is needed and nothing unknown."""
+    """Return the row, an object with all needed keys and no unknown one. Raises OddityError."""
     if not isinstance(row, dict):
         raise OddityError(f"{_show(row)} is not an object")
     for key in row:
@@ -201,7 +205,7 @@ def demand_keys(row: Any, known: Collection[str], needed: Collection[str]) -> Ma
 
 @cache
 def decoder(hint: Any) -> Decode:
-    """Make the function that decodes values of that type; it raises OddityError."""
+    """Return the function that decodes values of a type; it raises OddityError."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -219,14 +223,14 @@ def decoder(hint: Any) -> Decode:
 
 
 def record_decoder(kind: type) -> Decode:
-    """Make the function that decodes a dataclass of the model."""
+    """Return the function that decodes a dataclass of the model."""
     return lambda value: kind(**decode_fields(kind, value))
 
 
 def decode_fields(kind: type, value: Any, left_out: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Decode the fields of a dataclass, without those that are left out.
+    """Decode the fields of a dataclass, without those in ``left_out``.
 
-    Raises OddityError, which names the field.
+    Raises OddityError with the name of the field.
     """
     decoders, needed = _field_decoders(kind, left_out)
     row = demand_keys(value, decoders, needed)
@@ -244,7 +248,7 @@ def _field_decoders(
 
 
 def decode_at(key: str | int, decode: Decode, value: Any) -> Any:
-    """Decode what stands under a key or an index. Raises OddityError, which names that."""
+    """Decode the value under a key or an index. Raises OddityError with that key or index."""
     try:
         return decode(value)
     except OddityError as error:
@@ -252,7 +256,7 @@ def decode_at(key: str | int, decode: Decode, value: Any) -> Any:
 
 
 def decode_list(value: Any, decode: Decode) -> tuple[Any, ...]:
-    """Decode each item of a list. Raises OddityError, which names the index."""
+    """Decode each item of a list. Raises OddityError with the index."""
     if not isinstance(value, list) or len(value) > _MOST:
         raise OddityError(f"{_show(value)} is not a list, or is too long")
     found: list[Any] = []
@@ -356,7 +360,7 @@ _PLAIN: dict[Any, Decode] = {
 
 
 def decode_symbols(value: Any) -> Symbols:
-    """Decode a table of symbols; the few names of libraries and versions are kept once each."""
+    """Decode a table of symbols; equal names of libraries and versions are shared."""
     return Symbols(map(_share, decoder(tuple[Symbol, ...])(value)))
 
 

@@ -1,4 +1,4 @@
-"""Reads a result document back, strictly: a run as it was when it was written."""
+"""The document with the results of a run: written as JSON, and read back strictly."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from binary_checks.documents.json_values import (
 from binary_checks.errors import EXIT_CODES, ProfileError
 from binary_checks.model import Outcome, PackageResult, RunResult, conclude
 
-# Writes what a run found as JSON: streamed, and the same from run to run but for the seconds.
+# Writing the results of a run: streamed, and equal between runs except for durations.
 
 RESULT_SCHEMA = "binary-checks/result/1"
 NOT_WRITTEN = frozenset({"facts", "program"})
-"""Fields of a run that its document does not have: facts are documents of their own."""
+"""Fields of a run that its document does not have: facts are separate documents."""
 
 _TABLES = ("checks", "packages")
 
 
 def encode_run(run: RunResult) -> dict[str, Any]:
-    """Return the document as one JSON value, for another document that holds it."""
+    """Return the document as one JSON value, to be embedded in another document."""
     return {"schema": RESULT_SCHEMA, **encode_fields(run, NOT_WRITTEN)}
 
 
 def write_results(run: RunResult) -> Iterator[str]:
-    """The document in pieces: an entry at a time, a row a line."""
+    """Yield the document in pieces: one entry at a time, one row on each line."""
     heads = encode_fields(run, {*_TABLES, *NOT_WRITTEN})
     yield f'{{\n"schema": {dump(RESULT_SCHEMA)},\n'
     for name in sorted(heads):
@@ -58,18 +58,18 @@ def _package(package: PackageResult) -> Iterator[str]:
 
 
 def describe_results() -> dict[str, Any]:
-    """The JSON Schema of the document, out of the types that it is written from."""
+    """Return the JSON Schema of the document, from the types that it is written from."""
     return describe_document(RESULT_SCHEMA, RunResult, NOT_WRITTEN)
 
 
-# Reads a result document back, strictly: a run as it was when it was written.
+# Reading a result document back.
 
 
 def read_results(path: Path, named: str = "") -> RunResult:
-    """Read a document that ``--binary-report json:FILE`` wrote.
+    """Read a document written by ``--binary-report json:FILE``.
 
-    Raises ProfileError, one line with the file's name or as it was ``named``, for whatever is not
-    as it is written.
+    Raises ProfileError, one line with the file's name or ``named``, for any deviation from the
+    format.
     """
     try:
         return decode_run(read_document(path))
@@ -78,7 +78,7 @@ def read_results(path: Path, named: str = "") -> RunResult:
 
 
 def decode_run(document: Any) -> RunResult:
-    """Decode a document, whose verdicts must follow from its entries. Raises OddityError."""
+    """Decode a document; its verdicts must follow from its entries. Raises OddityError."""
     if not isinstance(document, dict) or "schema" not in document:
         raise OddityError("not the results of a run, as --binary-report json:FILE writes them")
     fields = {name: value for name, value in document.items() if name != "schema"}
@@ -99,7 +99,7 @@ def decode_run(document: Any) -> RunResult:
 
 
 def _demand_sound(package: PackageResult) -> None:
-    """Raise OddityError where the package's verdict is not what all else says of it."""
+    """Raise OddityError if the package's verdict does not follow from the rest."""
     outcomes = [entry.outcome for entry in package.entries]
     if Outcome.NOT_JUDGED in outcomes:
         reason = f"{Outcome.NOT_JUDGED.value!r} is the outcome of no check"
