@@ -9,7 +9,13 @@ from typing import Any
 
 from binary_checks.documents.facts import WRITER, Statement, WantedFacts, restore
 from binary_checks.documents.json_schema import describe_document
-from binary_checks.documents.json_values import OddityError, dump, dump_rows, encode, encode_fields
+from binary_checks.documents.json_values import (
+    DocumentError,
+    dump,
+    dump_rows,
+    encode,
+    encode_fields,
+)
 from binary_checks.documents.result import read_results
 from binary_checks.errors import ProfileError
 from binary_checks.model import Linkage, Package, Symbol, SymbolTable
@@ -81,10 +87,10 @@ class StatedSymbols(SymbolTable):
 
     def __init__(self, rows: Any) -> None:
         if not isinstance(rows, list):
-            raise OddityError("symbols: not a list")
+            raise DocumentError("symbols: not a list")
         for row in rows:
             if not (isinstance(row, dict) and row.keys() <= _FIELDS and "name" in row):
-                raise OddityError("symbols: a row that is no symbol")
+                raise DocumentError("symbols: a row that is no symbol")
         there = frozenset[str]().union(*rows)
         self._names = _column(rows, "name", there)
         self._versions = _column(rows, "version", there)
@@ -136,7 +142,7 @@ def _column(rows: Iterable[Mapping[str, Any]], key: str, there: frozenset[str]) 
         return ()
     values = [row.get(key, "") for row in rows]
     if not {*map(type, values)} <= {str}:
-        raise OddityError(f"symbols: {key}: not a string")
+        raise DocumentError(f"symbols: {key}: not a string")
     return tuple(map(intern, values))
 
 

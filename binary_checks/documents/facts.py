@@ -15,7 +15,7 @@ from binary_checks import __version__
 from binary_checks.documents.json_schema import DIALECT, describe_fields
 from binary_checks.documents.json_values import (
     Decode,
-    OddityError,
+    DocumentError,
     decode_at,
     decode_fields,
     decode_list,
@@ -214,7 +214,7 @@ def restore(
     reading = replace(reading, edges=edges or reading.edges)
     try:
         return _restore(read_document(path), reading)
-    except OddityError as error:
+    except DocumentError as error:
         raise ProfileError(f"{named or path.name or path}: {error}") from None
 
 
@@ -251,19 +251,19 @@ def _restore(document: Any, reading: WantedFacts) -> Statement:
 
 def _demand_record(package: Distribution, stated: str) -> None:
     if hash_record(package.dist_info, package.record or ()) != stated:
-        raise OddityError("record_sha256 is not that of its record").within("package")
+        raise DocumentError("record_sha256 is not that of its record").within("package")
 
 
 def _demand_facts(document: Any, *, any_writer: bool) -> Mapping[str, Any]:
     """Return the document if it has the right schema and writer and all required parts."""
     if not isinstance(document, dict) or "schema" not in document:
-        raise OddityError("not the facts of a package, as `binary-checks inspect` writes them")
+        raise DocumentError("not the facts of a package, as `binary-checks inspect` writes them")
     if document["schema"] != SCHEMA:
-        raise OddityError(f"its schema is {document['schema']!r:.80}, not {SCHEMA!r}")
+        raise DocumentError(f"its schema is {document['schema']!r:.80}, not {SCHEMA!r}")
     demand_keys(document, _PARTS, set(_PARTS) - OPTIONAL)
     written_by = decode_at("written_by", decoder(str), document["written_by"])
     if written_by != WRITER and not any_writer:
-        raise OddityError(f"written by {written_by!r:.80}, this is {WRITER!r}: inspect again")
+        raise DocumentError(f"written by {written_by!r:.80}, this is {WRITER!r}: inspect again")
     decode_at("symbols", decoder(bool), document["symbols"])
     return document
 
@@ -294,16 +294,16 @@ def _restore_edge(row: Any) -> Edge:
 def _restore_member(row: Any) -> Member:
     member: Member = record_decoder(Member)(row)
     if member.sha256 and not _DIGEST.fullmatch(member.sha256):
-        raise OddityError("not the 64 hexadecimal digits of a digest").within("sha256")
+        raise DocumentError("not the 64 hexadecimal digits of a digest").within("sha256")
     return member
 
 
 def _restore_object(row: Any, reading: WantedFacts, *, symbols: bool) -> ObjectFile:
     if not isinstance(row, dict) or not isinstance(row.get("format"), str):
-        raise OddityError("an object file without a format")
+        raise DocumentError("an object file without a format")
     kind = object_kinds().get(row["format"])
     if kind is None:
-        raise OddityError(f"unknown format {row['format']!r:.40}")
+        raise DocumentError(f"unknown format {row['format']!r:.40}")
     tables: dict[str, Any] = _restore_symbols(row, kind, reading, symbols=symbols)
     others = {key: value for key, value in row.items() if key not in {"format", *tables}}
     return kind(**decode_fields(kind, others, APART), **tables)
@@ -316,29 +316,29 @@ def _restore_symbols(
     if symbols:
         return {name: decode_at(name, reading.keep_symbols, row[name]) for name in named}
     if named:
-        raise OddityError("symbols, although it says that it has none")
+        raise DocumentError("symbols, although it says that it has none")
     unknown = UnknownSymbols("the facts were written without symbols (--no-symbols)")
     return {} if issubclass(kind, _WITHOUT_SYMBOLS) else {"imports": unknown, "exports": unknown}
 
 
 def _decode_package(about: Any, tables: Mapping[str, Any]) -> Package:
     if not isinstance(about, dict):
-        raise OddityError("not an object")
+        raise DocumentError("not an object")
     about = dict(about)
     name, _, stated = (_take(about, key) for key in ("file_name", "sha256", "kind"))
     kind = package_kinds().get(stated)
     if kind is None:
         known = ", ".join(sorted(package_kinds()))
-        raise OddityError(f"its kind {stated!r:.40} is not one of {known}")
+        raise DocumentError(f"its kind {stated!r:.40} is not one of {known}")
     if issubclass(kind, Distribution):
         _take(about, "record_sha256")
     if lacking := {"name", "version", "layout", "claims"} - set(about):
-        raise OddityError(f"no field {min(lacking)!r}")
+        raise DocumentError(f"no field {min(lacking)!r}")
     fields = decode_fields(kind, about, LEFT_OUT)
     if issubclass(kind, Distribution):
         fields["record"] = tables.get("record")
     elif "record" in tables:
-        raise OddityError(f"the document has a table 'record', which no {stated} has")
+        raise DocumentError(f"the document has a table 'record', which no {stated} has")
     return kind(
         **fields,
         path=Path(name),
@@ -352,7 +352,7 @@ def _decode_package(about: Any, tables: Mapping[str, Any]) -> Package:
 def _take(about: dict[str, Any], key: str) -> str:
     value = about.pop(key, None)
     if not isinstance(value, str):
-        raise OddityError(f"{key} is missing, or not a string")
+        raise DocumentError(f"{key} is missing, or not a string")
     return value
 
 

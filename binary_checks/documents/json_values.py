@@ -111,7 +111,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_]\w{0,40}", re.ASCII)
 Decode = Callable[[Any], Any]
 
 
-class OddityError(Exception):
+class DocumentError(Exception):
     """A value does not fit the model; the text tells where and why.
 
     The place is written as in JSONPath: ``$.packages[0].entries[3].seconds``.
@@ -124,19 +124,19 @@ class OddityError(Exception):
     def __str__(self) -> str:
         return f"${self.place}: {self.reason}" if self.place else self.reason
 
-    def within(self, part: str | int) -> OddityError:
+    def within(self, part: str | int) -> DocumentError:
         """Return the error with its place extended by that key or index of the enclosing value."""
         if isinstance(part, int):
             step = f"[{part}]"
         else:
             step = f".{part}" if _PLAIN_KEY.fullmatch(part) else f"[{_show(part)}]"
-        return OddityError(self.reason, step + self.place)
+        return DocumentError(self.reason, step + self.place)
 
 
 def read_document(path: Path) -> Any:
     """Read the JSON of a file, decompressed if its name ends in ``.gz``.
 
-    Raises OddityError if it is not a regular file, or larger than `LARGEST`.
+    Raises DocumentError if it is not a regular file, or larger than `LARGEST`.
     """
     try:
         with open_regular(path, follow=True) as file:
@@ -146,44 +146,44 @@ def read_document(path: Path) -> Any:
             else:
                 content = file.read(LARGEST + 1)
     except NotRegularError as error:
-        raise OddityError(str(error)) from None
+        raise DocumentError(str(error)) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise OddityError(f"not whole, or no gzip: {error}") from None
+        raise DocumentError(f"not whole, or no gzip: {error}") from None
     except (OSError, ValueError) as error:  # the name contains a NUL
         reason = error.strerror if isinstance(error, OSError) else error
-        raise OddityError(f"cannot be read: {reason}") from None
+        raise DocumentError(f"cannot be read: {reason}") from None
     if len(content) > LARGEST:
-        raise OddityError(f"larger than {LARGEST} bytes")
+        raise DocumentError(f"larger than {LARGEST} bytes")
     try:
         return read_json(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise OddityError(f"not UTF-8 at byte {error.start:#x}") from None
+        raise DocumentError(f"not UTF-8 at byte {error.start:#x}") from None
 
 
 def read_json(text: str) -> Any:
     """Parse JSON; refuse duplicate keys, NaN, and deep nesting, which facts never have."""
     # An empty list takes 24 times the memory of its text: 256 MiB of them would take 6 GiB.
     if sum(map(text.count, ",[{")) > _MOST_PARTS:
-        raise OddityError(f"it has more than {_MOST_PARTS:,} parts")
+        raise DocumentError(f"it has more than {_MOST_PARTS:,} parts")
     try:
         return _DECODER.decode(text)
     except RecursionError:
-        raise OddityError("it is nested too deeply") from None
+        raise DocumentError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise OddityError(f"not JSON at line {error.lineno}: {error.msg}") from None
+        raise DocumentError(f"not JSON at line {error.lineno}: {error.msg}") from None
     except ValueError:
-        raise OddityError("not JSON: a number is too long") from None
+        raise DocumentError("not JSON: a number is too long") from None
 
 
 def _demand_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise OddityError("an object has the same key twice")
+        raise DocumentError("an object has the same key twice")
     return found
 
 
 def _refuse(text: str) -> NoReturn:
-    raise OddityError(f"{text} is not a number that a fact may have")
+    raise DocumentError(f"{text} is not a number that a fact may have")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_demand_unique, parse_constant=_refuse)
@@ -191,21 +191,21 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_demand_unique, parse_constant=_re
 
 
 def demand_keys(row: Any, known: Collection[str], needed: Collection[str]) -> Mapping[str, Any]:
-    """Return the row, an object with all needed keys and no unknown one. Raises OddityError."""
+    """Return the row, an object with all needed keys and no unknown one. Raises DocumentError."""
     if not isinstance(row, dict):
-        raise OddityError(f"{_show(row)} is not an object")
+        raise DocumentError(f"{_show(row)} is not an object")
     for key in row:
         if key not in known:
-            raise OddityError(f"unknown field {_show(key)}")
+            raise DocumentError(f"unknown field {_show(key)}")
     for key in needed:
         if key not in row:
-            raise OddityError(f"no field {key!r}")
+            raise DocumentError(f"no field {key!r}")
     return row
 
 
 @cache
 def decoder(hint: Any) -> Decode:
-    """Return the function that decodes values of a type; it raises OddityError."""
+    """Return the function that decodes values of a type; it raises DocumentError."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -230,7 +230,7 @@ def record_decoder(kind: type) -> Decode:
 def decode_fields(kind: type, value: Any, left_out: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Decode the fields of a dataclass, without those in ``left_out``.
 
-    Raises OddityError with the name of the field.
+    Raises DocumentError with the name of the field.
     """
     decoders, needed = _field_decoders(kind, left_out)
     row = demand_keys(value, decoders, needed)
@@ -248,22 +248,22 @@ def _field_decoders(
 
 
 def decode_at(key: str | int, decode: Decode, value: Any) -> Any:
-    """Decode the value under a key or an index. Raises OddityError with that key or index."""
+    """Decode the value under a key or an index. Raises DocumentError with that key or index."""
     try:
         return decode(value)
-    except OddityError as error:
+    except DocumentError as error:
         raise error.within(key) from None
 
 
 def decode_list(value: Any, decode: Decode) -> tuple[Any, ...]:
-    """Decode each item of a list. Raises OddityError with the index."""
+    """Decode each item of a list. Raises DocumentError with the index."""
     if not isinstance(value, list) or len(value) > _MOST:
-        raise OddityError(f"{_show(value)} is not a list, or is too long")
+        raise DocumentError(f"{_show(value)} is not a list, or is too long")
     found: list[Any] = []
     try:
         for item in value:
             found.append(decode(item))
-    except OddityError as error:
+    except DocumentError as error:
         raise error.within(len(found)) from None
     return tuple(found)
 
@@ -276,7 +276,7 @@ def _sequence(arguments: tuple[Any, ...]) -> Decode:
 
     def decode(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) != len(decoders):
-            raise OddityError(f"{_show(value)} is not a list of {len(decoders)} parts")
+            raise DocumentError(f"{_show(value)} is not a list of {len(decoders)} parts")
         parts = enumerate(zip(decoders, value, strict=True))
         return tuple(decode_at(index, part, each) for index, (part, each) in parts)
 
@@ -288,7 +288,7 @@ def _table(kind: Any) -> Decode:
 
     def decode_table(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise OddityError(f"{_show(value)} is not an object")
+            raise DocumentError(f"{_show(value)} is not an object")
         return {key: decode_at(key, decode, each) for key, each in value.items()}
 
     return decode_table
@@ -305,7 +305,7 @@ def _member_of(kind: type[Enum]) -> Decode:
 
     def decode(value: Any) -> Enum:
         if not isinstance(value, str) or value not in known:
-            raise OddityError(f"{_show(value)} is not one of {', '.join(sorted(known))}")
+            raise DocumentError(f"{_show(value)} is not one of {', '.join(sorted(known))}")
         return known[value]
 
     return decode
@@ -313,39 +313,39 @@ def _member_of(kind: type[Enum]) -> Decode:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise OddityError(f"{_show(value)} is not a string")
+        raise DocumentError(f"{_show(value)} is not a string")
     return value
 
 
 def _truth(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise OddityError(f"{_show(value)} is neither true nor false")
+        raise DocumentError(f"{_show(value)} is neither true nor false")
     return value
 
 
 def _number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not -_LIMIT < value < _LIMIT:
-        raise OddityError(f"{_show(value)} is not a 64-bit integer")
+        raise DocumentError(f"{_show(value)} is not a 64-bit integer")
     return value
 
 
 def _real(value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LIMIT:
-        raise OddityError(f"{_show(value)} is not a number")
+        raise DocumentError(f"{_show(value)} is not a number")
     return float(value)
 
 
 def _tag(value: Any) -> Tag:
     parts = _text(value).split("-")
     if len(parts) != 3 or not all(parts):
-        raise OddityError(f"{_show(value)} is not a tag")
+        raise DocumentError(f"{_show(value)} is not a tag")
     return Tag(*parts)
 
 
 def _format(value: Any) -> Format:
     known = object_kinds()
     if not isinstance(value, str) or value not in known:
-        raise OddityError(f"{_show(value)} is not one of {', '.join(sorted(known))}")
+        raise DocumentError(f"{_show(value)} is not one of {', '.join(sorted(known))}")
     return known[value].format
 
 

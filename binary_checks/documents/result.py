@@ -8,7 +8,7 @@ from typing import Any
 
 from binary_checks.documents.json_schema import describe_document
 from binary_checks.documents.json_values import (
-    OddityError,
+    DocumentError,
     decode_fields,
     dump,
     dump_rows,
@@ -73,39 +73,39 @@ def read_results(path: Path, named: str = "") -> RunResult:
     """
     try:
         return decode_run(read_document(path))
-    except OddityError as error:
+    except DocumentError as error:
         raise ProfileError(f"{named or path.name or path}: {error}") from None
 
 
 def decode_run(document: Any) -> RunResult:
-    """Decode a document; its verdicts must follow from its entries. Raises OddityError."""
+    """Decode a document; its verdicts must follow from its entries. Raises DocumentError."""
     if not isinstance(document, dict) or "schema" not in document:
-        raise OddityError("not the results of a run, as --binary-report json:FILE writes them")
+        raise DocumentError("not the results of a run, as --binary-report json:FILE writes them")
     fields = {name: value for name, value in document.items() if name != "schema"}
     schema = document["schema"]
     if schema != RESULT_SCHEMA:
-        raise OddityError(f"its schema is {schema!r:.80}, not {RESULT_SCHEMA!r}")
+        raise DocumentError(f"its schema is {schema!r:.80}, not {RESULT_SCHEMA!r}")
     run = RunResult(**decode_fields(RunResult, fields, NOT_WRITTEN))
     if run.exit_code not in EXIT_CODES:
-        raise OddityError(f"{run.exit_code} is not one of 0 to {EXIT_CODES[-1]}").within(
+        raise DocumentError(f"{run.exit_code} is not one of 0 to {EXIT_CODES[-1]}").within(
             "exit_code"
         )
     for index, package in enumerate(run.packages):
         try:
             _demand_sound(package)
-        except OddityError as error:
+        except DocumentError as error:
             raise error.within(index).within("packages") from None
     return run
 
 
 def _demand_sound(package: PackageResult) -> None:
-    """Raise OddityError if the package's verdict does not follow from the rest."""
+    """Raise DocumentError if the package's verdict does not follow from the rest."""
     outcomes = [entry.outcome for entry in package.entries]
     if Outcome.NOT_JUDGED in outcomes:
         reason = f"{Outcome.NOT_JUDGED.value!r} is the outcome of no check"
         at = outcomes.index(Outcome.NOT_JUDGED)
-        raise OddityError(reason).within("outcome").within(at).within("entries")
+        raise DocumentError(reason).within("outcome").within(at).within("entries")
     verdict = conclude(package, outcomes, package.stopped)
     if package.verdict is not verdict:
         found = f"{package.verdict.value!r}, but its entries add up to {verdict.value!r}"
-        raise OddityError(found).within("verdict")
+        raise DocumentError(found).within("verdict")

@@ -13,7 +13,7 @@ from typing import Any
 from binary_checks.documents.builds import read_build
 from binary_checks.documents.json_schema import describe_document
 from binary_checks.documents.json_values import (
-    OddityError,
+    DocumentError,
     decode_at,
     decode_fields,
     dump,
@@ -180,7 +180,7 @@ def read_plan(content: bytes, named: str) -> NightPlan:
             _demand_id(each.cell.id)
             if each.sha256:  # empty if nothing is published
                 demand_digest("sha256", each.sha256)
-    except OddityError as error:
+    except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return plan
 
@@ -204,7 +204,7 @@ def read_attempt(content: bytes, named: str) -> Attempt:
         result = None if stated is None else decode_at("result", decode_run, stated)
         attempt = Attempt(**decode_fields(Attempt, row, _RESULT), result=result)
         _demand_attempt(attempt)
-    except OddityError as error:
+    except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return attempt
 
@@ -260,22 +260,24 @@ def write_document(row: dict[str, Any]) -> bytes:
 
 
 def open_document(content: bytes, schema: str) -> dict[str, Any]:
-    """Return a document's fields without its schema. Raises OddityError for another schema."""
+    """Return a document's fields without its schema. Raises DocumentError for another schema."""
     kind, _, number = schema.rpartition("/")
     if len(content) > _LARGEST:
-        raise OddityError(f"larger than {_LARGEST} bytes")
+        raise DocumentError(f"larger than {_LARGEST} bytes")
     try:
         row = read_json(content.decode("ascii"))
     except UnicodeDecodeError as error:
-        raise OddityError(f"not ASCII at byte {error.start:#x}") from None
+        raise DocumentError(f"not ASCII at byte {error.start:#x}") from None
     if not isinstance(row, dict) or not isinstance(found := row.pop("schema", None), str):
-        raise OddityError(f"not a document {kind}")
+        raise DocumentError(f"not a document {kind}")
     if found == schema:
         return row
     before, _, theirs = found.rpartition("/")
     if before == kind and theirs.isdecimal() and len(theirs) < 9 and int(theirs) > int(number):
-        raise OddityError(f"its schema is {found}: a newer binary-checks wrote it, update this one")
-    raise OddityError(f"its schema is {found!r:.80}, not {schema}")
+        raise DocumentError(
+            f"its schema is {found}: a newer binary-checks wrote it, update this one"
+        )
+    raise DocumentError(f"its schema is {found!r:.80}, not {schema}")
 
 
 def _demand_attempt(attempt: Attempt) -> None:
@@ -285,41 +287,43 @@ def _demand_attempt(attempt: Attempt) -> None:
             demand_digest(name, digest)
     for name in ("seconds", "cpu_seconds", "peak_memory", "signal"):
         if getattr(attempt, name) < 0:
-            raise OddityError(f"{name}: less than 0")
+            raise DocumentError(f"{name}: less than 0")
     if attempt.stage not in (CPU, GPU) or attempt.number < 1:
-        raise OddityError(f"{attempt.stage!r:.20}, {attempt.number}: not the number of an attempt")
+        raise DocumentError(
+            f"{attempt.stage!r:.20}, {attempt.number}: not the number of an attempt"
+        )
     if attempt.state in _OF_CELLS_ALONE:
-        raise OddityError(f"state: {attempt.state.value}: no attempt ends so")
+        raise DocumentError(f"state: {attempt.state.value}: no attempt ends so")
 
 
 def _demand_night(night: str) -> None:
     if not is_night(night):
-        raise OddityError(f"night: {night!r:.40} is not a date")
+        raise DocumentError(f"night: {night!r:.40} is not a date")
 
 
 def demand_digest(name: str, value: str) -> None:
-    """Raise OddityError unless the value is a SHA-256."""
+    """Raise DocumentError unless the value is a SHA-256."""
     if not _DIGEST.fullmatch(value):
-        raise OddityError(f"{name}: not the 64 hexadecimal digits of a digest")
+        raise DocumentError(f"{name}: not the 64 hexadecimal digits of a digest")
 
 
 def _demand_id(cell: str) -> None:
     if not _ID.fullmatch(cell):
-        raise OddityError(f"cells: {cell!r:.80} is not the id of a cell")
+        raise DocumentError(f"cells: {cell!r:.80} is not the id of a cell")
 
 
 def demand_relative(name: str, path: str) -> None:
-    """Raise OddityError unless the path is relative and leads to a place below its folder."""
+    """Raise DocumentError unless the path is relative and leads to a place below its folder."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or set("\\:\0") & set(path):
-        raise OddityError(f"{name}: {path!r:.80} is not a path below a folder")
+        raise DocumentError(f"{name}: {path!r:.80} is not a path below a folder")
 
 
 def _demand_unique(ids: Iterable[str]) -> None:
     seen = set[str]()
     for each in ids:
         if each in seen:
-            raise OddityError(f"cells: {each!r:.80} is listed twice")
+            raise DocumentError(f"cells: {each!r:.80} is listed twice")
         seen.add(each)
 
 

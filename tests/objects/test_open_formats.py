@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.declaring import check
-from binary_checks.documents.json_values import OddityError, decoder
+from binary_checks.documents.json_values import DocumentError, decoder
 from binary_checks.examination.judging import applicable_formats
 from binary_checks.model import (
     ElfFile,
@@ -105,5 +105,5 @@ def test_documents_know_it_by_its_name() -> None:
     assert object_kinds()["WebAssembly"] is WebAssembly
     row = {"path": "demo/a.bin", "format": "WebAssembly", "reason": "too long"}
     assert decoder(UnreadObject)(row).format == WebAssembly.format
-    with pytest.raises(OddityError, match='"COBOL" is not one of'):
+    with pytest.raises(DocumentError, match='"COBOL" is not one of'):
         decoder(UnreadObject)(row | {"format": "COBOL"})

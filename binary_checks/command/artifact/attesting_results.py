@@ -8,7 +8,7 @@ from pathlib import Path
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
-from binary_checks.documents.json_values import OddityError
+from binary_checks.documents.json_values import DocumentError
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES
 from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results
@@ -68,7 +68,7 @@ def _find(store: Store, options: argparse.Namespace) -> FoundVerdicts:
 def _demand_time(text: str) -> None:
     try:
         _ = read_time(text) if text else None
-    except OddityError as error:
+    except DocumentError as error:
         raise ProfileError(f"artifact attest: --ended: {error}") from None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from binary_checks.documents.json_schema import describe_document
-from binary_checks.documents.json_values import OddityError, decode_fields, encode_fields
+from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.fleet.night import AXES
 from binary_checks.fleet.store.store_names import is_safe_part
@@ -98,10 +98,10 @@ def read_artifact(content: bytes, named: str) -> Artifact:
         row = open_document(content, ARTIFACT_SCHEMA)
         record = row.pop("record", {})
         if not isinstance(record, Mapping):
-            raise OddityError("record: not an object")
+            raise DocumentError("record: not an object")
         artifact = Artifact(**decode_fields(Artifact, row, _RECORD))
         demand_sound(artifact)
-    except OddityError as error:
+    except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return replace(artifact, record=record)
 
@@ -114,17 +114,17 @@ def describe_artifacts() -> dict[str, Any]:
 
 
 def demand_sound(artifact: Artifact) -> None:
-    """Raise OddityError for names that a store cannot have and for impossible sizes."""
+    """Raise DocumentError for names that a store cannot have and for impossible sizes."""
     demand_digest("sha256", artifact.sha256)
     if artifact.metadata_sha256:  # only wheels have METADATA
         demand_digest("metadata_sha256", artifact.metadata_sha256)
     if artifact.kind not in KINDS:
-        raise OddityError(f"kind: {artifact.kind!r:.40} is not one of {', '.join(KINDS)}")
+        raise DocumentError(f"kind: {artifact.kind!r:.40} is not one of {', '.join(KINDS)}")
     if artifact.size < 0:
-        raise OddityError("size: less than 0")
+        raise DocumentError("size: less than 0")
     demand_part("file_name", artifact.file_name)
     if artifact.file_name.lower() in RESERVED_NAMES:  # many file systems ignore case
-        raise OddityError(f"file_name: {artifact.file_name} is a name that the store reserves")
+        raise DocumentError(f"file_name: {artifact.file_name} is a name that the store reserves")
     demand_part("project", artifact.project)
     if artifact.subdir:
         demand_part("subdir", artifact.subdir)
@@ -132,9 +132,9 @@ def demand_sound(artifact: Artifact) -> None:
 
 
 def demand_part(name: str, value: str) -> None:
-    """Raise OddityError if the value cannot stand between two "/" of an object's name."""
+    """Raise DocumentError if the value cannot stand between two "/" of an object's name."""
     if not is_safe_part(value):
-        raise OddityError(
+        raise DocumentError(
             f"{name}: {value!r:.120} names no object of a store: letters, digits and ._+=!@,~- "
             "alone may stand in it, at most 200"
         )
@@ -146,12 +146,12 @@ def _demand_companions(artifact: Artifact) -> None:
         demand_digest("companions", each.sha256)
         folder, slash, rest = each.path.partition("/")
         if each.size < 0 or not slash or folder not in COMPANION_FOLDERS:
-            raise OddityError(
+            raise DocumentError(
                 f"companions: {each.path!r:.80} is neither a license nor a dependency"
             )
         demand_part("companions", rest)
         if each.path.lower() in seen:  # all are pulled into one folder, on any system
-            raise OddityError(f"companions: {each.path!r:.80} is listed twice")
+            raise DocumentError(f"companions: {each.path!r:.80} is listed twice")
         seen.add(each.path.lower())
 
 

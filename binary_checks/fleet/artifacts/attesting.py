@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 
-from binary_checks.documents.json_values import OddityError
+from binary_checks.documents.json_values import DocumentError
 from binary_checks.documents.result import read_results
 from binary_checks.errors import TRY_AGAIN, ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
@@ -219,7 +219,7 @@ def _confirm(cell: Cell, artifact: Artifact, run: RunResult) -> dict[str, str]:
 def _read_start(attempt: Attempt, named: str) -> datetime:
     try:
         return read_time(attempt.started)
-    except OddityError as error:
+    except DocumentError as error:
         raise ProfileError(f"{named}: started: {error}") from None
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from binary_checks.documents.json_values import OddityError, decode_fields, dump, encode_fields
+from binary_checks.documents.json_values import DocumentError, decode_fields, dump, encode_fields
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.verdict import read_object
@@ -190,12 +190,12 @@ def _read(content: bytes, named: str, digest: str) -> Withdrawal:
     try:
         row = read_object(content)
         if row.pop("schema", None) != WITHDRAWAL_SCHEMA:
-            raise OddityError(f"not a document {WITHDRAWAL_SCHEMA}")
+            raise DocumentError(f"not a document {WITHDRAWAL_SCHEMA}")
         found = Withdrawal(**decode_fields(Withdrawal, row))
         if found.sha256 != digest:
-            raise OddityError(f"it is of other bytes: {found.sha256!r:.80}")
+            raise DocumentError(f"it is of other bytes: {found.sha256!r:.80}")
         if not found.reason or found.reason != cut(one_line(found.reason)):
-            raise OddityError("its reason is not one line")
-    except OddityError as error:
+            raise DocumentError("its reason is not one line")
+    except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return found

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from packaging.utils import canonicalize_name
 
 from binary_checks.documents.facts import Statement, WantedFacts, restore
-from binary_checks.documents.json_values import LARGEST, OddityError, read_json
+from binary_checks.documents.json_values import LARGEST, DocumentError, read_json
 from binary_checks.errors import (
     MISUSED,
     PROBLEMS,
@@ -442,7 +442,7 @@ def join_text(pieces: Iterator[bytes]) -> bytes:
 def _read_record(name: str, content: bytes) -> Mapping[str, Any]:
     try:
         record = read_json(content.decode("utf-8-sig"))
-    except (OddityError, UnicodeDecodeError) as error:
+    except (DocumentError, UnicodeDecodeError) as error:
         raise PackageError(f"{name}: {_INDEX}: {error}") from None
     if not isinstance(record, dict):
         raise PackageError(f"{name}: {_INDEX}: not an object")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 
-from binary_checks.documents.json_values import OddityError, decode_fields, dump, encode_fields
+from binary_checks.documents.json_values import DocumentError, decode_fields, dump, encode_fields
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.matching import FIELDS, is_itself
@@ -390,7 +390,7 @@ def read_gate(content: bytes, named: str) -> Gate:
     try:
         row = read_object(content)
         if row.pop("schema", None) != GATE_SCHEMA:
-            raise OddityError(f"not a document {GATE_SCHEMA}")
+            raise DocumentError(f"not a document {GATE_SCHEMA}")
         gate = Gate(**decode_fields(Gate, row))
         for key in (*gate.keys, *gate.promoters):
             demand_digest(f"keys: {key.name!r:.40}", key.public)
@@ -398,11 +398,11 @@ def read_gate(content: bytes, named: str) -> Gate:
             date.fromisoformat(waiver.expires)
         for age in (gate.max_age, *(rule.max_age for rule in gate.rules)):
             if age is not None and not 0 < age <= MOST_DAYS:
-                raise OddityError(f"max_age: {age:g} days")
+                raise DocumentError(f"max_age: {age:g} days")
         for rule in gate.rules:
             read_condition(rule.when, "when", dict.fromkeys(FIELDS, str))
         if write_gate(gate) != content:
-            raise OddityError("not as binary-checks writes it")
-    except (OddityError, ProfileError, ValueError) as error:
+            raise DocumentError("not as binary-checks writes it")
+    except (DocumentError, ProfileError, ValueError) as error:
         raise RecordError(f"{named}: {error}") from None
     return gate

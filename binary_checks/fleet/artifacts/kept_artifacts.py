@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from binary_checks.documents.json_values import OddityError
+from binary_checks.documents.json_values import DocumentError
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
 from binary_checks.files import open_regular
 from binary_checks.fleet.artifacts.artifact import (
@@ -55,7 +55,7 @@ def keep_artifact(store: Store, artifact: Artifact, incoming: Incoming) -> bool:
     """
     try:
         demand_sound(artifact)
-    except OddityError as error:
+    except DocumentError as error:
         raise ProfileError(f"{artifact.file_name}: {error}") from None
     if _is_kept(store, artifact):
         return False

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any
 
 from binary_checks import __version__
-from binary_checks.documents.json_values import OddityError, decode_fields, encode_fields
+from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
 from binary_checks.errors import (
     ArtifactRefusedError,
     BrokenDataError,
@@ -224,8 +224,8 @@ def read_promotion(content: bytes, named: str) -> Promotion:
             demand_digest("digest", digest)
         read_time(promotion.at)
         if write_promotion(promotion) != content:
-            raise OddityError("its parts contradict each other")
-    except OddityError as error:
+            raise DocumentError("its parts contradict each other")
+    except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return promotion
 
@@ -233,7 +233,7 @@ def read_promotion(content: bytes, named: str) -> Promotion:
 def _find_record(content: bytes) -> Any:
     predicate = open_statement(content, SUMMARY)
     if PROMOTION_SCHEMA not in predicate:
-        raise OddityError(f"its predicate has no {PROMOTION_SCHEMA}")
+        raise DocumentError(f"its predicate has no {PROMOTION_SCHEMA}")
     return predicate[PROMOTION_SCHEMA]
 
 
@@ -265,7 +265,7 @@ def find_unproven(
         return None
     try:
         derived = _derive_again(store, artifact)
-    except (RecordError, PackageError, BrokenDataError, OddityError) as error:
+    except (RecordError, PackageError, BrokenDataError, DocumentError) as error:
         return GateRefusal(what="", why=str(error), advice=_TAMPERED)
     except (ArtifactRefusedError, ProfileError) as error:
         return GateRefusal(what="", why=str(error), advice="push another build")

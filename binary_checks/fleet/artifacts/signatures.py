@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from binary_checks.documents.json_values import OddityError, dump
+from binary_checks.documents.json_values import DocumentError, dump
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.files import open_regular
 from binary_checks.fleet.artifacts.verdict import read_object
@@ -89,24 +89,24 @@ def read_envelope(content: bytes, named: str) -> SignedStatement:
         if "payloadType" not in row:
             return SignedStatement(payload=content.removesuffix(b"\n"))
         return _open_envelope(row)
-    except OddityError as error:
+    except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
 
 
 def _open_envelope(row: Mapping[str, Any]) -> SignedStatement:
     if row.keys() != {"payload", "payloadType", "signatures"}:
-        raise OddityError("not a DSSE envelope: payload, payloadType and signatures")
+        raise DocumentError("not a DSSE envelope: payload, payloadType and signatures")
     if row["payloadType"] != PAYLOAD_TYPE:
-        raise OddityError(f"its payload is {row['payloadType']!r:.80}, not {PAYLOAD_TYPE}")
+        raise DocumentError(f"its payload is {row['payloadType']!r:.80}, not {PAYLOAD_TYPE}")
     listed = row["signatures"]
     if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_SIGNATURES:
-        raise OddityError(f"signatures: not 1 to {_MOST_SIGNATURES} of them")
+        raise DocumentError(f"signatures: not 1 to {_MOST_SIGNATURES} of them")
     found: dict[str, str] = {}
     for each in listed:
         if not isinstance(each, dict) or each.keys() != {"keyid", "sig"}:
-            raise OddityError("signatures: not a keyid and a sig")
+            raise DocumentError("signatures: not a keyid and a sig")
         if not isinstance(each["keyid"], str) or each["keyid"] in found:
-            raise OddityError("signatures: two by one key, or no keyid")
+            raise DocumentError("signatures: two by one key, or no keyid")
         found[each["keyid"]] = _decode(each["sig"], "sig").hex()
     return SignedStatement(payload=_decode(row["payload"], "payload"), signatures=found)
 
@@ -115,7 +115,7 @@ def _decode(text: Any, name: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (TypeError, ValueError):
-        raise OddityError(f"{name}: not base64") from None
+        raise DocumentError(f"{name}: not base64") from None
 
 
 def find_signers(signed: SignedStatement, keys: Iterable[PublicKey]) -> Signed:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from binary_checks.documents.facts import Statement
-from binary_checks.documents.json_values import OddityError
+from binary_checks.documents.json_values import DocumentError
 from binary_checks.errors import (
     ArtifactRefusedError,
     GatherError,
@@ -100,7 +100,7 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
         artifact = add_companions(artifact, request.companions)
         try:
             demand_sound(artifact)
-        except OddityError as error:  # the package's own metadata is at fault
+        except DocumentError as error:  # the package's own metadata is at fault
             raise PackageError(f"{path.name}: {error}") from None
         for channel in request.channels:
             demand_free(store, channel, artifact)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from binary_checks.documents.json_values import (
-    OddityError,
+    DocumentError,
     decode_fields,
     dump,
     encode_fields,
@@ -251,35 +251,35 @@ def read_statement(content: bytes, named: str) -> PackageVerdict:
         verdict = PackageVerdict(**decode_fields(PackageVerdict, _find_record(predicate)))
         _demand_sound(verdict)
         if write_statement(verdict) != content:
-            raise OddityError("its parts contradict each other")
-    except OddityError as error:
+            raise DocumentError("its parts contradict each other")
+    except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return verdict
 
 
 def open_statement(content: bytes, kind: str) -> Mapping[str, Any]:
-    """Return the predicate of a statement. Raises OddityError unless it has the given type."""
+    """Return the predicate of a statement. Raises DocumentError unless it has the given type."""
     row = read_object(content)
     if row.get("_type") != STATEMENT:
-        raise OddityError("not an in-toto statement")
+        raise DocumentError("not an in-toto statement")
     if row.get("predicateType") != kind:
-        raise OddityError(f"its predicate is {row.get('predicateType')!r:.100}, not {kind}")
+        raise DocumentError(f"its predicate is {row.get('predicateType')!r:.100}, not {kind}")
     predicate = row.get("predicate")
     if not isinstance(predicate, dict):
-        raise OddityError("it has no predicate")
+        raise DocumentError("it has no predicate")
     return predicate
 
 
 def read_object(content: bytes) -> dict[str, Any]:
-    """Return a JSON object in ASCII. Raises OddityError."""
+    """Return a JSON object in ASCII. Raises DocumentError."""
     if len(content) > LARGEST_STATEMENT:
-        raise OddityError(f"larger than {LARGEST_STATEMENT} bytes")
+        raise DocumentError(f"larger than {LARGEST_STATEMENT} bytes")
     try:
         row = read_json(content.decode("ascii"))
     except UnicodeDecodeError as error:
-        raise OddityError(f"not ASCII at byte {error.start:#x}") from None
+        raise DocumentError(f"not ASCII at byte {error.start:#x}") from None
     if not isinstance(row, dict):
-        raise OddityError("not a JSON object")
+        raise DocumentError("not a JSON object")
     return row
 
 
@@ -288,7 +288,7 @@ def _find_record(predicate: Mapping[str, Any]) -> Any:
     for each in found if isinstance(found, list) else ():
         if isinstance(each, dict) and each.get("name") == VERDICT_SCHEMA:
             return each.get("annotations")
-    raise OddityError(f"its configuration has no {VERDICT_SCHEMA}")
+    raise DocumentError(f"its configuration has no {VERDICT_SCHEMA}")
 
 
 def _demand_sound(verdict: PackageVerdict) -> None:
@@ -297,15 +297,15 @@ def _demand_sound(verdict: PackageVerdict) -> None:
     read_time(verdict.ended)
     lacking = verdict.outcome is Outcome.FAILED and verdict.faults  # too few object files
     if (verdict.outcome is Outcome.FAILED) != bool(verdict.failed or lacking):
-        raise OddityError(f"outcome: {verdict.outcome.value}, which its checks contradict")
+        raise DocumentError(f"outcome: {verdict.outcome.value}, which its checks contradict")
 
 
 def read_time(text: str) -> datetime:
-    """Return a time in UTC, as documents write it. Raises OddityError."""
+    """Return a time in UTC, as documents write it. Raises DocumentError."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         found = None
     if found is None or found.utcoffset() != timedelta(0) or len(text) > 40:
-        raise OddityError(f"{text!r:.40} is not a time in UTC, as 2026-11-20T04:00:00+00:00 is")
+        raise DocumentError(f"{text!r:.40} is not a time in UTC, as 2026-11-20T04:00:00+00:00 is")
     return found

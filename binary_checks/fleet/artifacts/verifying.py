@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.documents.json_values import OddityError, read_json
+from binary_checks.documents.json_values import DocumentError, read_json
 from binary_checks.errors import (
     BrokenDataError,
     PackageError,
@@ -310,7 +310,7 @@ def _verify_texts(
     if artifact.kind in _OWN_TEXTS:
         try:
             yield from _OWN_TEXTS[artifact.kind](store, artifact, path, names)
-        except (PackageError, BrokenDataError, OddityError, UnicodeDecodeError) as error:
+        except (PackageError, BrokenDataError, DocumentError, UnicodeDecodeError) as error:
             yield f"cannot be read as what it is: {error}"
 
 

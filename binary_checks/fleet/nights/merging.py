@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from binary_checks.documents.json_values import OddityError, decode_fields, encode_fields
+from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.night import (
     CPU,
@@ -410,5 +410,5 @@ def read_closed(store: Store, night: str) -> ClosedNight | None:
     try:
         row = open_document(content, CLOSED_SCHEMA)
         return ClosedNight(**decode_fields(ClosedNight, row))
-    except OddityError as error:
+    except DocumentError as error:
         raise RecordError(f"{store.url}: {closed_name(night)}: {error}") from None

@@ -16,7 +16,7 @@ from typing import IO
 from packaging.version import InvalidVersion, Version
 
 from binary_checks import __version__
-from binary_checks.documents.json_values import LARGEST, OddityError, read_document
+from binary_checks.documents.json_values import LARGEST, DocumentError, read_document
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.files import open_regular
 from binary_checks.fleet.store import Store
@@ -100,7 +100,7 @@ def _unpack(packed: Path, path: Path, named: str) -> None:
     try:
         with gzip.open(packed) as source, path.open("wb") as file:
             _copy_bounded(source, file)
-    except (EOFError, zlib.error, gzip.BadGzipFile, OddityError) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile, DocumentError) as error:
         raise RecordError(f"{named}: not whole: {error}") from None
     except OSError as error:
         reason = error.strerror or str(error)
@@ -122,7 +122,7 @@ def _copy_bounded(source: gzip.GzipFile, file: IO[bytes]) -> None:
     while piece := source.read(_PIECE):
         left -= len(piece)
         if left < 0:
-            raise OddityError(f"it inflates to more than {LARGEST} bytes")
+            raise DocumentError(f"it inflates to more than {LARGEST} bytes")
         file.write(piece)
 
 
@@ -131,7 +131,7 @@ def _identify(path: Path, sha256: str) -> str:
     try:
         document = read_document(path)
         found, written_by = document["package"]["sha256"], str(document["written_by"])
-    except OddityError as error:
+    except DocumentError as error:
         raise RecordError(f"{path.name}: {error}") from None
     except (KeyError, TypeError):
         raise RecordError(f"{path.name}: not the facts of a package") from None

@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 
-from binary_checks.documents.json_values import OddityError, dump, read_json
+from binary_checks.documents.json_values import DocumentError, dump, read_json
 from binary_checks.errors import StoreError
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import MARK, TOP_LEVEL
@@ -46,7 +46,7 @@ def _demand_ours(store: Store) -> None:
 def _read_id(store: Store, content: bytes) -> str:
     try:
         row = read_json(content.decode("ascii"))
-    except (OddityError, UnicodeDecodeError):
+    except (DocumentError, UnicodeDecodeError):
         row = None
     if not isinstance(row, dict) or not isinstance(row.get("schema"), str):
         raise StoreError(f"{store.url}: {MARK}: not the mark of a store, or cut off")

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from binary_checks.documents.json_values import OddityError, read_document
+from binary_checks.documents.json_values import DocumentError, read_document
 from binary_checks.errors import FIT, RecordError
 from binary_checks.fleet.night import AXES, CPU, GOOD, GPU, Attempt, CellEnd, PlannedCell
 from binary_checks.fleet.stored_nights import name_log
@@ -291,7 +291,7 @@ def read_facts_rows(path: Path, night: str, sha256: str, named: str) -> FactsRow
     """
     try:
         return _read(read_document(path), night, sha256)
-    except OddityError as error:
+    except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
         raise RecordError(f"{named}: not the facts of a package") from None
@@ -299,7 +299,7 @@ def read_facts_rows(path: Path, night: str, sha256: str, named: str) -> FactsRow
 
 def _read(document: Any, night: str, sha256: str) -> FactsRows:
     if not str(document["schema"]).startswith(_FACTS):
-        raise OddityError("not the facts of a package, but another schema")
+        raise DocumentError("not the facts of a package, but another schema")
     objects = [
         {"night": night, "sha256": sha256, **_object_row(row)} for row in document["object_files"]
     ]
@@ -320,7 +320,7 @@ def _read(document: Any, night: str, sha256: str) -> FactsRows:
 
 def _demand_package(row: Mapping[str, Any], sha256: str) -> Layout:
     if row["sha256"] != sha256:
-        raise OddityError("the facts of another package")
+        raise DocumentError("the facts of another package")
     return Layout(**{name: row["layout"][name] for name in _PLACES if name in row["layout"]})
 
 
