@@ -1,1 +1,1 @@
-"""The files by which CI systems run a matrix: one pipeline, written in the words of each system."""
+"""CI: the files with which CI systems run a matrix, generated from one pipeline."""

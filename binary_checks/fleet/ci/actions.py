@@ -1,4 +1,4 @@
-"""Asks the repositories of actions which commits their tags stand for, by ``git ls-remote``."""
+"""Pinned actions: which commits workflows use, and which commits tags stand for now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.profile.toml_values import convert, reject_unknown
 
-# Which commits of actions generated workflows use: each stands beside the tag that it had.
+# Pins in ``[ci.actions]``: each names a commit and the tag that it had.
 
 NAME = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}(?:/[A-Za-z0-9._/-]{1,100})?"
@@ -25,20 +25,20 @@ _KEYS = {"commit": str, "tag": str}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionPin:
-    """An action at a commit, which nobody can move, and the tag that people know it by."""
+    """An action at a commit, which cannot be moved, and the tag that people know."""
 
-    name: str  # owner/repository, with a path behind it where the action lies in one
+    name: str  # owner/repository, followed by a path if the action lies in a folder
     commit: str  # 40 hexadecimal digits
     tag: str  # v4.2.2
 
     @property
     def used(self) -> str:
-        """What stands behind ``uses:``."""
+        """The value of ``uses:``."""
         return f"{self.name}@{self.commit}"
 
 
 def read_pins(value: object, where: str) -> dict[str, ActionPin]:
-    """The table ``[ci.actions]``. Raises ProfileError, for a pin without its tag too."""
+    """Read the table ``[ci.actions]``. Raises ProfileError, also for a pin without its tag."""
     table = convert(value, dict, where)
     return {name: _read_pin(name, row, f"{where}: {name!r}") for name, row in table.items()}
 
@@ -62,22 +62,22 @@ def _read_pin(name: str, row: Any, where: str) -> ActionPin:
 
 
 def demand_pin(pins: Mapping[str, ActionPin], name: str) -> ActionPin:
-    """The pin of an action that is used. Raises ProfileError where there is none."""
+    """Return the pin of an action. Raises ProfileError if there is none."""
     if name not in pins:
         raise ProfileError(f"ci.actions: {name} is used but not pinned")
     return pins[name]
 
 
-# Asks the repositories of actions which commits their tags stand for, by ``git ls-remote``.
+# Current tags, from ``git ls-remote``.
 
 SERVER = "https://github.com"
 _PATIENCE = 60.0  # seconds for one repository
-_PEELED = "^{}"  # behind a tag that is an object of its own: what it points to
+_PEELED = "^{}"  # suffix of an annotated tag's line that shows the tagged commit
 _LARGEST = 16 << 20  # bytes of an answer
 
 
 def resolve_pin(wanted: str, server: str = SERVER) -> ActionPin:
-    """The pin of ``owner/name@tag``. Raises ProfileError, and GatherError if nobody answers."""
+    """Return the pin of ``owner/name@tag``. Raises ProfileError and GatherError."""
     name, _, tag = wanted.partition("@")
     if not NAME.fullmatch(name) or not TAG.fullmatch(tag):
         raise ProfileError(f"ci pin: {wanted!r:.100} is not ACTION@TAG, as actions/checkout@v4.2.2")
@@ -90,7 +90,7 @@ def resolve_pin(wanted: str, server: str = SERVER) -> ActionPin:
 
 
 def list_moved(pins: Sequence[ActionPin], server: str = SERVER) -> Iterator[str]:
-    """A line for each pin whose tag is another commit by now, or is gone. Raises GatherError."""
+    """Yield a line for each pin whose tag was moved or deleted. Raises GatherError."""
     for pin in pins:
         commit = list_tags(pin.name, server).get(pin.tag, "")
         if commit != pin.commit:
@@ -99,7 +99,7 @@ def list_moved(pins: Sequence[ActionPin], server: str = SERVER) -> Iterator[str]
 
 
 def list_tags(name: str, server: str = SERVER) -> Mapping[str, str]:
-    """The commits of all tags of an action's repository. Raises GatherError."""
+    """Return tag -> commit for an action's repository. Raises GatherError."""
     if not server.startswith(("https://", "file://")):
         raise ProfileError(f"ci pin: --server: {server!r:.100} is not an https:// or file:// URL")
     repository = "/".join(name.split("/")[:2])
@@ -118,7 +118,7 @@ def list_tags(name: str, server: str = SERVER) -> Mapping[str, str]:
 
 
 def _ask(url: str) -> str:
-    """What git says of the repository's tags."""
+    """Return git's list of the repository's tags."""
     environment = {
         **os.environ,
         "GIT_TERMINAL_PROMPT": "0",

@@ -1,7 +1,8 @@
-"""Writes Azure Pipelines: constant stages, whose matrices are output variables of the first one.
+"""Azure Pipelines: constant stages, whose matrices are output variables of the first stage.
 
-A stage runs all cells by a matrix, and what depends on a matrix waits for all of it. So the stages
-of tests, GPUs and publishing run whatever became of other cells: one red cell must not skip them.
+A stage runs all cells as one matrix, and a stage that depends on it waits for all of them. The
+stages for tests, GPUs and publishing therefore run whatever the result of others: one failed cell
+must not skip the others.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _TESTS = ".azure/binary-checks-tests.yml"
 _NIGHT = ".azure/binary-checks-night.yml"
 _PULL = "eq(variables['Build.Reason'], 'PullRequest')"
 _OFFICE_MINUTES = 30
-_LONGEST = 360  # minutes; `ci stage` ends what takes longer than its cell may
+_LONGEST = 360  # minutes; `ci stage` ends what exceeds its cell's time limit
 _HOSTED = "Azure Pipelines"  # the pool of Microsoft's machines
 _ANY_AGENT = "Agent.Version"  # a demand that every agent meets
 _FREE_THREADED = "FREE_THREADED"
@@ -50,7 +51,7 @@ Json = dict[str, Any]
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """The files, by path; the first includes the others. They do not depend on the cells."""
+    """Return path -> text; the first file includes the others. They do not depend on the cells."""
     stages: list[Json] = [_plan_stage(pipeline)]
     files: dict[str, Json] = {}
     if pipeline.stages:
@@ -71,7 +72,7 @@ def _events(pipeline: Pipeline) -> Json:
         "name": "only",
         "displayName": "only such cells: variant=cu*",
         "type": "string",
-        "default": " ",  # an empty one would have to be given
+        "default": " ",  # an empty default would make the parameter required
     }
     return {
         "trigger": branches if pipeline.stages else "none",
@@ -98,17 +99,17 @@ def _plan_stage(pipeline: Pipeline) -> Json:
 
 
 def _output(name: str) -> str:
-    """A variable that planning left, as the condition of a stage reads it."""
+    """Return a variable set by the planning stage, as a stage's condition reads it."""
     return f"dependencies.plan.outputs['plan.list.{name}']"
 
 
 def _matrix(name: str) -> Json:
-    """The same for the matrix of a job."""
+    """Return a variable set by the planning stage, as a job's matrix reads it."""
     return {"matrix": f"$[ stageDependencies.plan.plan.outputs['list.{name}'] ]"}
 
 
 def _condition(output: str, *also: str) -> str:
-    """A stage runs whatever became of those before it, if planning left cells for it."""
+    """Return a condition that runs a stage whatever the earlier results, if it has cells."""
     said = ("not(canceled())", "eq(dependencies.plan.result, 'Succeeded')")
     return f"and({', '.join((*said, f'''ne({_output(output)}, '')''', *also))})"
 
@@ -117,7 +118,7 @@ def _condition(output: str, *also: str) -> str:
 
 
 def _chain_stage(stage: str, pipeline: Pipeline) -> Json:
-    """One stage of all cells."""
+    """Return one stage of all cells."""
     before = [*pipeline.stages[: pipeline.stages.index(stage)]]
     output = "gpu" if stage == "gpu" else "cells"
     office = stage == "publish"
@@ -139,7 +140,7 @@ def _chain_stage(stage: str, pipeline: Pipeline) -> Json:
 
 
 def _pool(pipeline: Pipeline, machine: RunsOn | None) -> Json:
-    """That of a machine; without one, of the variables of a matrix."""
+    """Return the pool of a machine; without one, the pool that the matrix's variables name."""
     if machine is None:
         demands = [f"$(DEMAND_{number})" for number in range(_count_demands(pipeline))]
         return {
@@ -153,13 +154,13 @@ def _pool(pipeline: Pipeline, machine: RunsOn | None) -> Json:
 
 
 def _count_demands(pipeline: Pipeline) -> int:
-    """How many a machine has at most, of all that [[runners]] name."""
+    """Return the greatest number of demands in any entry of [[runners]]."""
     machines = (rule.machines.get("azure") for rule in pipeline.settings.runners)
     return max(len(machine.labels) for machine in machines if machine is not None)
 
 
 def _list_variables(pipeline: Pipeline, stage: str, values: Mapping[str, str]) -> Json:
-    """Variables, which come to scripts in their environment; with a group they are a list."""
+    """Return the variables of a stage; with a variable group, they must be a list."""
     group = pipeline.settings.deployment if secrets_of(pipeline, stage) else ""
     listed = [{"name": name, "value": value} for name, value in values.items()]
     if group:
@@ -168,9 +169,9 @@ def _list_variables(pipeline: Pipeline, stage: str, values: Mapping[str, str]) -
 
 
 def _begin(pipeline: Pipeline, *, own_python: bool = False) -> Iterator[Json]:
-    """Checkout, and the Python of the job; of free-threaded ones UsePythonVersion knows nothing."""
+    """Yield checkout and the job's Python; UsePythonVersion has no free-threaded ones."""
     version = f"$({JOB_PYTHON})" if own_python else pipeline.settings.python
-    # An agent of one's own keeps its folder: what another cell left there must not be judged.
+    # Self-hosted agents keep their folder: files of another cell must not be judged.
     yield {"checkout": "self", "clean": "true", "persistCredentials": "false"}
     yield {"task": "UsePythonVersion@0", "inputs": {"versionSpec": version}}
     if own_python:
@@ -181,7 +182,7 @@ def _begin(pipeline: Pipeline, *, own_python: bool = False) -> Iterator[Json]:
 def _steps(
     stage: str, pipeline: Pipeline, *, own_python: bool, smoke: bool = False
 ) -> Iterator[Json]:
-    """What stages before left, the stage, and what it leaves."""
+    """Yield the steps: fetch what earlier stages left, run the stage, keep what it leaves."""
     cells = stage not in ("plan", "collect")
     suffix = "-$(CELL)" if cells else ""
     yield from _begin(pipeline, own_python=own_python)
@@ -193,7 +194,7 @@ def _steps(
                 "targetPath": f"{_FOLDER}/{folder}",
             },
         }
-        # A stage that failed early has left none, and says itself that it was blocked.
+        # An earlier stage that failed left nothing; this stage then reports that it is blocked.
         yield taken if folder == "dist" else {**taken, "continueOnError": True}
     install = install_line(pipeline).strip()
     fetch = f"{install} uv\nuv python install --quiet ${SMOKE_PYTHONS}\n"
@@ -212,7 +213,7 @@ def _steps(
 
 
 def _night_stages(pipeline: Pipeline) -> Iterator[Json]:
-    """The night: each stage waits for those before it; only planning must have succeeded."""
+    """Return the night's stages; each waits for the one before, but only planning must succeed."""
     date = {NIGHT_DATE: "$[ stageDependencies.plan.plan.outputs['list.date'] ]"}
     before: list[str] = []
     for stage in ("plan", "smoke", "smoke-gpu", "collect"):
@@ -242,7 +243,7 @@ def _night_stages(pipeline: Pipeline) -> Iterator[Json]:
 
 
 def list_jobs(jobs: ChosenJobs) -> str:
-    """What sets the output variables of the job that plans a run. Raises ProfileError."""
+    """Return the commands that set the planning job's output variables. Raises ProfileError."""
     pipeline = jobs.pipeline
     groups = pipeline.group_smoke("azure") if jobs.is_night else []
     gpu = [each for each in jobs.cells if each.gpu_runners]
@@ -289,7 +290,7 @@ def _cell_row(cell: PipelineCell, machine: RunsOn, jobs: ChosenJobs) -> tuple[st
 
 
 def _name_machine(pipeline: Pipeline, machine: RunsOn) -> Json:
-    """The variables that the pool of a matrix reads."""
+    """Return the variables that a matrix's pool reads."""
     labels: Sequence[str] = machine.labels
     demands = {
         f"DEMAND_{number}": labels[number] if number < len(labels) else _ANY_AGENT

@@ -1,4 +1,4 @@
-"""Reads ``[ci]``: what is generated, how a cell is built, and where what was built goes."""
+"""Read ``[ci]``, ``[[runners]]`` and ``[[ci.jobs]]``: what CI runs, on which machines."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from binary_checks.fleet.night import AXES, Cell
 from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 
-# Reads ``[[runners]]``: on which machines of which CI system the stages of a cell run.
+# ``[[runners]]``: the machines of each CI system that run the stages of a cell.
 
 CPU, GPU = "cpu", "gpu"
 HOSTED = ("github", "gitlab", "circleci", "azure")
 """The CI systems that have runners."""
 RUNNER_KEYS: Mapping[str, Any] = {"when": str, "stage": str, **dict.fromkeys(HOSTED, object)}
-"""That an entry may have."""
+"""The keys of an entry, with their types."""
 _VALUES = {"labels": tuple[str, ...], "image": str, "pool": str, "size": str}
 _TEXT = re.compile(r"[A-Za-z0-9{][A-Za-z0-9 ._:/@{}+-]{0,199}")
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -37,23 +37,23 @@ class RunsOn:
     """A machine as one CI system names it; what does not apply there is empty."""
 
     labels: tuple[str, ...] = ()  # GitHub's labels, GitLab's tags, Azure's demands
-    image: str = ""  # of a container, or Azure's vmImage
+    image: str = ""  # a container's, or Azure's vmImage
     pool: str = ""  # Azure's pool, CircleCI's kind of machine (macos, windows, machine)
     size: str = ""  # CircleCI's resource_class
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunnerRule:
-    """One entry: for which cells and which stage it holds, and the machine in each system."""
+    """One entry: the cells and the stage that it is for, and the machine in each system."""
 
     condition: CellCondition
     stage: str  # cpu, gpu
-    machines: Mapping[str, RunsOn]  # by system
-    where: str  # it stands, for messages
+    machines: Mapping[str, RunsOn]  # CI system -> machine
+    where: str  # location of the entry, for messages
 
 
 def read_runners(rows: Iterable[tuple[dict[str, Any], str]]) -> Iterator[RunnerRule]:
-    """The entries, in order. Raises ProfileError."""
+    """Yield the entries in order. Raises ProfileError."""
     for row, where in rows:
         if "when" not in row:
             raise ProfileError(f"{where}: 'when' is missing")
@@ -76,7 +76,7 @@ def read_runners(rows: Iterable[tuple[dict[str, Any], str]]) -> Iterator[RunnerR
 
 
 def _read_machine(system: str, value: object, where: str) -> RunsOn:
-    """A word for what the system asks for first, "" for none; labels; or a table of all of it."""
+    """Read a machine: a name (label or image), "" for none, a list of labels, or a table."""
     if value == "":
         return RunsOn()
     if isinstance(value, str):
@@ -105,7 +105,7 @@ def _demand_text(text: str, where: str) -> None:
 def choose_machine(
     rules: Sequence[RunnerRule], cell: Cell, *, stage: str, system: str, python: str
 ) -> RunsOn | None:
-    """The machine of the last entry that matches and names the system; None without one."""
+    """Return the machine of the last matching entry that names the system, or None."""
     for rule in reversed(rules):
         if rule.stage == stage and system in rule.machines and rule.condition.meets(cell):
             machine = rule.machines[system]
@@ -116,7 +116,7 @@ def choose_machine(
 
 
 def _fill_machine(machine: RunsOn, cell: Cell, python: str, where: str) -> RunsOn:
-    """The same with the cell's values for the axes in braces. Raises ProfileError."""
+    """Return the machine with the cell's values in place of {axis}. Raises ProfileError."""
 
     def value(found: re.Match[str]) -> str:
         text: str = python if found[1] == JOB_PYTHON else getattr(cell, found[1])
@@ -135,26 +135,26 @@ def _fill_machine(machine: RunsOn, cell: Cell, python: str, where: str) -> RunsO
     )
 
 
-# Reads ``[[ci.jobs]]``: what CI runs beside the cells, or for some of them, as data.
+# ``[[ci.jobs]]``: jobs of the project's own, for some cells or in addition to all.
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 _AXIS = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_RESERVED_BEGINNING = "binary-checks"  # how the names of our own workflows begin
+_RESERVED_BEGINNING = "binary-checks"  # reserved for generated workflows
 LISTING = "cells"
-"""The job that lists the cells for the others of its workflow."""
+"""The name of the job that lists the cells for the other jobs of its workflow."""
 _STEP = {"name": str, "run": str, "uses": str, "with": dict, "env": Mapping[str, str], "if": str}
 _MOST_SECONDS = 6 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnWorkflow:
-    """A workflow of the project's own jobs, and what begins it."""
+    """A workflow of the project's own jobs, and the events that start it."""
 
-    name: str  # of its file, too
-    branches: tuple[str, ...] = ()  # pushes to them
+    name: str  # also the name of its file
+    branches: tuple[str, ...] = ()  # pushes to these branches start it
     tags: tuple[str, ...] = ()
-    pull_requests: bool = False  # a newer push ends the run of an older one
-    schedule: str = ""  # cron, in UTC; by hand then, too
+    pull_requests: bool = False  # on pull requests, where a newer push cancels the older run
+    schedule: str = ""  # cron, in UTC; the workflow can then be started by hand, too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,32 +163,33 @@ class OwnStep:
 
     name: str = ""
     run: str = ""
-    uses: str = ""  # an action that is pinned
-    given: Mapping[str, Any] = field(default_factory=dict)  # to the action
+    uses: str = ""  # a pinned action
+    given: Mapping[str, Any] = field(default_factory=dict)  # the action's inputs
     environment: Mapping[str, str] = field(default_factory=dict)
     condition: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnJob:
-    """A job of a workflow; for each cell that its condition is about, or once."""
+    """A job of a workflow, run once, or for each cell that matches its condition."""
 
     workflow: str
     name: str
     steps: tuple[OwnStep, ...]
     condition: CellCondition | None = None
-    matrix: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # further axes
-    runner: str = ""  # of a job without cells
-    python: str = ""  # likewise; "" needs none
+    matrix: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # additional axes
+    runner: str = ""  # only for jobs without cells
+    python: str = ""  # only for jobs without cells; "" if it needs none
     needs: tuple[str, ...] = ()
     timeout: float = 1800.0  # seconds
     checkout: bool = True
-    permissions: Mapping[str, str] = field(default_factory=dict)  # {} reads the repository
-    environment: Mapping[str, str] = field(default_factory=dict)  # a deployment's name and url
-    takes: tuple[str, ...] = ()  # folders that a job before it has left
-    leaves: tuple[str, ...] = ()  # to jobs after it; without one it fails
-    keeps: tuple[str, ...] = ()  # for people, though it has failed, and if there is any
-    where: str = ""  # it stands, for messages
+    # {}: read access to the repository
+    permissions: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)  # name and url of a deployment
+    takes: tuple[str, ...] = ()  # folders that earlier jobs left
+    leaves: tuple[str, ...] = ()  # folders for later jobs; it is an error if one is missing
+    keeps: tuple[str, ...] = ()  # folders kept for people, if they exist, also after a failure
+    where: str = ""  # location of the entry, for messages
 
 
 _JOB_KEYS_READ_APART = ("steps", "condition", "matrix", "where")
@@ -201,11 +202,11 @@ _PLAIN = {
     if key not in _JOB_KEYS_READ_APART
 }
 JOB_KEYS: Mapping[str, Any] = {**_PLAIN, "when": str, "matrix": dict, "steps": list}
-"""That an entry may have."""
+"""The keys of an entry, with their types."""
 
 
 def read_workflows(value: object, where: str) -> dict[str, OwnWorkflow]:
-    """The tables ``[ci.workflows.NAME]``. Raises ProfileError."""
+    """Read the tables ``[ci.workflows.NAME]``. Raises ProfileError."""
     found = {}
     for name, row in convert(value, dict, where).items():
         place = f"{where}.{name}"
@@ -225,7 +226,7 @@ def read_jobs(
     workflows: Mapping[str, OwnWorkflow],
     actions: Mapping[str, ActionPin],
 ) -> Iterator[OwnJob]:
-    """The entries, in order. Raises ProfileError."""
+    """Yield the entries in order. Raises ProfileError."""
     seen: dict[tuple[str, str], str] = {}
     for row, where in rows:
         for key in ("workflow", "name", "steps"):
@@ -294,7 +295,7 @@ def _read_steps(value: object, actions: Mapping[str, ActionPin], where: str) -> 
 def _demand_job(
     job: OwnJob, workflows: Mapping[str, OwnWorkflow], seen: dict[tuple[str, str], str]
 ) -> None:
-    """Raise ProfileError for a name that is no job's, or is another one's, or is not there yet."""
+    """Raise ProfileError for invalid, repeated or unknown names in a job."""
     reject_unknown([job.workflow], workflows, f"{job.where}: workflow", "workflow")
     if not _NAME.fullmatch(job.name):
         raise ProfileError(f"{job.where}: name: {job.name!r:.60} cannot be the name of a job")
@@ -313,50 +314,53 @@ def _demand_job(
     seen[job.workflow, job.name] = job.where
 
 
-# Reads ``[ci]``: what is generated, how a cell is built, and where what was built goes.
+# ``[ci]``: what is generated, how a cell is built, and where its files go.
 
 SYSTEMS = ("github", "gitlab", "circleci", "azure", "tox", "docs")
-"""What can be generated."""
+"""The systems for which files can be generated."""
 _SHIPPED = "shipped.toml"
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
 _SECRET = re.compile(r"SECRET|TOKEN|PASSW|CREDENTIAL|KEY")
 _RESERVED = re.compile(r"CELL(?:_.*)?|GITHUB_.*|CI|PATH|HOME|.*_CHANNEL|BINARY_CHECKS_STORE")
-_VALUE = re.compile(r"(?:AKIA|ASIA|AIDA|AROA)[A-Z0-9]{16}")  # an id that Amazon gave out
+_VALUE = re.compile(r"(?:AKIA|ASIA|AIDA|AROA)[A-Z0-9]{16}")  # ids that Amazon assigns to keys
 _CRON = re.compile(r"[0-9*/,-]+(?: [0-9*/,-]+){4}")
 _PYTHON = re.compile(r"3\.\d{1,2}")
-_OLDEST = 11  # of the tool with everything that nights and artifacts need
+_OLDEST = 11  # minor version of Python 3 that nights and artifacts need
 _PINNED = re.compile(r"[#&]sha256=[0-9a-f]{64}(?:&|$)|\.git@[0-9a-f]{40}(?:#|$)")
-"""How a URL says which bytes, or which commit, are meant."""
+"""Matches URLs that name the bytes by hash or the commit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CiSettings:
-    """The table ``[ci]`` with ``[[runners]]``, and what is shipped where they say nothing."""
+    """The table ``[ci]`` and ``[[runners]]``, with shipped defaults."""
 
     systems: tuple[str, ...]  # github, gitlab, circleci, azure, tox, docs
-    build: tuple[str, ...] = ()  # lines of a shell that put a cell's files into dist/; () for none
+    # lines of shell that put a cell's files into dist/; () if nothing is built
+    build: tuple[str, ...] = ()
     build_timeout: float = 3600.0  # seconds
-    install: tuple[str, ...] = ()  # requirements of pip; () where no job installs the tool
-    python: str = "3.13"  # that the tool runs on where a cell names none
+    install: tuple[str, ...] = ()  # requirements for pip; () if no job installs the tool
+    python: str = "3.13"  # the Python for the tool if a cell names none
     store: str = ""  # s3://bucket/prefix, or a folder that all runners share
-    built: str = ""  # the channel into which everything goes that was built
-    published: str = ""  # the channel into which the policy lets it go
+    built: str = ""  # the channel for all builds
+    published: str = ""  # the channel for builds that the policy admits
     policy: str = ""  # a file; "" for the gate of the published channel in the matrix
-    key: str = ""  # the name of the variable that has the private key, in PEM
-    secrets: tuple[str, ...] = ()  # names of variables that the store's credentials are in
-    environment: Mapping[str, str] = field(default_factory=dict)  # of every job; nothing secret
-    deployment: str = ""  # GitHub's environment that has the secrets
+    key: str = ""  # name of the variable that holds the private key in PEM
+    secrets: tuple[str, ...] = ()  # names of the variables that hold the store's credentials
+    # variables of every job, without secrets
+    environment: Mapping[str, str] = field(default_factory=dict)
+    deployment: str = ""  # the GitHub environment that has the secrets
     branch: str = "main"
     schedule: str = "17 3 * * *"  # of the night, in UTC
-    smoke_cells: int = 20  # of a night, in one job
+    smoke_cells: int = 20  # cells of the night in one job
     runners: tuple[RunnerRule, ...] = ()
     actions: Mapping[str, ActionPin] = field(default_factory=dict)
-    workflows: Mapping[str, OwnWorkflow] = field(default_factory=dict)  # of jobs beside the cells
+    # for jobs of the project's own
+    workflows: Mapping[str, OwnWorkflow] = field(default_factory=dict)
     jobs: tuple[OwnJob, ...] = ()
 
     @property
     def publish_secrets(self) -> tuple[str, ...]:
-        """All secrets that publishing reads."""
+        """Names of all secrets that publishing needs."""
         return (*self.secrets, *filter(None, (self.key,)))
 
 
@@ -367,12 +371,12 @@ _KEYS = {**_TYPES, "actions": dict, "workflows": dict, "jobs": list}
 
 
 def has_settings(matrix: Matrix) -> bool:
-    """Whether the file of a matrix has a table ``[ci]``."""
+    """Return whether the matrix's file has a table ``[ci]``."""
     return "ci" in parse_toml(matrix.content, matrix.source)
 
 
 def read_ci(matrix: Matrix) -> CiSettings:
-    """What the file of a matrix says of CI. Raises ProfileError."""
+    """Return the CI settings in a matrix's file. Raises ProfileError."""
     name = matrix.source
     tables = parse_toml(matrix.content, name)
     where = f"{name}: ci"
@@ -413,9 +417,9 @@ def read_ci(matrix: Matrix) -> CiSettings:
 
 
 def demand_install(settings: CiSettings, source: str) -> None:
-    """Raise ProfileError where jobs install the tool and nothing states what that is.
+    """Raise ProfileError if jobs install the tool and the settings do not say which.
 
-    There is no default: a name that nobody holds on an index is anybody's to register.
+    There is no default, because anyone could register an unused name on an index.
     """
     listing = any(job.condition for job in settings.jobs)
     hosted = {*settings.systems} - {"tox", "docs"} and (settings.build or settings.store or listing)
@@ -430,14 +434,14 @@ def demand_install(settings: CiSettings, source: str) -> None:
 
 
 def _read(value: Any, kind: Any, where: str) -> Any:
-    """One value; a text where there may be several is one of them."""
+    """Convert a value; a single text is accepted where a list of texts is expected."""
     if isinstance(value, str) and kind == tuple[str, ...]:
         value = [value]
     return convert(value, kind, where)
 
 
 def _demand_consistent(settings: CiSettings, where: str) -> None:
-    """Raise ProfileError for a value that cannot be, and for one that lacks another."""
+    """Raise ProfileError for impossible values, and for values that need another one."""
     known = ", ".join(SYSTEMS)
     if not settings.systems:
         raise ProfileError(f"{where}: systems: it names none of: {known}")
@@ -468,7 +472,7 @@ def _demand_consistent(settings: CiSettings, where: str) -> None:
 
 
 def _demand_texts(settings: CiSettings, where: str) -> None:
-    """Hold what comes into scripts: lines without control characters and other people's braces."""
+    """Check texts that become part of scripts: no control characters, no CI expressions."""
     listed = [("store", settings.store), ("policy", settings.policy), ("branch", settings.branch)]
     listed += [("deployment", settings.deployment)]
     lines = [("build", each) for each in settings.build]
@@ -499,7 +503,7 @@ def _demand_texts(settings: CiSettings, where: str) -> None:
 
 
 def demand_text(text: str, where: str) -> None:
-    """Raise ProfileError for what would not be the same text in the files of all CI systems."""
+    """Raise ProfileError for text that some CI system would not keep as it is."""
     if not text.isprintable():
         raise ProfileError(f"{where}: {text!r:.60} is not one line of printable text")
     if "${{" in text or "<<" in text:
@@ -517,7 +521,7 @@ def _demand_names(settings: CiSettings, where: str) -> None:
     named += [(f"secrets[{number}]", name) for number, name in enumerate(settings.secrets)]
     for key, name in named:
         if not _VARIABLE.fullmatch(name) or _VALUE.fullmatch(name) or _RESERVED.fullmatch(name):
-            raise ProfileError(  # without it: it may be the secret itself
+            raise ProfileError(  # the name is not repeated, because it may be the secret itself
                 f"{where}: {key}: not the name of a variable of yours, as SIGNING_KEY is; "
                 "the value of a secret belongs in the settings of the CI system, never here"
             )

@@ -1,7 +1,7 @@
-"""Writes CircleCI's configuration: a constant setup workflow, which continues with the cells.
+"""CircleCI: a constant setup workflow, which continues with a configuration for the cells.
 
-The continued configuration is computed at run time: a job for each stage of each cell. What a stage
-leaves lies in the workspace, of which a job sees what the jobs that it requires have left.
+That configuration is computed at run time and has a job for each stage of each cell. Files of a
+stage are kept in the workspace, where jobs that require it see them.
 """
 
 from __future__ import annotations
@@ -40,25 +40,27 @@ from binary_checks.fleet.ci.pipeline import (
 from binary_checks.fleet.ci.running_stages import NIGHT_DATE
 
 _LARGEST = 3_000_000
-"""Bytes of a configuration that CircleCI continues with."""
+"""Size limit of a continued configuration, in bytes."""
 _FILE = ".circleci/config.yml"
 _CONTINUED = ".binary-checks-cells.yml"
 _ORB = "circleci/continuation@1.0.0"
 _BASH = "bash -eo pipefail"
 _STATUS = ".status"
 _OFFICE_MINUTES = 30
-_ENDED = "terminal"  # with any status, though one before it kept it from running
+_ENDED = "terminal"  # the required job ended with any status, or was not run
 _PARAMETERS = {
     "tier": {"type": "enum", "enum": ["", *TIERS], "default": ""},
     "only": {"type": "string", "default": ""},
 }
-"""Given by hand: `tier` = nightly begins a night, `only` = variant=cu* narrows a run."""
+"""Parameters for runs by hand: `tier` = nightly starts a night, `only` = variant=cu* selects
+cells.
+"""
 
 Json = dict[str, Any]
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """The one file that CircleCI reads. It does not depend on the cells."""
+    """Return path -> text of the only file. It does not depend on the cells."""
     machine, python = pipeline.find_office("circleci"), pipeline.settings.python
     plan = f"{plan_line(pipeline, 'circleci').strip()} > {_CONTINUED}\n"
     steps = _prefix([*_begin(machine, python), install_line(pipeline), plan])
@@ -94,7 +96,7 @@ def _begin(machine: RunsOn, python: str) -> list[str]:
 
 
 def _prefix(scripts: Sequence[str]) -> Iterator[str]:
-    """The scripts, in the environment that the first of them makes."""
+    """Yield the scripts, each in the environment that the first one makes."""
     made = MAKE_PYTHON in scripts
     yield from (f"{OWN_PATH}{each}" if made and each != MAKE_PYTHON else each for each in scripts)
 
@@ -114,7 +116,7 @@ def _executor(machine: RunsOn) -> Json:
 
 
 class _Place(NamedTuple):
-    """Where a job runs, for how long, and what makes its Python there."""
+    """A job's executor, its time limit, and the commands that make its Python."""
 
     machine: RunsOn
     minutes: float
@@ -122,7 +124,7 @@ class _Place(NamedTuple):
 
 
 def list_jobs(jobs: ChosenJobs) -> str:
-    """The configuration to continue with. Raises ProfileError for one that is too large."""
+    """Return the configuration to continue with. Raises ProfileError if it is too large."""
     found: Json = {}
     workflows: Json = {}
     calls = [call for cell in jobs.cells for call in _call_chain(cell, jobs, found)]
@@ -148,7 +150,7 @@ def list_jobs(jobs: ChosenJobs) -> str:
 
 
 def _call_chain(cell: PipelineCell, jobs: ChosenJobs, found: Json) -> Iterator[Json]:
-    """A call for each stage of the cell's chain, whose jobs are added to those that are found."""
+    """Yield a call for each stage of a cell, and add the called jobs to ``found``."""
     pipeline = jobs.pipeline
     before: list[Any] = []
     for stage in jobs.stages:
@@ -184,7 +186,7 @@ def _call(key: str, name: str, stage: str, requires: Sequence[Any], pipeline: Pi
 
 
 def _job(stage: str, place: _Place, values: Mapping[str, str], pipeline: Pipeline) -> Json:
-    """A job whose status is that of its stage, when all that it leaves is kept."""
+    """Return a job with the status of its stage, after its files are kept."""
     folder = LEAVES.get(stage, "")
     own = stage_line(pipeline, stage)
     if folder:
@@ -211,7 +213,7 @@ def _job(stage: str, place: _Place, values: Mapping[str, str], pipeline: Pipelin
 
 
 def _call_night(jobs: ChosenJobs, found: Json) -> Iterator[Json]:
-    """The night: a group on a GPU waits for its own group on the CPU alone."""
+    """Yield the night's calls: a group on a GPU waits only for the same group on the CPU."""
     pipeline = jobs.pipeline
     machine, python = pipeline.find_office("circleci"), pipeline.settings.python
     office = {JOB_PYTHON: python, NIGHT_DATE: jobs.date}

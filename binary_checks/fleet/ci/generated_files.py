@@ -1,4 +1,4 @@
-"""Holds the files of CI systems against what would be written, and writes all of them or none."""
+"""Compare generated CI files with what would be written, and write all of them or none."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from binary_checks.fleet.ci.ci_settings import HOSTED
 from binary_checks.fleet.ci.pipeline import MachineError, Pipeline
 
 _MARK = "by `binary-checks ci write`"
-_LARGEST = 16 << 20  # bytes of a file that is compared
-_MOST_LINES = 30  # of the diff of one file
+_LARGEST = 16 << 20  # bytes of a file to compare
+_MOST_LINES = 30  # of one file's diff
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DriftedFile:
-    """A file that is not what would be written."""
+    """A file that differs from what would be written."""
 
     path: str
     fault: str  # missing, changed, left over
@@ -34,20 +34,20 @@ class DriftedFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileChanges:
-    """What was done to files, by path."""
+    """What happened to the files, by path."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
-    kept: tuple[str, ...]  # they had these bytes already
+    kept: tuple[str, ...]  # files that were up to date
 
 
 def heading(pipeline: Pipeline) -> str:
-    """What the first line of every generated file says; a comment's marks are the caller's."""
+    """Return the text of a generated file's first line, without comment marks."""
     return f"Generated from {pipeline.source} {_MARK}; change that file, and write it again."
 
 
 def _made_from(text: str) -> str:
-    """The matrix that a file says it is generated from; "" for a file that is not ours."""
+    """Return the matrix that a file was generated from, or "" if it was not generated."""
     first = text.partition("\n")[0]
     found = re.search(rf"Generated from (.+?) {re.escape(_MARK)}", first)
     return found[1] if found else ""
@@ -56,10 +56,10 @@ def _made_from(text: str) -> str:
 def find_drift(
     folder: Path, files: Mapping[str, str], *, source: str, places: Sequence[str]
 ) -> Iterator[DriftedFile]:
-    """What differs, in the order of paths. Raises ProfileError for what cannot be read.
+    """Yield the files that differ, in the order of paths. Raises ProfileError if one is unreadable.
 
-    ``places`` are globs: a file there that says it is made from ``source``, and is none of
-    ``files``, is left over.
+    ``places`` are globs: a file there that was generated from ``source``, but is not in ``files``,
+    is left over.
     """
     for path, text in sorted(files.items()):
         before = _read(_resolve(folder, path))
@@ -73,7 +73,7 @@ def find_drift(
 
 
 def _compare(path: str, before: str, after: str) -> Iterator[str]:
-    """The lines of the diff from the file to what would be written, and how many more there are."""
+    """Yield the diff from the file to what would be written, and the number of omitted lines."""
     found = unified_diff(
         before.splitlines(), after.splitlines(), path, f"{path} as written", n=1, lineterm=""
     )
@@ -83,7 +83,7 @@ def _compare(path: str, before: str, after: str) -> Iterator[str]:
 
 
 def _unify(text: str) -> str:
-    """The text with the line ends that are written: git may have put Windows' there."""
+    """Return the text with LF line ends, because git may have converted them on Windows."""
     return text.replace("\r\n", "\n")
 
 
@@ -95,9 +95,9 @@ def write_all(
     places: Sequence[str],
     force: bool = False,
 ) -> FileChanges:
-    """Write all files, or none where one of them may not be written; remove what is left over.
+    """Write all files, or none if one of them may not be written; remove left-over files.
 
-    Raises ProfileError for a file that somebody else wrote, unless forced.
+    Raises ProfileError for an existing file that was not generated, unless ``force`` is set.
     """
     pending: dict[str, Path] = {}
     for path, text in sorted(files.items()):
@@ -117,7 +117,7 @@ def write_all(
 
 
 def _demand_ours(target: Path, before: str, folder: Path, source: str) -> None:
-    """Raise ProfileError for a file that somebody wrote, or that is of another matrix."""
+    """Raise ProfileError for a file that was not generated, or from another matrix."""
     origin = _made_from(before)
     if not origin:
         raise ProfileError(
@@ -132,7 +132,7 @@ def _demand_ours(target: Path, before: str, folder: Path, source: str) -> None:
 
 
 def _replace_all(texts: Mapping[Path, str]) -> None:
-    """Have every text on the disk under another name before the first file is replaced."""
+    """Write all texts to temporary files before the first file is replaced."""
     with contextlib.ExitStack() as waiting:
         for target, text in texts.items():
             with _naming(target):
@@ -145,7 +145,7 @@ def _replace_all(texts: Mapping[Path, str]) -> None:
 
 @contextlib.contextmanager
 def _naming(target: Path) -> Iterator[None]:
-    """Say of an error which file could not be written: the disk is full, or may only be read."""
+    """Raise GatherError with the file's name if it cannot be written."""
     try:
         yield
     except OSError as error:
@@ -153,7 +153,7 @@ def _naming(target: Path) -> Iterator[None]:
 
 
 def _resolve(folder: Path, path: str) -> Path:
-    """Where a file lies. Raises ProfileError where a symbolic link leads out of the folder."""
+    """Return the file's path. Raises ProfileError if a symbolic link leads out of the folder."""
     target = folder / path
     if not target.resolve().is_relative_to(folder.resolve()):
         raise ProfileError(f"{target}: a symbolic link leads out of {folder}")
@@ -161,7 +161,7 @@ def _resolve(folder: Path, path: str) -> Path:
 
 
 def _read(path: Path) -> str | None:
-    """The text of a file; None without one. Raises ProfileError for what is no text file."""
+    """Return a file's text, or None if it does not exist. Raises ProfileError."""
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
@@ -187,7 +187,7 @@ def _find_left_over(
             yield name
 
 
-# The generators: a module for each CI system, loaded when its files are written.
+# The generators: one module for each system, imported when its files are written.
 
 GENERATORS: Mapping[str, str] = {
     "github": "binary_checks.fleet.ci.github_workflows",
@@ -197,7 +197,7 @@ GENERATORS: Mapping[str, str] = {
     "tox": "binary_checks.fleet.ci.tox_environments",
     "docs": "binary_checks.fleet.ci.matrix_page",
 }
-"""The modules, in which ``write(pipeline)`` returns the texts of files by path."""
+"""System -> module whose function ``write(pipeline)`` returns path -> text."""
 PLACES: Mapping[str, tuple[str, ...]] = {
     "github": (".github/workflows/*.yml",),
     "gitlab": (".gitlab-ci.yml", ".gitlab/*.yml"),
@@ -206,26 +206,26 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "tox": ("tox*.toml", "tox*.ini"),
     "docs": ("docs/matrix.md",),
 }
-"""Where files of each may lie; one there that says it is generated, and is not, is left over."""
+"""System -> globs for its files; a generated file there that is not needed is left over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RenderedFiles:
     """The texts of all files, and the systems that cannot run the matrix."""
 
-    files: Mapping[str, str]  # by path
-    refused: Mapping[str, str]  # by system, why: its runners have no machine for a cell
+    files: Mapping[str, str]  # path -> text
+    refused: Mapping[str, str]  # system -> reason: its runners have no machine for some cell
 
 
 def load_generator(system: str) -> Any:
-    """The module of a system. Raises ProfileError where it needs PyYAML, which is not there."""
+    """Import a system's generator. Raises ProfileError if it needs PyYAML and that is missing."""
     if system in HOSTED and find_spec("yaml") is None:
         raise ProfileError("ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`")
     return import_module(GENERATORS[system])
 
 
 def write_files(pipeline: Pipeline) -> RenderedFiles:
-    """The files of the systems that are asked for. Raises ProfileError for what concerns all."""
+    """Return the files of all requested systems. Raises ProfileError for faults common to all."""
     files: dict[str, str] = {}
     refused: dict[str, str] = {}
     for system in pipeline.settings.systems:

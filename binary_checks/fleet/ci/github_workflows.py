@@ -1,8 +1,8 @@
-"""Writes GitHub Actions: constant workflows, whose matrices a first job computes at run time.
+"""GitHub Actions: constant workflows, whose matrices a first job computes at run time.
 
 `binary-checks.yml` plans a run and calls a workflow for at most 256 cells, which calls the workflow
-of one cell for each: so the GPU stage of a cell waits for the CPU stage of that cell alone, and no
-matrix is larger than GitHub allows. `binary-checks-night.yml` judges what is published.
+of one cell for each. So the GPU stage of a cell waits only for the CPU stage of that cell, and no
+matrix is larger than GitHub allows. `binary-checks-night.yml` judges published packages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from binary_checks.fleet.ci.pipeline import (
 )
 from binary_checks.fleet.ci.running_stages import NIGHT_DATE
 
-# What all workflows that are written for GitHub share: its limits, and the usual steps.
+# What all workflows have in common: limits and usual steps.
 
 Json = dict[str, Any]
 FOLDER = ".github/workflows"
@@ -48,38 +48,38 @@ BASH = {"run": {"shell": "bash"}}
 
 
 def say(expression: str) -> str:
-    """An expression, as GitHub reads it."""
+    """Return an expression in GitHub's syntax."""
     return f"${{{{ {expression} }}}}"
 
 
 def list_variables(pipeline: Pipeline, **values: str) -> Json:
-    """The variables of every job, and others: installing reads them, too."""
+    """Return the variables of every job and the given ones, which installing may need, too."""
     found = {**pipeline.settings.environment, **values}
     return {"env": found} if found else {}
 
 
 def use(pipeline: Pipeline, action: str, **given: Any) -> Json:
-    """A step that uses a pinned action; underscores of its inputs stand for dashes."""
+    """Return a step with a pinned action; underscores in the names of inputs become dashes."""
     step: Json = {"uses": demand_pin(pipeline.settings.actions, action).used}
     return {**step, "with": {key.replace("_", "-"): value for key, value in given.items()}}
 
 
 def check_out(pipeline: Pipeline) -> Json:
-    """The repository, without what would let later steps write to it."""
+    """Return a step that checks out the repository without credentials for later steps."""
     return use(pipeline, "actions/checkout", persist_credentials=False)
 
 
 def set_up_python(pipeline: Pipeline, version: str) -> Json:
-    """The Python of the job, or several, a line each, of which the last one is `python`."""
+    """Return a step that installs one or several Pythons; the last one becomes `python`."""
     given: Json = {"python_version": version, "allow_prereleases": True}
     return use(pipeline, "actions/setup-python", **given)
 
 
-# Writes the workflows of a project's own jobs for GitHub, by the rules of the generated ones.
+# Workflows of the project's own jobs.
 
 
 def write_workflow(workflow: OwnWorkflow, pipeline: Pipeline) -> Json:
-    """The document of one workflow. Raises ProfileError."""
+    """Return one workflow. Raises ProfileError."""
     jobs = [job for job in pipeline.settings.jobs if job.workflow == workflow.name]
     if not jobs:
         raise ProfileError(
@@ -115,7 +115,7 @@ def _events(workflow: OwnWorkflow) -> Json:
 
 
 def _listing_job(jobs: list[OwnJob], pipeline: Pipeline) -> Json:
-    """Computes the rows of the jobs that run for cells."""
+    """Return the job that computes the matrix rows of jobs that run for cells."""
     plan = f'{plan_line(pipeline, "github").strip()} >> "$GITHUB_OUTPUT"'
     return {
         "runs-on": OFFICE,
@@ -133,12 +133,12 @@ def _listing_job(jobs: list[OwnJob], pipeline: Pipeline) -> Json:
 
 
 def _output(job: OwnJob) -> str:
-    """What the rows of a job are called among the outputs of a step, whose other names are ours."""
+    """Return the name of the output that contains a job's rows."""
     return f"rows_{job.workflow}_{job.name}"
 
 
 def list_rows_of_jobs(pipeline: Pipeline) -> dict[str, list[Json]]:
-    """The rows of all jobs that run for cells, by the name of their output."""
+    """Return output name -> matrix rows, for all jobs that run for cells."""
     jobs = (job for job in pipeline.settings.jobs if job.condition)
     return {_output(job): [*_rows(job, pipeline)] for job in jobs}
 
@@ -165,7 +165,7 @@ def _write_job(job: OwnJob, pipeline: Pipeline) -> Json:
 
 
 def _rows(job: OwnJob, pipeline: Pipeline) -> Iterator[Json]:
-    """The rows of the matrix: cells, multiplied with the axes of the job's own."""
+    """Yield the rows of a job's matrix: its cells times its additional axes."""
     cells: list[Json] = [{}]
     if job.condition:
         cells = [
@@ -217,18 +217,13 @@ def _write_step(step: OwnStep, pipeline: Pipeline) -> Json:
     return {**said, "run": step.run}
 
 
-# Writes GitHub Actions: constant workflows, whose matrices a first job computes at run time.
-#
-# `binary-checks.yml` plans a run and calls a workflow for at most 256 cells, which calls the
-# workflow of one cell for each: so the GPU stage of a cell waits for the CPU stage of that cell
-# alone, and no matrix is larger than GitHub allows. `binary-checks-night.yml` judges what is
-# published.
+# Workflows of the cells and of the night.
 
 _MAIN = f"{FOLDER}/binary-checks.yml"
 _CHUNK = f"{FOLDER}/binary-checks-chunk.yml"
 _CELL = f"{FOLDER}/binary-checks-cell.yml"
 _NIGHT = f"{FOLDER}/binary-checks-night.yml"
-_DAYS = 7  # that artifacts between jobs are kept
+_DAYS = 7  # for which artifacts between jobs are kept
 _ASKED: Mapping[str, str] = {
     "only": "only such cells: variant=cu* python=3.13",
     "also": "such cells too, though they are left out",
@@ -236,7 +231,7 @@ _ASKED: Mapping[str, str] = {
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """The files, by path. They do not depend on the cells."""
+    """Return path -> text. The files do not depend on the cells."""
     files: dict[str, Json] = {}
     if pipeline.stages:
         files = {
@@ -279,7 +274,7 @@ def _write_main(pipeline: Pipeline) -> Json:
     return {
         "name": "binary-checks",
         "on": {
-            # Not when it is labelled: jobs that such a run skips would hide the red ones before.
+            # Not `labeled`: jobs that such a run skips would hide earlier failures.
             "pull_request": None,
             "push": {"branches": [settings.branch]},
             "schedule": [{"cron": settings.schedule}],
@@ -296,7 +291,7 @@ def _write_main(pipeline: Pipeline) -> Json:
 
 
 def _plan_job(pipeline: Pipeline) -> Json:
-    """Which cells run this time: the event, labels and inputs choose them, for this run alone."""
+    """Return the job that chooses the cells, by the run's event, labels and inputs."""
     labels = "join(github.event.pull_request.labels.*.name, ';')"
     plan = {
         "id": "plan",
@@ -347,13 +342,13 @@ def _write_cell(pipeline: Pipeline) -> Json:
 
 
 def _has_images(pipeline: Pipeline) -> bool:
-    """Whether [[runners]] name a container for any cell; "" runs on the machine itself."""
+    """Return whether [[runners]] name a container for any cell."""
     machines = (rule.machines.get("github") for rule in pipeline.settings.runners)
     return any(machine.image for machine in machines if machine is not None)
 
 
 def _row(name: str) -> str:
-    """A value of the cell's row."""
+    """Return an expression for a value of the cell's row."""
     return f"fromJSON(inputs.row).{name}"
 
 
@@ -384,7 +379,7 @@ def _stage_job(stage: str, pipeline: Pipeline) -> Json:
 
 
 def _steps(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> Iterator[Json]:
-    """Checkout, Python, what earlier stages left, the stage, and what it leaves."""
+    """Yield checkout, Python, files of earlier stages, the stage, and the files that it leaves."""
     yield from _begin(pipeline, python, TAKES.get(stage, ()), cell)
     script: Json = {"run": stage_line(pipeline, stage).strip()}
     if secrets := secrets_of(pipeline, stage):
@@ -398,7 +393,7 @@ def _steps(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> Itera
             name=_name(folder, cell),
             path=folder,
             if_no_files_found="ignore",
-            overwrite=True,  # that of an attempt before this one
+            overwrite=True,  # of an earlier attempt
             retention_days=_DAYS,
         )
         yield kept if stage == "build" else {"if": say(ALWAYS), **kept}
@@ -407,10 +402,10 @@ def _steps(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> Itera
 def _begin(
     pipeline: Pipeline, python: str, takes: tuple[str, ...] = (), cell: str = ""
 ) -> Iterator[Json]:
-    """The steps before the one that a job is for."""
+    """Yield the steps before a job's own step."""
     yield check_out(pipeline)
     yield set_up_python(pipeline, python)
-    for folder in takes:  # by a pattern: by its name, one that is not there would be an error
+    for folder in takes:  # by pattern, because a missing artifact is an error if it is named
         given = {"pattern": _name(folder, cell), "path": folder, "merge_multiple": True}
         yield use(pipeline, "actions/download-artifact", **given)
     yield {"run": install_line(pipeline).strip()}
@@ -422,7 +417,7 @@ def _name(folder: str, cell: str) -> str:
 
 
 def _begin_office(*, minutes: int) -> Json:
-    """What a job has that runs no package."""
+    """Return the usual keys of a job that runs no package."""
     return {"runs-on": OFFICE, "timeout-minutes": minutes}
 
 
@@ -440,7 +435,7 @@ def _hand_on(pipeline: Pipeline, names: tuple[str, ...] | None = None) -> Json:
 
 
 def _write_night(pipeline: Pipeline) -> Json:
-    """What is published, judged in groups; with builds it is called when all chains have ended."""
+    """Return the workflow that judges published packages; after all builds, if there are any."""
     settings = pipeline.settings
     events: Json = {"schedule": [{"cron": settings.schedule}], "workflow_dispatch": None}
     if pipeline.stages:
@@ -507,7 +502,7 @@ def _smoke_job(stage: str, pipeline: Pipeline) -> Json:
 
 
 def list_jobs(jobs: ChosenJobs) -> str:
-    """What the job that plans a run writes into GITHUB_OUTPUT. Raises ProfileError."""
+    """Return what the planning job writes to GITHUB_OUTPUT. Raises ProfileError."""
     pipeline = jobs.pipeline
     rows = [_cell_row(each) for each in jobs.cells]
     chunks = [

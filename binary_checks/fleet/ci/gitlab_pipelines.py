@@ -1,7 +1,7 @@
-"""Writes GitLab's pipeline: a constant file, whose first job writes a child pipeline at run time.
+"""GitLab: a constant file, whose first job writes a child pipeline at run time.
 
-In the child every stage of every cell is a job, which needs jobs of its own cell alone. A matrix
-would be shorter, but before GitLab 18.6 a job needs all of a matrix or nothing of it.
+In the child, every stage of every cell is a job that needs only jobs of its own cell. A matrix
+would be shorter, but before GitLab 18.6 a job needs either all jobs of a matrix or none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from binary_checks.fleet.ci.pipeline import (
 from binary_checks.fleet.ci.running_stages import CHAIN, NIGHT, NIGHT_DATE
 
 MOST_JOBS = 500
-"""Of a pipeline on GitLab.com's free tier; more are in child pipelines of the child."""
+"""Limit of a pipeline on GitLab.com's free tier; more jobs go to grandchildren."""
 _FILE = ".gitlab/binary-checks.yml"
 _CHILD = ".binary-checks-cells.yml"
 _PLAN = "plan cells"
@@ -54,7 +54,7 @@ Json = dict[str, Any]
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """The one file, which `.gitlab-ci.yml` includes. It does not depend on the cells."""
+    """Return path -> text of the file that `.gitlab-ci.yml` includes, the same for all cells."""
     source = "$CI_PIPELINE_SOURCE =="
     events = [f'{source} "schedule" || {source} "web"']
     if pipeline.stages:
@@ -66,7 +66,7 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
 
 
 def _plan_jobs(pipeline: Pipeline, name: str, options: str, rules: Sequence[Json]) -> Json:
-    """A job that writes the pipeline of the chosen cells, and one that runs it as a child."""
+    """Return a job that writes the chosen cells' pipeline, and one that runs it as a child."""
     machine = pipeline.find_office("gitlab")
     kind = "" if has_python(machine, pipeline.settings.python) else "-machine"
     line = plan_line(pipeline, "gitlab").strip()
@@ -99,7 +99,7 @@ def _plan_jobs(pipeline: Pipeline, name: str, options: str, rules: Sequence[Json
 
 
 def _list_variables(pipeline: Pipeline) -> Json:
-    """Those of every job, as they are: GitLab would replace what looks like another one."""
+    """Return the variables of every job, without expansion of "$" in their values."""
     return {
         name: {"value": value, "expand": False} if "$" in value else value
         for name, value in pipeline.settings.environment.items()
@@ -115,7 +115,7 @@ def _machine(machine: RunsOn) -> Json:
 
 
 def list_jobs(jobs: ChosenJobs) -> str:
-    """The child pipeline of the chosen cells, and of the night."""
+    """Return the child pipeline of the chosen cells, and of the night."""
     pipeline = jobs.pipeline
     document: Json = {"stages": [*CHAIN, *NIGHT]}
     most = MOST_JOBS // max(1, len(pipeline.stages))  # cells
@@ -137,12 +137,12 @@ def list_jobs(jobs: ChosenJobs) -> str:
 
 
 def _stages_of(cell: PipelineCell, jobs: ChosenJobs) -> list[str]:
-    """Those of its chain."""
+    """Return the stages of a cell."""
     return [stage for stage in jobs.stages if stage != "gpu" or cell.gpu_runners]
 
 
 def _write_cells(jobs: ChosenJobs) -> Json:
-    """The jobs of these cells, below what they have in common."""
+    """Return the jobs of these cells, after the templates that they share."""
     pipeline = jobs.pipeline
     shared: Json = {}
     found: Json = {}
@@ -180,14 +180,14 @@ def _cell_job(stage: str, cell: PipelineCell, there: Sequence[str], pipeline: Pi
 
 
 def _kind(python: str, family: str, machine: RunsOn) -> str:
-    """How a job gets its Python: a container has the cell's; others make an environment of one."""
+    """Return how a job gets its Python: its container has it, or it makes an environment."""
     if family == "windows":
         return "-windows"
     return "" if family == "linux" and has_python(machine, python) else "-machine"
 
 
 def _base_job(stage: str, kind: str, pipeline: Pipeline) -> Json:
-    """What a stage is for all cells; nothing of the project's own defaults holds for it."""
+    """Return a stage's template for all cells; it inherits nothing from the project's defaults."""
     when = {"when": "always"} if stage == "publish" else {}
     job: Json = {
         "stage": stage,
@@ -198,21 +198,21 @@ def _base_job(stage: str, kind: str, pipeline: Pipeline) -> Json:
     if secrets_of(pipeline, stage) and pipeline.settings.deployment:
         job["environment"] = {"name": pipeline.settings.deployment, "action": "access"}
     if stage in LEAVES:
-        # What a build left that failed must not be published: a job that runs "always" would.
+        # Files of a failed build must not be published, as those of "always" would be.
         kept = "on_success" if stage == "build" else "always"
         job["artifacts"] = {"paths": [f"{LEAVES[stage]}/"], "when": kept, "expire_in": _KEPT}
     return job
 
 
 def _steps(stage: str, pipeline: Pipeline) -> list[str]:
-    """The scripts of a stage, the one that it is for last."""
+    """Return the scripts of a stage, its own script last."""
     return [install_line(pipeline), stage_line(pipeline, stage)]
 
 
 def _scripts(steps: Sequence[str], kind: str, pipeline: Pipeline, stage: str = "") -> Iterator[str]:
-    """The steps, each in a shell of its own, so that none changes another's variables.
+    """Yield the steps, each in a shell of its own, so that none changes another's variables.
 
-    GitLab gives secrets to all jobs: only the last step sees them, and only those of its stage.
+    GitLab passes secrets to all jobs. Only the last step keeps them, and only those of its stage.
     """
     before = [*([MAKE_PYTHON] if kind else []), *steps[:-1]]
     hidden = [hide_secrets(each, pipeline) for each in before]
@@ -223,7 +223,7 @@ def _scripts(steps: Sequence[str], kind: str, pipeline: Pipeline, stage: str = "
 
 
 def _in_powershell(script: str) -> str:
-    """The script for Git's bash, from a file: PowerShell quotes arguments in ways of its own."""
+    """Return the script for Git's bash, in a file, because PowerShell changes quoted arguments."""
     return (
         f"$script = @'\n{script}'@\n"
         '[IO.File]::WriteAllText("$PWD/.step.sh", $script.Replace("`r", "") + "`n")\n'
@@ -236,7 +236,7 @@ def _in_powershell(script: str) -> str:
 
 
 def _write_night(jobs: ChosenJobs) -> Json:
-    """The night: a group on a GPU waits for its own group on the CPU alone."""
+    """Return the night's jobs: a group on a GPU waits only for the same group on the CPU."""
     groups = jobs.pipeline.group_smoke("gitlab")
     plan, collect = _office_job("plan", jobs), _office_job("collect", jobs)
     document: Json = {"plan the night": {**plan, "needs": []}}
@@ -257,7 +257,7 @@ def _write_night(jobs: ChosenJobs) -> Json:
 
 
 def _office_job(stage: str, jobs: ChosenJobs) -> Json:
-    """One that runs no package."""
+    """Return the usual keys of a job that runs no package."""
     machine = jobs.pipeline.find_office("gitlab")
     python = jobs.pipeline.settings.python
     return {

@@ -1,7 +1,7 @@
-"""The shell of jobs on all CI systems: a Python, the tool, and the one command of a stage.
+"""The shell scripts of jobs on all CI systems: get a Python, install the tool, run one command.
 
-Scripts have no value of a cell in them: its id comes as the variable CELL, and `ci stage` reads the
-rest from the matrix.
+Scripts contain no value of a cell: its id is in the variable CELL, and `ci stage` reads the rest
+from the matrix.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from binary_checks.fleet.ci.running_stages import CPU_RESULTS, DIST, GPU_RESULTS
 from binary_checks.fleet.night import Cell
 
 JOB_PYTHON = "JOB_PYTHON"
-"""The variable with the version of Python that runs a job."""
+"""The variable with the version of Python for a job."""
 SMOKE_PYTHONS = "SMOKE_PYTHONS"
-"""The variable with those that the cells of a smoke job name, separated by spaces."""
+"""The variable with the Pythons that the cells of a smoke job name, separated by spaces."""
 TAKES: Mapping[str, tuple[str, ...]] = {
     "test": (DIST,),
     "gpu": (DIST, CPU_RESULTS),
     "publish": (DIST, CPU_RESULTS, GPU_RESULTS),
 }
-"""The folders that a stage gets from stages before it."""
+"""Stage -> folders of earlier stages that it needs."""
 LEAVES: Mapping[str, str] = {
     "build": DIST,
     "test": CPU_RESULTS,
     "gpu": GPU_RESULTS,
     "collect": SITE,
 }
-"""The folder that a stage leaves, even if it has failed."""
+"""Stage -> the folder that it leaves, even if it fails."""
 ARTIFACTS: Mapping[str, str] = {
     DIST: "dist",
     CPU_RESULTS: "cpu",
     GPU_RESULTS: "gpu",
     SITE: "site",
 }
-"""What the artifact of a folder is called, with the id of the cell behind it."""
+"""Folder -> beginning of its artifact's name, which ends with the cell's id."""
 MAKE_PYTHON = f"""\
 if ! command -v uv > /dev/null; then
   case "$(uname -s)" in
@@ -57,29 +57,29 @@ fi
 PATH="$PWD/.uv/bin:$PATH"
 uv venv --quiet --clear --seed --python "${JOB_PYTHON}" .python
 """
-"""For machines without a container: uv takes a Python that is there, or downloads one."""
+"""For machines without a container: uv finds an installed Python, or downloads one."""
 FETCH_PYTHONS = f"""\
 python -m pip install --quiet uv
 uv python install --quiet ${SMOKE_PYTHONS}
 """
-"""The night finds them where uv keeps them."""
+"""Install the Pythons of a smoke job with uv, where the night looks for them."""
 OWN_PATH = 'PATH="$PWD/.python/bin:$PWD/.python/Scripts:$PATH"\n'
-"""Before a script, so that it runs in the environment that was made."""
+"""Put before a script, so that it runs in the environment that was made."""
 _LONGEST_SLUG = 60
 
 
 def install_line(pipeline: Pipeline) -> str:
-    """Put the tool into the job's Python."""
+    """Return the line that installs the tool into the job's Python."""
     return f"python -m pip install {shlex.join(pipeline.settings.install)}\n"
 
 
 def stage_line(pipeline: Pipeline, stage: str) -> str:
-    """Run a stage, of the cells that the variable CELL names: no shell has to quote them."""
+    """Return the line that runs a stage for the cells in CELL, which needs no quoting there."""
     return f"binary-checks ci stage {stage}{_name_matrix(pipeline, '--cells ')}\n"
 
 
 def plan_line(pipeline: Pipeline, system: str) -> str:
-    """Print the jobs of this run, in the form that a CI system takes."""
+    """Return the line that prints the jobs of this run in the form of a CI system."""
     return f"binary-checks cells{_name_matrix(pipeline)} --ci {system}\n"
 
 
@@ -89,9 +89,9 @@ def _name_matrix(pipeline: Pipeline, option: str = "") -> str:
 
 
 def hide_secrets(script: str, pipeline: Pipeline, stage: str = "") -> str:
-    """The script without those secrets that the system gives all jobs, but not to this stage.
+    """Return the script without the secrets that its stage does not need.
 
-    Installing runs other people's code, and so does a build.
+    The CI system passes them to all jobs, but installing and building run foreign code.
     """
     kept = secrets_of(pipeline, stage)
     names = [name for name in pipeline.settings.publish_secrets if name not in kept]
@@ -99,51 +99,51 @@ def hide_secrets(script: str, pipeline: Pipeline, stage: str = "") -> str:
 
 
 def secrets_of(pipeline: Pipeline, stage: str) -> tuple[str, ...]:
-    """The names of the secrets that a stage reads."""
+    """Return the names of the secrets that a stage needs."""
     if stage == "publish":
         return pipeline.settings.publish_secrets
     return () if stage in ("", "build", "test", "gpu") else pipeline.settings.secrets
 
 
 def find_family(cell: Cell) -> str:
-    """The operating system of its machine; a cell that names none runs on Linux."""
+    """Return the operating system of a cell's machine; Linux if the cell names none."""
     return family_of(cell.system) or "linux"
 
 
 def has_python(machine: RunsOn, python: str) -> bool:
-    """Whether a machine is a container with the Python of its cell.
+    """Return whether a machine is a container with the cell's Python.
 
-    Those that are named after Python have no free-threaded one, unless they say so.
+    An image named after Python has a free-threaded one only if its name says so.
     """
     named = python if python.endswith("t") else "python"
     return not machine.pool and named in machine.image
 
 
 def identify(text: str, joint: str) -> str:
-    """A name of letters, digits and ``joint`` alone; other texts have others, by a hash behind it.
+    """Return a name of letters, digits and ``joint``, with a hash that makes it unique.
 
-    The same text always has the same one, whatever else there is.
+    The same text always gives the same name.
     """
     slug = re.sub(r"[^A-Za-z0-9]+", joint, text)[:_LONGEST_SLUG].strip(joint)
     return f"{slug}{joint}{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
-# Writes YAML by PyYAML: equal documents have the same bytes, on every Python.
+# Writing YAML with PyYAML: equal documents give the same bytes, on every Python.
 
 _PINNED = re.compile(r"(?m)^(?P<before> *(?:- )?uses: )(?P<action>\S+@[0-9a-f]{40})$")
 _NUMERIC = re.compile(r"[-+]?\.?[0-9][^\s:]*|[-+]?\.(?:inf|nan)", re.IGNORECASE)
-"""What YAML 1.2 may read as a number: 1e3, 0o7, 08; PyYAML quotes what 1.1 would."""
+"""Matches what YAML 1.2 reads as a number: 1e3, 0o7, 08. PyYAML knows only version 1.1."""
 _STEP = {"run", "uses", "bash", "task", "script"}
-"""A mapping with one of these keys has a line for each of its keys."""
+"""A mapping with one of these keys is written with a line for each key."""
 _HARD = {"\n", "'"}
-_WIDE = 1 << 20  # columns: a text is never folded
+_WIDE = 1 << 20  # columns: texts are never folded
 
 _Fastest: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_Fastest):  # type: ignore[misc] # libyaml's, where PyYAML was built with it
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        """Write what is there twice twice: no schema of a CI system knows anchors."""
+        """Write repeated values in full, because no CI system's schema knows anchors."""
         return True
 
 
@@ -163,9 +163,9 @@ def _represent_list(dumper: yaml.SafeDumper, items: Sequence[Any]) -> yaml.Seque
 
 
 def _is_short(values: Iterable[Any]) -> bool:
-    """Whether a mapping or a list is written in one line: it has plain values, without a quote.
+    """Return whether a mapping or a list fits in one line: plain values without quotes.
 
-    In one line a quote stands in quotes, where readers of expressions would not know it.
+    In one line, a value with a quote would itself be quoted, which hides expressions from readers.
     """
     return not any(
         isinstance(each, (Mapping, list, tuple)) or _HARD & {*str(each)} for each in values
@@ -179,7 +179,7 @@ _Dumper.add_representer(tuple, _represent_list)
 
 
 def write_yaml(document: Mapping[str, Any], pipeline: Pipeline) -> str:
-    """The document below its heading, in its own order, with the tag behind each pinned action."""
+    """Return the document below its heading, with the tag after each pinned action."""
     pins = {pin.used: pin.tag for pin in pipeline.settings.actions.values()}
 
     def add_tag(found: re.Match[str]) -> str:
@@ -189,6 +189,6 @@ def write_yaml(document: Mapping[str, Any], pipeline: Pipeline) -> str:
 
 
 def dump_yaml(document: Mapping[str, Any]) -> str:
-    """The document as YAML, in its own order."""
+    """Return the document as YAML, with its keys in their own order."""
     text: str = yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, width=_WIDE)
     return text

@@ -15,11 +15,11 @@ from binary_checks.lines import one_line
 from binary_checks.reports.verdict_texts import count
 
 _MOST_GROUPS = 30
-"""Boxes of cells in the diagram: more of them are nothing that anybody reads."""
+"""Most boxes of cells in the diagram, so that it stays readable."""
 _MOST_SOURCES = 6
-"""Boxes of sources; Mermaid draws 500 lines at most."""
+"""Most boxes of sources; Mermaid draws at most 500 lines."""
 _MOST_VALUES = 6
-"""Values of an axis that one box names."""
+"""Most values of an axis in one box."""
 _GROUPINGS: Sequence[tuple[str, ...]] = (
     ("project", "system", "variant"),
     ("project", "system"),
@@ -27,18 +27,18 @@ _GROUPINGS: Sequence[tuple[str, ...]] = (
     ("system",),
     (),
 )
-"""From the finest to the coarsest; the first one with few enough groups is drawn."""
+"""Ways to group cells, from fine to coarse; the first one with few enough groups is drawn."""
 _MARKDOWN = re.compile(r"[\\`*{}\[\]<>|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")
-"""Characters that Markdown, or HTML in it, may take for more than text."""
+"""Characters that Markdown, or HTML in it, may take for markup."""
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """The one file."""
+    """Return path -> text of the only file."""
     return {"docs/matrix.md": describe_matrix(pipeline.matrix, heading(pipeline))}
 
 
 def describe_matrix(matrix: Matrix, heading: str) -> str:
-    """The page; ``heading`` is a line that says by what it is written."""
+    """Return the page; ``heading`` says how it was generated."""
     parts = (
         [f"<!-- {heading} -->", "# The matrix", ""],
         [f"{_sum_up(matrix)}.", ""],
@@ -60,7 +60,7 @@ def _sum_up(matrix: Matrix) -> str:
 
 
 def _by_project(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """In the order of the file."""
+    """Return project -> cells, in the order of the file."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
         found.setdefault(cell.project, []).append(cell)
@@ -68,7 +68,7 @@ def _by_project(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 
 def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
-    """Its heading, what all its cells have, and a row for those that differ in one axis alone."""
+    """Yield a project's heading, what its cells share, and tables of the axes that differ."""
     table = tabulate_cells(cells, used)
     same = ", ".join(f"{axis} {value}" for axis, value in table.same.items())
     yield from ("", f"## {escape(project)}", "")
@@ -80,7 +80,7 @@ def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) 
 
 
 def _list_left_out(matrix: Matrix) -> Iterator[str]:
-    """What is no cell though its block says so, and why."""
+    """Yield the cells that are left out, with the reasons."""
     found = [each for each in matrix.left_out if not each.expired]
     if not found:
         return
@@ -95,14 +95,14 @@ def _row(values: Sequence[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """The text for Markdown, where it is that text and nothing else; one line."""
+    """Return the text as one line in which Markdown finds no markup."""
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", one_line(text))
 
 
 def draw_cells(matrix: Matrix) -> Iterator[str]:
-    """A Mermaid flowchart: projects, groups of their cells, the GPU stage, and sources.
+    """Yield a Mermaid flowchart: projects, groups of cells, the GPU stage, and sources.
 
-    Names of nodes are ours. What boxes say are values of axes, of letters, digits and ._+- alone.
+    Nodes have names of ours. Boxes contain values of axes: only letters, digits and ._+-.
     """
     yield "flowchart LR"
     groups, project_of = _group(matrix.cells)
@@ -125,12 +125,12 @@ def draw_cells(matrix: Matrix) -> Iterator[str]:
 
 
 def _number(letter: str, names: Iterable[str]) -> dict[str, str]:
-    """What the boxes of these names are called."""
+    """Return name -> node."""
     return {name: f"{letter}{number}" for number, name in enumerate(dict.fromkeys(names))}
 
 
 def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], str]]:
-    """The cells that share a box, and what that hangs on: a project, or one box for all."""
+    """Return groups of cells that share a box, and a function for the box before each."""
     axes: tuple[str, ...] = ()
     found: dict[tuple[str, ...], list[Cell]] = {}
     for axes in _GROUPINGS:
@@ -146,7 +146,7 @@ def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], st
 
 
 def _name_sources(cells: Sequence[Cell]) -> Callable[[Cell], str]:
-    """What the box of a cell's source says; one for all where there are many."""
+    """Return a function for the text of a cell's source; one text for all if there are many."""
     names = {cell.source for cell in cells}
     if len(names) <= _MOST_SOURCES:
         return lambda cell: f"source {cell.source}" if cell.source else "index of pip"
@@ -160,7 +160,7 @@ def _value(cell: Cell, axis: str) -> str:
 
 
 def _describe_group(cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
-    """Its size, then the values that its cells have on each axis."""
+    """Yield the group's size, then the values of its cells on each axis."""
     yield count(len(cells), "cell")
     rows = [name_values(cell, used) for cell in cells]
     for axis in (axis for axis in rows[0] if axis != "source"):
@@ -171,5 +171,5 @@ def _describe_group(cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]
 
 
 def _label(*lines: str) -> str:
-    """What a box says; in quotes no word of it is one of Mermaid's."""
+    """Return a box's text in quotes, so that Mermaid finds no keyword in it."""
     return '"' + "<br>".join(lines) + '"'

@@ -1,7 +1,7 @@
-"""What CI does with a matrix, in the words of no CI system: cells with their machines, and groups.
+"""The pipeline of a matrix, independent of CI systems: cells with machines, and groups of cells.
 
-A cell is a chain of its own: build, test, GPU, publish. The night of a store is a chain, too: it is
-planned, then groups of cells are judged on the CPU and on the GPU, then it is collected.
+A cell has a chain of stages: build, test, GPU, publish. The night of a store has one, too: plan,
+judge groups of cells on the CPU and on the GPU, collect.
 """
 
 from __future__ import annotations
@@ -32,31 +32,32 @@ from binary_checks.fleet.nights.planning import is_shipped
 from binary_checks.fleet.stored_nights import tonight
 from binary_checks.sources.known_problem_lists import is_url
 
-_OLDEST = (3, 10)  # of the Pythons that the tool itself runs on
-_SPARE = 10  # minutes: installing, and artifacts
-_LONGEST = 360  # minutes that hosted runners give a job
+_OLDEST = (3, 10)  # oldest Python that runs the tool
+_SPARE = 10  # additional minutes for installing and artifacts
+_LONGEST = 360  # minutes; the limit of hosted runners for a job
 _OFFICE = Cell(id="office", project="", system="linux", architecture="x86_64")
-"""Stands for jobs that run no package: they use the machine of such a cell."""
+"""Stands for jobs that run no package: they use the machine for such a cell."""
 
 
 class MachineError(ProfileError):
-    """A CI system has no machine for a job, which concerns no other system."""
+    """A CI system has no machine for a job; other systems are not affected."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PipelineCell:
-    """One cell as its jobs see it."""
+    """A cell with what its jobs need."""
 
     cell: Cell
-    python: str  # of its jobs: its own, if the tool runs on it
-    options: tuple[str, ...]  # of `binary-checks`, where that Python runs it
-    minutes: int  # after which a job of its tests is ended
-    runners: Mapping[str, RunsOn]  # by CI system
-    gpu_runners: Mapping[str, RunsOn] = field(default_factory=dict)  # the same of its GPU stage
+    python: str  # for its jobs: the cell's own, if the tool runs on it
+    options: tuple[str, ...]  # for `binary-checks` on that Python
+    minutes: int  # time limit of its test job
+    runners: Mapping[str, RunsOn]  # CI system -> machine
+    # CI system -> machine of its GPU stage
+    gpu_runners: Mapping[str, RunsOn] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
-        """Of the cell."""
+        """The cell's id."""
         return self.cell.id
 
 
@@ -66,36 +67,36 @@ class SmokeGroup:
 
     name: str  # 1, 2, …
     cells: tuple[PipelineCell, ...]
-    pythons: tuple[str, ...]  # that its cells name; the last one runs the tool
+    pythons: tuple[str, ...]  # of its cells; the last one runs the tool
     minutes: int
     runner: RunsOn
-    gpu_runner: RunsOn | None  # of its second stage; None without one
+    gpu_runner: RunsOn | None  # of its second stage; None if it has none
 
     @property
     def ids(self) -> str:
-        """The ids of its cells, as `ci stage` takes them."""
+        """The ids of its cells, in the form of `ci stage`."""
         return " ".join(each.id for each in self.cells)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pipeline:
-    """Everything from which a generator writes files, and computes jobs at run time."""
+    """Everything from which a generator makes files, and jobs at run time."""
 
-    source: str  # the matrix's file, relative to the folder of the repository: cells.toml
+    source: str  # path of the matrix's file in the repository: cells.toml
     settings: CiSettings
     matrix: Matrix
     cells: tuple[PipelineCell, ...]  # of the whole matrix, in its order
-    warnings: tuple[str, ...] = ()  # of the matrix, and of [[runners]]
+    warnings: tuple[str, ...] = ()  # about the matrix and [[runners]]
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages of a chain, in order; () where nothing is built."""
+        """The stages of a cell, in order; () if nothing is built."""
         if not self.settings.build:
             return ()
         return ("build", "test", "gpu", *(("publish",) if self.settings.built else ()))
 
     def demand_machines(self, system: str) -> None:
-        """Raise MachineError where a CI system has no machine for a stage of a cell."""
+        """Raise MachineError if a CI system has no machine for a stage of a cell."""
         for stage in (CPU, GPU):
             lacking = [
                 each.id
@@ -112,7 +113,7 @@ class Pipeline:
                 )
 
     def find_office(self, system: str) -> RunsOn:
-        """Return the machine for jobs that run no package. Raises MachineError without one."""
+        """Return the machine for jobs that run no package. Raises MachineError if there is none."""
         rules, python = self.settings.runners, self.settings.python
         found = choose_machine(rules, _OFFICE, stage=CPU, system=system, python=python)
         if found is None:
@@ -123,7 +124,7 @@ class Pipeline:
         return found
 
     def group_smoke(self, system: str) -> list[SmokeGroup]:
-        """Return the groups of the night: cells on the same machines, at most so many in one."""
+        """Return the night's groups: cells on the same machines, up to a maximum number."""
         alike: dict[tuple[RunsOn, RunsOn | None], list[PipelineCell]] = {}
         for each in self.cells:
             machines = each.runners[system], each.gpu_runners.get(system)
@@ -175,7 +176,7 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
 
 
 def _list_idle(matrix: Matrix, settings: CiSettings) -> Iterator[str]:
-    """The entries of [[runners]] that are about no cell, but for those that are shipped."""
+    """Yield a warning for each of the project's [[runners]] that matches no cell."""
     for rule in settings.runners:
         own = rule.where.startswith(f"{matrix.source}:")
         cells = (cell for cell in matrix.product if cell.gpu or rule.stage == CPU)
@@ -186,7 +187,7 @@ def _list_idle(matrix: Matrix, settings: CiSettings) -> Iterator[str]:
 
 
 def _list_lost(settings: CiSettings, source: str) -> Iterator[str]:
-    """What is built and kept nowhere, though there is a store, as if a channel was forgotten."""
+    """Yield a warning if files are built, but not stored although there is a store."""
     if settings.build and settings.store and not settings.built:
         yield (
             f"{source}: ci: build and store without built: what is built is tested, and kept "
@@ -195,7 +196,7 @@ def _list_lost(settings: CiSettings, source: str) -> Iterator[str]:
 
 
 def _find_source(matrix: Matrix, folder: Path) -> str:
-    """The matrix's file as jobs find it, which begin in the folder."""
+    """Return the path of the matrix's file relative to the folder in which jobs begin."""
     path = matrix.folder / Path(matrix.source).name
     try:
         return path.relative_to(folder.absolute()).as_posix()
@@ -224,7 +225,7 @@ def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -
 def make_options(
     cell: Cell, matrix: Matrix, source: Path, *, python: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the options of `binary-checks` for a cell, with paths as jobs find them."""
+    """Return the options of `binary-checks` for a cell, with paths relative to a job's folder."""
     own = cell.profile and not is_shipped(cell.profile)
     return options_of(
         cell,
@@ -241,12 +242,12 @@ def name_values(cell: Cell, used: Sequence[str]) -> dict[str, str]:
 
 
 def _place(path: str, source: Path) -> str:
-    """A path that is relative to the matrix's file, as jobs find it."""
+    """Return a path in the matrix's file relative to the folder in which jobs begin."""
     return (source.parent / path).as_posix() if path else ""
 
 
 def choose_job_python(cell: Cell, settings: CiSettings) -> str:
-    """Return the Python of a cell, if the tool runs on it, else that of the settings."""
+    """Return the Python of a cell if the tool runs on it, else that of the settings."""
     if not cell.python:
         return settings.python
     major, minor = map(int, cell.python.rstrip("t").split("."))
@@ -258,7 +259,7 @@ def _minutes(seconds: float) -> int:
 
 
 def _find_machines(cell: Cell, stage: str, settings: CiSettings) -> dict[str, RunsOn]:
-    """By system."""
+    """Return CI system -> machine."""
     python = choose_job_python(cell, settings)
     chosen = {
         system: choose_machine(settings.runners, cell, stage=stage, system=system, python=python)
@@ -268,7 +269,7 @@ def _find_machines(cell: Cell, stage: str, settings: CiSettings) -> dict[str, Ru
 
 
 def list_missing(pipeline: Pipeline, folder: Path) -> Iterator[str]:
-    """Yield the files that jobs would look for, and that are not below the folder."""
+    """Yield a line for each file that jobs need and that is not below the folder."""
     source = Path(pipeline.source)
     named = {"ci: policy": pipeline.settings.policy}
     for cell in pipeline.matrix.cells:
@@ -283,20 +284,20 @@ def list_missing(pipeline: Pipeline, folder: Path) -> Iterator[str]:
             yield f"{pipeline.source}: {where}: there is no file {path}"
 
 
-# Which cells a run of CI makes its jobs of: by the event that began it, and what it asks for.
+# Choosing the cells of a run, by the event that started it and by what it asks for.
 
 PR, MERGE = "pr", "merge"
 TIER, TRIGGER = "BINARY_CHECKS_TIER", "BINARY_CHECKS_TRIGGER"
-"""Variables: a tier that is asked for, and what began a pipeline of CircleCI."""
+"""Variables: the requested tier, and what started a pipeline of CircleCI."""
 EVENT = "BINARY_CHECKS_EVENT"
-"""The variable with which a pipeline of GitLab tells its children what began it."""
+"""The variable that tells a child pipeline of GitLab what started its parent."""
 GITLAB_LABELS = "CI_MERGE_REQUEST_LABELS"
 WHOLE = "1/1"
-MOST_ROWS = 256  # jobs that GitHub and Azure make of one matrix
+MOST_ROWS = 256  # jobs that GitHub and Azure allow in one matrix
 
 
 class _Events(NamedTuple):
-    """How a CI system says what began a run."""
+    """How a CI system states what started a run."""
 
     variable: str
     named: Mapping[str, str]
@@ -314,9 +315,9 @@ _EVENTS: Mapping[str, _Events] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CiRun:
-    """What began a run, and which tier it asks for; a label may widen the tier, never the event."""
+    """What started a run, and the tier that it asks for; labels change only the tier."""
 
-    event: str  # pr, merge, nightly: what the run may do, as publishing
+    event: str  # pr, merge, nightly: decides what the run may do, such as publish
     tier: str
 
 
@@ -325,21 +326,21 @@ class ChosenJobs:
     """The cells of one run, and whether it is a night."""
 
     pipeline: Pipeline
-    cells: tuple[PipelineCell, ...]  # that are built and tested
+    cells: tuple[PipelineCell, ...]  # cells to build and test
     run: CiRun
     date: str  # of the night, in UTC
-    shard: str = WHOLE  # of the run; its first one has the night
+    shard: str = WHOLE  # of the run; the first one includes the night
 
     @property
     def is_night(self) -> bool:
-        """Whether the published packages are judged, too."""
+        """Whether published packages are judged, too."""
         first = self.shard.startswith("1/")
         nightly = self.run == CiRun(event=NIGHTLY, tier=NIGHTLY)
         return bool(first and nightly and self.pipeline.settings.store)
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages of a chain; a pull request publishes nothing, whatever its labels say."""
+        """The stages of a cell; pull requests never publish, whatever their labels say."""
         stages = self.pipeline.stages
         return tuple(each for each in stages if each != "publish" or self.run.event != PR)
 
@@ -347,7 +348,7 @@ class ChosenJobs:
 def choose_jobs(
     pipeline: Pipeline, system: str, chosen: Sequence[str], run: CiRun, shard: str = WHOLE
 ) -> ChosenJobs:
-    """The jobs of a run for cells of these ids. Raises ProfileError without a machine."""
+    """Return a run's jobs for the cells with these ids. Raises ProfileError without a machine."""
     pipeline.demand_machines(system)
     ids = set(chosen)
     cells = pipeline.cells if pipeline.settings.build else ()
@@ -361,7 +362,7 @@ def choose_jobs(
 
 
 def demand_rows(rows: Sequence[object], system: str, what: str) -> None:
-    """Raise ProfileError for more jobs than a matrix may have."""
+    """Raise ProfileError if there are more jobs than a matrix may have."""
     if len(rows) > MOST_ROWS:
         raise ProfileError(
             f"cells --ci {system}: {len(rows):,} jobs of {what}, of which {system} makes "
@@ -370,7 +371,7 @@ def demand_rows(rows: Sequence[object], system: str, what: str) -> None:
 
 
 def find_run(system: str, environment: Mapping[str, str], branch: str) -> CiRun:
-    """What began a run, by the variables of its CI system. Raises ProfileError."""
+    """Return what started a run, from its CI system's variables. Raises ProfileError."""
     asked = environment.get(TIER, "")
     if asked and asked not in TIERS:
         raise ProfileError(f"{TIER}: {asked!r:.40} is not one of: {', '.join(TIERS)}")
@@ -383,7 +384,7 @@ def find_run(system: str, environment: Mapping[str, str], branch: str) -> CiRun:
 
 
 def _find_circleci(environment: Mapping[str, str], branch: str, asked: str) -> CiRun:
-    """A run by hand names its tier, or cells of which any may be meant."""
+    """Return what started a run on CircleCI; a run by hand names its tier or its cells."""
     if asked:
         return CiRun(event=asked, tier=asked)
     if environment.get(TRIGGER) == "scheduled_pipeline":

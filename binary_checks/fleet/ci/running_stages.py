@@ -1,8 +1,8 @@
-"""Runs a stage of a cell, or of a night: the one command of a job, the same on a desk.
+"""Run a stage of a cell or of a night: the one command of a CI job, also usable on a desk.
 
-It begins in the folder of the repository and finds there what stages before it left: files in
-dist/, results in results/cpu and results/gpu. Programs of others see no secret: the project's lines
-and the packages have none, and each command of ours has those that it reads.
+It starts in the repository's folder and finds there what earlier stages left: files in dist/,
+results in results/cpu and results/gpu. Foreign programs see no secrets: the project's build and the
+packages get none, and our own commands only those that they need.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ CHAIN = ("build", "test", "gpu", "publish")
 NIGHT = ("plan", "smoke", "smoke-gpu", "collect")
 """The stages of a night, in order."""
 DIST, CPU_RESULTS, GPU_RESULTS, SITE = "dist", "results/cpu", "results/gpu", "site"
-"""The folders that stages leave to those after them."""
+"""The folders in which stages leave files for later ones."""
 NIGHT_DATE, STORE = "BINARY_CHECKS_NIGHT", "BINARY_CHECKS_STORE"
-"""Variables: the date of the night, which all of its jobs share, and a store of one's own."""
+"""Variables: the date of the night, which all of its jobs share, and another store."""
 _RESULT, _FACTS = "result.json", "facts.json"
-_ONE_OFF = (ONLY, ALSO, LABELS)  # a night has the cells of its plan
-_PATIENCE = 30.0  # seconds in which what has taken too long must have ended
+# they select cells for one run, but a night has the cells of its plan
+_ONE_OFF = (ONLY, ALSO, LABELS)
+_PATIENCE = 30.0  # seconds to end after the time limit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,14 +49,14 @@ class StageRun:
     """Runs the stages of a matrix in the current folder."""
 
     matrix: Matrix
-    source: Path  # the matrix's file, as commands find it
+    source: Path  # path of the matrix's file for commands
     settings: CiSettings
     environment: Mapping[str, str]  # of the user
-    complain: Callable[[str], None]  # shows a line
+    complain: Callable[[str], None]  # prints a line
 
     @classmethod
     def of(cls, matrix: Matrix, complain: Callable[[str], None]) -> StageRun:
-        """The stages of a matrix. Raises ProfileError."""
+        """Return the stages of a matrix. Raises ProfileError."""
         settings = read_ci(matrix)
         environment = {**user_environment(), **settings.environment}
         source = Path(matrix.source)
@@ -68,7 +69,7 @@ class StageRun:
         )
 
     def run(self, stage: str, ids: Sequence[str]) -> int:
-        """Run a stage; returns the exit status. Raises ProfileError."""
+        """Run a stage; return its exit status. Raises ProfileError."""
         if stage in NIGHT:
             return self._run_night(stage, ids)
         if len(ids) != 1:
@@ -87,7 +88,7 @@ class StageRun:
     # -- a cell
 
     def _build(self, cell: Cell) -> int:
-        """Run the project's lines in a shell of POSIX, and hold dist/."""
+        """Run the project's build in a POSIX shell, and require files in dist/."""
         if not self.settings.build:
             raise ProfileError(f"{self.matrix.source}: ci: it has no 'build'")
         _forget(CPU_RESULTS, GPU_RESULTS)
@@ -112,7 +113,7 @@ class StageRun:
         return self._judge(cell, [*files, *reports, *self._list_options(cell, files)])
 
     def _test_on_gpu(self, cell: Cell) -> int:
-        """Judge the same bytes on a GPU, with the facts of a CPU stage that passed."""
+        """Judge the same files on a GPU, with the facts of the passed CPU stage."""
         files = _demand_dist("gpu")
         _forget(GPU_RESULTS)
         if not _has_passed(Path(CPU_RESULTS, _RESULT)):
@@ -136,7 +137,7 @@ class StageRun:
         return self._call([*_PROGRAM, *arguments], self._hide(()), timeout=cell.timeout)
 
     def _publish(self, cell: Cell) -> int:
-        """Keep what was built and found; the policy decides what is published."""
+        """Store files and results; the policy decides what is published."""
         if not self.settings.built:
             raise ProfileError(f"{self.matrix.source}: ci: it has no 'built' channel")
         files = _demand_dist("publish")
@@ -162,14 +163,14 @@ class StageRun:
 
     @contextlib.contextmanager
     def _write_key(self) -> Iterator[list[str]]:
-        """The option that names a file with the private key, while it is there."""
+        """Yield the option for a file with the private key, which is then deleted."""
         if not self.settings.key:
             yield []
             return
         text = self.environment.get(self.settings.key, "")
         if not text.strip():
             raise ProfileError(f"ci stage publish: the variable {self.settings.key} has no key")
-        with tempfile.TemporaryDirectory() as folder:  # nobody else may look into it
+        with tempfile.TemporaryDirectory() as folder:  # readable only by this user
             path = Path(folder, "key.pem")
             path.touch(mode=0o600)
             path.write_text(f"{text.strip()}\n", encoding="ascii")
@@ -207,13 +208,13 @@ class StageRun:
         return ["--store", url]
 
     def _command(self, arguments: Sequence[str], secrets: Sequence[str]) -> int:
-        """A command of ours, which has these secrets and no others."""
+        """Run one of our commands with these secrets and no others."""
         hidden = self._hide(secrets)
         environment = {key: value for key, value in hidden.items() if key not in _ONE_OFF}
         return self._call([*_PROGRAM, *arguments], environment)
 
     def _hide(self, kept: Sequence[str]) -> dict[str, str]:
-        """The environment without secrets, but for those that are kept."""
+        """Return the environment without secrets, except for the given ones."""
         hidden = {*self.settings.publish_secrets} - {*kept}
         return {name: value for name, value in self.environment.items() if name not in hidden}
 
@@ -224,9 +225,9 @@ class StageRun:
         *,
         timeout: float | None = None,
     ) -> int:
-        """Run a program to its end, or to the end of its time; returns its exit status.
+        """Run a program up to its time limit; return its exit status.
 
-        One of ours ends when this process is killed, however that is.
+        Our own programs end when this process is killed, by whatever means.
         """
         sys.stdout.flush()
         with (
@@ -236,7 +237,8 @@ class StageRun:
                 env={**environment, **dict(lifeline.variables)},
                 pass_fds=lifeline.descriptors,
                 stdin=subprocess.DEVNULL,
-                start_new_session=os.name == "posix",  # so that all that it began ends with it
+                # so that everything it starts can be ended with it
+                start_new_session=os.name == "posix",
             ) as process,
         ):
             try:
@@ -252,11 +254,11 @@ class StageRun:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it began: in order, and by force where that takes long."""
+    """End a process and everything that it started, by force if that takes too long."""
     if os.name != "posix":
         process.kill()
         return
-    # The group is gone where nothing of it runs any more; macOS permits no signal to it then.
+    # The group is gone if nothing of it runs; macOS then forbids signals to it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -268,7 +270,7 @@ _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks")
 
 
 def _find_shell() -> tuple[str, tuple[str, ...]]:
-    """A shell of POSIX with its options; that of Git on Windows, where another bash is Linux's."""
+    """Return a POSIX shell and its options; on Windows Git's bash, for another may be WSL's."""
     programs = os.environ.get("PROGRAMFILES", "")
     of_git = Path(programs, "Git", "bin", "bash.exe")
     bash = str(of_git) if programs and of_git.is_file() else shutil.which("bash")
@@ -280,7 +282,7 @@ def _find_shell() -> tuple[str, tuple[str, ...]]:
 
 
 def _list_dist() -> list[str]:
-    """The files there; uv leaves a .gitignore beside them."""
+    """Return the files in dist/, except for hidden ones: uv leaves a .gitignore there."""
     return sorted(path.as_posix() for path in Path(DIST).glob("[!.]*"))
 
 
@@ -291,14 +293,14 @@ def _demand_dist(stage: str) -> list[str]:
 
 
 def _forget(*folders: str) -> None:
-    """Remove what an earlier run left on this machine: it may be of another build, or cell."""
+    """Remove results of earlier runs on this machine: they may be of another build or cell."""
     for folder in folders:
         for name in (_RESULT, _FACTS):
             Path(folder, name).unlink(missing_ok=True)
 
 
 def _has_passed(path: Path) -> bool:
-    """Whether the result document there is of a run that ended with 0."""
+    """Return whether the file is the result document of a run with exit code 0."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

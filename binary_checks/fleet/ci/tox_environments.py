@@ -1,7 +1,7 @@
-"""Writes tox.toml: an environment for each cell, which judges its package as the test stage does.
+"""tox.toml: an environment for each cell, which judges its package as the test stage does.
 
-A package lies in dist/ (or $DIST): in a folder called as the cell, or beside those of other cells,
-if its tags tell it from them. What stands behind ``--`` comes on top: further options.
+A package lies in dist/ (or $DIST), in a folder named after the cell, or next to those of other
+cells if its tags identify it. Arguments after ``--`` are additional options.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _REQUIRES = "tox>=4.47"
 _FACTOR = re.compile(
     r"(?:py|pypy|cpython|jython|graalpy|rustpython|ironpython)[2-9][.\d]*t?d?|[23]\.\d+t?d?"
 )
-"""A part of a name that tox takes for a Python, of which there may be one, that of base_python."""
-_PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}  # of sys.platform
+"""Matches parts of a name that tox takes for a Python; only that of base_python is allowed."""
+_PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}  # values of sys.platform
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """The one file."""
+    """Return path -> text of the only file."""
     names = _name_environments(pipeline.cells)
     patterns = {cell.id: [*_patterns(cell.cell)] for cell in pipeline.cells}
     shared = Counter(pattern for each in patterns.values() for pattern in each)
@@ -55,7 +55,7 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
 
 
 def _name_environments(cells: Sequence[PipelineCell]) -> dict[str, str]:
-    """The cells' ids, where tox does not read another Python in them than that of the job."""
+    """Return the cells' ids, changed if tox would find another Python in them."""
     found = {}
     ids = {cell.id for cell in cells}
     for cell in cells:
@@ -70,7 +70,7 @@ def _name_environments(cells: Sequence[PipelineCell]) -> dict[str, str]:
 
 
 def _environment(cell: PipelineCell, patterns: Sequence[str], pipeline: Pipeline) -> Iterator[str]:
-    """What one cell runs, where this host has its system and its Python."""
+    """Yield the settings of one cell, which run on a host with its system and its Python."""
     yield f"base_python = {_spell([cell.python])}"
     if cell.cell.system:
         yield f"platform = {_spell(_PLATFORMS[find_family(cell.cell)])}"
@@ -81,7 +81,10 @@ def _environment(cell: PipelineCell, patterns: Sequence[str], pipeline: Pipeline
 
 
 def _find_files(cell: str, patterns: Sequence[str]) -> dict[str, Any]:
-    """The files of its folder, else those of its tags; else the folder's name, for the refusal."""
+    """Return the files to judge: those in the cell's folder, else those that match its tags.
+
+    Without any, the folder's name makes the command fail.
+    """
     own = f"{_DIST}/{cell}/*"
     default: Any = [own]
     for pattern in (*reversed(patterns), f"{cell}/*"):
@@ -96,11 +99,11 @@ def _find_files(cell: str, patterns: Sequence[str]) -> dict[str, Any]:
 
 
 def _patterns(cell: Cell) -> Iterator[str]:
-    """Names of files in dist/ that can be the cell's; several cells may have the same."""
+    """Yield globs for the cell's files in dist/; several cells may have the same ones."""
     project = canonicalize_name(cell.package or cell.project).replace("-", "_")
     if cell.kind != "wheel" or not cell.python or not cell.system:
         return
-    if not project.replace("_", "").isalnum():  # a requirement, a path
+    if not project.replace("_", "").isalnum():  # a requirement or a path
         project = canonicalize_name(cell.project).replace("-", "_")
     tag = f"cp{cell.python.rstrip('t').replace('.', '')}"
     abi = f"{tag}t" if cell.python.endswith("t") else tag
@@ -109,7 +112,7 @@ def _patterns(cell: Cell) -> Iterator[str]:
 
 
 def _platform(cell: Cell) -> str:
-    """A glob of the platform tags of the cell's system."""
+    """Return a glob for the platform tags of the cell's system."""
     if family_of(cell.system) == "windows":
         return {"amd64": "win_amd64", "arm64": "win_arm64", "x86": "win32"}[cell.architecture]
     name = {"linux": "*linux*", "macos": "macosx_*", "musllinux": "*musllinux*"}.get(
@@ -119,7 +122,7 @@ def _platform(cell: Cell) -> str:
 
 
 def _escape(text: str) -> str:
-    """The text as tox has it; what stands in braces would be replaced."""
+    """Return the text with tox's substitutions in braces escaped."""
     return text.replace("{", "\\{").replace("}", "\\}")
 
 
@@ -128,7 +131,7 @@ def _escape_all(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _spell(value: Any, depth: int = 0) -> str:
-    """A value in TOML; a list that is deep has a line for each of its values."""
+    """Return a value in TOML; a nested list has a line for each item."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):

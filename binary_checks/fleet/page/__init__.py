@@ -1,1 +1,1 @@
-"""The page of all nights: static, offline, complete without script."""
+"""The site about all nights: static, usable offline and without scripts."""

@@ -1,4 +1,7 @@
-"""Pictures of a few dozen numbers, as inline SVG that takes its colours from the page's style."""
+"""Charts of a few dozen numbers and badges, as inline SVG.
+
+Charts take their colours from the page's style.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from xml.etree import ElementTree
 from binary_checks.fleet.night import GOOD, WELL
 from binary_checks.model.outcomes import CellState
 
-_WIDTH, _TALL = 640.0, 120.0  # of a chart
+_WIDTH, _TALL = 640.0, 120.0  # size of a chart
 _PARTS = ("native", "debug", "device", "python", "metadata", "other")
-"""The colours of parts, as the HTML report has them."""
+"""CSS classes of a package's parts, as in the HTML report."""
 
 
 _STATES = {"failed": "bad", "not judged": "mild"}
@@ -20,7 +23,7 @@ _STATES = {"failed": "bad", "not judged": "mild"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bar:
-    """A rectangle with a tone, and the words for who points at it."""
+    """A rectangle with its tone and its tooltip."""
 
     x: float
     y: float
@@ -32,26 +35,26 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """A line, or bars on top of each other, over nights."""
+    """A line, or stacked bars, over nights."""
 
     width: float
     height: float
     bars: tuple[Bar, ...] = ()
-    lines: tuple[str, ...] = ()  # points of polylines
-    dots: tuple[tuple[float, float, str], ...] = ()  # and what each says
-    top: str  # how the highest value is spelled
-    first: str  # the nights at both ends
+    lines: tuple[str, ...] = ()  # the points of each polyline
+    dots: tuple[tuple[float, float, str], ...] = ()  # position and tooltip
+    top: str  # label of the highest value
+    first: str  # the first and the last night
     last: str
-    legend: tuple[tuple[str, str], ...] = ()  # tone and word
+    legend: tuple[tuple[str, str], ...] = ()  # (tone, word)
     said: str
 
 
 def draw_line(
     values: Sequence[tuple[str, float]], spell: Callable[[float], str], *, titled: bool = True
 ) -> Chart | None:
-    """One number a night, the oldest first; nothing of fewer than two.
+    """Return a line chart of one number a night, oldest first; None for fewer than two nights.
 
-    Where it is ``titled`` each point says its value to who points at it.
+    If it is ``titled``, each point has a tooltip with its value.
     """
     if len(values) < 2:
         return None
@@ -83,9 +86,9 @@ def draw_stacks(
     *,
     titled: bool = True,
 ) -> Chart | None:
-    """Several numbers a night on top of each other, the largest at the bottom.
+    """Return stacked bars of several numbers a night, the largest at the bottom.
 
-    ``tones`` gives their colours by name; without it they have those of parts.
+    ``tones`` maps names to tones; by default, parts of a package have their own.
     """
     whole = [sum(parts.values()) for _, parts in nights]
     if not any(whole):
@@ -112,7 +115,7 @@ def draw_stacks(
 def draw_states(
     nights: Sequence[tuple[str, Sequence[CellState]]], *, titled: bool = True
 ) -> Chart | None:
-    """How many cells failed, and how many could not be judged, in each night."""
+    """Return a chart of how many cells failed, and how many could not be judged, each night."""
     counts = []
     for night, states in nights:
         failed = states.count(CellState.FAILED)
@@ -148,7 +151,7 @@ def _stack(
 
 
 def _sum_up(values: Sequence[float], spell: Callable[[float], str]) -> str:
-    """What a chart shows, in words."""
+    """Return what a chart shows in words."""
     first, last, highest = spell(values[0]), spell(values[-1]), spell(max(values))
     if first == last == highest:
         return f"{last} throughout"
@@ -157,21 +160,21 @@ def _sum_up(values: Sequence[float], spell: Callable[[float], str]) -> str:
 
 
 def _raise(value: float, highest: float) -> float:
-    """How far from the top a value lies, with room for the line's width."""
+    """Return a value's distance from the top, leaving room for the line's width."""
     return round(_TALL - 2 - value / highest * (_TALL - 4), 1)
 
 
-# A badge of a project or a cell, as SVG that needs no font of its own and loads nothing.
+# Badges of projects and cells, as SVG that needs no font and loads nothing.
 
 _COLOURS = {"good": "#146c37", "bad": "#b3261e", "mild": "#805000"}
-"""Each with a contrast to white of at least 4.5 (WCAG 2, 1.4.3)."""
+"""Each has a contrast to white of at least 4.5 (WCAG 2, 1.4.3)."""
 _LABEL = "#454b57"
-_HIGH, _PAD, _CHARACTER = 20, 6, 6.6  # pixels; of a character the widest average of common fonts
+_HIGH, _PAD, _CHARACTER = 20, 6, 6.6  # pixels; the widest average character of common fonts
 _SPACE = "http://www.w3.org/2000/svg"
 
 
 def draw_project_badge(project: str, counts: Mapping[CellState, int]) -> str:
-    """How many cells of a project are well."""
+    """Return a badge that shows how many cells of a project are well."""
     total = sum(counts.values())
     well = sum(counts.get(state, 0) for state in GOOD)
     if failed := counts.get(CellState.FAILED, 0):
@@ -180,13 +183,13 @@ def draw_project_badge(project: str, counts: Mapping[CellState, int]) -> str:
 
 
 def draw_cell_badge(cell: str, state: CellState) -> str:
-    """How a cell ended."""
+    """Return a badge that shows how a cell ended."""
     tone = "good" if state in GOOD else "bad" if state is CellState.FAILED else "mild"
     return draw_badge(cell, state.value, tone)
 
 
 def draw_badge(label: str, said: str, tone: str) -> str:
-    """Two words side by side."""
+    """Return a badge with a label and a value."""
     left, right = (round(len(text) * _CHARACTER + 2 * _PAD) for text in (label, said))
     svg = ElementTree.Element(
         "svg", xmlns=_SPACE, width=str(left + right), height=str(_HIGH), role="img"

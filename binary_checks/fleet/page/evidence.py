@@ -1,6 +1,6 @@
-"""What the store keeps of a cell that is not well: problems, the log's end, how to run it again.
+"""Evidence for a cell's page, read from the store: problems, log, changes, command to repeat it.
 
-Anything that cannot be read is said on the cell's page, and costs no other page.
+Parts that cannot be read are listed on the cell's page and affect no other page.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from binary_checks.reports.html.page import ShownCheck, show_checks
 from binary_checks.reports.verdict_texts import count
 
 _Found = TypeVar("_Found")
-_TAIL, _LINES, _LONGEST = 1 << 16, 80, 400  # bytes, lines and characters of a log
-_CHANGES = 40  # lines of a diff
-_COMPARED = 40  # pairs of builds, of which one of torch takes a second
+_TAIL, _LINES, _LONGEST = 1 << 16, 80, 400  # of a log's end: bytes, lines, characters of a line
+_CHANGES = 40  # lines of a comparison
+_COMPARED = 40  # comparisons of builds; one of torch takes a second
 _CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-"""What drives a terminal (ECMA-48): colours and titles, of which a page has no need."""
+"""Matches terminal control sequences (ECMA-48) for colours and titles."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageEvidence:
-    """What one stage of a cell found, or why that cannot be shown."""
+    """The findings of one stage of a cell."""
 
     stage: str
     exit_status: str
@@ -51,7 +51,7 @@ class StageEvidence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildChange:
-    """One line about what is different from the last good build."""
+    """One line about a difference from the last good build."""
 
     severity: str
     text: str
@@ -59,16 +59,16 @@ class BuildChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellEvidence:
-    """All that a cell's page has beyond what the tables say."""
+    """Everything that a cell's page shows in addition to the tables."""
 
     stages: tuple[StageEvidence, ...] = ()
-    texts: Mapping[str, CheckText] = field(default_factory=dict)  # of the checks that are named
+    texts: Mapping[str, CheckText] = field(default_factory=dict)  # descriptions of the named checks
     log: tuple[str, ...] = ()  # its last lines
-    log_cut: bool = False  # whether there are earlier ones
-    rerun: str = ""  # a command; "" where there is none
+    log_cut: bool = False  # whether the log has earlier lines
+    rerun: str = ""  # a command, or ""
     changes: tuple[BuildChange, ...] = ()
-    changes_note: str = ""  # why there are none, or which are not here
-    gaps: tuple[str, ...] = ()  # what could not be read, a line each
+    changes_note: str = ""  # why changes are missing or incomplete
+    gaps: tuple[str, ...] = ()  # parts that could not be read, a line each
 
 
 _Log = tuple[tuple[str, ...], bool]
@@ -76,7 +76,7 @@ _Changed = tuple[tuple[BuildChange, ...], str]
 
 
 class EvidenceReader:
-    """Reads it from a store, for the cells of one night."""
+    """Reads the evidence for the cells of one night from a store."""
 
     def __init__(self, store: Store, plan: NightPlan | None) -> None:
         self._store = store
@@ -86,7 +86,7 @@ class EvidenceReader:
         self._attempts = NightAttempts(store, plan.night if plan else "")
 
     def read(self, row: CellNight, last_good: CellNight | None, whole: bool) -> CellEvidence:
-        """What there is of a cell; of one that is well (not ``whole``) only how to run it again."""
+        """Return the evidence for a cell; unless ``whole``, only the command that repeats it."""
         gaps = list[str]()
         planned = self._planned.get(row.cell)
         if planned is None:
@@ -114,7 +114,7 @@ class EvidenceReader:
         )
 
     def _rerun(self, planned: PlannedCell, last: Mapping[str, Attempt]) -> str:
-        """The command, in the very place that the first stage ran in; "" where there is none."""
+        """Return the command that repeats the cell, with the image of its first stage, or ""."""
         if self._plan is None:
             return ""
         attempt = last.get(CPU)
@@ -123,7 +123,7 @@ class EvidenceReader:
         return command if command.isprintable() else ""
 
     def _compare(self, old: CellNight, new: CellNight) -> _Changed:
-        """What differs between two nights' packages, and why that is not all, or not known."""
+        """Return the changes between two nights' packages, and a note if they are incomplete."""
         if not old.facts or not new.facts:
             lacking = old if not old.facts else new
             return (), f"Not compared: the night of {lacking.night} left no facts of its file."
@@ -159,7 +159,7 @@ class EvidenceReader:
 
 
 def _spell_rest(lines: tuple[BuildChange, ...], found: BuildComparison) -> str:
-    """What the lines do not say: how many more there are, and what nobody could compare."""
+    """Return a note about further lines, and about what could not be compared."""
     said = []
     if not lines:
         said.append("Nothing that a diff looks at is different.")
@@ -182,14 +182,14 @@ def _try(ask: Callable[[], _Found], otherwise: _Found, gaps: list[str]) -> _Foun
 
 
 def read_tail(path: Path) -> _Log:
-    """The last lines of a log of any bytes, fit to be shown, and whether there are earlier ones."""
+    """Return a log's last lines without control characters, and whether it has earlier ones."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(size - _TAIL, 0))
         text = file.read(_TAIL).decode("utf-8", "backslashreplace")
     lines = _CONTROLS.sub("", text).replace("\r\n", "\n").rstrip().split("\n")
     if size > _TAIL:
-        lines = lines[1:] or lines  # the first one is cut
+        lines = lines[1:] or lines  # the first line is incomplete
     shown = [one_line(line.rpartition("\r")[2].expandtabs()) for line in lines[-_LINES:]]
     return (
         tuple(cut(line, _LONGEST) for line in shown) if any(shown) else (),
@@ -198,7 +198,7 @@ def read_tail(path: Path) -> _Log:
 
 
 def _show_stage(attempt: Attempt) -> tuple[StageEvidence, dict[str, CheckText]]:
-    """What an attempt found, with the texts of the checks that it names."""
+    """Return an attempt's findings and the descriptions of the checks in them."""
     run = attempt.result
     packages = run.packages if run else ()
     stated = {check.id: check for check in run.checks} if run else {}
@@ -220,11 +220,11 @@ def _spell_end(attempt: Attempt) -> str:
     return "no exit status" if attempt.exit_status is None else f"exit {attempt.exit_status}"
 
 
-# What checks are about: as the results say it, or else as this version of ours has it.
+# Descriptions of checks, from the results or from this version.
 
 
 def find_texts(named: Iterable[str], stated: Mapping[str, CheckText]) -> dict[str, CheckText]:
-    """The texts of the named checks, without those that nobody knows."""
+    """Return the descriptions of the named checks, without unknown ones."""
     own = _own_texts()
     found = {check: stated.get(check) or own.get(check) for check in named}
     return {check: text for check, text in found.items() if text is not None}

@@ -1,4 +1,4 @@
-"""How the cells ended, night by night: since when they are broken, and what was last good."""
+"""The history of cells, night by night: when trouble began, and which night was last good."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from binary_checks.model.outcomes import CellState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellNight:
-    """How one cell ended one night; a row of the table of cells."""
+    """The result of one cell in one night: a row of the table `cells`."""
 
     night: str
     cell: str
     project: str
-    axes: tuple[str, ...] = ()  # values, by AXES
+    axes: tuple[str, ...] = ()  # in the order of AXES
     state: CellState
     reason: str = ""
     cause: str = ""
@@ -57,30 +57,30 @@ class FailedCheck:
 
     @property
     def said(self) -> str:
-        """Its first problem, or why there is none, in one line."""
+        """Its first problem, or the reason if it has none, in one line."""
         sentence = self.sentence or self.reason
         return f"{self.path}: {sentence}" if self.path else sentence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History:
-    """All that the tables say of some nights in a row."""
+    """The tables' content for some consecutive nights."""
 
     nights: tuple[str, ...]  # oldest first
-    cells: Mapping[str, Mapping[str, CellNight]]  # by cell, then night
+    cells: Mapping[str, Mapping[str, CellNight]]  # cell -> night -> row
     failures: Mapping[tuple[str, str], tuple[FailedCheck, ...]] = field(default_factory=dict)
-    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by SHA-256; bytes
-    open_nights: tuple[str, ...] = ()  # planned after the last that was collected
-    # Of the last night, by cell: which checks lead where several say one fault; else all count.
+    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # SHA-256 -> part -> bytes
+    open_nights: tuple[str, ...] = ()  # planned after the last collected night
+    # Cell -> the checks to show if several report one fault, for the last night; default: all.
     leading: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def last(self) -> str:
-        """The night that all this is about."""
+        """The last night."""
         return self.nights[-1]
 
     def until(self, night: str) -> History:
-        """The same, as it was known on that night's morning."""
+        """Return the history as it was after that night."""
         return History(
             nights=tuple(each for each in self.nights if each <= night),
             cells=self.cells,
@@ -89,31 +89,31 @@ class History:
         )
 
     def tonight(self) -> Iterator[CellNight]:
-        """The cells of the last night, by name."""
+        """Yield the cells of the last night, by name."""
         for rows in self.cells.values():
             if self.last in rows:
                 yield rows[self.last]
 
     def before(self, cell: str) -> Iterator[CellNight]:
-        """Earlier nights of a cell, the latest first."""
+        """Yield earlier nights of a cell, the latest first."""
         rows = self.cells.get(cell, {})
         for night in reversed(self.nights[:-1]):
             if night in rows:
                 yield rows[night]
 
     def find_last_decided(self, cell: str) -> CellNight | None:
-        """The last night before that says something of the package."""
+        """Return the last earlier night whose state is about the package, or None."""
         return next((row for row in self.before(cell) if row.state in DECIDED), None)
 
     def find_last_good(self, cell: str) -> CellNight | None:
-        """The last night before in which the cell passed."""
+        """Return the last earlier night in which the cell passed, or None."""
         return next((row for row in self.before(cell) if row.state in GOOD), None)
 
     def find_since(self, row: CellNight) -> tuple[str, bool]:
-        """The first night of the trouble, and whether anything older is known to be without it.
+        """Return the night in which the trouble began, and whether an older night proves that.
 
-        Of a failure that is the first one after the last pass, whatever the nights in between
-        could not tell; of another state the first in a row.
+        A failure began in the first failed night after the last pass, even if nights in between
+        were inconclusive. Any other state began with its first night in a row.
         """
         since, ended = row.night, False
         for earlier in self.before(row.cell):
@@ -125,9 +125,9 @@ class History:
         return since, ended
 
 
-# Reads a history out of the tables: the nights that a page looks back on, in four questions.
+# Reading a history from the tables, with three queries.
 
-_PIECE = 2_000  # rows that are held at once
+_PIECE = 2_000  # rows held at the same time
 _AXES = f"[{', '.join(AXES)}]"
 _TEXTS = (
     *("reason", "cause", "cause_kind", "evidence", "place", "file_name", "version", "url"),
@@ -155,13 +155,13 @@ _PARTS = "select sha256, part, max(size) from parts group by sha256, part order 
 
 
 def read_history(connection: Any) -> History:
-    """Everything that views named cells, checks and parts have.
+    """Return the content of the views `cells`, `checks` and `parts`.
 
-    Raises StoreError for what no version of ours knows.
+    Raises StoreError for a state that this version does not know.
     """
     cells: dict[str, dict[str, CellNight]] = {}
     nights = set[str]()
-    known: dict[Any, Any] = {}  # most of what one night says the next one says again
+    known: dict[Any, Any] = {}  # reuses values, most of which each night repeats
     for row in _stream(connection, _CELLS):
         night, cell, project, state, axes, *values = (known.setdefault(v, v) for v in row)
         if night is None or cell is None:
@@ -190,7 +190,7 @@ def read_history(connection: Any) -> History:
 
 
 def _stream(connection: Any, question: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of an answer, a piece at a time, with lists as tuples."""
+    """Yield the rows of an answer, fetched in batches, with lists as tuples."""
     answer = connection.execute(question)
     while rows := answer.fetchmany(_PIECE):
         for row in rows:
@@ -211,7 +211,7 @@ def _know(state: str, night: str, cell: str) -> CellState:
 def _read_parts(
     connection: Any, cells: Iterable[dict[str, CellNight]]
 ) -> dict[str, dict[str, int]]:
-    """Sizes by part of the packages that these cells stood for."""
+    """Return the sizes of parts for the packages of these cells."""
     wanted = {row.sha256 for rows in cells for row in rows.values()}
     found: dict[str, dict[str, int]] = {}
     for sha256, part, size in _stream(connection, _PARTS):

@@ -1,6 +1,6 @@
-"""What one wants to know in the morning: broke, still broken, mended, not there, and not judged.
+"""A night compared with those before: newly broken, still broken, fixed, missing, not judged.
 
-The index, the mail and the feed show the same view of it, each in its own form.
+The index page, the mail and the feed present the same `Morning`.
 """
 
 from __future__ import annotations
@@ -21,57 +21,58 @@ from binary_checks.reports.verdict_texts import count
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TroubledCell:
-    """A cell that is not well, or no longer unwell."""
+    """A cell that is not well, or that was fixed."""
 
     row: CellNight
-    since: str  # a night
-    known_before: bool = True  # whether an earlier night is known to be without it
+    since: str  # the night in which it began
+    known_before: bool = True  # whether an earlier night shows that it began then
     last_good: CellNight | None = None
-    found: FailedCheck | None = None  # of a check that fails
-    cause: str = ""  # where it is not one of the checks that fail
+    found: FailedCheck | None = None  # the failed check
+    cause: str = ""  # if it is none of the failed checks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Breakage:
-    """One check that fails in some cells, of one project or alike in several: likely one fault."""
+    """One check that fails in cells of one project, or alike in several: probably one fault."""
 
     projects: tuple[str, ...]
-    check: str  # "" where no check could say it
+    check: str  # "" if no check failed
     said: str  # the first cell's sentence
     cause: str
-    sentences: int  # different ones
-    cells: tuple[TroubledCell, ...]  # by since, then name
+    sentences: int  # number of different sentences
+    cells: tuple[TroubledCell, ...]  # by night of beginning, then by name
 
     @property
     def since(self) -> str:
-        """The night of the first."""
+        """The night in which the first cell broke."""
         return min(cell.since for cell in self.cells)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Morning:
-    """One night, held against those before."""
+    """One night, compared with the nights before."""
 
     night: str
-    before: str  # the night before; "" for none
+    before: str  # the night before, or ""
     total: int
     counts: Mapping[CellState, int]
-    broke: tuple[Breakage, ...]  # those of most cells first
+    broke: tuple[Breakage, ...]  # with most cells first
     still: tuple[Breakage, ...]  # the oldest first
     mended: tuple[TroubledCell, ...]
-    others: Mapping[CellState, tuple[TroubledCell, ...]]  # neither passed nor failed
-    updates: Mapping[tuple[str, str, str], int]  # cells by project, version before, version now
-    gone: tuple[str, ...]  # cells of the night before that this one lacks
+    others: Mapping[CellState, tuple[TroubledCell, ...]]  # states other than passed and failed
+    # (project, old version, new version) -> number of cells
+    updates: Mapping[tuple[str, str, str], int]
+    gone: tuple[str, ...]  # cells of the night before that are no longer planned
     remarks: Remarks = field(default_factory=Remarks)
 
     @property
     def is_well(self) -> bool:
-        """Whether every cell was judged and passed, as far as this night could tell."""
+        """Whether every cell was judged and passed."""
         return all(state in WELL for state in self.counts)
 
 
 def look_back(history: History, remarks: Remarks | None = None) -> Morning:
-    """What the last night of the history brought."""
+    """Compare the history's last night with the nights before."""
     tonight = list(history.tonight())
     fresh, old = list[TroubledCell](), list[TroubledCell]()
     for row in tonight:
@@ -101,7 +102,7 @@ def look_back(history: History, remarks: Remarks | None = None) -> Morning:
 
 
 def _judge(history: History, row: CellNight) -> Iterator[tuple[TroubledCell, bool]]:
-    """The checks that a cell fails, each with whether it failed when the cell was last judged."""
+    """Yield each check that a cell fails, and whether it is new since the cell was last judged."""
     last = history.find_last_decided(row.cell)
     failing = last is not None and last.state is CellState.FAILED
     then = {each.check for each in _failures(history, last)} if last and failing else set()
@@ -125,7 +126,7 @@ def _judge(history: History, row: CellNight) -> Iterator[tuple[TroubledCell, boo
 
 
 def _failures(history: History, row: CellNight) -> tuple[FailedCheck, ...]:
-    """The checks that the cell failed; one without a name where none could say it."""
+    """Return the checks that the cell failed; an unnamed one if no check failed."""
     found = history.failures.get((row.cell, row.night), ())
     if row.night == history.last and row.cell in history.leading:
         leading = history.leading[row.cell]
@@ -135,7 +136,7 @@ def _failures(history: History, row: CellNight) -> tuple[FailedCheck, ...]:
 
 
 def _group(cells: Iterable[TroubledCell]) -> Iterator[Breakage]:
-    """Cells of one project that fail one check; where projects say the very same, all of them."""
+    """Yield cells grouped by project and check; projects with the same sentence are joined."""
     groups: dict[tuple[str, str], list[TroubledCell]] = {}
     for cell in cells:
         check = cell.found.check if cell.found else ""
@@ -162,7 +163,7 @@ def _said(cell: TroubledCell) -> str:
 
 
 def _find_mended(history: History, tonight: Iterable[CellNight]) -> Iterator[TroubledCell]:
-    """Cells that pass, and failed when they were last judged."""
+    """Yield cells that pass now, and failed when they were last judged."""
     for row in tonight:
         last = history.find_last_decided(row.cell) if row.state in GOOD else None
         if last is not None and last.state is CellState.FAILED:
@@ -173,7 +174,7 @@ def _find_mended(history: History, tonight: Iterable[CellNight]) -> Iterator[Tro
 def _find_others(
     history: History, tonight: Iterable[CellNight]
 ) -> dict[CellState, tuple[TroubledCell, ...]]:
-    """The cells in states that neither pass nor fail, the newest first."""
+    """Return the cells in states other than passed and failed, by state, the newest first."""
     found: dict[CellState, list[TroubledCell]] = {}
     for row in tonight:
         if row.state not in GOOD and row.state is not CellState.FAILED:
@@ -190,7 +191,7 @@ def _find_others(
 def _find_updates(
     history: History, tonight: Iterable[CellNight], before: str
 ) -> dict[tuple[str, str, str], int]:
-    """Which projects have another version than the night before, and in how many cells."""
+    """Return (project, old version, new version) -> number of cells, since the night before."""
     found: Counter[tuple[str, str, str]] = Counter()
     for row in tonight:
         then = history.cells[row.cell].get(before)
@@ -199,7 +200,7 @@ def _find_updates(
     return dict(sorted(found.items()))
 
 
-# A morning in words that the page, the mail and the feed share.
+# Wording that the page, the mail and the feed share.
 
 OTHERS: Mapping[CellState, tuple[str, str]] = {
     CellState.MISSING: ("Nothing is published", "Missing"),
@@ -210,12 +211,12 @@ OTHERS: Mapping[CellState, tuple[str, str]] = {
     CellState.FLAKY: ("Failed, then passed on the same bytes", "Flaky"),
     CellState.BLOCKED: ("GPU stage waits for a CPU stage that passes", "GPU waits"),
 }
-"""What cells that neither pass nor fail stand under, and in a mail; in that order."""
+"""State -> its title on the page and in a mail, in the order in which they are shown."""
 _NAMED = 5  # cells that a line names
 
 
 def entitle(morning: Morning) -> str:
-    """The night in one sentence."""
+    """Return one sentence about the night."""
     if not morning.total:
         return "No cell was planned"
     if morning.broke:
@@ -232,7 +233,7 @@ def entitle(morning: Morning) -> str:
 
 
 def tally(counts: Mapping[CellState, int]) -> tuple[tuple[str, str, str], ...]:
-    """How many cells ended how: tone, number and word."""
+    """Return (tone, number, word) for each state."""
     return tuple(
         (TONES[state], f"{counts[state]:,}", state.value)
         for state in CellState
@@ -241,7 +242,7 @@ def tally(counts: Mapping[CellState, int]) -> tuple[tuple[str, str, str], ...]:
 
 
 def list_notes(morning: Morning) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What there is to be said beside the cells: titles, and lines."""
+    """Yield title and lines of notes that are not about single cells."""
     found = (
         ("New versions", tuple(_spell_updates(morning))),
         ("No longer in the matrix", tuple(_spell_gone(morning))),
@@ -251,23 +252,23 @@ def list_notes(morning: Morning) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def name_check(check: str) -> str:
-    """A check, or that none could say what failed."""
+    """Return the name of a check, or "no check" if none failed."""
     return spell(check) or "no check"
 
 
 def spell_beginning(cell: TroubledCell, morning: Morning) -> str:
-    """Since when the cell is as it is."""
+    """Return since when the cell has its state."""
     return spell_since(cell.since, morning.night, known=cell.known_before)
 
 
 def _spell_updates(morning: Morning) -> Iterator[str]:
-    """Which versions are new."""
+    """Yield a line for each new version."""
     for (project, before, now), cells in morning.updates.items():
         yield f"{spell(project)} {spell(before, 40)} → {spell(now, 40)} in {count(cells, 'cell')}"
 
 
 def _spell_gone(morning: Morning) -> Iterator[str]:
-    """Which cells of the night before nobody looked at in this one."""
+    """Yield a line about cells that are no longer planned."""
     if morning.gone:
         named = ", ".join(spell(each, 120) for each in morning.gone[:_NAMED])
         more = len(morning.gone) - _NAMED
@@ -275,19 +276,19 @@ def _spell_gone(morning: Morning) -> Iterator[str]:
         yield f"{count(len(morning.gone), 'cell')}: {named}{others}"
 
 
-# The morning mail: a night in some forty lines, as text or Markdown; in three if all is well.
+# The mail: a night in about forty lines of text or Markdown; in three if all is well.
 
 _BROKE, _STILL, _LINES, _CELLS = 5, 4, 2, 3
-"""Breakages, groups that are still broken, lines of anything else, and cells that are named."""
+"""Most newly broken checks, still broken checks, other lines, and named cells."""
 _SENTENCE = 240  # characters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Form:
-    """How a mail is set; ``code`` keeps what comes from outside from being markup."""
+    """The format of a mail; ``code`` escapes markup in texts from outside."""
 
     head: str
-    gap: Sequence[str]  # lines between two parts
+    gap: Sequence[str]  # lines between two sections
     tally: str
     title: str
     bullet: str
@@ -301,7 +302,7 @@ _MARKDOWN = _Form(
 
 
 def write_mail(morning: Morning, *, markdown: bool = False) -> Iterator[str]:
-    """The lines of what is worth reading, as plain text or as Markdown."""
+    """Yield the lines of the mail, as plain text or as Markdown."""
     form = _MARKDOWN if markdown else _TEXT
     yield form.head.format(f"{morning.night}: {entitle(morning)}")
     yield from form.gap

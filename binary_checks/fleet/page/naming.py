@@ -1,4 +1,4 @@
-"""Where everything of the site lies, and how cells, states and spans of time are spelled on it."""
+"""Names of the site's files, and how cells, states and durations are written on its pages."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ TONES: Mapping[CellState, str] = {
     CellState.STALE: "mild",
     CellState.MISSING: "mild",
 }
-"""How pages mark each state: red is for what is wrong with a package, and for nothing else."""
+"""State -> tone; red marks what is wrong with a package, and nothing else."""
 LEGEND = tuple((LETTERS[state], TONES[state], state.value) for state in CellState)
 
 
 def name_file(name: str) -> str:
-    """The name as part of a file's, and of an address: itself, or a digest of one that is odd."""
+    """Return a name for files and addresses: the name itself, or a digest of an unusual one."""
     return name if _PLAIN.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()[:40]
 
 
 def name_cell_page(cell: str) -> str:
-    """The page of a cell, below the site's folder."""
+    """Return the path of a cell's page in the site."""
     return f"cells/{name_file(cell)}.html"
 
 
 def name_checks(check: str) -> str:
-    """A check's place among the explanations, below the site's folder."""
-    return f"checks.html#{quote(one_line(check))}"  # as the templates have it with `urlencode`
+    """Return the address of a check's description in the site."""
+    return f"checks.html#{quote(one_line(check))}"  # as `urlencode` does in the templates
 
 
 def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:
-    """The cells of one project by the axes in which they differ, or by id where two are alike."""
+    """Return cell -> label: the axes in which a project's cells differ, else their ids."""
     rows = list(rows)
     differing = [
         index for index in range(1, len(AXES)) if len({_axis(row, index) for row in rows}) > 1
@@ -62,28 +62,29 @@ def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:
 
 def _axis(row: CellNight, index: int) -> str:
     value = row.axes[index] if index < len(row.axes) else ""
-    return f"py{value}" if value and AXES[index] == "python" else value  # 3.12 may be a version
+    # 3.12 alone could be a version
+    return f"py{value}" if value and AXES[index] == "python" else value
 
 
 def spell(text: str, longest: int = _LONGEST) -> str:
-    """A text from outside, in one line that does no harm and does not run on."""
+    """Return a text from outside as one printable line of limited length."""
     return shorten(one_line(text), longest)
 
 
 def spell_projects(projects: Sequence[str]) -> str:
-    """The project, or how many there are."""
+    """Return the project's name, or how many projects there are."""
     return spell(projects[0]) if len(projects) == 1 else f"{len(projects)} projects"
 
 
 def spell_seconds(seconds: float) -> str:
-    """A duration as people say it."""
+    """Return a duration: "9.5 s", "42 s", "12 min", "2.5 h"."""
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def spell_since(since: str, night: str, *, known: bool) -> str:
-    """Since when something is as it is; ``known`` is whether it is known to have begun then."""
+    """Return since when something lasts; ``known``: whether it is known to have begun then."""
     if since == night:
         return "since tonight" if known else "in the first night"
     return f"since {since}" if known else f"since {since} or earlier"

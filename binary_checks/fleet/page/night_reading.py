@@ -1,4 +1,4 @@
-"""What a page and a mail are made from: a store's history, its last plan, and what to note."""
+"""Read what the site and the mail are made from: history, plan and remarks of a store's nights."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model.outcomes import CellState
 from binary_checks.profile.known import KnownList, KnownProblem, read_known_list
 
-_MORE = 60  # nights that are looked back on beyond those shown: for "since", and for news
+_MORE = 60  # earlier nights that are read, too, to find when trouble began and what is new
 _DAYS = range(1, 3661)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightView:
-    """A night as the store has it, and those before."""
+    """A night in the store, with the nights before."""
 
     store: Store
     history: History
@@ -53,16 +53,16 @@ class NightView:
 
 
 def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") -> NightView:
-    """The last collected night of a store, or the one of that date, looking back on so many.
+    """Return the last collected night, or that of a date, with ``nights`` nights and more before.
 
-    Raises ProfileError for what is asked amiss, StoreError for a night that is not there.
+    Raises ProfileError for an invalid request, and StoreError for a missing night.
     """
     store = open_store(url)
     closed = closed_nights(store)
     if date and read_date(date) not in closed:
         raise StoreError(f"{store.url}: {_explain(store, date)}")
     until = [night for night in closed if not date or night <= date]
-    last = until[-nights - _MORE :] or None  # with none of them it says that there are none
+    last = until[-nights - _MORE :] or None  # if there are none, open_tables reports that
     with open_tables(store, tables=ASKED, nights=last, project=project) as connection:
         history = read_history(connection)
     if not history.cells:
@@ -85,7 +85,7 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
 
 
 def demand_number(text: str) -> int:
-    """How many nights are to be shown. Raises ProfileError."""
+    """Return the number of nights to show. Raises ProfileError."""
     number = 0
     with suppress(ValueError):
         number = int(text)
@@ -95,7 +95,7 @@ def demand_number(text: str) -> int:
 
 
 def _explain(store: Store, date: str) -> str:
-    """Why there is nothing to be said of a night."""
+    """Return why a night cannot be shown."""
     if date not in list_nights(store):
         return f"no night {date}"
     if store.read(plan_name(date)) is None:
@@ -104,13 +104,13 @@ def _explain(store: Store, date: str) -> str:
 
 
 def _add_open(history: History, store: Store, closed: tuple[str, ...]) -> History:
-    """Name the nights that began after the last one that is over."""
+    """Return the history with the nights that began after the last closed one."""
     later = (night for night in list_nights(store) if night > history.last)
     return replace(history, open_nights=tuple(night for night in later if night not in closed))
 
 
 def _try_closed(store: Store, night: str, notices: list[str]) -> ClosedNight:
-    """How the night ended as a whole; where that cannot be read the notices say so."""
+    """Return the night's end; if it cannot be read, add a notice."""
     try:
         found = read_closed(store, night)
     except RecordError as error:
@@ -123,7 +123,7 @@ def _try_closed(store: Store, night: str, notices: list[str]) -> ClosedNight:
 
 
 def _try_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:
-    """The plan of the night; where it cannot be read the notices say so."""
+    """Return the night's plan, or None; if it cannot be read, add a notice."""
     try:
         plan = find_plan(store, night)
     except RecordError as error:
@@ -134,34 +134,34 @@ def _try_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:
     return plan
 
 
-# What is to be said of a night beside its cells: its index, and its known problems.
+# Remarks about a whole night: its index and its known problems.
 
 _SOON = timedelta(days=7)
 Rows = Mapping[str, Iterable[CellOfNight]]
-"""How the cells ended, by night."""
+"""Night -> how its cells ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaiverNews:
-    """What is to be done about the list of known problems, a line each."""
+    """What to do about the list of known problems, a line each."""
 
     expiring: tuple[str, ...] = ()
-    unmatched: tuple[str, ...] = ()  # tonight
-    removable: tuple[str, ...] = ()  # for some nights by now
-    remark: str = ""  # why a copy of the list held
-    complaint: str = ""  # why no waiver holds, or why nothing can be said of them
+    unmatched: tuple[str, ...] = ()  # in the last night
+    removable: tuple[str, ...] = ()  # unmatched for several nights
+    remark: str = ""  # why a copy of the list was used
+    complaint: str = ""  # why no waiver holds, or why nothing is known about them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remarks:
-    """What is to be said of a night as a whole, a line each."""
+    """Remarks about a night as a whole, a line each."""
 
-    notices: tuple[str, ...] = ()  # of what is not shown, or not known
-    changed: tuple[str, ...] = ()  # what the index had changed by the end of the night
+    notices: tuple[str, ...] = ()  # about what is missing or unknown
+    changed: tuple[str, ...] = ()  # what the indexes had changed by the end of the night
     waivers: WaiverNews = WaiverNews()
 
     def by_title(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """All but the notices, under a title each."""
+        """Yield title and lines, without the notices."""
         news = self.waivers
         yield "The index changed meanwhile", self.changed
         yield "Known problems that expire soon", news.expiring
@@ -171,9 +171,9 @@ class Remarks:
 
 
 def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = True) -> WaiverNews:
-    """What the frozen list says, held against what the cells of the night and before accepted.
+    """Compare the frozen list with what cells of this night and earlier ones accepted.
 
-    Where these are not the ``whole`` night's, nobody can say which entries match nothing.
+    If ``rows`` are not the ``whole`` night's, unmatched entries cannot be found.
     """
     if plan.known_complaint or not plan.known_sha256:
         return WaiverNews(complaint=cut(one_line(plan.known_complaint)))
@@ -188,7 +188,7 @@ def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = T
         if tonight is not None:
             unmatched = [each for each in listed.entries if tonight.matched(each) is False]
             removable = find_removable(unmatched, _look_back(store, tonight, rows))
-    except (BinaryChecksError, OSError) as error:  # gone by retention, or cut
+    except (BinaryChecksError, OSError) as error:  # deleted by retention, or truncated
         complaint = cut(f"Which known problems match nothing is not known: {error}")
     gone = {*map(key_of, removable)}
     return WaiverNews(
@@ -203,14 +203,14 @@ def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = T
 
 
 def _look_back(store: Store, tonight: WaivedNight, rows: Rows) -> Iterator[WaivedNight | None]:
-    """That night, and those before, the latest first."""
+    """Yield the night and those before, the latest first."""
     yield tonight
     before = sorted((night for night in rows if night < tonight.night), reverse=True)
     yield from read_before(store, {night: rows[night] for night in before[: LOOKED_AT - 1]})
 
 
 def rows_of(history: History) -> Rows:
-    """How the cells ended in the nights of a history."""
+    """Return how the cells ended in the last nights of a history."""
     return {
         night: [rows[night] for rows in history.cells.values() if night in rows]
         for night in history.nights[-LOOKED_AT:]
@@ -232,18 +232,18 @@ def _name(entry: KnownProblem) -> str:
 
 
 def _look_after(entry: KnownProblem) -> str:
-    """Who looks after it, and where."""
+    """Return the owner and the issue of an entry, as " (owner, issue)"."""
     said = ", ".join(filter(None, (entry.owner, entry.issue)))
     return f" ({said})" if said else ""
 
 
-# Which checks lead where several say the same fault of a cell, as reports of one run fold them.
+# Leading checks: which of several failed checks to show if they report one fault.
 
 
 def find_leading(store: Store, history: History) -> dict[str, frozenset[str]]:
-    """By cell the checks that lead, of cells that failed several checks in the last night.
+    """Return cell -> leading checks, for cells that failed several checks in the last night.
 
-    A cell whose results cannot be read is left out: then all of its checks count.
+    Cells whose results cannot be read are left out; all of their checks are shown.
     """
     found, attempts = {}, NightAttempts(store, history.last)
     for row in history.tonight():

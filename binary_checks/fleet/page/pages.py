@@ -1,4 +1,4 @@
-"""The index: what broke tonight, then every project's nights and cells, the failing ones first."""
+"""The content of the site's pages: the index, a page for each cell, and the trends."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from binary_checks.model.outcomes import CellState
 from binary_checks.reports.html.templating import spell_size
 from binary_checks.reports.verdict_texts import count
 
-_AT_ONCE = 4  # cells of a breakage that are named before any is unfolded
-_LINKED = 2_000  # letters that are links; of more, only those that differ from the night before
+_AT_ONCE = 4  # cells of a breakage that are shown before it is unfolded
+# most links in the tables; beyond that, only letters that differ from the night before
+_LINKED = 2_000
 _ORDER = {state: rank for rank, state in enumerate(
     (CellState.FAILED, CellState.LOST, CellState.INFRA, CellState.NOT_JUDGED, CellState.MISSING,
      CellState.STALE, CellState.FLAKY, CellState.BLOCKED, CellState.KNOWN, CellState.PASSED)
@@ -35,7 +36,7 @@ _ORDER = {state: rank for rank, state in enumerate(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """A word that leads somewhere below the site's folder; nowhere where it is empty."""
+    """A word with a link to a path in the site, if ``href`` is not empty."""
 
     text: str
     href: str = ""
@@ -44,7 +45,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GridRow:
-    """A cell's nights, the last one first."""
+    """A cell's nights, the latest first."""
 
     label: Link
     nights: tuple[Link | None, ...]
@@ -52,32 +53,32 @@ class GridRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownProject:
-    """One project: its tally, its cells that were not always well, and the others."""
+    """One project: its tally, cells with trouble, and cells that always passed."""
 
     name: str
     anchor: str
     tally: tuple[tuple[str, str, str], ...]  # tone, number, word
     rows: tuple[GridRow, ...]
-    steady: tuple[Link, ...]  # cells that passed in every night that is shown
+    steady: tuple[Link, ...]  # cells that passed in every night shown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexPage:
-    """The nights of all cells, and what else the index shows beside the morning."""
+    """The nights of all cells, and what else the index shows in addition to the morning."""
 
     tone: str
-    days: tuple[tuple[str, str], ...]  # date, and how its column is headed
+    days: tuple[tuple[str, str], ...]  # date and column header
     projects: tuple[ShownProject, ...]
-    steady: int  # cells that passed in every night that is shown
+    steady: int  # number of cells that passed in every night shown
     trend: Chart | None
-    labels: Mapping[str, str]  # of cells, where their project is named already
-    explained: frozenset[str]  # checks that checks.html has a text of
+    labels: Mapping[str, str]  # cell -> label next to its project's name
+    explained: frozenset[str]  # checks with a description in checks.html
 
 
 def lay_out_index(
     history: History, morning: Morning, shown: int, explained: frozenset[str]
 ) -> IndexPage:
-    """What the index shows of a history, with so many nights in its tables."""
+    """Return the index for a history, with ``shown`` nights in its tables."""
     nights = tuple(reversed(history.nights[-shown:]))
     labels = _label_all(history)
     projects = tuple(_projects(history, morning, nights, labels))
@@ -93,7 +94,7 @@ def lay_out_index(
 
 
 def link_cells(broken: Breakage, labels: Mapping[str, str]) -> tuple[list[Link], list[Link]]:
-    """The cells that are named, and those that are shown when it is unfolded."""
+    """Return the cells that are shown, and those that are folded."""
     several = len(broken.projects) > 1
     links = [
         name_cell(cell.row, labels) if several else _link(cell.row, labels) for cell in broken.cells
@@ -103,7 +104,7 @@ def link_cells(broken: Breakage, labels: Mapping[str, str]) -> tuple[list[Link],
 
 
 def name_cell(row: CellNight, labels: Mapping[str, str]) -> Link:
-    """A link to a cell where its project is not named."""
+    """Return a link to a cell that includes its project's name."""
     label, project = labels[row.cell], spell(row.project)
     return _link(row, labels, label if label.startswith(project) else f"{project} {label}")
 
@@ -111,7 +112,10 @@ def name_cell(row: CellNight, labels: Mapping[str, str]) -> Link:
 def fold(
     cells: Sequence[TroubledCell], labels: Mapping[str, str], since: Callable[[TroubledCell], str]
 ) -> tuple[list[tuple[Link, str]], list[tuple[Link, str]]]:
-    """The same of cells with a time each: those of the same time have it after the last of them."""
+    """Return links to cells with their times, shown and folded ones.
+
+    Consecutive cells with the same time have it only after the last of them.
+    """
     said = [since(each) for each in cells]
     shown = [
         (name_cell(cell.row, labels), text if ends or said[index + 1] != text else "")
@@ -128,7 +132,7 @@ def _judge_tone(morning: Morning) -> str:
 
 
 def _label_all(history: History) -> dict[str, str]:
-    """How each cell is called where its project is named already."""
+    """Return cell -> label next to its project's name."""
     by_project: dict[str, list[CellNight]] = {}
     for rows in history.cells.values():
         last = rows[max(rows)]
@@ -139,7 +143,7 @@ def _label_all(history: History) -> dict[str, str]:
 
 
 def spell_change(cell: TroubledCell) -> str:
-    """What became of the file that passed last."""
+    """Return what became of the file that last passed."""
     good, row = cell.last_good, cell.row
     if good is None:
         return "" if cell.known_before else "no earlier night passed"
@@ -155,7 +159,7 @@ def _link(row: CellNight, labels: Mapping[str, str], text: str = "") -> Link:
 
 
 def _head(nights: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The day of each night; the month where it changes."""
+    """Yield date and column header of each night."""
     for night in nights:
         yield night, night[8:10]
 
@@ -163,7 +167,7 @@ def _head(nights: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _projects(
     history: History, morning: Morning, nights: tuple[str, ...], labels: Mapping[str, str]
 ) -> list[ShownProject]:
-    """Every project with a cell in these nights, those that fail most first."""
+    """Return every project with a cell in these nights, those with new failures first."""
     by_project: dict[str, list[str]] = {}
     for cell, rows in history.cells.items():
         if any(night in rows for night in nights):
@@ -183,16 +187,16 @@ def _projects(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Grid:
-    """What the grids of all projects are drawn from."""
+    """What the tables of all projects need."""
 
     history: History
-    nights: tuple[str, ...]  # the last one first
+    nights: tuple[str, ...]  # the latest first
     labels: Mapping[str, str]
-    fresh: frozenset[str]  # cells that broke tonight
-    every: bool  # whether every letter of a cell that is not well is a link
+    fresh: frozenset[str]  # cells that broke in the last night
+    every: bool  # whether every letter of a failed cell is a link
 
     def show(self, name: str, cells: Iterable[str]) -> ShownProject:
-        """One project."""
+        """Return the content of one project's table."""
         cells = sorted(cells)
         steady = [cell for cell in cells if self._is_steady(cell)]
         troubled = sorted({*cells} - {*steady}, key=self._rank)
@@ -208,7 +212,7 @@ class _Grid:
         )
 
     def _is_steady(self, cell: str) -> bool:
-        """Whether a cell passed in each of its nights, the last one among them."""
+        """Return whether a cell passed in each of its nights, including the last one."""
         rows = self.history.cells[cell]
         states = (row.state for night in self.nights if (row := rows.get(night)))
         return self.history.last in rows and all(state in GOOD for state in states)
@@ -245,7 +249,7 @@ def _count_links(history: History, nights: Iterable[str]) -> int:
 def _letters(
     rows: Mapping[str, CellNight], nights: tuple[str, ...], *, every: bool, href: str
 ) -> Iterator[Link | None]:
-    """A letter a night; a cell that is well, or has no page, is no link."""
+    """Yield a letter for each night, linked if the cell was not well and has a page."""
     for index, night in enumerate(nights):
         row = rows.get(night)
         if row is None:
@@ -253,7 +257,7 @@ def _letters(
             continue
         before = rows.get(nights[index + 1]) if index + 1 < len(nights) else None
         begins = before is None or before.state is not row.state
-        seen = before is not None or index + 1 < len(nights)  # else it may have begun earlier
+        seen = before is not None or index + 1 < len(nights)  # otherwise it may have begun earlier
         linked = href and row.state not in GOOD and (every or begins or not index)
         tone = "" if row.state is CellState.PASSED else TONES[row.state]
         if row.state is CellState.FAILED and begins and seen:
@@ -269,7 +273,7 @@ def _draw_trend(history: History, nights: Iterable[str]) -> Chart | None:
     return draw_states(states)
 
 
-# The page of one cell: what is wrong, what changed, how to run it again, and how it was before.
+# The page of one cell: what is wrong, what changed, how to repeat it, and earlier nights.
 
 _SAME = "the same"
 
@@ -283,7 +287,7 @@ class NightRow:
     tone: str
     state: str
     version: str
-    is_new: bool  # whether the night before stood for another file
+    is_new: bool  # whether the night before had another file
     size: str
     seconds: str
     said: str
@@ -304,7 +308,7 @@ class CellPage:
     facts: tuple[tuple[str, str], ...]
     axes: tuple[tuple[str, str], ...]
     evidence: CellEvidence
-    compared: str  # with which build
+    compared: str  # the build that it is compared with
     same_file: str
     nights: tuple[NightRow, ...]
     sizes: Chart | None
@@ -312,7 +316,7 @@ class CellPage:
 
 
 def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence) -> CellPage:
-    """What the page shows of a cell, with so many nights in its table."""
+    """Return the page of a cell, with ``shown`` nights in its table."""
     rows = history.cells[cell]
     row = rows[history.last]
     nights = [rows[night] for night in history.nights[-shown:] if night in rows]
@@ -346,12 +350,12 @@ def _axes(row: CellNight) -> Iterator[tuple[str, str]]:
 
 
 def _is_check(history: History, row: CellNight) -> bool:
-    """Whether the cause is a check that failed, of which the problems say all."""
+    """Return whether the cause is a failed check, whose problems say everything."""
     return row.cause in {each.check for each in history.failures.get((row.cell, row.night), ())}
 
 
 def _spell_cause(row: CellNight) -> str:
-    """What the cause is called, the line that told it, and what to do about it."""
+    """Return the cause, the line that showed it, and what to do about it."""
     if not row.cause:
         return ""
     kind = f" ({row.cause_kind})" if row.cause_kind and row.cause_kind != row.cause else ""
@@ -385,7 +389,7 @@ def _facts(row: CellNight) -> Iterator[tuple[str, str]]:
 
 
 def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
-    """The rows, the oldest first."""
+    """Yield the rows, oldest first."""
     before = ""
     for row in nights:
         yield NightRow(
@@ -403,7 +407,7 @@ def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
 
 
 def _fold_repeats(nights: Iterable[NightRow]) -> Iterator[NightRow]:
-    """The same rows, the last night first; what is said night after night is said once."""
+    """Yield the rows, with repeated texts replaced by "the same"."""
     said = ""
     for row in nights:
         repeats = len(row.said) > len(_SAME) and row.said == said
@@ -412,7 +416,7 @@ def _fold_repeats(nights: Iterable[NightRow]) -> Iterator[NightRow]:
 
 
 def _sum_up(history: History, row: CellNight) -> str:
-    """What was wrong in one night, in one line."""
+    """Return what was wrong in one night, in one line."""
     if row.state in GOOD:
         return count(row.accepted, "accepted problem") if row.accepted else ""
     found = history.failures.get((row.cell, row.night), ())
@@ -426,7 +430,7 @@ def _sum_up(history: History, row: CellNight) -> str:
 
 
 def _draw_sizes(history: History, nights: list[CellNight]) -> Chart | None:
-    """The installed size by part where it is known of every night's file; else the file's size."""
+    """Draw the installed size by part if it is known for every file, else the file's size."""
     sized = [row for row in nights if row.size]
     if sized and all(row.sha256 in history.parts for row in sized):
         return draw_stacks([(row.night, _name_parts(history, row)) for row in sized], spell_size)
@@ -437,14 +441,14 @@ def _name_parts(history: History, row: CellNight) -> dict[str, float]:
     return {spell(part, 40): float(size) for part, size in history.parts[row.sha256].items()}
 
 
-# The trends: how many cells were not well, what files weigh, and what nights take.
+# The trends: how many cells were not well, file sizes, and durations.
 
-_NAMED = 8  # cells that take longest, and that are largest
+_NAMED = 8  # cells in each list of the slowest and the largest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectTrends:
-    """One project over the nights that are shown, or all; None where there is nothing to draw."""
+    """Charts of one project, or of all; None if there is nothing to draw."""
 
     name: str
     anchor: str
@@ -456,15 +460,15 @@ class ProjectTrends:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrendsPage:
-    """All projects together, and each."""
+    """Charts of all projects together, and of each."""
 
     whole: tuple[tuple[str, Chart], ...]
-    ranked: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]  # cell, its page, value
+    ranked: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]  # title -> (cell, page, value)
     projects: tuple[ProjectTrends, ...]
 
 
 def lay_out_trends(history: History, shown: int) -> TrendsPage:
-    """What the page shows of a history, with so many nights."""
+    """Return the trends of the last ``shown`` nights."""
     nights = history.nights[-shown:]
     by_project: dict[str, list[CellNight]] = {}
     for rows in history.cells.values():
@@ -494,7 +498,7 @@ def _draw(project: str, rows: Iterable[CellNight], nights: Iterable[str]) -> Pro
     by_night: dict[str, list[CellNight]] = {night: [] for night in nights}
     for row in rows:
         by_night[row.night].append(row)
-    alone = not project  # of several dozen charts none says its values to who points at it
+    alone = not project  # dozens of charts with tooltips would make the page too large
     states = [(night, [row.state for row in rows]) for night, rows in by_night.items()]
     return ProjectTrends(
         name=spell(project),
@@ -513,7 +517,7 @@ def _add_up(
     *,
     titled: bool,
 ) -> Chart | None:
-    """The sum of each night in which anything was measured."""
+    """Draw the sum of each night, leaving out nights in which nothing was measured."""
     sums = [(night, sum(map(measure, rows))) for night, rows in by_night.items()]
     return draw_line([each for each in sums if each[1]], spelled, titled=titled)
 

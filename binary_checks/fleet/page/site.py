@@ -1,4 +1,4 @@
-"""All files of the site, made from a history and from what the store keeps of broken cells."""
+"""Make all files of the site from a history and the evidence in the store."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ _WORDS = (
     spell_projects,
     tally,
 )
-"""What the templates say in words."""
+"""Functions that the templates call."""
 Read = Callable[[CellNight, CellNight | None, bool], CellEvidence]
-"""Of a cell's last night and its last good one, and whether all is wanted: what the store keeps."""
+"""Reads a cell's evidence, given its last night, its last good one, and whether all is needed."""
 
 
 def make_site(
     history: History, read: Read, *, shown: int, remarks: Remarks | None = None, base: str = ""
 ) -> Iterator[tuple[str, bytes]]:
-    """Name and content of every file; the index is the last, for it leads to all others."""
+    """Yield name and content of every file; the index, which links to all others, is the last."""
     draw = _Templates()
     morning = look_back(history, remarks)
     texts: dict[str, CheckText] = {}
@@ -106,7 +106,7 @@ def make_site(
 
 
 def _rank(row: CellNight, history: History) -> tuple[bool, str]:
-    """What broke last comes first: builds are compared until it is too much."""
+    """Return a sort key: latest trouble first, because few builds are compared."""
     return row.state not in GOOD, history.find_since(row)[0]
 
 
@@ -120,7 +120,7 @@ def _badges(history: History) -> Iterator[tuple[str, bytes]]:
 
 
 class _Templates:
-    """Fills in the templates, each with the style, and with the hash by which that is allowed."""
+    """Fills in the templates, with style and script and their hashes for the page's policy."""
 
     def __init__(self) -> None:
         from binary_checks.reports.html.page import mark_up
@@ -140,24 +140,24 @@ class _Templates:
         return found.render(**self._own, **script, **values).encode()
 
 
-# An Atom feed of what broke and what was mended, whose entries keep their names (RFC 4287).
+# An Atom feed of newly broken and fixed cells; entries keep their ids (RFC 4287).
 
 _SPACE = "http://www.w3.org/2005/Atom"
 _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "binary-checks/hud/1")
-_MOST = 200  # entries
-_NAMED = 20  # cells of an entry
+_MOST = 200  # most entries
+_NAMED = 20  # most cells named in an entry
 
 
 def find_mornings(history: History, shown: int) -> Iterator[Morning]:
-    """The last nights, the newest first, that there is another one before."""
+    """Yield the last nights that have an earlier one, the newest first."""
     for night in reversed(history.nights[-shown:]):
         if night != history.nights[0]:
             yield look_back(history.until(night))
 
 
 def write_feed(last: Morning, mornings: Iterable[Morning], base: str) -> str:
-    """The feed's text; ``base`` is where the site is published, "" where that is not known."""
-    base = base and f"{base.rstrip('/')}/"  # else its last part would be that of a page
+    """Return the feed; ``base`` is the site's URL, or "" if unknown."""
+    base = base and f"{base.rstrip('/')}/"  # otherwise urljoin would replace its last part
     feed = ElementTree.Element("feed", xmlns=_SPACE)
     _add(feed, "title", "Nightly binary checks")
     _add(feed, "subtitle", entitle(last))
@@ -174,7 +174,7 @@ def write_feed(last: Morning, mornings: Iterable[Morning], base: str) -> str:
 
 
 def _make_entries(morning: Morning, base: str) -> Iterator[ElementTree.Element]:
-    """An entry for each check that broke, and one for each project with cells that were mended."""
+    """Yield an entry for each newly broken check, and for each project with fixed cells."""
     for each in morning.broke:
         cells = [cell.row.cell for cell in each.cells]
         what = f"{spell_projects(each.projects)}: {name_check(each.check)}"
@@ -197,7 +197,7 @@ def _make_entries(morning: Morning, base: str) -> Iterator[ElementTree.Element]:
 
 
 def _make_entry(night: str, key: str, title: str, text: str, href: str) -> ElementTree.Element:
-    """One entry; ``key`` is the same for the same news in every later feed."""
+    """Return an entry; ``key`` identifies the same news in later feeds."""
     entry = ElementTree.Element("entry")
     _add(entry, "title", title)
     _add(entry, "id", uuid.uuid5(_NAMES, key).urn)
@@ -217,5 +217,5 @@ def _add(parent: ElementTree.Element, name: str, text: str) -> None:
 
 
 def _at(night: str) -> str:
-    """When a night's news are of: its date alone, so that each feed says the same."""
+    """Return a night's time: only its date, so that every feed states the same one."""
     return f"{night}T00:00:00Z"

@@ -1,7 +1,7 @@
-"""The folder of a site: page by page the old one or the new one, and nothing of anybody else's.
+"""Replace a site's folder file by file, without touching files of others.
 
-All files are made beside their places first; then each takes its place at once, the index last.
-A list of what is ours says what may be replaced or removed.
+All files are written to a temporary folder first and then renamed, the index last. A list of the
+files that we wrote shows which ones may be replaced or removed.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from binary_checks.files import (
 )
 from binary_checks.lines import one_line
 
-_FORGOTTEN = 3600.0  # seconds after which what a killed run was making is removed
+_FORGOTTEN = 3600.0  # seconds after which temporary files of a killed run are removed
 _LARGEST = 64 << 20  # bytes of the list
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=!@,~-]*")
-"""What a part of a name of ours is made of: it leads nowhere on any system, and is not .git."""
+"""Matches a part of a path that is safe on any system, and is not .git."""
 
 
 def write_site(folder: Path, files: Iterable[tuple[str, bytes | Path]], maker: str = "hud") -> int:
-    """Make the folder hold these files; the last one leads to the others. Returns their bytes.
+    """Make the folder hold these files, the last of which links to the others; return their size.
 
-    A file that lies elsewhere is linked, or copied. Raises ProfileError, before anything is
-    changed, for a folder that holds something else than ``maker`` made.
+    A file given as a path is linked or copied. Raises ProfileError, before anything is changed, if
+    the folder holds files that ``maker`` did not write.
     """
     ours = claim(folder, maker)
     folder.mkdir(exist_ok=True)
@@ -60,9 +60,9 @@ def write_site(folder: Path, files: Iterable[tuple[str, bytes | Path]], maker: s
 
 
 def claim(folder: Path, maker: str = "hud") -> frozenset[str]:
-    """Return the names of the files that are ours there.
+    """Return the names of the files in the folder that ``maker`` wrote.
 
-    Raises ProfileError where the folder is not ours, or is to be made in one that is not there.
+    Raises ProfileError if the folder is not ours, or if its parent does not exist.
     """
     demand_parent(folder, folder, maker)
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -101,7 +101,7 @@ def _name_schema(maker: str) -> str:
 
 
 def _read_list(text: bytes, folder: Path, maker: str) -> Iterator[str]:
-    """The names in the list; a name that leads elsewhere is nobody's."""
+    """Yield the names in the list, except for names that lead elsewhere."""
     try:
         found: Any = json.loads(text)
         names = found["files"] if found["schema"] == _name_schema(maker) else None
@@ -126,13 +126,13 @@ def _stage(path: Path, content: bytes | Path) -> int:
         return len(content)
     try:
         os.link(content, path)
-    except OSError:  # of another disk, or one without links
+    except OSError:  # it is on another disk, or the file system has no links
         shutil.copyfile(content, path)
     return path.stat().st_size
 
 
 def _refuse_foreign(folder: Path, maker: str, names: Iterable[str]) -> None:
-    """Replace nothing that is there and is not in our list."""
+    """Raise ProfileError if a file exists that is not in our list."""
     for name in sorted(names):
         if os.path.lexists(folder / name):
             said = f"holds {one_line(name)!r}, which {maker} did not make"
@@ -140,7 +140,7 @@ def _refuse_foreign(folder: Path, maker: str, names: Iterable[str]) -> None:
 
 
 def _refuse_links(folder: Path, maker: str, names: Iterable[str]) -> None:
-    """Write through no link, whatever our list says: who else writes there may have made it."""
+    """Raise ProfileError if a path is a symbolic link, which someone else may have made."""
     for name in sorted(names):
         if any((folder / each).is_symlink() for each in PurePosixPath(name).parents):
             said = f"{one_line(name)!r} would be written through a link"
@@ -148,14 +148,14 @@ def _refuse_links(folder: Path, maker: str, names: Iterable[str]) -> None:
 
 
 def _note(folder: Path, maker: str, names: Iterable[str]) -> None:
-    """Write the list of what is ours, at once."""
+    """Replace the list of our files."""
     text = json.dumps({"schema": _name_schema(maker), "files": sorted(names)}, indent=0) + "\n"
     with written_beside(folder / _name_list(maker), 0o644) as file:
         file.write(text.encode())
 
 
 def _remove(folder: Path, names: Iterable[str]) -> None:
-    """Remove what is no longer part of the site, and the folders that this leaves empty."""
+    """Remove files that are no longer part of the site, and folders that become empty."""
     for name in names:
         parents = PurePosixPath(name).parents
         linked = any((folder / each).is_symlink() for each in parents)
@@ -168,7 +168,7 @@ def _remove(folder: Path, names: Iterable[str]) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what runs that were killed long ago were making."""
+    """Remove temporary folders of runs that were killed long ago."""
     for path in folder.glob(f"{UNFINISHED}*"):
         if path.lstat().st_mtime < time.time() - _FORGOTTEN:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
