@@ -22,9 +22,10 @@ myst_heading_anchors = 4
 def add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
     """Append a table of contents to the pages that have one: the pages that they link to, in order.
 
-    Links to CONTRIBUTING.md, which is outside of this folder, become links to its page here.
+    Links to CONTRIBUTING.md and CHANGELOG.md, which are outside of this folder, become links to
+    their pages here.
     """
-    source[0] = source[0].replace("](../CONTRIBUTING.md", "](contributing.md")
+    source[0] = re.sub(r"\]\((?:\.\./)+(CONTRIBUTING|CHANGELOG)\.md", _link_page, source[0])
     if page == "index":
         for title, section in re.findall(r"^## (.+)\n((?:.*\n)*?)(?=^## |\Z)", source[0], re.M):
             source[0] += list_pages(re.findall(r"^- \[.+?\]\(([\w/]+)\.md\)", section, re.M), title)
@@ -32,6 +33,10 @@ def add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
         source[0] += list_pages(["examples/pytorch/docs/matrix"])
     if page == "checks":
         source[0] += list_pages(re.findall(r"^\| \[\w+\]\(([\w/]+)\.md\)", source[0], re.M))
+
+
+def _link_page(link: re.Match[str]) -> str:
+    return f"](/{link[1].lower()}.md"
 
 
 def list_pages(pages: list[str], caption: str = "") -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -93,8 +94,25 @@ def test_the_index_of_the_site_lists_every_page() -> None:
 
 
 def test_the_metadata_names_the_site_that_reports_name() -> None:
-    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert metadata["urls"]["Documentation"] == DOCUMENTATION
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert settings["project"]["urls"]["Documentation"] == DOCUMENTATION
+    assert settings["tool"]["hatch"]["metadata"]["hooks"]["custom"]["site"] == DOCUMENTATION
+
+
+def test_every_link_of_the_description_on_pypi_is_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hatchling runs when it builds, without hatchling."""
+    interface = types.ModuleType("interface")
+    hook = type("Hook", (), {"root": ROOT, "config": {"site": DOCUMENTATION}})
+    vars(interface)["MetadataHookInterface"] = hook
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
+    metadata: dict[str, Any] = {}
+    run_path(str(ROOT / "hatch_build.py"))["DescriptionHook"]().update(metadata)
+    links = re.findall(r"\]\(([^)]+)\)", metadata["readme"]["text"])
+    assert all(link.startswith("https://") for link in links)
+    ours = {link.removeprefix(f"{DOCUMENTATION}/") for link in links if DOCUMENTATION in link}
+    pages = {path.partition(".html")[0] for path in ours - {"failing-run.svg"}}
+    assert {name for name in pages if not (ROOT / f"docs/{name}.md").is_file()} == set()
+    assert {"profile", "contributing", "changelog"} <= pages
 
 
 def profiles() -> list[dict[str, Any]]:
