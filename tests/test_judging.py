@@ -52,7 +52,8 @@ def absolute_path(library: ElfFile, *, allowed: tuple[str, ...] = ()) -> Iterato
     """A library looks in an absolute folder."""
     for folder in library.runpath:
         if folder.startswith("/") and folder not in allowed:
-            yield f"search path {folder}"
+            sentence = f"search path {folder}"
+            yield Problem(path=library.path, sentence=sentence, facts=(folder,))
 
 
 @check
@@ -96,8 +97,8 @@ def verdict_on(judged: Check[Any], package: Package, profile: Profile | None = N
 
 STRAY = elf_file("demo/a.so", runpath=("/opt/lib", "/tmp/lib"))
 PACKAGE = wheel(objects=(STRAY, elf_file("demo/b.so")))
-OPT = Problem(path="demo/a.so", sentence="search path /opt/lib")
-TMP = Problem(path="demo/a.so", sentence="search path /tmp/lib")
+OPT = Problem(path="demo/a.so", sentence="search path /opt/lib", facts=("/opt/lib",))
+TMP = Problem(path="demo/a.so", sentence="search path /tmp/lib", facts=("/tmp/lib",))
 
 
 def test_every_object_is_judged_and_every_problem_collected() -> None:
@@ -325,7 +326,7 @@ def half_as_bad(library: ElfFile) -> Iterator[Finding]:
     yield "bad"
 
 
-ODD = Problem(path="demo/a.so", sentence="is unusual", level=Level.WARNING)
+ODD = Problem(path="demo/a.so", sentence="is unusual", facts=("#2",), level=Level.WARNING)
 ONE = wheel(objects=(elf_file("demo/a.so"),))
 
 

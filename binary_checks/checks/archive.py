@@ -91,7 +91,7 @@ def duplicate_member_name(package: Package) -> Iterator[Finding]:
         other = first.setdefault(path, member.archive_name)
         if other != member.archive_name:
             sentence = f"installs to {package.layout.shorten(path)}, as {other} does"
-            yield Problem(path=member.archive_name, sentence=sentence)
+            yield Problem(path=member.archive_name, sentence=sentence, facts=(other,))
 
 
 def _repeated(names: list[str]) -> Iterator[tuple[str, int]]:
@@ -155,14 +155,18 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     for name in sorted(names):
         if (longest := max(map(len, name.split("/")))) > _LONGEST_NAME:
             sentence = f"has a name of {longest:,} characters; file systems allow 255"
-            yield Problem(path=name, sentence=sentence)
+            yield Problem(path=name, sentence=sentence, facts=(str(_LONGEST_NAME),))
         elif (size := len(name.encode("utf-8", "surrogatepass"))) > _LONGEST_PATH:
             sentence = f"has a path of {size:,} bytes; no system allows over {_LONGEST_PATH:,}"
-            yield Problem(path=name, sentence=sentence)
+            yield Problem(path=name, sentence=sentence, facts=(str(_LONGEST_PATH),))
         if name.startswith(f"{data}/") and name != f"{data}/":
             part, slash, _ = name.removeprefix(f"{data}/").partition("/")
             if not slash or part not in _SCHEMES:
-                yield Problem(path=name, sentence=f"is in a part of {data} that no installer knows")
+                yield Problem(
+                    path=name,
+                    sentence=f"is in a part of {data} that no installer knows",
+                    facts=(".data",),
+                )
 
 
 def _drop_empty(name: str) -> str:
@@ -206,17 +210,19 @@ def record_is_wrong(package: WheelLike) -> Iterator[Finding]:
     record, mended = _mend_separators(package)
     if mended:  # one line: maturin on Windows once wrote all rows so; pip and uv read them rightly
         sentence = f"{mended} paths have backslashes, installers expect slashes"
-        yield Problem(path=path, sentence=sentence, level=Level.WARNING)
+        yield Problem(path=path, sentence=sentence, facts=("path",), level=Level.WARNING)
     for name, count in _repeated([row.path for row in record]):
         sentence = f"RECORD lists it {count} times"
-        yield Problem(path=name, sentence=sentence, level=Level.WARNING)
+        yield Problem(path=name, sentence=sentence, facts=("path",), level=Level.WARNING)
     yield from _judge_rows(package, record)
     members = {member.archive_name: member for member in package.members}
     longer = [row for row in record if len(row.hash) == _HEXADECIMAL]
     spelled = [row for row in longer if _is_hexadecimal(row, members.get(row.path))]
     if spelled:  # one line: gmsh's 424 rows are one mistake
         sentence = "hashes are hexadecimal, installers expect URL-safe base64 without padding"
-        yield Problem(path=path, sentence=f"{len(spelled)} {sentence}", level=Level.WARNING)
+        yield Problem(
+            path=path, sentence=f"{len(spelled)} {sentence}", facts=("hash",), level=Level.WARNING
+        )
 
 
 def _mend_separators(package: WheelLike) -> tuple[tuple[RecordRow, ...], int]:
@@ -257,7 +263,7 @@ def _judge_rows(package: WheelLike, record: tuple[RecordRow, ...]) -> Iterator[F
                 yield from _judge_row(row, member, signed[name], level)
         elif row.hash:
             sentence = "RECORD has a hash of a file written after it"
-            yield Problem(path=name, sentence=sentence, level=Level.WARNING)
+            yield Problem(path=name, sentence=sentence, facts=("hash",), level=Level.WARNING)
 
 
 def _judge_row(
@@ -267,21 +273,23 @@ def _judge_row(
     algorithm, _, stated = row.hash.partition("=")
     if not row.hash:
         sentence = "RECORD has no hash for it"
-        yield Problem(path=row.path, sentence=sentence, level=Level.WARNING)
+        yield Problem(path=row.path, sentence=sentence, facts=("hash",), level=Level.WARNING)
     elif algorithm in {"md5", "sha1"}:
         sentence = f"RECORD has {algorithm}, weaker than SHA-256"
-        yield Problem(path=row.path, sentence=sentence, level=Level.WARNING)
+        yield Problem(
+            path=row.path, sentence=sentence, facts=("hash", algorithm), level=Level.WARNING
+        )
     elif algorithm != "sha256":
         yield NotInspected(path=row.path, sentence=f"RECORD has an unknown hash {algorithm!r}")
     elif not member.sha256:
         yield NotInspected(path=row.path, sentence="it cannot be unpacked")
     elif stated != actual and not _is_hexadecimal(row, member):
         sentence = f"RECORD says sha256={stated}, it has {actual}"
-        yield Problem(path=row.path, sentence=sentence, level=level)
+        yield Problem(path=row.path, sentence=sentence, facts=("hash", algorithm), level=level)
         return  # that its size is another one goes without saying
     if row.size is not None and row.size != member.size:
         sentence = f"RECORD says {row.size} bytes, it has {member.size}"
-        yield Problem(path=row.path, sentence=sentence, level=level)
+        yield Problem(path=row.path, sentence=sentence, facts=("size",), level=level)
 
 
 def _encode_all(digests: list[str]) -> Iterator[str]:

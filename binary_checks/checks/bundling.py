@@ -55,7 +55,9 @@ def forbidden_bundled_library(
                 sentence += "; the system's own is loaded before it, and works"
                 level = Level.WARNING
             cause = of_bundled(library.path)
-            yield Problem(path=library.path, sentence=sentence, level=level, cause=cause)
+            yield Problem(
+                path=library.path, sentence=sentence, facts=(name,), level=level, cause=cause
+            )
             return
 
 

@@ -42,6 +42,7 @@ from binary_checks.model.packages import (
 )
 from binary_checks.model.probes import EmbeddedTestReport
 from binary_checks.model.protocols import ReadObject
+from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end
 
 # Whether a package depends on what its objects need, and on no other Python than its own.
@@ -85,7 +86,12 @@ def overlinking(
             continue
         there = owner in brought
         level = Level.WARNING if there else Level.ERROR
-        yield Problem(path=edges[0].path, sentence=_accuse(edges, owner, there=there), level=level)
+        yield Problem(
+            path=edges[0].path,
+            sentence=_accuse(edges, owner, there=there),
+            facts=(owner, needed),
+            level=level,
+        )
 
 
 @check(level=Level.WARNING)
@@ -119,7 +125,11 @@ def overlinking_in_prefix(
     direct = direct_names(package)
     for (owner, needed), edges in found.items():
         if owner not in direct and not is_allowed(needed, allowed):
-            yield Problem(path=edges[0].path, sentence=_accuse(edges, owner, there=True))
+            yield Problem(
+                path=edges[0].path,
+                sentence=_accuse(edges, owner, there=True),
+                facts=(owner, needed),
+            )
 
 
 def direct_names(package: CondaPackage) -> frozenset[str]:
@@ -187,7 +197,10 @@ def overdepending(
             continue
         python = any(other.layout.inside(member.path) for member in other.members)
         if other.objects and not python:
-            yield f"depends on {other.name}, of which no object needs a library"
+            yield Problem(
+                sentence=f"depends on {other.name}, of which no object needs a library",
+                facts=(other.name,),
+            )
 
 
 @check
@@ -331,7 +344,7 @@ def understated_driver(package: CondaLike, linkage: Linkage | CondaLike) -> Iter
         if newest > stated[0]:
             name = next(name for major, name in needed if major == newest)
             sentence = "needs {}, of CUDA {}, and __cuda >={}.{} allows an older driver"
-            yield Problem(sentence=sentence.format(name, newest, *stated))
+            yield Problem(sentence=sentence.format(name, newest, *stated), facts=(name,))
         return
     if not any(map(is_of_cuda, package.depends)):
         what = f"needs {needed[0][1]}" if needed else "has code for GPUs"
@@ -611,4 +624,6 @@ def embedded_test_fails(report: EmbeddedTestReport) -> Iterator[Finding]:
             yield NotInspected(sentence=f"{step.name} needs the network: {step.detail}")
             continue
         done = " is done, but its process then" if step.finished else ""
-        yield Problem(sentence=f"{step.name}{done} {describe_end(step)}")
+        yield Problem(
+            sentence=f"{step.name}{done} {describe_end(step)}", facts=(step.name, name_end(step))
+        )

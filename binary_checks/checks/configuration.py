@@ -118,6 +118,7 @@ def _judge_absence(
     elif strict:
         yield Problem(
             sentence=f"{subject}: {lack}: cpu, but {said}",
+            facts=("accelerator",),
             level=Level.WARNING if _may_hold(package, expected, outright) else Level.ERROR,
             cause=_name_cause("accelerator", found[0]),
         )
@@ -150,6 +151,7 @@ def _find_contradictions(name: str, aspect: Aspect) -> Iterator[Problem]:
         said = " and ".join(map(say_claim, others))
         yield Problem(
             sentence=f"{ASPECT_WORDS[name]}: {said}, but {say_claim(claim)}",
+            facts=(name, claim.source.value, claim.value),
             cause=_name_cause(name, claim),
         )
 

@@ -128,7 +128,10 @@ def _judge_print(unit: ConsumerUnit, build: ProgramBuild) -> Iterator[Finding]:
     printed = build.last.printed
     if unit.expected is not None and printed != unit.expected.strip():
         wanted = f"where {unit.expected.strip()!r} is expected"
-        yield Problem(sentence=f"{unit.name} ({build.way}) prints {printed[:500]!r}, {wanted}")
+        yield Problem(
+            sentence=f"{unit.name} ({build.way}) prints {printed[:500]!r}, {wanted}",
+            facts=(unit.name, build.way),
+        )
 
 
 @check
@@ -170,9 +173,9 @@ def _accuse(entries: tuple[str, ...], names: tuple[str, ...]) -> Problem:
     path = ":".join(entries)
     if any(not entry.startswith("/") or is_open_to_all(entry) for entry in entries):
         danger = "anyone who can write there runs code as the user"
-        return Problem(sentence=f"{who} {path}: {danger}")
+        return Problem(sentence=f"{who} {path}: {danger}", facts=entries)
     sentence = "absolute paths lead users nowhere, or to other libraries"
-    return Problem(sentence=f"{who} {path}: {sentence}", level=Level.WARNING)
+    return Problem(sentence=f"{who} {path}: {sentence}", facts=entries, level=Level.WARNING)
 
 
 @check
@@ -207,13 +210,19 @@ def other_cxx_abi_links(report: ConsumerReport) -> Iterator[Finding]:
 def _judge_other(unit: ConsumerUnit, other: OtherAbi) -> Iterator[Finding]:
     last, name = other.last, unit.name
     if last.stage is Stage.LINK and last.outcome is Ending.OK:
-        yield f"{name} links although it is compiled for the other C++ ABI ({other.flag})"
+        yield Problem(
+            sentence=f"{name} links although it is compiled for the other C++ ABI ({other.flag})",
+            facts=(name, other.flag),
+        )
         return
     missed = (name for name in last.undefined for glob in unit.refuses if fnmatchcase(name, glob))
     if last.stage is not Stage.LINK or not any(missed):
         how = f"compiled for the other C++ ABI ({other.flag}), {name} fails for another reason"
         wanted = " or ".join(unit.refuses)
-        yield f"{how} than that {wanted} is not found: {_describe(last)}"
+        yield Problem(
+            sentence=f"{how} than that {wanted} is not found: {_describe(last)}",
+            facts=(name, other.flag, last.stage.value),
+        )
 
 
 @check
@@ -233,7 +242,9 @@ def reached_target_absent(report: ConsumerReport) -> Iterator[Finding]:
             if target.is_absent and target not in seen:
                 seen.add(target)
                 made = f"find_package({unit.package}) makes the target {target.name} of it"
-                yield Problem(path=target.file, sentence=f"not there, and {made}")
+                yield Problem(
+                    path=target.file, sentence=f"not there, and {made}", facts=(target.name,)
+                )
     tried = [unit for unit in report.units if unit.package]
     if not tried:
         raise NotApplicable("it has no CMake package")
@@ -271,7 +282,7 @@ def _report_failures(
         if lacking := _find_lacking(message, stopped[0][2], package):
             yield NotInspected(sentence=f"{who}: {lacking}")
         else:
-            yield f"{who}: {message}"
+            yield Problem(sentence=f"{who}: {message}", facts=(names[0],))
 
 
 def _name(unit: ConsumerUnit, way: str, stopped: list[tuple[ConsumerUnit, str, BuildStep]]) -> str:

@@ -61,7 +61,7 @@ def missing_target_file(package: CppArchive) -> Iterator[Finding]:
             continue
         seen.add(key)
         sentence = f"line {named.line} names {path}, which is not there ({named.subject})"
-        yield Problem(path=named.file, sentence=sentence)
+        yield Problem(path=named.file, sentence=sentence, facts=(path,))
 
 
 @check(level=Level.WARNING)
@@ -89,7 +89,9 @@ def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
     for (path, line, subject), group in groups.items():
         names = dict.fromkeys(_NOWHERE if each.path == "../" else each.path for each in group)
         yield Problem(
-            path=path, sentence=f"line {line} names {name_first(list(names))} ({subject})"
+            path=path,
+            sentence=f"line {line} names {name_first(list(names))} ({subject})",
+            facts=(next(iter(names)), subject),
         )
 
 
@@ -178,7 +180,11 @@ def missing_included_header(package: CppArchive) -> Iterator[Finding]:
     if not headers.count and not headers.unread:
         raise NotApplicable("it has no headers")
     for lost in headers.lost[:_MOST_LOST]:
-        yield Problem(path=lost.path, sentence=f"includes {lost.included}, which is not there")
+        yield Problem(
+            path=lost.path,
+            sentence=f"includes {lost.included}, which is not there",
+            facts=(lost.included,),
+        )
     if (more := len(headers.lost) - _MOST_LOST) > 0:
         yield Problem(path="include", sentence=f"{more} more headers include what is not there")
 
@@ -241,7 +247,9 @@ def foreign_archive_member(package: CppArchive) -> Iterator[Finding]:
                 continue
             if each.format not in formats or _is_foreign(each, architectures):
                 sentence = f"{_describe(each)}; the archive is for {systems[0].name}"
-                yield Problem(path=item.path, sentence=sentence)
+                yield Problem(
+                    path=item.path, sentence=sentence, facts=(each.format, each.architecture)
+                )
 
 
 def _is_foreign(members: ArchiveMembers, architectures: set[str]) -> bool:
@@ -281,7 +289,7 @@ def unlinkable_static_library(package: CppArchive) -> Iterator[Finding]:
             sentence = f"is a thin archive, and {name_first(lost)} are missing"
             if len(lost) == 1:
                 sentence = f"is a thin archive, and its {lost[0]} is missing"
-            yield Problem(path=item.path, sentence=sentence)
+            yield Problem(path=item.path, sentence=sentence, facts=(lost[0],))
         elif not item.indexed and any(each.format for each in item.members):
             yield Problem(path=item.path, sentence="has no index of symbols: ranlib writes one")
         for each in item.members:
@@ -291,11 +299,20 @@ def unlinkable_static_library(package: CppArchive) -> Iterator[Finding]:
 def _judge_members(path: str, members: ArchiveMembers) -> Iterator[Problem]:
     count, first = members.count, members.first
     if members.note == "broken":
-        yield Problem(path=path, sentence=f"{count} of its members are broken ({first})")
+        yield Problem(
+            path=path,
+            sentence=f"{count} of its members are broken ({first})",
+            facts=(members.note, members.architecture),
+        )
     elif members.format == _BITCODE or members.note:
         what = members.note or "LLVM bitcode for link-time optimisation"
         sentence = f"{count} of its members hold only {what} ({first})"
-        yield Problem(path=path, sentence=sentence, level=Level.WARNING)
+        yield Problem(
+            path=path,
+            sentence=sentence,
+            facts=(members.note or members.format, members.architecture),
+            level=Level.WARNING,
+        )
 
 
 def _find_unread_objects(package: CppArchive) -> Iterator[NotInspected]:
@@ -404,7 +421,9 @@ def _judge_linking(package: CppArchive) -> Iterator[Finding]:
             lack = f"whether it has {sort} libraries is not known: some files were not read"
             yield NotInspected(sentence=lack)
         else:
-            yield Problem(sentence=f"its name says {sort}, and it has no {sort} library")
+            yield Problem(
+                sentence=f"its name says {sort}, and it has no {sort} library", facts=(sort,)
+            )
 
 
 def _is_import(item: StaticArchive) -> bool:
@@ -436,10 +455,10 @@ def python_in_cpp_archive(package: CppArchive) -> Iterator[Finding]:
             continue  # libpython-linked says it
         if needed := [need.name for need in item.needed if _LIBPYTHON.fullmatch(need.name)]:
             sentence = f"needs {name_first(needed)}, which C++ users do not have"
-            yield Problem(path=item.path, sentence=sentence, level=level)
+            yield Problem(path=item.path, sentence=sentence, facts=(needed[0],), level=level)
         elif asked := sorted(find_python_symbols(item).names):
             sentence = f"needs symbols of Python ({name_first(asked)}), which C++ users do not have"
-            yield Problem(path=item.path, sentence=sentence, level=level)
+            yield Problem(path=item.path, sentence=sentence, facts=(asked[0],), level=level)
     told = {item.path for item in package.objects}
     for member in package.members:
         folder, _, last = member.path.rpartition("/")

@@ -55,7 +55,8 @@ def mixed_cxx_abi(
         if min(evidence.count(True), evidence.count(False)) >= minimum:
             yield Problem(
                 sentence=f"namespace {name} has both C++ ABIs: "
-                f"{_describe(evidence.new, _NEW)}; {_describe(evidence.old, _OLD)}"
+                f"{_describe(evidence.new, _NEW)}; {_describe(evidence.old, _OLD)}",
+                facts=(name,),
             )
 
 

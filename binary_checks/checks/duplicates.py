@@ -49,7 +49,7 @@ def duplicate_runtime(
             if runtime in runtimes and len(copies) > 1:
                 listed = ", ".join(map(linkage.show, copies))
                 sentence = f"loads {len(copies)} copies of {runtime}: {listed}"
-                yield Problem(path=root, sentence=sentence)
+                yield Problem(path=root, sentence=sentence, facts=(runtime,))
 
 
 def _count(loaded: Iterable[str]) -> dict[str, list[str]]:

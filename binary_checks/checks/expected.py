@@ -27,6 +27,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.probes import SnippetReport, SnippetRun
 from binary_checks.model.requests import SnippetRequest
+from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end, name_first
 
 # Whether a package ships, needs and exports the libraries and symbols its project expects.
@@ -51,11 +52,15 @@ def banned_library(package: Package, *, banned: tuple[str, ...] = ()) -> Iterato
     for item in package.objects:
         for name in dict.fromkeys((item.file_name, _base(item.name))):
             if name and (glob := _find_glob(name, banned)):
-                yield Problem(path=item.path, sentence=f"is {name}: the profile bans {glob}")
+                yield Problem(
+                    path=item.path, sentence=f"is {name}: the profile bans {glob}", facts=(name,)
+                )
         for need in item.needed:
             if glob := _find_glob(_base(need.name), banned):
                 yield Problem(
-                    path=item.path, sentence=f"needs {need.name}: the profile bans {glob}"
+                    path=item.path,
+                    sentence=f"needs {need.name}: the profile bans {glob}",
+                    facts=(need.name,),
                 )
 
 
@@ -126,9 +131,11 @@ def absent_library(
 def _demand_one(glob: str, shown: Iterable[str]) -> Iterator[Problem]:
     paths = sorted(path for path in shown if fnmatchcase(path, glob))
     if not paths:
-        yield Problem(sentence=f"ships no {glob}: the user's own is loaded, if there is one")
+        yield Problem(
+            sentence=f"ships no {glob}: the user's own is loaded, if there is one", facts=(glob,)
+        )
     for path in paths[1:]:
-        yield Problem(path=path, sentence=f"is a second {glob}, after {paths[0]}")
+        yield Problem(path=path, sentence=f"is a second {glob}, after {paths[0]}", facts=(glob,))
 
 
 # Whether objects have exactly the search paths that the profile expects.
@@ -235,12 +242,18 @@ def _judge(run: SnippetRun, expected: str | None) -> Iterator[Finding]:
     if run.unavailable:
         yield NotInspected(sentence=f"snippet {name}: {run.unavailable}")
     elif step.outcome is not Ending.OK and not step.finished:
-        yield Problem(sentence=f"snippet {name} {describe_end(step)}")
+        yield Problem(sentence=f"snippet {name} {describe_end(step)}", facts=(name, name_end(step)))
     elif expected is not None and run.printed != expected.strip():
         wanted = f"where {expected.strip()!r} is expected"
-        yield Problem(sentence=f"snippet {name} prints {run.printed[:500]!r}, {wanted}")
+        yield Problem(
+            sentence=f"snippet {name} prints {run.printed[:500]!r}, {wanted}",
+            facts=(name, "prints"),
+        )
     if step.finished:
-        yield Problem(sentence=f"snippet {name} is done, but its process then {describe_end(step)}")
+        yield Problem(
+            sentence=f"snippet {name} is done, but its process then {describe_end(step)}",
+            facts=(name, name_end(step)),
+        )
 
 
 # Whether a wheel has the expected date, version label and tags.
@@ -311,4 +324,4 @@ def unexpected_tag(package: Wheel, *, expected: Pattern = _ANY_TAG) -> Iterator[
         return
     for tag in sorted(map(str, package.tags)):
         if not re.fullmatch(expected, tag):
-            yield Problem(sentence=f"is tagged {tag}, where {expected} is expected")
+            yield Problem(sentence=f"is tagged {tag}, where {expected} is expected", facts=(tag,))

@@ -31,8 +31,10 @@ from binary_checks.model import (
     Measurement,
     Note,
     NotInspected,
+    Problem,
 )
 from binary_checks.model.requests import CudaRequest, GpuRequest
+from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end
 
 # Faults of a package at work on a GPU: steps that fail, are slow, or leave devices out.
@@ -73,9 +75,16 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
         yield Note(sentence=time)
     for step in report.steps:
         if step.finished:
-            yield f"{step.name} succeeds on the GPU, but the process then {describe_end(step)}"
+            yield Problem(
+                sentence=f"{step.name} succeeds on the GPU, but the process then "
+                f"{describe_end(step)}",
+                facts=(step.name, name_end(step)),
+            )
         elif step.outcome is not Ending.OK:
-            yield f"{step.name} on the GPU {describe_end(step)}"
+            yield Problem(
+                sentence=f"{step.name} on the GPU {describe_end(step)}",
+                facts=(step.name, name_end(step)),
+            )
     for sentence in describe_unusable(report.host.devices):
         yield NotInspected(sentence=sentence, by_host=True)
     yield from list_untried(report)
@@ -160,7 +169,11 @@ def gpu_without_code(report: GpuReport, asked: GpuRequest) -> Iterator[Finding]:
             )
         elif not any(_runs(name, device.capability) for name in report.architectures):
             names = " ".join(report.architectures)
-            yield f"device {index} ({device.name}) is {device.capability}, the code is for {names}"
+            yield Problem(
+                sentence=f"device {index} ({device.name}) is {device.capability}, the code is for "
+                f"{names}",
+                facts=(device.name,),
+            )
 
 
 def _runs(architecture: str, capability: str) -> bool:
@@ -259,11 +272,17 @@ def gpu_result_differs(
         if bound is None:
             yield NotInspected(sentence=f"{figure.step}: no bound for {figure.name}")
         elif not math.isfinite(figure.value):
-            yield f"{figure.step} in {figure.name} gives infinity or NaN, unlike the CPU"
+            yield Problem(
+                sentence=f"{figure.step} in {figure.name} gives infinity or NaN, unlike the CPU",
+                facts=(figure.step, figure.name),
+            )
         elif figure.value > bound:
-            yield (
-                f"{figure.step} in {figure.name} differs from the CPU's result by a relative "
-                f"error above {bound:g}"
+            yield Problem(
+                sentence=(
+                    f"{figure.step} in {figure.name} differs from the CPU's result by a relative "
+                    f"error above {bound:g}"
+                ),
+                facts=(figure.step, figure.name),
             )
     for step in report.steps:
         if step.outcome is not Ending.OK and not step.finished:

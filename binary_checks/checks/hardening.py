@@ -224,7 +224,10 @@ def isa_level_over_baseline(library: ElfFile, linkage: Linkage | Package) -> Ite
     if library.isa_level and "glibc-hwcaps" not in PurePosixPath(library.path).parts:
         sentence = f"needs a CPU of level {library.isa_level}; the platform tag promises any x86-64"
         level = Level.WARNING if library.isa_level == "x86-64-v2" else Level.ERROR
-        yield downgrade(Problem(path=library.path, sentence=sentence, level=level), linkage)
+        yield downgrade(
+            Problem(path=library.path, sentence=sentence, facts=(library.isa_level,), level=level),
+            linkage,
+        )
 
 
 @check
@@ -251,11 +254,13 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
     for misfit in found.misfits:
         if misfit.item is None or misfit.of_other_format:
             path = "" if misfit.item is None else misfit.item.path
-            yield Problem(path=path, sentence=misfit.sentence)
+            yield Problem(path=path, sentence=misfit.sentence, facts=misfit.facts)
             continue
         is_copy = misfit.item.file_name.lower().startswith(_OF_WINDOWS)
         level = Level.WARNING if is_copy else Level.ERROR
-        problem = Problem(path=misfit.item.path, sentence=misfit.sentence, level=level)
+        problem = Problem(
+            path=misfit.item.path, sentence=misfit.sentence, facts=misfit.facts, level=level
+        )
         yield downgrade(problem, linkage)
 
 

@@ -95,13 +95,19 @@ def minimum_os_above_tag(
         cause = of_newer_build(library.minimum_os)
         if library.chained_fixups and promised < _CHAINED_FIXUPS:
             refused = "dyld before macOS 10.15 refuses it (load command 0x80000034 is unknown)"
-            yield Problem(path=library.path, sentence=f"{told}: {refused}", cause=cause)
+            yield Problem(
+                path=library.path,
+                sentence=f"{told}: {refused}",
+                facts=(library.architecture,),
+                cause=cause,
+            )
         elif minimum[0] == promised[0] >= FIRST_BY_YEARS and not exact:
             yield Note(sentence=told)
         else:
             yield Problem(
                 path=library.path,
                 sentence=told,
+                facts=(library.architecture,),
                 level=Level.WARNING,
                 cause=cause,
                 consequence=True,
@@ -129,7 +135,11 @@ def not_for_macos(library: MachOFile, package: Package) -> Iterator[Finding]:
     _demand_macos(package)
     if library.kind in _LOADED and not _is_for_macos(library):
         code = f"its {format_architecture(library.architecture)} code"
-        yield f"{code} is for {', '.join(library.platforms)}: macOS does not load it"
+        yield Problem(
+            path=library.path,
+            sentence=f"{code} is for {', '.join(library.platforms)}: macOS does not load it",
+            facts=(library.architecture,),
+        )
 
 
 @check
@@ -151,8 +161,10 @@ def dead_macos_tag(wheel: Wheel) -> Iterator[Finding]:
         if tag.is_looked_for:
             continue
         sentence = f"no installer looks for {tag.platform}: pip knows no such macOS version"
-        kind = Note if alive.issuperset(tag.architectures) else Problem
-        yield kind(sentence=sentence)
+        if alive.issuperset(tag.architectures):
+            yield Note(sentence=sentence)
+        else:
+            yield Problem(sentence=sentence, facts=(tag.platform,))
 
 
 @check
@@ -175,7 +187,11 @@ def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
         if library.sdk and read_version(library.sdk) < _STRICT_SDK:
             yield Note(sentence=f"{told}, which dyld allows in files linked with SDK {library.sdk}")
         else:
-            yield f"{told}: macOS 15.4 and later refuse to load it"
+            yield Problem(
+                path=library.path,
+                sentence=f"{told}: macOS 15.4 and later refuse to load it",
+                facts=(rpath or "/",),
+            )
 
 
 @check
@@ -200,9 +216,13 @@ def shared_install_name(library: MachOFile, package: Package) -> Iterator[Findin
         linked_once = bool(library.uuid) and other.uuid == library.uuid
         if not linked_once and contents[other.path] != contents[library.path]:
             place = package.layout.shorten(other.path)
-            yield (
-                f"has the install name {shorten(library.name)} of {place}, another library:"
-                " the first one loaded serves both"
+            yield Problem(
+                path=library.path,
+                sentence=(
+                    f"has the install name {shorten(library.name)} of {place}, another library:"
+                    " the first one loaded serves both"
+                ),
+                facts=(library.name,),
             )
             return
 
@@ -263,7 +283,12 @@ def needed_outside_system(
         if need.weak:
             yield Note(sentence=sentence)
         else:
-            problem = Problem(path=library.path, sentence=sentence, cause=of_library(need.name))
+            problem = Problem(
+                path=library.path,
+                sentence=sentence,
+                facts=(need.name,),
+                cause=of_library(need.name),
+            )
             yield downgrade(problem, linkage)
 
 
@@ -300,7 +325,9 @@ def broken_code_signature(library: MachOFile) -> Iterator[Finding]:
         return
     for fault in library.signature_faults:
         sentence = f"{format_architecture(library.architecture)}: {fault}"
-        yield Problem(path=library.path, sentence=sentence, command=SIGN)
+        yield Problem(
+            path=library.path, sentence=sentence, facts=(library.architecture,), command=SIGN
+        )
 
 
 # Whether universal binaries have code for each architecture, and the same for all of them.
@@ -332,7 +359,12 @@ def missing_slice(library: MachOFile, package: Package) -> Iterator[Finding]:
     for missing in sorted(_CURRENT - present):
         if _is_wanted(library, missing, package):
             names = ", ".join(map(format_architecture, sorted(present)))
-            yield f"has code for {names} only, but the tags promise {format_architecture(missing)}"
+            yield Problem(
+                path=library.path,
+                sentence=f"has code for {names} only, but the tags promise "
+                f"{format_architecture(missing)}",
+                facts=(missing,),
+            )
 
 
 def _is_named(path: str, architecture: str) -> bool:
@@ -400,7 +432,10 @@ def _compare_names(one: MachOFile, other: MachOFile, package: Package) -> Iterat
         files = [item.name.rpartition("/")[2] for item in (one, other)]
         names = [item.name or "nothing" for item in (one, other)]
         sentence = "its arm64 code has the install name {}, its x86_64 code {}".format(*names)
-        yield Note(sentence=sentence) if files[0] == files[1] else sentence
+        if files[0] == files[1]:
+            yield Note(sentence=sentence)
+        else:
+            yield Problem(path=one.path, sentence=sentence, facts=(one.name, other.name))
     seeks = any(need.name.startswith("@rpath/") for need in (*one.needed, *other.needed))
     if seeks and _list_own_rpaths(one) != _list_own_rpaths(other):
         yield Note(sentence="its arm64 and x86_64 code have different search paths (LC_RPATH)")
@@ -416,18 +451,26 @@ def _list_own_rpaths(item: MachOFile) -> list[str]:
     return list(dict.fromkeys(plain))
 
 
-def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[str]:
+def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[Problem]:
     mine, theirs = format_architecture(one.architecture), format_architecture(other.architecture)
     name = parse_extension_name(one.path)
     functions = one.exports.among({init_function(name.stem)} if name else ())
     if lacking := sorted(functions - other.exports.among(functions)):
-        yield f"its {mine} code defines {name_first(lacking)}, its {theirs} code does not"
+        yield Problem(
+            path=one.path,
+            sentence=f"its {mine} code defines {name_first(lacking)}, its {theirs} code does not",
+            facts=(mine, lacking[0]),
+        )
     anywhere = one.imports.by_version.get(("", ""), frozenset())
     theirs_alone = other.exports.among(anywhere)
     if sought := sorted(theirs_alone - one.exports.among(theirs_alone)):
-        yield (
-            f"its {mine} code looks elsewhere for {name_first(sought)}, which its {theirs} code"
-            " defines itself"
+        yield Problem(
+            path=one.path,
+            sentence=(
+                f"its {mine} code looks elsewhere for {name_first(sought)}, which its {theirs} code"
+                " defines itself"
+            ),
+            facts=(mine, sought[0]),
         )
 
 
@@ -439,7 +482,10 @@ def _compare_libraries(one: MachOFile, other: MachOFile) -> Iterator[Finding]:
             continue
         code = format_architecture(item.architecture)
         sentence = f"only its {code} code needs {name_first(sorted(alone))}"
-        yield Note(sentence=sentence) if mine and theirs else sentence
+        if mine and theirs:
+            yield Note(sentence=sentence)
+        else:
+            yield Problem(path=item.path, sentence=sentence, facts=(code, *sorted(alone)))
 
 
 def _list_own_needs(item: MachOFile) -> frozenset[str]:

@@ -77,7 +77,7 @@ def metadata_is_incomplete(package: WheelLike) -> Iterator[Finding]:
         for field in required:
             if field.lower() not in present:
                 level = Level.WARNING if field in _UNREAD_BY_INSTALLERS else Level.ERROR
-                yield Problem(path=path, sentence=f"it has no {field}", level=level)
+                yield Problem(path=path, sentence=f"it has no {field}", facts=(field,), level=level)
 
 
 @check
@@ -100,11 +100,16 @@ def _compare(
     package: WheelLike, what: str, path: str, name: str, version: str
 ) -> Iterator[Problem]:
     if canonicalize_name(name) != canonicalize_name(package.name):
-        yield Problem(path=path, sentence=f"{what} names {name!r}, the file name {package.name!r}")
+        yield Problem(
+            path=path,
+            sentence=f"{what} names {name!r}, the file name {package.name!r}",
+            facts=("Name",),
+        )
     if not same_version(version, package.version):
         yield Problem(
             path=path,
             sentence=f"{what} names version {version!r}, the file name {package.version!r}",
+            facts=("Version",),
         )
 
 
@@ -143,9 +148,14 @@ def tags_disagree(package: Wheel) -> Iterator[Finding]:
             path=path,
             sentence=f"it lacks {_join(missing)}, which the file name claims;"
             f" it has {_join(stated)}",
+            facts=(min(missing),),
         )
     elif extra := stated - named:
-        yield Problem(path=path, sentence=f"it claims {_join(extra)}, which the file name does not")
+        yield Problem(
+            path=path,
+            sentence=f"it claims {_join(extra)}, which the file name does not",
+            facts=(min(extra),),
+        )
 
 
 def _expand(line: str) -> Iterator[str]:
@@ -184,12 +194,20 @@ def native_code_in_any_wheel(package: WheelLike, code: CodeNames) -> Iterator[Fi
     for item in package.objects:
         what = f"{item.format} for {item.architecture} in a wheel for any platform"
         if is_extension(item):
-            yield Problem(path=item.path, sentence=f"an extension module, {what}")
+            yield Problem(
+                path=item.path, sentence=f"an extension module, {what}", facts=(item.architecture,)
+            )
         elif item.kind is Kind.SHARED and {item.name, item.file_name} & loaded:
-            yield Problem(path=item.path, sentence=f"a library that the package needs, {what}")
+            yield Problem(
+                path=item.path,
+                sentence=f"a library that the package needs, {what}",
+                facts=(item.architecture,),
+            )
         elif item.kind is Kind.SHARED and {item.name, item.file_name} & needed:
             sentence = f"a library that only others of the package need, {what}"
-            yield Problem(path=item.path, sentence=sentence, level=Level.WARNING)
+            yield Problem(
+                path=item.path, sentence=sentence, facts=(item.architecture,), level=Level.WARNING
+            )
     yield from map(_not_inspected, _unread(package))
 
 
@@ -495,10 +513,16 @@ def invalid_requirement(package: WheelLike) -> Iterator[Finding]:
     path = f"{package.dist_info}/METADATA"
     for text in package.requires_dist:
         if read_requirement(text) is None:
-            yield Problem(path=path, sentence=f"Requires-Dist {_shorten(text)!r} is not valid")
+            yield Problem(
+                path=path, sentence=f"Requires-Dist {_shorten(text)!r} is not valid", facts=(text,)
+            )
     wanted = package.header("Requires-Python")
     if read_specifier(wanted) is None:
-        yield Problem(path=path, sentence=f"Requires-Python {_shorten(wanted)!r} is not valid")
+        yield Problem(
+            path=path,
+            sentence=f"Requires-Python {_shorten(wanted)!r} is not valid",
+            facts=("Requires-Python",),
+        )
 
 
 @check(level=Level.WARNING)
@@ -518,6 +542,7 @@ def requirement_by_url(package: WheelLike) -> Iterator[Finding]:
                 path=f"{package.dist_info}/METADATA",
                 sentence=f"requires {requirement.name} by the address {_shorten(requirement.url)}: "
                 "PyPI accepts no such wheel",
+                facts=(requirement.name,),
             )
 
 
@@ -538,6 +563,7 @@ def undeclared_extra(package: WheelLike) -> Iterator[Finding]:
             yield Problem(
                 path=f"{package.dist_info}/METADATA",
                 sentence=f"has requirements for the extra {extra!r}, which it does not provide",
+                facts=(extra,),
             )
 
 
@@ -609,7 +635,8 @@ def excluded_version_given(given: GivenVersions) -> Iterator[Finding]:
         by = f"{each.by}, which it requires, requires" if each.by else "requires"
         yield Problem(
             sentence=f"{by} {_shorten(each.requirement)}, but {each.name} {each.version} was "
-            "given: no installer puts them together"
+            "given: no installer puts them together",
+            facts=(each.name, each.requirement),
         )
 
 
@@ -678,9 +705,13 @@ def description_not_rendered(
         return
     if not description.content_type:
         sentence = "the description has no content type: PyPI takes it for reStructuredText"
-        yield Problem(path=path, sentence=sentence, level=Level.WARNING)
+        yield Problem(
+            path=path, sentence=sentence, facts=("Description-Content-Type",), level=Level.WARNING
+        )
     if description.renders is None:
         yield NotInspected(path=path, sentence=description.reason)
     elif not description.renders:
         first = description.faults[0] if description.faults else "the renderer does not say why"
-        yield Problem(path=path, sentence=f"the description does not render: {first}")
+        yield Problem(
+            path=path, sentence=f"the description does not render: {first}", facts=("Description",)
+        )

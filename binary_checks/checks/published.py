@@ -98,9 +98,11 @@ def published_for_another_system(file: PublishedFile) -> Iterator[Finding]:
     level = Level.WARNING if found.fitting else Level.ERROR
     for misfit in found.misfits:
         if misfit.item is not None:
-            yield Problem(path=misfit.item.path, sentence=misfit.sentence, level=level)
+            yield Problem(
+                path=misfit.item.path, sentence=misfit.sentence, facts=misfit.facts, level=level
+            )
         elif not package.unread:  # one of which may be for it
-            yield Problem(sentence=misfit.sentence)
+            yield Problem(sentence=misfit.sentence, facts=misfit.facts)
     for broken in package.malformed:
         yield Problem(path=broken.path, sentence=broken.reason, level=level)
 
@@ -256,9 +258,17 @@ def index_metadata_differs(file: PublishedWheel, publication: Publication) -> It
     served, own = map(_pick_resolved, (publication.metadata, file.package.metadata))
     path = f"{file.package.dist_info}/METADATA"
     if only := served - own:
-        yield Problem(path=path, sentence=f"only the index's METADATA says {_join(only)}")
+        yield Problem(
+            path=path,
+            sentence=f"only the index's METADATA says {_join(only)}",
+            facts=("index", min(only)[0]),
+        )
     if only := own - served:
-        yield Problem(path=path, sentence=f"only the wheel's METADATA says {_join(only)}")
+        yield Problem(
+            path=path,
+            sentence=f"only the wheel's METADATA says {_join(only)}",
+            facts=("wheel", min(only)[0]),
+        )
 
 
 _RESOLVED = frozenset({"name", "version", "requires-dist", "requires-python", "provides-extra"})

@@ -101,7 +101,9 @@ def _judge_promise(
         perhaps = frozenset()
     if unstable or perhaps:
         use = f"uses {_list(unstable | perhaps)}, not in the stable ABI"
-        yield Problem(path=library.path, sentence=f"{use}: {_DANGER}")
+        yield Problem(
+            path=library.path, sentence=f"{use}: {_DANGER}", facts=(min(unstable | perhaps),)
+        )
     yield from _judge_age(library, used.asked | looked_up, oldest)
 
 
@@ -116,6 +118,7 @@ def _judge_age(
             path=library.path,
             sentence=f"uses {_list(newer)}, in the stable ABI only since Python {_spell(latest)}, "
             f"while the tag promises {_spell(oldest)}, where the import may fail",
+            facts=(newer[0],),
         )
 
 
@@ -186,12 +189,14 @@ def _judge_headers(library: ObjectFile, pythons: Collection[PythonClaim]) -> Ite
             path=library.path,
             sentence=f"uses {used[0]}, which only free-threaded Pythons have, but is named "
             f"{name.suffix}",
+            facts=(used[0],),
         )
     elif free_threaded and not used and _WITH_GIL in names:
         yield Problem(
             path=library.path,
             sentence=f"is named {name.suffix} but uses {_WITH_GIL} and no free-threaded reference "
             "counting: it was compiled with the headers of a GIL-enabled build",
+            facts=(_WITH_GIL,),
         )
 
 
@@ -236,9 +241,13 @@ def missing_init_function(
     if library.file_name in package.derive(_find_used):
         return
     if others:
-        yield f"exports {others[0]} instead of {function}"
+        yield Problem(
+            path=library.path,
+            sentence=f"exports {others[0]} instead of {function}",
+            facts=(function,),
+        )
     elif find_python_symbols(library).names:
-        yield f"does not export {function}"
+        yield Problem(path=library.path, sentence=f"does not export {function}", facts=(function,))
 
 
 @lru_cache(maxsize=1)

@@ -41,7 +41,7 @@ def file_missing_from_release(release: Release) -> Iterator[Finding]:
         if release.unlisted:
             yield NotInspected(sentence=f"{sentence}; the index did not answer: {release.unlisted}")
         else:
-            yield Problem(sentence=sentence)
+            yield Problem(sentence=sentence, facts=(glob,))
 
 
 @check(level=Level.WARNING)
@@ -172,7 +172,11 @@ def commits_differ_in_release(release: Release) -> Iterator[Finding]:
         for name, commit in told[1:]:
             if not _are_same(first, commit):
                 built = f"{path} says commit {commit[:_SHORT]}"
-                yield Problem(path=name, sentence=f"{built}, that of {first_name} {first[:_SHORT]}")
+                yield Problem(
+                    path=name,
+                    sentence=f"{built}, that of {first_name} {first[:_SHORT]}",
+                    facts=(path,),
+                )
 
 
 def _are_same(one: str, other: str) -> bool:

@@ -31,7 +31,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.python_modules import BrokenSource, CompiledModules
 from binary_checks.model.requires_dist import find_names_in_extras
-from binary_checks.wording.problem_lines import of_broken_source
+from binary_checks.wording.problem_lines import name_end, of_broken_source
 from binary_checks.wording.sentences import (
     describe_end,
     find_gil_modules,
@@ -236,7 +236,7 @@ def import_fails(
             report.requirements_installed and find_lacking_requirement(step, package)
         ):
             sentence = f"import {step.name} {describe_end(step)}: {lack}"
-            yield Problem(sentence=sentence, cause=lack)
+            yield Problem(sentence=sentence, facts=(step.name, name_end(step)), cause=lack)
         else:
             sentence = f"import {step.name} {describe_end(step)}"
             yield judge_refusal(step, sentence, linkage, package)
@@ -259,7 +259,10 @@ def import_exits_badly(report: ImportReport) -> Iterator[Finding]:
     """
     for step in report.steps:
         if step.finished:
-            yield f"import {step.name} succeeds, and the process then {describe_end(step)}"
+            yield Problem(
+                sentence=f"import {step.name} succeeds, and the process then {describe_end(step)}",
+                facts=(step.name, name_end(step)),
+            )
     yield from find_unfinished(report.steps)
     yield from find_untried(report)
 
@@ -276,7 +279,10 @@ def import_changes_directory(report: ImportReport) -> Iterator[Finding]:
     """
     for step in report.steps:
         if step.directory_changed:
-            yield f"import {step.name} leaves the process in {step.directory_changed}"
+            yield Problem(
+                sentence=f"import {step.name} leaves the process in {step.directory_changed}",
+                facts=(step.name,),
+            )
     yield from find_unfinished(step for step in report.steps if not step.directory_changed)
     yield from find_untried(report)
 
@@ -337,7 +343,11 @@ def version_disagrees(report: ImportReport, package: Package) -> Iterator[Findin
     where = "METADATA" if isinstance(package, Distribution) else "the package"
     for step in own:
         if step.version and not _is_same_release(step.version, package.version):
-            yield f"{step.name}.__version__ is {step.version!r}, {where} says {package.version!r}"
+            yield Problem(
+                sentence=f"{step.name}.__version__ is {step.version!r}, {where} says "
+                f"{package.version!r}",
+                facts=(step.name,),
+            )
     yield from unfinished
 
 
@@ -368,7 +378,9 @@ def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
         if step.gil_enabled:
             names = find_gil_modules(step.stderr)
             culprit = f" for {', '.join(names)}" if names else ""
-            yield f"import {step.name} re-enables the GIL{culprit}"
+            yield Problem(
+                sentence=f"import {step.name} re-enables the GIL{culprit}", facts=(step.name,)
+            )
     yield from find_unfinished(step for step in report.steps if not step.gil_enabled)
     yield from find_untried(report)
 
@@ -403,7 +415,10 @@ def extension_fails_to_load(
             continue
         named = step.name in must_import or spell_dotted(step.name) in must_import
         if not step.name:
-            yield f"a process that loaded all extension modules {describe_end(step)}"
+            yield Problem(
+                sentence=f"a process that loaded all extension modules {describe_end(step)}",
+                facts=(name_end(step),),
+            )
         elif step.outcome is not Ending.RAISED or step.name in needed or named:
             path = package.layout.place(step.name)
             yield judge_refusal(step, describe_end(step), linkage, package, path=path)

@@ -83,6 +83,7 @@ def version_newer_than_tag(
     problem = Problem(
         path=library.path,
         sentence=sentence,
+        facts=tuple(sorted({need.version for need in newer})),
         cause=of_newer_system(lowest),
         command=retag(lowest) if lowest else "",
     )
@@ -133,6 +134,7 @@ def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[
                 path=library.path,
                 sentence=f"needs {list_symbols(sorted(newer))} of {asked}, new in macOS {latest}, "
                 f"while {target.name.partition(',')[0]} promises {'{}.{}'.format(*promised)}",
+                facts=(asked, min(newer), library.architecture),
                 cause=of_newer_build(library.minimum_os),
             )
 
@@ -172,7 +174,12 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     for (path, _, _, root, asked, _, owner), items in groups.items():
         if asked:
             sentence = spell_lacking(items, linkage.show)
-            problem = Problem(path=path, sentence=sentence, cause=of_symbols(items, linkage))
+            problem = Problem(
+                path=path,
+                sentence=sentence,
+                facts=(asked, min(item.name for item in items)),
+                cause=of_symbols(items, linkage),
+            )
             yield downgrade(problem, linkage)
             continue
         expected = bool(items[0].elsewhere) and root not in imported
@@ -186,7 +193,11 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         lent = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
         level = Level.WARNING if lent else Level.ERROR
         problem = Problem(
-            path=path, sentence=sentence, level=level, cause=of_symbols(items, linkage)
+            path=path,
+            sentence=sentence,
+            facts=(min(item.name for item in items), *([] if root == path else [root])),
+            level=level,
+            cause=of_symbols(items, linkage),
         )
         yield downgrade(problem, linkage)
     yield from _tell_unexplored(linkage)
@@ -239,7 +250,12 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
         provider = linkage.show(item.provider)
         sentence = f"needs {item.version} of {item.library}, but {provider} {lacks}: {then}"
         cause = of_other_version(item.provider)
-        yield downgrade(Problem(path=item.path, sentence=sentence, cause=cause), linkage)
+        yield downgrade(
+            Problem(
+                path=item.path, sentence=sentence, facts=(item.version, item.library), cause=cause
+            ),
+            linkage,
+        )
 
 
 @check
@@ -265,7 +281,10 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
                     f"uses {list_symbols(used)} of {edge.needed}, which not all systems have: "
                     "elsewhere it is undefined"
                 )
-                yield downgrade(Problem(path=library.path, sentence=sentence), linkage)
+                yield downgrade(
+                    Problem(path=library.path, sentence=sentence, facts=(edge.needed, used[0])),
+                    linkage,
+                )
 
 
 @check(enabled=False, level=Level.WARNING)

@@ -70,9 +70,13 @@ def debug_runtime(
     names = [item.name for item in library.needed if is_debug_runtime(item.name)]
     names = [name for name in names if name.lower() not in accepted]
     if names and not _is_for_debugging(library, package):
-        yield (
-            f"needs {name_first(names)} of the debug runtime, which only Visual Studio has: "
-            "it loads nowhere else; build it as a release (/MD)"
+        yield Problem(
+            path=library.path,
+            sentence=(
+                f"needs {name_first(names)} of the debug runtime, which only Visual Studio has: "
+                "it loads nowhere else; build it as a release (/MD)"
+            ),
+            facts=tuple(names),
         )
 
 
@@ -105,9 +109,13 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
         return
     for name in wrong:
         if name.lower() not in bundled:
-            yield (
-                f"needs {name}, but the Pythons it is for have {' and '.join(wanted)}: "
-                "the import fails, or loads a second interpreter"
+            yield Problem(
+                path=library.path,
+                sentence=(
+                    f"needs {name}, but the Pythons it is for have {' and '.join(wanted)}: "
+                    "the import fails, or loads a second interpreter"
+                ),
+                facts=(name,),
             )
 
 
@@ -168,7 +176,9 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
             starts = programs.issuperset(paths)
             effect = "it does not start" if starts else _spell_effect(paths[0], linkage)
             sentence = f"{need}, {_spell_lack(name, effect)}"
-            problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
+            problem = Problem(
+                path=paths[0], sentence=sentence, facts=(name,), cause=of_library(name)
+            )
             yield downgrade(problem, linkage, _find_edge(paths[0], name, linkage))
     yield from _judge_programs(linkage)
 
@@ -200,7 +210,9 @@ def _judge_copies(
                 f"{_spell_effect(paths[0], linkage)} where the Visual C++ redistributable is not "
                 "installed; bundle it where it is found (delvewheel repair)"
             )
-            problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
+            problem = Problem(
+                path=paths[0], sentence=sentence, facts=(name,), cause=of_library(name)
+            )
             yield downgrade(problem, linkage)
 
 
@@ -233,7 +245,12 @@ def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
                 "not start where the Visual C++ redistributable is not installed; link it "
                 "statically (/MT)"
             )
-            problem = Problem(path=edge.path, sentence=sentence, cause=of_library(edge.needed))
+            problem = Problem(
+                path=edge.path,
+                sentence=sentence,
+                facts=(edge.needed,),
+                cause=of_library(edge.needed),
+            )
             yield downgrade(problem, linkage)
 
 
@@ -304,9 +321,18 @@ def outdated_redistributable(
             continue
         versions = f"built with toolset {_spell(mine)}, uses {copy.file_name} of {_spell(theirs)}"
         if theirs < _ZEROED_MUTEX <= mine and _locks_zeroed_mutex(library):
-            yield f"{versions}: locking a std::mutex crashes; bundle a runtime of 14.40 or later"
+            yield Problem(
+                path=library.path,
+                sentence=f"{versions}: locking a std::mutex crashes; bundle a runtime of 14.40 or "
+                "later",
+                facts=(copy.file_name,),
+            )
         elif strict and theirs[1] // 10 < mine[1] // 10:
-            yield f"{versions}: Microsoft requires a runtime as new as the newest toolset"
+            yield Problem(
+                path=library.path,
+                sentence=f"{versions}: Microsoft requires a runtime as new as the newest toolset",
+                facts=(copy.file_name,),
+            )
 
 
 def _bundled_runtime(library: PeFile, package: Package) -> Iterator[PeFile]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -42,7 +42,7 @@ from binary_checks.model.outcomes import NOT_SEEN
 from binary_checks.model.published import Survey
 from binary_checks.model.run_results import UNREADABLE, CheckResult
 from binary_checks.options import Program
-from binary_checks.profile.known import accept, find_expired, find_stale
+from binary_checks.profile.known import Identity, accept, find_expired, find_stale
 from binary_checks.profile.reading import Profile
 from binary_checks.wording.problem_lines import problem_lines, summarise_gap
 
@@ -295,6 +295,7 @@ def _weigh_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
             notes.add(finding)
         else:
             found.add(finding)
+    found = _tell_apart(found)
     waivers = profile.waivers(case.check.id, case.package_file_name, *case.names)
     stale = () if not_inspected else find_stale(waivers, found)
     problems = {each for each in _weigh(found, case.check, profile) if each.level is not Level.OFF}
@@ -318,6 +319,23 @@ def _weigh_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
     if outcome is not Outcome.NOT_INSPECTED:
         return replace(verdict, outcome=outcome)
     return replace(verdict, outcome=outcome, reason=_describe_gap(verdict, len(case.unread)))
+
+
+def _tell_apart(problems: Set[Problem]) -> set[Problem]:
+    """Return the problems, with a number among the facts of those that facts do not tell apart.
+
+    An entry of a list thus accepts one problem, and not a second one with the same facts. The
+    sentence would do as well until somebody words it otherwise.
+    """
+    counted: dict[Identity, list[str]] = {}
+    told_apart = set()
+    for each in sorted(problems):
+        sentences = counted.setdefault((each.path, each.facts), [])
+        if each.sentence not in sentences[-1:]:
+            sentences.append(each.sentence)
+        number = (f"#{len(sentences)}",) if len(sentences) > 1 else ()
+        told_apart.add(replace(each, facts=(*each.facts, *number)))
+    return told_apart
 
 
 def _describe_gap(verdict: Verdict, unread: int) -> str:
@@ -351,6 +369,8 @@ class _Shown:
         """The finding with the path that reports show and waivers match, and its place."""
         if self._place:
             finding = replace(finding, sentence=f"{finding.sentence} [{self._place}]")
+            if isinstance(finding, Problem):
+                finding = replace(finding, facts=(*finding.facts, self._place))
         path, layout = finding.path, self._package.layout
         given = path.startswith("wheel:")
         if given or layout.inside(path) is not None or path in self._outside:
@@ -378,7 +398,7 @@ def _weigh(problems: Iterable[Problem], check: Check[Any], profile: Profile) -> 
 def _too_large(hidden: NotInspected) -> Problem:
     """What a limit of ours hides is a problem: behind ten million symbols lay four faults."""
     sentence = f"too large to inspect: {hidden.sentence}; {_RAISE}"
-    return Problem(path=hidden.path, sentence=sentence)
+    return Problem(path=hidden.path, sentence=sentence, facts=("too large",))
 
 
 def _ask(
@@ -412,6 +432,9 @@ def _complete(finding: Finding, path: str) -> Problem | NotInspected | Note:
     elif isinstance(finding, (NotInspected, Note)):
         finding = replace(finding, path=finding.path or path)
     path, sentence = _encodable(finding.path), _encodable(finding.sentence)
+    if isinstance(finding, Problem):
+        facts = tuple(map(_encodable, finding.facts))
+        return replace(finding, path=path, sentence=sentence, facts=facts)
     return replace(finding, path=path, sentence=sentence)
 
 
@@ -429,4 +452,6 @@ def _texts(finding: Finding) -> Iterator[bool]:
         yield isinstance(finding.sentence, str) and bool(finding.sentence)
         if isinstance(finding, Problem):
             yield isinstance(finding.level, Level) and isinstance(finding.cause, str)
+            yield isinstance(finding.facts, tuple)
+            yield all(isinstance(each, str) for each in finding.facts)
             yield isinstance(finding.command, str)

@@ -39,6 +39,7 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     PeFile,
+    Problem,
     RefusedAnswers,
 )
 from binary_checks.model.linkage import expand, path_elements
@@ -651,27 +652,35 @@ def compare_expected(
         if not there:
             yield NotInspected(sentence=f"{name}: it is neither loaded nor installed")
         elif not f"{there}.".startswith(f"{version}."):
-            yield f"{name} {there} is {how}, but the profile expects {version}"
+            sentence = f"{name} {there} is {how}, but the profile expects {version}"
+            yield Problem(sentence=sentence, facts=(name, "expected"))
 
 
-def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[str]:
+def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Problem]:
     """Compare the loaded library with the versions compiled, installed and pinned."""
     name, loaded = versions.name, versions.loaded
     if versions.compiled and not _serves(loaded, versions.compiled, newer=newer):
-        yield f"{name} {loaded} is loaded, but the package was built with {versions.compiled}"
+        sentence = f"{name} {loaded} is loaded, but the package was built with {versions.compiled}"
+        yield Problem(sentence=sentence, facts=(name, "compiled"))
     if versions.installed and not _same(loaded, versions.installed):
-        yield f"{name} {loaded} is loaded, but {versions.installed} is installed"
+        sentence = f"{name} {loaded} is loaded, but {versions.installed} is installed"
+        yield Problem(sentence=sentence, facts=(name, "installed"))
     if pin and not _same(loaded, pin):
-        yield f"{name} {loaded} is loaded, but the package requires {pin}"
+        sentence = f"{name} {loaded} is loaded, but the package requires {pin}"
+        yield Problem(sentence=sentence, facts=(name, "required"))
 
 
-def compare_installed(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[str]:
+def compare_installed(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Problem]:
     """Compare an installed library that is not loaded yet with the versions compiled and pinned."""
     name, installed = versions.name, versions.installed
     if versions.compiled and not _serves(installed, versions.compiled, newer=newer):
-        yield f"{name} {installed} is installed, but the package was built with {versions.compiled}"
+        sentence = (
+            f"{name} {installed} is installed, but the package was built with {versions.compiled}"
+        )
+        yield Problem(sentence=sentence, facts=(name, "compiled"))
     if pin and not _same(installed, pin):
-        yield f"{name} {installed} is installed, but the package requires {pin}"
+        sentence = f"{name} {installed} is installed, but the package requires {pin}"
+        yield Problem(sentence=sentence, facts=(name, "required"))
 
 
 def _serves(there: str, built: str, *, newer: bool) -> bool:

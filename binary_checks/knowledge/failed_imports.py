@@ -34,7 +34,7 @@ from binary_checks.model.entry_points import (
     LoadedEntryPoints,
 )
 from binary_checks.model.requires_dist import applies, find_names_in_extras, read_requirement
-from binary_checks.wording.problem_lines import of_broken_source
+from binary_checks.wording.problem_lines import name_end, of_broken_source
 from binary_checks.wording.sentences import describe_end, name_first
 
 _LONGEST = 200  # characters of a name in a message
@@ -178,7 +178,7 @@ def judge_loaded(
         point = each.point
         if not each.callable and point.is_script:
             sentence = f"{point.describe()}: it is not callable, so the command fails"
-            yield Problem(path=path, sentence=sentence)
+            yield Problem(path=path, sentence=sentence, facts=(point.group, point.name))
         elif each.step.outcome is not Ending.OK and not names_file(point, package):
             alike = (each.step.name, describe_end(each.step), point.group, bool(point.extras))
             said.setdefault(alike, []).append(each)
@@ -239,6 +239,7 @@ class _Failure:
         return Problem(
             path=self._path,
             sentence=f"{sentence}: {why}" if why else sentence,
+            facts=(first.point.group, first.point.name, name_end(first.step)),
             level=self._rate(first, why, bool(lacks)),
             cause=why or broken or raised,
             consequence=bool(broken) or not first.imported,

@@ -45,6 +45,7 @@ from binary_checks.model.packages import Claims
 from binary_checks.model.python_modules import is_extension
 from binary_checks.model.system import read_numbers
 from binary_checks.wording.problem_lines import (
+    name_end,
     of_library,
     of_need,
     of_other_version,
@@ -255,7 +256,13 @@ def judge_refusal(
     cause = of_refusal(step.detail, linkage, package) or name_broken_source(step, package)
     # Entry points of a module that fails to import fail with the same exception.
     raised = step.detail if step.outcome is Ending.RAISED else ""
-    problem = Problem(path=path, sentence=sentence, cause=cause or raised, consequence=bool(cause))
+    problem = Problem(
+        path=path,
+        sentence=sentence,
+        facts=(step.name, name_end(step)),
+        cause=cause or raised,
+        consequence=bool(cause),
+    )
     if not isinstance(linkage, Linkage):
         return problem
     name = read_refusal(step.detail)
@@ -463,7 +470,7 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
             yield Note(path=edge.path, sentence=sentence)
         else:
             sentence = f"finds {edge.needed} in {other}, but the simulation does not"
-            yield Problem(path=edge.path, sentence=sentence)
+            yield Problem(path=edge.path, sentence=sentence, facts=(edge.needed,))
     elif not _is_loaded(edge, edge.resolved, process):
         other = process.find_namesake(edge.resolved)
         if not other and (edge.delayed or edge.weak):
@@ -478,7 +485,7 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
         sentence = f"should load {library}, but the process did not{instead}"
         own = not re.match(_ABSOLUTE, other)
         level = Level.ERROR if own else Level.WARNING
-        yield Problem(path=edge.path, sentence=sentence, level=level)
+        yield Problem(path=edge.path, sentence=sentence, facts=(edge.needed,), level=level)
 
 
 def _may_be_found(edge: Edge, other: str) -> bool:
@@ -555,7 +562,8 @@ def judge_faults(
             yield from _judge_library(fault, tried)
         elif fault.kind is LoadFaultKind.VERSION:
             lacks = f"{fault.provider} there does not define {fault.version}"
-            yield _fail(fault, f"{lacks}, which it needs", of_other_version(fault.provider), tried)
+            cause = of_other_version(fault.provider)
+            yield _fail(fault, f"{lacks}, which it needs", cause, tried)
         elif fault.kind is LoadFaultKind.REFUSED:
             yield _fail(fault, fault.detail, "", tried)
     yield from _judge_symbols(tried)
@@ -574,6 +582,7 @@ def _fail(
     problem = Problem(
         path=fault.path,
         sentence=f"does not load on {tried.report.system}: {why}",
+        facts=tuple(filter(None, (fault.name, fault.provider, fault.version))),
         cause=cause,
         consequence=bool(cause),
     )
@@ -654,7 +663,8 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
     shown = name_first(sorted(names), _SHOWN)
     why = f"nothing that it loads there defines {count} ({shown})"
-    finding = _fail(faults[0], why, _find_cause(path, names, tried), tried)
+    first = replace(faults[0], name=min(names))
+    finding = _fail(first, why, _find_cause(path, names, tried), tried)
     if isinstance(tried.linkage, Linkage) and _may_be_lent(path, names, tried.linkage):
         finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
     yield finding

@@ -239,7 +239,13 @@ class Misfit:
 
     item: ObjectFile | None = None  # None for a claim
     sentence: str
+    claim: str = ""  # the platform that no object is for, where it is about that
     of_other_format: bool = False
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The facts of a problem that says so."""
+        return (self.item.architecture,) if self.item else (self.claim,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -299,7 +305,8 @@ def _find_misfits(
             yield Misfit(item=item, sentence=sentence)
     for platform, architectures in claims.items():
         if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
-            yield Misfit(sentence=f"claims {platform}, but has no object for that architecture")
+            sentence = f"claims {platform}, but has no object for that architecture"
+            yield Misfit(sentence=sentence, claim=platform)
 
 
 def _is_of_other_format(item: ObjectFile, formats: Collection[Format]) -> bool:

@@ -43,6 +43,13 @@ class Problem:
     Its level may be less severe than that of its check; a more severe one has no effect. Problems
     of one package with the same cause are one fault to its users: reports show them as one line,
     and lead with a problem that is not a consequence.
+
+    Check, path and facts identify a problem from build to build, however its sentence is worded:
+    lists of known problems match them, and reports make their fingerprints of them. Facts are
+    names that the package, its file format or the profile gives, in the order of the sentence: a
+    library, a symbol, a tag, a requirement, an option. They leave out what changes from one build
+    to the next: offsets, sizes, counts, the package's own version. Of a long list of names they
+    have the first. A check that has at most one problem for each path needs none.
     """
 
     path: str = ""
@@ -50,6 +57,8 @@ class Problem:
     level: Level = Level.ERROR
     cause: str = ""  # what went wrong, in the same words in every check: "library libx.so.1"
     consequence: bool = False  # whether another check explains a problem of that cause better
+    # They do not distinguish problems within a run: the sentence says all that they do.
+    facts: tuple[str, ...] = field(default=(), compare=False)
     # A shell command that mends it; reports fill in {path} and {package}. It does not distinguish
     # problems.
     command: str = field(default="", compare=False)

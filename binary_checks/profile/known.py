@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -102,6 +103,7 @@ class KnownProblem:
     check: str  # check id
     reason: str
     path: str = "*"  # glob on the problem's path
+    facts: tuple[str, ...] | None = None  # the problem's, all of them; None: any
     match: str = ""  # text in the problem's sentence
     package: str = "*"  # glob on the package's file name
     expires: date | None = None  # the last day on which it accepts anything
@@ -126,7 +128,11 @@ class KnownProblem:
 
     def covers(self, problem: Problem) -> bool:
         """Whether it speaks of that problem, whatever day it is."""
-        return self.match in problem.sentence and fnmatchcase(problem.path, self.path)
+        return (
+            self.facts in (None, problem.facts)
+            and self.match in problem.sentence
+            and fnmatchcase(problem.path, self.path)
+        )
 
     def has_expired(self, today: date) -> bool:
         """Whether it accepts nothing any more."""
@@ -159,20 +165,60 @@ def _read_entry(row: object, kinds: dict[str, Any], where: str, *, shared: bool)
     return KnownProblem(**values, listed=where, is_shared=shared)
 
 
+Identity = tuple[str, tuple[str, ...]]
+"""The path and the facts of a problem, which tell it from all others of its check."""
+
+
+def escape_glob(text: str) -> str:
+    """Return a glob that matches the text alone."""
+    return re.sub(r"([*?[])", r"[\1]", text)
+
+
+def find_identity(waiver: KnownProblem) -> Identity | None:
+    """Return the identity of the only problem that an entry can cover; None if it may cover more.
+
+    Lists that are written after a run have an entry of this kind for each problem, thousands at
+    times: these are looked up, and only the others are compared one by one.
+    """
+    path = re.sub(r"\[([*?[])\]", r"\1", waiver.path)
+    exact = waiver.facts is not None and escape_glob(path) == waiver.path
+    return (path, waiver.facts) if exact and waiver.facts is not None else None
+
+
 def accept(
     problems: Iterable[Problem], waivers: Iterable[KnownProblem], today: date
 ) -> Iterator[Accepted]:
-    """Those of the problems, in order, that an entry accepts today, with its reason."""
-    current = [each for each in waivers if not each.has_expired(today)]
-    by_match: dict[str, list[KnownProblem]] = {}  # a written list has an entry for each problem
-    for each in current:
-        by_match.setdefault(each.match, []).append(each)
+    """Yield the problems, in order, that an entry accepts today, with its reason."""
+    exact: dict[Identity, list[KnownProblem]] = {}
+    wide = []
+    for each in waivers:
+        if each.has_expired(today):
+            continue
+        if (identity := find_identity(each)) is None:
+            wide.append(each)
+        else:
+            exact.setdefault(identity, []).append(each)
     for problem in sorted(problems):
-        likely = chain(by_match.get(problem.sentence, ()), current)
+        likely = chain(exact.get((problem.path, problem.facts), ()), wide)
         waiver = next((each for each in likely if each.covers(problem)), None)
         if waiver is not None:
             expires = "" if waiver.expires is None else waiver.expires.isoformat()
             yield Accepted(problem=problem, reason=waiver.reason, expires=expires)
+
+
+class _Likely:
+    """Problems of one check, by what tells them apart."""
+
+    def __init__(self, problems: Collection[Problem]) -> None:
+        self._all = problems
+        self._by_identity: dict[Identity, list[Problem]] = {}
+        for each in problems:
+            self._by_identity.setdefault((each.path, each.facts), []).append(each)
+
+    def find(self, waiver: KnownProblem) -> Collection[Problem]:
+        """Return all problems that the entry may cover, and few others."""
+        identity = find_identity(waiver)
+        return self._all if identity is None else self._by_identity.get(identity, ())
 
 
 def is_follow_up(problem: Problem) -> bool:
@@ -185,14 +231,9 @@ def find_stale(waivers: Iterable[KnownProblem], found: Collection[Problem]) -> I
 
     Not for one that other runs share: what matches nothing here may match in another cell.
     """
-    by_sentence: dict[str, list[Problem]] = {}
-    for problem in found:
-        by_sentence.setdefault(problem.sentence, []).append(problem)
+    likely = _Likely(found)
     for waiver in waivers:
-        if waiver.is_shared:
-            continue
-        likely = by_sentence.get(waiver.match, ())
-        if not any(map(waiver.covers, likely)) and not any(map(waiver.covers, found)):
+        if not waiver.is_shared and not any(map(waiver.covers, likely.find(waiver))):
             yield _follow_up(waiver, "matched nothing; remove it")
 
 
@@ -203,8 +244,11 @@ def find_expired(
 
     It matters as much as the gravest of these. Those that another entry accepts do not count.
     """
+    likely = _Likely(remaining)
     for waiver in waivers:
-        if waiver.has_expired(today) and (left := [*filter(waiver.covers, remaining)]):
+        if not waiver.has_expired(today):
+            continue
+        if left := [*filter(waiver.covers, likely.find(waiver))]:
             are = (
                 "1 problem that it accepted is"
                 if len(left) == 1
@@ -220,6 +264,7 @@ def _follow_up(waiver: KnownProblem, said: str, level: Level = Level.ERROR) -> P
     narrowed = f" for {waiver.path}" if waiver.path not in ("", "*") else ""
     return Problem(
         sentence=f"known problem {waiver.reason!r}{narrowed} {said}{where}",
+        facts=(waiver.listed or waiver.reason,),
         cause=f"{FOLLOW_UP}{waiver.listed or waiver}",
         level=level,
     )

@@ -20,6 +20,7 @@ from binary_checks.reports.verdict_texts import list_unjudged
 name = "gitlab"
 of_facts = uses_facts = False
 
+_Row = tuple[dict[str, Any], tuple[str, ...]]
 _SEVERITIES = {Level.ERROR: "major", Level.WARNING: "minor"}
 
 
@@ -32,7 +33,7 @@ def write(run: RunResult, out: TextIO) -> None:
     out.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
-def _list_rows(run: RunResult) -> Iterator[dict[str, Any]]:
+def _list_rows(run: RunResult) -> Iterator[_Row]:
     for complaint in run.complaints:
         yield _row("complaint", ".", complaint, "blocker")
     for package, line in list_unjudged(run):
@@ -46,23 +47,28 @@ def _list_rows(run: RunResult) -> Iterator[dict[str, Any]]:
             group = fault.shown.group
             place = f"{group.first.path}: " if group.first.path else ""
             said = f"{place}{group.sentence}"
-            yield _row(fault.shown.check, package.node, said, _SEVERITIES[fault.level])
+            severity = _SEVERITIES[fault.level]
+            yield _row(fault.shown.check, package.node, said, severity, group.identity)
 
 
-def _row(check: str, path: str, description: str, severity: str) -> dict[str, Any]:
-    return {
+def _row(
+    check: str, path: str, description: str, severity: str, identity: tuple[str, ...] = ()
+) -> _Row:
+    """Return the row, and what identifies it: without an ``identity`` its description."""
+    row = {
         "description": one_line(description),
         "check_name": one_line(check),
         "severity": severity,
         "location": {"path": one_line(path), "lines": {"begin": 1}},
     }
+    return row, (check, path, *(identity or (description,)))
 
 
-def _make_unique(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """With a fingerprint, by which GitLab knows a problem again; it shows one of each."""
+def _make_unique(rows: Iterator[_Row]) -> Iterator[dict[str, Any]]:
+    """Add fingerprints, by which GitLab recognises a problem; it shows one problem of each."""
     seen: dict[str, int] = {}
-    for row in rows:
-        text = json.dumps(row, sort_keys=True)
+    for row, identity in rows:
+        text = json.dumps(identity)
         seen[text] = seen.get(text, 0) + 1
         digest = hashlib.sha256(f"{seen[text]} {text}".encode()).hexdigest()
         yield {**row, "fingerprint": digest}

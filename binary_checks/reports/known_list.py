@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import TextIO
 
+from binary_checks.lines import one_line
 from binary_checks.model import PackageResult, Problem, RunResult
-from binary_checks.profile.known import TABLE, KnownProblem, is_follow_up
+from binary_checks.profile.known import TABLE, KnownProblem, escape_glob, is_follow_up
 from binary_checks.profile.toml_values import quote_toml
 
 name = "known"
@@ -47,16 +48,19 @@ ADDED = _Added()
 
 def write_entries(packages: Iterable[PackageResult], out: TextIO, today: date) -> None:
     """Write an entry for each problem, in the order of packages and checks."""
-    for known in list_known(packages, today):
+    for known, sentence in list_known(packages, today):
         out.write("\n")
-        out.writelines(f"{line}\n" for line in spell_entry(known))
+        out.writelines(f"{line}\n" for line in format_entry(known, sentence))
 
 
-def list_known(packages: Iterable[PackageResult], today: date) -> Iterator[KnownProblem]:
-    """The entries that accept all errors of these packages, and nothing else that was found.
+def list_known(
+    packages: Iterable[PackageResult], today: date
+) -> Iterator[tuple[KnownProblem, str]]:
+    """Yield the entries that accept all errors of these packages, each with the problem's sentence.
 
-    Only what a check says of a package can be accepted: neither that a package is unreadable, nor
-    that a required family could not look, nor what is said of another entry.
+    They accept nothing else that was found. Only what a check says of a package can be accepted:
+    neither that a package is unreadable, nor that a required family could not look, nor what is
+    said of another entry.
     """
     packages = tuple(packages)
     names = [package.file_name for package in packages]
@@ -66,7 +70,7 @@ def list_known(packages: Iterable[PackageResult], today: date) -> Iterator[Known
         for entry in package.entries:
             for problem in () if entry.reason else entry.problems:
                 if not is_follow_up(problem):
-                    yield _accept(entry.check, problem, glob, expires)
+                    yield _accept(entry.check, problem, glob, expires), problem.sentence
 
 
 def say_written(packages: Iterable[PackageResult], file: str) -> str:
@@ -76,14 +80,15 @@ def say_written(packages: Iterable[PackageResult], file: str) -> str:
         return f"{file}: no new problem to accept"
     count = f"{len(entries):,} problem{'s' * (len(entries) > 1)}"
     todo = f"say why in its reasons, and give --binary-known-problems {shlex.quote(file)}"
-    return f"{file}: accepts {count} of this run until {entries[0].expires}; {todo}"
+    until = entries[0][0].expires
+    return f"{file}: accepts {count} of this run until {until}; {todo}"
 
 
 def _accept(check: str, problem: Problem, package: str, expires: date) -> KnownProblem:
     return KnownProblem(
         check=check,
         path=escape_glob(problem.path),
-        match=problem.sentence,
+        facts=problem.facts,
         package=package,
         reason=REASON,
         expires=expires,
@@ -103,20 +108,20 @@ def _match_package(file_name: str, others: list[str]) -> str:
     return any_version.package
 
 
-def escape_glob(text: str) -> str:
-    """A glob that matches the text alone."""
-    return re.sub(r"([*?[])", r"[\1]", text)
-
-
 def _add_months(day: date) -> date:
     years, month = divmod(day.month - 1 + _MONTHS, 12)
     return date(day.year + years, month + 1, min(day.day, 28))
 
 
-def spell_entry(known: KnownProblem) -> Iterator[str]:
-    """The lines of an entry, as a list has them."""
+def format_entry(known: KnownProblem, sentence: str) -> Iterator[str]:
+    """Yield the lines of an entry for a list, the first a comment: the problem in words."""
+    yield f"# {one_line(sentence)}"
     yield f"[[{TABLE}]]"
-    for key in ("check", "path", "match", "package", "reason"):
+    for key in ("check", "path"):
+        yield f"{key} = {quote_toml(getattr(known, key))}"
+    if known.facts is not None:
+        yield f"facts = [{', '.join(map(quote_toml, known.facts))}]"
+    for key in ("package", "reason"):
         yield f"{key} = {quote_toml(getattr(known, key))}"
     for key in ("owner", "issue"):
         if said := getattr(known, key):

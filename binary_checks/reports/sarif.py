@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, TextIO
 
 from binary_checks.lines import one_line
@@ -118,9 +117,6 @@ def _result(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> dict
 
 
 def _fingerprint(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> str:
-    """The same from build to build of one file name, however many files have the problem."""
-    first = group.first
-    if first.cause:
-        first = replace(first, path="", sentence=first.cause)
-    line = finding_line(entry.check, package.file_name, first)
-    return hashlib.sha256(line.encode()).hexdigest()
+    """Return a digest that is the same from build to build of one file name."""
+    text = json.dumps([entry.check, package.file_name, *group.identity])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Edge, Format, Layout, Linkage, Package, UnresolvedSymbol
+from binary_checks.model import (
+    Edge,
+    Ending,
+    Format,
+    Layout,
+    Linkage,
+    Package,
+    Step,
+    UnresolvedSymbol,
+)
 from binary_checks.model.linkage import Directories, directories
 from binary_checks.model.outcomes import Level, Note, NotInspected, Problem
 from binary_checks.model.run_results import Accepted
@@ -119,6 +128,21 @@ def read_refusal(message: str) -> str:
     return next((match["name"].rpartition("/")[2] for match in matches if match), "")
 
 
+def name_end(step: Step) -> str:
+    """Return the name of what a step failed for, which stays the same when words around it change.
+
+    That is the module, file, library or symbol that was not found; without one, the class of the
+    exception, and without that the kind of ending, as ``crashed``.
+    """
+    if lacking := step.missing_module or step.missing_file or step.broken_file:
+        return lacking
+    symbol = re.search(_UNDEFINED, step.detail)
+    if lacking := symbol[symbol.lastgroup or 0] if symbol else read_refusal(step.detail):
+        return lacking
+    exception = re.match(r"[\w.]+(?=:|$)", step.detail)
+    return exception[0] if exception and step.outcome is Ending.RAISED else step.outcome.value
+
+
 def of_refusal(message: str, linkage: Linkage | Package, package: Package) -> str:
     """The same as a cause, with what the simulation knows of it, if there was one."""
     name = read_refusal(message)
@@ -167,6 +191,14 @@ class ProblemGroup:
     def paths(self) -> tuple[str, ...]:
         """The files that have it, each once, that of `first` first."""
         return tuple(dict.fromkeys(problem.path for problem in self.problems))
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What stays the same from build to build, for fingerprints: the cause, or path and facts.
+
+        A cause has no path: the fault is the same however many files have it.
+        """
+        return (self.first.cause,) if self.first.cause else (self.first.path, *self.first.facts)
 
     @property
     def sentence(self) -> str:

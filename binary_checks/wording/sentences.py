@@ -224,6 +224,7 @@ def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: st
             path=edge.path,
             sentence=f"needs {edge.needed}, which only {edge.partly} have, but the tag says "
             f"{platform}: elsewhere this file does not load",
+            facts=(edge.needed,),
             cause=cause,
         )
     others = ", nor a given wheel, nor" if linkage.given else " nor"
@@ -232,14 +233,20 @@ def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: st
         path=edge.path,
         sentence=f"needs {names}, which neither the package{others} {platform} provides "
         f"({searched}): where users lack {them}, this file does not load",
+        facts=list_needed(edges),
         cause=cause,
         command=bundle(linkage.format),
     )
 
 
+def list_needed(edges: Iterable[Edge]) -> tuple[str, ...]:
+    """Return the names of the libraries that are needed, each once."""
+    return tuple(dict.fromkeys(edge.needed for edge in edges))
+
+
 def name_needed(edges: Iterable[Edge]) -> str:
-    """The libraries that are needed, each once."""
-    return name_first(tuple(dict.fromkeys(edge.needed for edge in edges)), _MOST_NEEDED)
+    """Return the first names of the libraries that are needed, and how many more there are."""
+    return name_first(list_needed(edges), _MOST_NEEDED)
 
 
 def name_places(edges: Iterable[Edge], linkage: Linkage) -> str:
@@ -295,6 +302,7 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Find
         path=edge.path,
         sentence=f"needs {edge.needed} and does not start without it ({searched}); "
         f"{place} {lies}, but no search path leads there",
+        facts=(edge.needed,),
         cause=cause,
         command=spell_way(edge, linkage),
     )
@@ -427,7 +435,10 @@ def read_stderr(step: Step) -> Iterator[Finding]:
         )
     elif step.outcome is Ending.OK:
         for line in find_fatal_lines(step.stderr):
-            yield f"import {step.name} makes the system write: {line}"
+            yield Problem(
+                sentence=f"import {step.name} makes the system write: {line}",
+                facts=(step.name, line),
+            )
         if remark := find_remark(step.stderr):
             yield Note(sentence=f"import {step.name} writes to stderr: {remark}")
 
@@ -486,11 +497,20 @@ def find_stranger(step: Step, hashes: Mapping[str, str]) -> Iterator[Finding]:
     if not step.origin:
         yield NotInspected(sentence=f"import {step.name} does not say which file it found")
     elif step.origin not in hashes:
-        yield f"import {step.name} finds {step.origin}, which is not part of this package"
+        yield Problem(
+            sentence=f"import {step.name} finds {step.origin}, which is not part of this package",
+            facts=(step.name, step.origin),
+        )
     elif not step.origin_sha256:
-        yield f"import {step.name} removes {step.origin}"
+        yield Problem(
+            sentence=f"import {step.name} removes {step.origin}", facts=(step.name, step.origin)
+        )
     elif hashes[step.origin] not in {"", step.origin_sha256}:
-        yield f"import {step.name} finds {step.origin} with different contents than in the wheel"
+        yield Problem(
+            sentence=f"import {step.name} finds {step.origin} with different contents than in the "
+            "wheel",
+            facts=(step.name, step.origin),
+        )
 
 
 def spell_dotted(path: str) -> str:

@@ -155,7 +155,7 @@ def test_what_an_archive_without_dependencies_lacks_is_not_inspected(message: st
     assert isinstance(found, NotInspected)
     assert "the archive comes without" in found.sentence
     (failed,) = consumer_linking_fails(report(unit(end, end)), ARCHIVE)
-    assert isinstance(failed, str)
+    assert isinstance(failed, Problem)
 
 
 def test_an_archive_without_dependencies_must_have_its_own_libraries() -> None:

@@ -18,7 +18,7 @@ from binary_checks.model import (
     Step,
 )
 from binary_checks.model.requests import Code, CudaRequest
-from fixtures.values import wheel
+from fixtures.values import say, wheel
 
 VERSION, MAGMA, NCCL = Code("demo.cuda"), Code("demo.has_magma"), Code("demo.has_nccl()")
 PARTS = {"magma": MAGMA, "nccl": NCCL}
@@ -46,9 +46,9 @@ def test_cuda_part_missing_fires_on_a_part_that_is_not_there() -> None:
     found = cuda_part_missing(
         answering(cuda="13.2", magma=False, nccl=True), CudaRequest(parts=PARTS)
     )
-    assert list(found) == ["the build lacks magma: demo.has_magma is False"]
+    assert say(found) == ["the build lacks magma: demo.has_magma is False"]
     gone = report(answers=(Answer(question=MAGMA, error="AttributeError: has_magma"),))
-    assert list(cuda_part_missing(gone, CudaRequest(parts={"magma": MAGMA}))) == [
+    assert say(cuda_part_missing(gone, CudaRequest(parts={"magma": MAGMA}))) == [
         "magma: demo.has_magma raises AttributeError: has_magma"
     ]
 
@@ -89,18 +89,18 @@ def test_what_could_not_be_asked_is_a_gap() -> None:
 
 def test_cuda_libraries_disagree_fires_on_what_is_loaded_and_on_what_is_installed() -> None:
     older = libraries(compiled="9.10.2", loaded="9.1.0", installed="9.10.2.21")
-    assert list(cuda_libraries_disagree(older, PINNED, ASKED)) == [
+    assert say(cuda_libraries_disagree(older, PINNED, ASKED)) == [
         "cudnn 9.1.0 is loaded, but the package was built with 9.10.2",
         "cudnn 9.1.0 is loaded, but 9.10.2.21 is installed",
         "cudnn 9.1.0 is loaded, but the package requires 9.10.2.21",
     ]
     lying_there = libraries(compiled="9.10.2", installed="9.1.0.70")
-    assert list(cuda_libraries_disagree(lying_there, PINNED, ASKED)) == [
+    assert say(cuda_libraries_disagree(lying_there, PINNED, ASKED)) == [
         "cudnn 9.1.0.70 is installed, but the package was built with 9.10.2",
         "cudnn 9.1.0.70 is installed, but the package requires 9.10.2.21",
     ]
     newer = libraries(compiled="9.10.1", loaded="9.10.2")
-    assert list(cuda_libraries_disagree(newer, wheel(), ASKED, newer=False)) == [
+    assert say(cuda_libraries_disagree(newer, wheel(), ASKED, newer=False)) == [
         "cudnn 9.10.2 is loaded, but the package was built with 9.10.1"
     ]
 
@@ -108,7 +108,7 @@ def test_cuda_libraries_disagree_fires_on_what_is_loaded_and_on_what_is_installe
 def test_cuda_libraries_disagree_fires_on_another_version_than_a_profile_expects() -> None:
     there = libraries(loaded="9.10.2", installed="9.10.2.21")
     older = {"expected": {"cudnn": "9.9"}, "asked": CudaRequest()}
-    assert list(cuda_libraries_disagree(there, wheel(), **older)) == [
+    assert say(cuda_libraries_disagree(there, wheel(), **older)) == [
         "cudnn 9.10.2 is loaded, but the profile expects 9.9"
     ]
     same = {"expected": {"cudnn": "9.10"}, "asked": CudaRequest()}
@@ -117,7 +117,7 @@ def test_cuda_libraries_disagree_fires_on_another_version_than_a_profile_expects
 
 def test_cuda_libraries_disagree_fires_on_a_process_that_does_not_come_to_an_answer() -> None:
     step = Step(name="versions", outcome=Ending.RAISED, detail="AttributeError: _cudnn")
-    assert list(cuda_libraries_disagree(report(versions_step=step), PINNED, ASKED)) == [
+    assert say(cuda_libraries_disagree(report(versions_step=step), PINNED, ASKED)) == [
         "asking for the versions of NVIDIA's libraries raises AttributeError: _cudnn"
     ]
 

@@ -29,7 +29,7 @@ from binary_checks.model import (
     Step,
 )
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest
-from fixtures.values import wheel
+from fixtures.values import say, wheel
 
 H200 = GpuDevice(name="NVIDIA H200", capability="9.0", memory=139 << 30)
 HOST = GpuHost(library="libcuda.so.1", driver="580.95.05", cuda="13.0", devices=(H200,))
@@ -74,7 +74,7 @@ def measured(step: str, **figures: float) -> GpuReport:
     ],
 )
 def test_gpu_work_fails_fires_however_a_step_fails(step: Step, sentence: str) -> None:
-    assert list(gpu_work_fails(report(Step(name="matmul"), step))) == [SEEN, sentence]
+    assert say(gpu_work_fails(report(Step(name="matmul"), step))) == [SEEN, sentence]
 
 
 def test_gpu_work_fails_is_quiet_when_every_step_succeeds() -> None:
@@ -148,7 +148,7 @@ def test_gpu_without_code_is_quiet_when_the_device_can_run_it(name: str) -> None
 )
 def test_gpu_without_code_fires_when_no_code_is_for_the_device(name: str) -> None:
     found = gpu_without_code(report(architectures=(name,)), ARCHITECTURES)
-    assert list(found) == [f"device 0 (NVIDIA H200) is 9.0, the code is for {name}"]
+    assert say(found) == [f"device 0 (NVIDIA H200) is 9.0, the code is for {name}"]
 
 
 def test_a_device_of_unknown_capability_is_a_gap() -> None:
@@ -194,7 +194,7 @@ def test_gpu_memory_kept_is_quiet_when_all_is_returned() -> None:
 
 def test_gpu_result_differs_fires_beyond_the_bound_of_its_dtype() -> None:
     wrong = measured("matmul", float32=2e-3, float16=2e-3, float64=float("nan"))
-    assert list(gpu_result_differs(wrong)) == [
+    assert say(gpu_result_differs(wrong)) == [
         Note(sentence="float16: 2e-03 in matmul, where 0.005 is allowed"),
         "matmul in float32 differs from the CPU's result by a relative error above 0.0001",
         "matmul in float64 gives infinity or NaN, unlike the CPU",
@@ -203,7 +203,7 @@ def test_gpu_result_differs_fires_beyond_the_bound_of_its_dtype() -> None:
 
 def test_gpu_result_differs_fires_on_gradients_and_variants_of_a_dtype() -> None:
     wrong = measured("svd", float32_gradients=2e-3, float32_full=1e-6, float16=float("inf"))
-    assert list(gpu_result_differs(wrong)) == [
+    assert say(gpu_result_differs(wrong)) == [
         Note(sentence="float32: 1e-06 in svd, where 0.0001 is allowed"),
         "svd in float32 gradients differs from the CPU's result by a relative error above 0.0001",
         "svd in float16 gives infinity or NaN, unlike the CPU",
@@ -248,7 +248,7 @@ def test_a_library_is_held_against_the_version_that_a_profile_expects(
 ) -> None:
     versions = (LibraryVersions(name="cudnn", loaded="9.26.0", installed="9.26.0.51"),)
     there = report(versions=versions)
-    assert list(gpu_libraries_disagree(there, wheel(), NOTHING, expected=expected)) == found
+    assert say(gpu_libraries_disagree(there, wheel(), NOTHING, expected=expected)) == found
 
 
 def test_gpu_result_differs_is_quiet_within_the_bounds() -> None:
@@ -289,23 +289,23 @@ def loading(**fields: str) -> GpuReport:
 def test_gpu_libraries_disagree_fires_on_another_than_built_installed_or_required() -> None:
     pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21 ; sys_platform")])
     older = loading(compiled="9.10.2", loaded="9.1.0", installed="9.10.2.21")
-    assert list(gpu_libraries_disagree(older, pinned, NOTHING)) == [
+    assert say(gpu_libraries_disagree(older, pinned, NOTHING)) == [
         "cudnn 9.1.0 is loaded, but the package was built with 9.10.2",
         "cudnn 9.1.0 is loaded, but 9.10.2.21 is installed",
     ]
     pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21")])
-    assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), pinned, NOTHING)) == [
+    assert say(gpu_libraries_disagree(loading(loaded="9.1.0"), pinned, NOTHING)) == [
         "cudnn 9.1.0 is loaded, but the package requires 9.10.2.21"
     ]
     newer = loading(compiled="9.1.0", loaded="9.10.2")
-    assert list(gpu_libraries_disagree(newer, wheel(), NOTHING, newer=False)) == [
+    assert say(gpu_libraries_disagree(newer, wheel(), NOTHING, newer=False)) == [
         "cudnn 9.10.2 is loaded, but the package was built with 9.1.0"
     ]
 
 
 def test_a_pin_of_an_installed_distribution_counts_as_the_packages_own() -> None:
     cublas = LibraryVersions(name="cublas", loaded="13.4.1", pinned="13.5.0.1")
-    assert list(gpu_libraries_disagree(report(versions=(cublas,)), wheel(), NOTHING)) == [
+    assert say(gpu_libraries_disagree(report(versions=(cublas,)), wheel(), NOTHING)) == [
         "cublas 13.4.1 is loaded, but the package requires 13.5.0.1"
     ]
 

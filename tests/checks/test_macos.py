@@ -24,7 +24,7 @@ from binary_checks.model import (
     Wheel,
 )
 from fixtures.linking import needs
-from fixtures.values import elf_file, macho_file, member, wheel
+from fixtures.values import elf_file, macho_file, member, say, wheel
 
 ALONE = Linkage(target="macosx_11_0_arm64")
 
@@ -152,7 +152,7 @@ def test_wheels_for_other_systems_promise_no_macos(check: Any) -> None:
 
 def test_code_for_another_of_apples_systems_is_told() -> None:
     library = macho_file(platforms=("iossimulator",), architecture="aarch64")
-    assert list(macos.not_for_macos(library, _wheel("macosx_11_0_arm64"))) == [
+    assert say(macos.not_for_macos(library, _wheel("macosx_11_0_arm64"))) == [
         "its arm64 code is for iossimulator: macOS does not load it"
     ]
 
@@ -191,7 +191,7 @@ def test_tags_that_installers_look_for_are_quiet() -> None:
 @pytest.mark.parametrize("sdk", ["", "15.0", "26.5"])
 def test_a_search_path_that_is_listed_twice_is_told(sdk: str) -> None:
     library = macho_file(rpaths=("@loader_path", "@loader_path/../lib", "@loader_path/"), sdk=sdk)
-    assert list(macos.duplicate_rpath(library)) == [
+    assert say(macos.duplicate_rpath(library)) == [
         "has LC_RPATH @loader_path 2 times: macOS 15.4 and later refuse to load it"
     ]
 
@@ -218,7 +218,7 @@ def _told_names(*objects: MachOFile, user: str = "@rpath/libx.dylib", **fields: 
 
 
 def test_two_libraries_of_one_install_name_are_told() -> None:
-    assert _told_names(_dylib("a/libx.dylib", uuid="A"), _dylib("b/libx.dylib", uuid="B")) == [
+    assert say(_told_names(_dylib("a/libx.dylib", uuid="A"), _dylib("b/libx.dylib", uuid="B"))) == [
         "has the install name @rpath/libx.dylib of a/libx.dylib, another library:"
         " the first one loaded serves both"
     ]

@@ -32,7 +32,7 @@ from binary_checks.model import (
     UnreadObject,
 )
 from fixtures.linking import library, link, target
-from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
+from fixtures.values import elf_file, macho_file, pe_file, say, symbols, wheel
 
 ABI3 = "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
 PATH = "demo/_native.abi3.so"
@@ -229,15 +229,15 @@ def test_an_init_function_is_missed_in_every_format(
     path: str, make: Callable[..., ObjectFile], python: str
 ) -> None:
     subject = make(path, imports=asks("PyLong_FromLong", of=python))
-    assert find_uninitialised(subject) == ["does not export PyInit_a"]
+    assert say(find_uninitialised(subject)) == ["does not export PyInit_a"]
     assert find_uninitialised(make(path, exports=symbols("PyInit_a"))) == []
 
 
 def test_an_extension_without_its_init_function_cannot_be_imported() -> None:
     subject = elf_file("demo/a.cpython-311-x86_64-linux-gnu.so", exports=symbols("PyInit_b"))
-    assert find_uninitialised(subject) == ["exports PyInit_b instead of PyInit_a"]
+    assert say(find_uninitialised(subject)) == ["exports PyInit_b instead of PyInit_a"]
     subject = elf_file("demo/a.abi3.so", imports=symbols("PyLong_FromLong"))
-    assert find_uninitialised(subject) == ["does not export PyInit_a"]
+    assert say(find_uninitialised(subject)) == ["does not export PyInit_a"]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_module_imported_by_its_path_needs_the_function_of_the_name_given_ther
     """PyNvVideoCodec chooses between two files, and imports either as _PyNvVideoCodec."""
     subject = elf_file("demo/a_130.cpython-312-x86_64-linux-gnu.so", exports=symbols("PyInit__a"))
     assert find_uninitialised(subject, code=CodeNames(modules=frozenset({"demo._a"}))) == []
-    assert find_uninitialised(subject, code=CodeNames(modules=frozenset({"_b"}))) == [
+    assert say(find_uninitialised(subject, code=CodeNames(modules=frozenset({"_b"})))) == [
         "exports PyInit__a instead of PyInit_a_130"
     ]
 
@@ -275,7 +275,9 @@ HELPER = elf_file("demo/_inject.abi3.so", imports=symbols("PyGILState_Ensure"))
 def test_a_library_that_another_object_needs_or_opens_by_name_is_no_module(
     other: ObjectFile,
 ) -> None:
-    assert find_uninitialised(HELPER, elf_file("demo/b.so")) == ["does not export PyInit__inject"]
+    assert say(find_uninitialised(HELPER, elf_file("demo/b.so"))) == [
+        "does not export PyInit__inject"
+    ]
     assert find_uninitialised(HELPER, other) == []
 
 
@@ -287,6 +289,6 @@ def test_a_library_that_the_package_s_code_spells_out_is_no_module() -> None:
 def test_a_package_that_is_a_module_itself_has_the_function_of_its_name() -> None:
     path = "apsw/__init__.cpython-313-x86_64-linux-gnu.so"
     assert find_uninitialised(elf_file(path, exports=symbols("PyInit_apsw"))) == []
-    assert find_uninitialised(elf_file(path, exports=symbols("PyInit___init__"))) == [
+    assert say(find_uninitialised(elf_file(path, exports=symbols("PyInit___init__")))) == [
         "exports PyInit___init__ instead of PyInit_apsw"
     ]

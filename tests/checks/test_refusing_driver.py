@@ -20,6 +20,7 @@ from binary_checks.model import (
     Step,
 )
 from binary_checks.model.requests import Code, CudaRequest
+from fixtures.values import say
 
 AVAILABLE, DEVICES, USE = "demo.is_available()", "demo.device_count()", "demo.zeros(1)"
 ASKED = CudaRequest(available=Code(AVAILABLE), devices=Code(DEVICES), use=Code(USE))
@@ -45,7 +46,7 @@ def honest(error: Answer = NO_GPU) -> tuple[Answer, ...]:
 def test_driver_refusal_fatal_fires_on_an_import_that_fails_and_on_a_crash() -> None:
     failed = refused(outcome=Ending.RAISED, detail="E: 803", stage="import demo", state="new")
     crashed = refused(outcome=Ending.CRASHED, detail="SIGSEGV", stage=DEVICES)
-    assert list(driver_refusal_fatal(report(failed, crashed))) == [
+    assert say(driver_refusal_fatal(report(failed, crashed))) == [
         "under new, import demo raises E: 803",
         f"{OLD}, demo.device_count() crashes: SIGSEGV",
     ]
@@ -55,7 +56,7 @@ def test_driver_refusal_fatal_fires_on_a_bad_end_after_all_was_answered() -> Non
     step = Step(name="demo", outcome=Ending.CRASHED, detail="SIGABRT", finished=True)
     ended = RefusedAnswers(state="driver-mismatch", step=step, answers=honest())
     expected = f"{MISMATCH}, import demo succeeds, and the process crashes: SIGABRT"
-    assert list(driver_refusal_fatal(report(ended))) == [expected]
+    assert say(driver_refusal_fatal(report(ended))) == [expected]
 
 
 def test_driver_refusal_fatal_is_quiet_on_a_clean_end() -> None:
@@ -65,7 +66,7 @@ def test_driver_refusal_fatal_is_quiet_on_a_clean_end() -> None:
 def test_driver_refusal_misreported_fires_on_a_claim_and_on_an_exception() -> None:
     claims = refused(Answer(question=AVAILABLE, value=True), *honest()[1:])
     raises = refused(honest()[0], Answer(question=DEVICES, error="E: 803"), NO_GPU)
-    assert list(driver_refusal_misreported(report(claims, raises), ASKED)) == [
+    assert say(driver_refusal_misreported(report(claims, raises), ASKED)) == [
         f"{OLD}, demo.is_available() is True",
         f"{OLD}, demo.device_count() raises E: 803",
     ]
@@ -76,7 +77,7 @@ def test_driver_refusal_misreported_fires_on_silence_and_on_another_error() -> N
     other = refused(*honest(), state="driver-mismatch")
     expected = {"old-driver": ("too old",), "driver-mismatch": ("803", "mismatch")}
     found = driver_refusal_misreported(report(silent, other), ASKED, expected=expected)
-    assert list(found) == [
+    assert say(found) == [
         f"{OLD}, demo.zeros(1) raises nothing and returns 'tensor([0.])'",
         f"{MISMATCH}, demo.zeros(1) raises {NO_GPU.error}, which is none of the expected errors",
     ]

@@ -10,6 +10,7 @@ from binary_checks.checks.cuda.device_code import nvrtc_fails, triton_fails
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Note, NotInspected, Step
 from binary_checks.model.probes import Compilation, NvrtcReport, TritonReport
+from fixtures.values import say
 
 LIBRARY = "nvidia/cu13/lib/libnvrtc.so.13"
 NAME = f"NVRTC 13.2 ({LIBRARY})"
@@ -35,14 +36,14 @@ def test_a_compiler_that_makes_code_for_every_architecture_is_fine() -> None:
 
 def test_one_error_for_several_architectures_is_one_line() -> None:
     failed = (Compilation(target=each, error=NO_BUILTINS) for each in ("sm_75", "sm_90"))
-    assert [*nvrtc_fails(report(*failed))] == [
+    assert say(nvrtc_fails(report(*failed))) == [
         f"{NAME} does not compile for sm_75, sm_90: {NO_BUILTINS}"
     ]
 
 
 def test_a_reported_architecture_that_the_compiler_does_not_know_is_a_problem() -> None:
     found = report(*compiled("sm_90"), reported=("sm_50", "sm_90"), supported=("sm_75", "sm_90"))
-    assert [*nvrtc_fails(found)] == [
+    assert say(nvrtc_fails(found)) == [
         f"the package reports sm_50, for which {NAME} cannot compile: kernels that are compiled at "
         "run time fail on such a GPU",
         Note(sentence=f"{NAME} compiles for sm_90"),
@@ -63,7 +64,7 @@ def test_a_compiler_that_cannot_say_what_it_knows_is_judged_by_what_it_makes() -
 )
 def test_a_cubin_for_nothing_or_for_another_gpu_is_no_success(made: str, wrong: str) -> None:
     found = report(Compilation(target="sm_90", made=made), *compiled("sm_75"))
-    assert [*nvrtc_fails(found)] == [
+    assert say(nvrtc_fails(found)) == [
         f"{NAME} does not compile for sm_90: {wrong}",
         Note(sentence=f"{NAME} compiles for sm_75"),
     ]
@@ -82,7 +83,7 @@ def test_a_compiler_that_does_not_come_back_is_a_problem(
 ) -> None:
     stage = "NVRTC's compilation for sm_90"
     found = report(stage=stage, step={"outcome": outcome, "detail": detail})
-    assert [*nvrtc_fails(found)] == [f"without a GPU, {stage} {end}"]
+    assert say(nvrtc_fails(found)) == [f"without a GPU, {stage} {end}"]
 
 
 def test_an_import_that_fails_is_for_another_check() -> None:
@@ -107,7 +108,7 @@ def test_a_compiler_that_knows_none_of_the_architectures_was_not_tried() -> None
 def test_a_compiler_that_is_installed_and_refused_is_a_problem() -> None:
     refusal = "OSError: libnvrtc.so.13: cannot open shared object file"
     found = report(library="", unloaded=(LIBRARY,), refusal=refusal)
-    assert [*nvrtc_fails(found)] == [f"the package does not load {LIBRARY}: {refusal}"]
+    assert say(nvrtc_fails(found)) == [f"the package does not load {LIBRARY}: {refusal}"]
 
 
 def test_a_compiler_that_is_not_there_is_not_inspected() -> None:
@@ -149,13 +150,13 @@ def test_a_triton_that_knows_none_of_them_was_not_tried() -> None:
 
 def test_a_triton_without_its_assembler_is_a_problem() -> None:
     found = of_triton(Compilation(target="sm_90", error="RuntimeError: Cannot find ptxas"))
-    assert [*triton_fails(found)] == [
+    assert say(triton_fails(found)) == [
         "Triton 3.9.0 does not compile for sm_90: RuntimeError: Cannot find ptxas"
     ]
 
 
 def test_a_required_triton_that_cannot_be_imported_is_a_problem() -> None:
     step = {"outcome": Ending.RAISED, "detail": "ModuleNotFoundError: No module named 'triton'"}
-    assert [*triton_fails(of_triton(stage="import triton", step=step))] == [
+    assert say(triton_fails(of_triton(stage="import triton", step=step))) == [
         "without a GPU, import triton raises ModuleNotFoundError: No module named 'triton'"
     ]

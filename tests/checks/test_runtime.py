@@ -25,7 +25,7 @@ from binary_checks.model import (
     Problem,
     Step,
 )
-from fixtures.values import member, wheel
+from fixtures.values import member, say, wheel
 
 PYTHON = "CPython 3.11.7"
 NO_OBJECTS = Linkage(target="manylinux_2_17_x86_64")
@@ -138,7 +138,7 @@ def test_import_fails_is_quiet_on_success_and_on_a_bad_end_afterwards() -> None:
 def test_import_exits_badly_fires_after_a_good_import() -> None:
     report = imported(outcome=Ending.CRASHED, detail="SIGABRT", finished=True)
     expected = ["import demo succeeds, and the process then crashes: SIGABRT"]
-    assert list(import_exits_badly(report)) == expected
+    assert say(import_exits_badly(report)) == expected
 
 
 def test_import_exits_badly_is_quiet_on_a_good_end() -> None:
@@ -158,9 +158,11 @@ def test_what_follows_an_import_is_not_inspected_when_it_fails(outcome: Ending) 
 def test_what_an_import_did_counts_when_its_process_ends_badly_afterwards() -> None:
     ended: dict[str, Any] = {"outcome": Ending.CRASHED, "finished": True}
     report = imported(**ended, version="7", origin="/usr/lib/demo.py")
-    assert [*version_disagrees(report, wheel())] == ["demo.__version__ is '7', METADATA says '1.0'"]
+    assert say(version_disagrees(report, wheel())) == [
+        "demo.__version__ is '7', METADATA says '1.0'"
+    ]
     (found,) = shadowed_import(report, wheel())
-    assert found == "import demo finds /usr/lib/demo.py, which is not part of this package"
+    assert say([found]) == ["import demo finds /usr/lib/demo.py, which is not part of this package"]
     (gap,) = loader_complains(report)
     assert isinstance(gap, NotInspected)
     assert list(import_changes_directory(report)) == []
@@ -168,12 +170,12 @@ def test_what_an_import_did_counts_when_its_process_ends_badly_afterwards() -> N
 
 def test_import_changes_directory_fires() -> None:
     report = imported(directory_changed="/")
-    assert list(import_changes_directory(report)) == ["import demo leaves the process in /"]
+    assert say(import_changes_directory(report)) == ["import demo leaves the process in /"]
 
 
 def test_import_changes_directory_fires_on_an_import_that_fails_then() -> None:
     report = imported(outcome=Ending.RAISED, directory_changed="/")
-    assert list(import_changes_directory(report)) == ["import demo leaves the process in /"]
+    assert say(import_changes_directory(report)) == ["import demo leaves the process in /"]
 
 
 def test_import_changes_directory_is_quiet_when_it_stays() -> None:
@@ -193,7 +195,7 @@ def test_import_changes_directory_is_quiet_when_it_stays() -> None:
 )
 def test_loader_complains_fires_on_the_systems_own_errors(line: str) -> None:
     said = line.replace("[4711]", "")
-    assert list(loader_complains(imported(stderr=f"a note\n{line}\n{line}"))) == [
+    assert say(loader_complains(imported(stderr=f"a note\n{line}\n{line}"))) == [
         f"import demo makes the system write: {said}",
         Note(sentence="import demo writes to stderr: a note"),
     ]
@@ -226,13 +228,13 @@ def test_shadowed_import_fires_on_another_file_and_on_other_contents() -> None:
     stranger = imported(origin="/usr/lib/demo.py", origin_sha256="00")
     altered = imported(origin="demo/__init__.py", origin_sha256="00")
     removed = imported(origin="demo/__init__.py")
-    assert [*shadowed_import(stranger, package)] == [
+    assert say(shadowed_import(stranger, package)) == [
         "import demo finds /usr/lib/demo.py, which is not part of this package"
     ]
-    assert [*shadowed_import(altered, package)] == [
+    assert say(shadowed_import(altered, package)) == [
         "import demo finds demo/__init__.py with different contents than in the wheel"
     ]
-    assert [*shadowed_import(removed, package)] == ["import demo removes demo/__init__.py"]
+    assert say(shadowed_import(removed, package)) == ["import demo removes demo/__init__.py"]
 
 
 def test_shadowed_import_is_quiet_on_the_file_of_the_wheel() -> None:
@@ -249,7 +251,7 @@ def test_an_import_that_names_no_file_is_not_inspected() -> None:
 @pytest.mark.parametrize("version", ["1.1", "1.0+cpu", "unknown"])
 def test_version_disagrees_fires_on_another_version(version: str) -> None:
     expected = f"demo.__version__ is {version!r}, METADATA says '1.0'"
-    assert list(version_disagrees(imported(version=version), wheel())) == [expected]
+    assert say(version_disagrees(imported(version=version), wheel())) == [expected]
 
 
 def test_version_disagrees_is_quiet_on_other_spellings() -> None:
@@ -275,9 +277,9 @@ def test_version_disagrees_is_not_for_projects_whose_module_says_none(report: Im
 
 def test_gil_enabled_again_fires_and_names_the_module() -> None:
     report = imported(gil_enabled=True, stderr=GIL_WARNING)
-    assert list(gil_enabled_again(report)) == ["import demo re-enables the GIL for demo._core"]
+    assert say(gil_enabled_again(report)) == ["import demo re-enables the GIL for demo._core"]
     (said,) = gil_enabled_again(imported(gil_enabled=True))
-    assert said == "import demo re-enables the GIL"
+    assert said.sentence == "import demo re-enables the GIL"
 
 
 def test_gil_enabled_again_is_quiet_while_it_is_away() -> None:

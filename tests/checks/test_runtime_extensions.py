@@ -64,7 +64,7 @@ def test_extension_fails_to_load_fires_on_every_refusal() -> None:
     assert judge(report) == [
         Problem(path="demo/a.so", sentence="is refused by the loader: exports no PyInit_a"),
         Problem(path="demo/b.so", sentence="crashes: SIGSEGV"),
-        "a process that loaded all extension modules crashes: SIGABRT",
+        Problem(sentence="a process that loaded all extension modules crashes: SIGABRT"),
         NotInspected(
             path="demo/c.so", sentence="not loaded, because too many others crashed or hung"
         ),

@@ -9,7 +9,7 @@ import pytest
 from binary_checks.checks import macos as slices
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Dependency, Kind, MachOFile, Note, Symbol, Symbols, Wheel
-from fixtures.values import macho_file, symbols, wheel
+from fixtures.values import macho_file, say, symbols, wheel
 
 UNIVERSAL = "demo-1.0-cp311-cp311-macosx_10_9_universal2.whl"
 
@@ -51,7 +51,7 @@ def _missing(library: MachOFile, *others: MachOFile, tags: str = UNIVERSAL) -> l
 def test_a_file_with_code_for_one_architecture_is_told(
     fields: dict[str, Any], sentence: str
 ) -> None:
-    assert _missing(macho_file(**fields)) == [sentence]
+    assert say(_missing(macho_file(**fields))) == [sentence]
 
 
 def test_two_tags_promise_as_much_as_universal2() -> None:
@@ -97,7 +97,7 @@ def _differing(intel: dict[str, Any], arm64: dict[str, Any], *others: MachOFile)
 def test_a_half_that_lacks_what_the_other_defines_is_told() -> None:
     intel = {"exports": symbols("PyInit__native", "dbadata")}
     arm64 = {"exports": symbols("PyInit__native"), "imports": symbols("dbadata", "PyErr_Occurred")}
-    assert _differing(intel, arm64) == [
+    assert say(_differing(intel, arm64)) == [
         "its arm64 code looks elsewhere for dbadata, which its x86_64 code defines itself"
     ]
     asked_of_a_library = Symbols((Symbol(name="dbadata", library="@rpath/libsybdb.dylib"),))
@@ -105,7 +105,7 @@ def test_a_half_that_lacks_what_the_other_defines_is_told() -> None:
 
 
 def test_a_half_without_the_init_function_is_told() -> None:
-    assert _differing({"exports": symbols("PyInit__native")}, {}) == [
+    assert say(_differing({"exports": symbols("PyInit__native")}, {})) == [
         "its x86_64 code defines PyInit__native, its arm64 code does not"
     ]
 
@@ -113,7 +113,7 @@ def test_a_half_without_the_init_function_is_told() -> None:
 def test_bundled_libraries_that_one_half_needs_are_told() -> None:
     libssl = "@loader_path/.dylibs/libssl.1.1.dylib"
     system = "/usr/lib/libSystem.B.dylib"
-    assert _differing({"needed": _needing(libssl, system)}, {"needed": _needing(system)}) == [
+    assert say(_differing({"needed": _needing(libssl, system)}, {"needed": _needing(system)})) == [
         f"only its x86_64 code needs {libssl}"
     ]
     each = _differing({"needed": _needing("@rpath/a.3")}, {"needed": _needing("@rpath/a.5")})
@@ -124,7 +124,7 @@ def test_install_names_count_where_something_needs_them() -> None:
     intel, arm64 = {"name": "@rpath/libx.1.dylib"}, {"name": "@rpath/libx.2.dylib"}
     user = macho_file("demo/b.so", needed=_needing("@rpath/libx.1.dylib"))
     assert _differing(intel, arm64) == []
-    assert _differing(intel, arm64, user) == [
+    assert say(_differing(intel, arm64, user)) == [
         "its arm64 code has the install name @rpath/libx.2.dylib, its x86_64 "
         "code @rpath/libx.1.dylib"
     ]

@@ -29,7 +29,7 @@ from binary_checks.model import (
 from binary_checks.model.packages import CppArchive
 from fixtures.linking import dll, link
 from fixtures.linking import windows as on_windows
-from fixtures.values import elf_file, pe_file, symbols, wheel
+from fixtures.values import elf_file, pe_file, say, symbols, wheel
 
 WINDOWS = Linkage(target="win_amd64, CPython 3.11", format=Format.PE)
 HASH = "a4c2229bdc2a2a630acdc095b4d86008"
@@ -64,7 +64,7 @@ def _wheel(*objects: PeFile, tags: str = "cp311-cp311", **fields: Any) -> Wheel:
 @pytest.mark.parametrize("delayed", [False, True])
 def test_the_debug_runtime_is_on_no_users_machine(name: str, delayed: bool) -> None:
     library = pe_file(needed=_needs("KERNEL32.dll", name, delayed=delayed))
-    assert list(windows.debug_runtime(library, wheel())) == [
+    assert say(windows.debug_runtime(library, wheel())) == [
         f"needs {name} of the debug runtime, which only Visual Studio has: it loads nowhere "
         "else; build it as a release (/MD)"
     ]
@@ -73,7 +73,9 @@ def test_the_debug_runtime_is_on_no_users_machine(name: str, delayed: bool) -> N
 def test_all_debug_dlls_are_told_in_one_sentence() -> None:
     library = pe_file("blosc2/lib/tcc.dll", needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
     (sentence,) = windows.debug_runtime(library, wheel())
-    assert str(sentence).startswith("needs VCRUNTIME140D.dll, ucrtbased.dll of the debug runtime")
+    assert say([sentence])[0].startswith(
+        "needs VCRUNTIME140D.dll, ucrtbased.dll of the debug runtime"
+    )
 
 
 @pytest.mark.parametrize(
@@ -295,7 +297,7 @@ def _locking(toolset: str, *imports: str) -> PeFile:
 @pytest.mark.parametrize("runtime", ["14.15", "14.28", "14.38"])
 def test_an_old_runtime_crashes_on_a_new_mutex(runtime: str) -> None:
     library, copy = _locking("14.44"), pe_file(f"demo.libs/{RUNTIME}", linker_version=runtime)
-    assert list(windows.outdated_redistributable(library, _wheel(library, copy))) == [
+    assert say(windows.outdated_redistributable(library, _wheel(library, copy))) == [
         f"built with toolset 14.44, uses {RUNTIME} of {runtime}: locking a std::mutex crashes; "
         "bundle a runtime of 14.40 or later"
     ]
@@ -320,7 +322,7 @@ def test_an_older_runtime_that_works_is_left_alone(library: PeFile, runtime: str
 def test_microsofts_rule_is_there_for_who_asks_for_it() -> None:
     library = pe_file(needed=_needs(RUNTIME), linker_version="14.44")
     old, same = (pe_file(f"demo.libs/{RUNTIME}", linker_version=v) for v in ("14.38", "14.40"))
-    assert list(windows.outdated_redistributable(library, _wheel(library, old), strict=True)) == [
+    assert say(windows.outdated_redistributable(library, _wheel(library, old), strict=True)) == [
         f"built with toolset 14.44, uses {RUNTIME} of 14.38: "
         "Microsoft requires a runtime as new as the newest toolset"
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from binary_checks.checks import windows
 from binary_checks.model import Dependency, PeFile, Wheel
-from fixtures.values import pe_file, symbols, wheel
+from fixtures.values import pe_file, say, symbols, wheel
 
 
 def _needs(*names: str) -> tuple[Dependency, ...]:
@@ -42,7 +42,7 @@ FREE = "demo/_native.cp313t-win_amd64.pyd"
 )
 def test_the_dll_of_another_python_is_told(tags: str, path: str, needed: str, wanted: str) -> None:
     library = pe_file(path, needed=_needs(needed), exports=symbols("PyInit__native"))
-    assert list(windows.wrong_interpreter_library(library, _wheel(library, tags=tags))) == [
+    assert say(windows.wrong_interpreter_library(library, _wheel(library, tags=tags))) == [
         f"needs {needed}, but the Pythons it is for have {wanted}: the import fails, or loads "
         "a second interpreter"
     ]

@@ -36,7 +36,7 @@ from binary_checks.model import (
 from binary_checks.model.binary_configuration import StatedToolkits, ToolkitClaim
 from binary_checks.model.requests import Code, CudaRequest
 from fixtures.linking import target
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, say, wheel
 
 AVAILABLE, DEVICES = "demo.is_available()", "demo.device_count()"
 VERSION, FLAGS, USE = "demo.cuda_version", "demo.arch_flags()", "demo.zeros(1)"
@@ -95,13 +95,13 @@ def test_unusable_without_gpu_fires_however_it_ends(
     outcome: Ending, detail: str, stage: str, sentence: str
 ) -> None:
     (found,) = unusable_without_gpu(report(outcome=outcome, detail=detail, stage=stage))
-    assert str(found).startswith(sentence)
+    assert say([found])[0].startswith(sentence)
 
 
 def test_unusable_without_gpu_fires_on_a_bad_end_after_all_was_answered() -> None:
     ended = report(outcome=Ending.CRASHED, detail="SIGABRT", finished=True)
     expected = "without a GPU, import demo succeeds, and the process crashes: SIGABRT"
-    assert list(unusable_without_gpu(ended)) == [expected]
+    assert say(unusable_without_gpu(ended)) == [expected]
 
 
 def test_unusable_without_gpu_is_quiet_on_a_clean_end() -> None:
@@ -131,12 +131,12 @@ def test_a_driver_a_gpu_or_a_toolkit_that_cannot_be_hidden_leaves_a_gap() -> Non
     ],
 )
 def test_gpu_claimed_without_one_fires(found: CudaReport, sentence: str) -> None:
-    assert list(gpu_claimed_without_one(found, ASK_AVAILABLE)) == [sentence]
+    assert say(gpu_claimed_without_one(found, ASK_AVAILABLE)) == [sentence]
 
 
 def test_gpu_claimed_without_one_fires_on_devices() -> None:
     found = list(gpu_claimed_without_one(said(DEVICES, 1), ASK_DEVICES))
-    assert found == ["without a GPU, demo.device_count() is 1"]
+    assert say(found) == ["without a GPU, demo.device_count() is 1"]
 
 
 def test_gpu_claimed_without_one_is_quiet_on_no() -> None:
@@ -147,10 +147,10 @@ def test_gpu_claimed_without_one_is_quiet_on_no() -> None:
 def test_missing_gpu_misreported_fires_on_silence_and_on_another_error() -> None:
     silent = said(USE, "tensor([0.])")
     other = said(USE, error="KeyError: 0")
-    assert list(missing_gpu_misreported(silent, ASK_USE)) == [
+    assert say(missing_gpu_misreported(silent, ASK_USE)) == [
         "without a GPU, demo.zeros(1) raises nothing and returns 'tensor([0.])'"
     ]
-    assert list(missing_gpu_misreported(other, ASK_USE, expected=("RuntimeError: Found no",))) == [
+    assert say(missing_gpu_misreported(other, ASK_USE, expected=("RuntimeError: Found no",))) == [
         "without a GPU, demo.zeros(1) raises KeyError: 0, which is none of the expected errors"
     ]
 
@@ -170,24 +170,26 @@ def judge_version(
 
 def test_cuda_version_misreported_fires_on_another_cuda_than_the_label_says() -> None:
     said_other = said(VERSION, "12.8")
-    assert judge_version(said_other, CUDA) == [
+    assert say(judge_version(said_other, CUDA)) == [
         "demo.cuda_version is '12.8', but the version label +cu126 says CUDA 12.6"
     ]
-    assert judge_version(said_other, CPU) == [
+    assert say(judge_version(said_other, CPU)) == [
         "demo.cuda_version is '12.8', but the version label +cpu says no CUDA"
     ]
-    assert judge_version(said(VERSION), CUDA) == [
+    assert say(judge_version(said(VERSION), CUDA)) == [
         "demo.cuda_version is None, but the version label +cu126 says CUDA 12.6"
     ]
-    assert judge_version(said_other, wheel(), expected="13.0") == [
+    assert say(judge_version(said_other, wheel(), expected="13.0")) == [
         "demo.cuda_version is '12.8', expected 13.0"
     ]
-    assert judge_version(said(VERSION, error="A: b"), wheel()) == ["demo.cuda_version raises A: b"]
+    assert say(judge_version(said(VERSION, error="A: b"), wheel())) == [
+        "demo.cuda_version raises A: b"
+    ]
 
 
 def test_cuda_version_misreported_fires_on_another_cuda_than_the_name_says() -> None:
     named = wheel("demo_cuda12x-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
-    assert judge_version(said(VERSION, "13.0"), named) == [
+    assert say(judge_version(said(VERSION, "13.0"), named)) == [
         f"demo.cuda_version is '13.0', but the name {named.name} says CUDA 12"
     ]
     assert judge_version(said(VERSION, "12.9"), named) == []
@@ -201,12 +203,12 @@ def test_cuda_version_misreported_fires_on_all_else_that_states_one() -> None:
     )
     runtime = LibraryVersions(name="cudart", compiled="13.2", loaded="13.5", installed="13.5.37")
     answered = replace(said(VERSION, "12.6"), versions=(runtime,))
-    assert judge_version(answered, needing) == [
+    assert say(judge_version(answered, needing)) == [
         "demo.cuda_version is '12.6', but the runtime that it was compiled with says CUDA 13.2 "
         "(so do 3 more)"
     ]
     other_minor = replace(said(VERSION, "13.0"), versions=(runtime,))
-    assert judge_version(other_minor, wheel()) == [
+    assert say(judge_version(other_minor, wheel())) == [
         "demo.cuda_version is '13.0', but the runtime that it was compiled with says CUDA 13.2"
     ]
 
@@ -217,7 +219,7 @@ def test_cuda_version_misreported_fires_on_libraries_that_are_counted_as_cuda_is
         LibraryVersions(name="cufft", loaded="12.2.0"),  # counts by itself
     )
     answered = replace(said(VERSION, "12.6"), versions=libraries)
-    assert judge_version(answered, wheel()) == [
+    assert say(judge_version(answered, wheel())) == [
         "demo.cuda_version is '12.6', but cuBLAS 13.4.1 that it loads says CUDA 13"
     ]
 
@@ -246,7 +248,7 @@ def test_the_same_for_rocm(answer: str | None, label: str, sentences: list[str])
     stated = StatedToolkits(claims=tuple(claim_by_package(package, target())))
     asked = CudaRequest(rocm=Code("demo.hip"))
     found = list(rocm_version_misreported(said("demo.hip", answer), package, asked, stated))
-    assert [str(each)[: len(start)] for each, start in zip(found, sentences, strict=True)] == [
+    assert [str(each)[: len(start)] for each, start in zip(say(found), sentences, strict=True)] == [
         *sentences
     ]
 
@@ -272,7 +274,7 @@ BUILT = wheel(
 
 def test_cuda_architectures_misreported_fires_on_what_no_object_has() -> None:
     flags = said(FLAGS, "sm_80 sm_90a compute_120 compute_90")
-    assert list(cuda_architectures_misreported(flags, BUILT, ASK_FLAGS)) == [
+    assert say(cuda_architectures_misreported(flags, BUILT, ASK_FLAGS)) == [
         "demo.arch_flags() names compute_90, for which no object of the package has code",
         "demo.arch_flags() names sm_80, for which no object of the package has code",
     ]
@@ -293,7 +295,7 @@ def test_cuda_architectures_misreported_fires_on_what_it_leaves_out() -> None:
     codes = (code(DeviceKind.SASS, "sm_90"), code(DeviceKind.PTX, "sm_120"))
     built = wheel(objects=[elf_file(device_code=codes, device_containers=containers)])
     silent = cuda_architectures_misreported(said(FLAGS, "sm_90"), built, ASK_FLAGS)
-    assert list(silent) == [
+    assert say(silent) == [
         "demo.arch_flags() lacks compute_120, which 4 of 5 containers have code for"
     ]
     whole = said(FLAGS, "sm_90 compute_120")
@@ -305,7 +307,7 @@ def test_cuda_architectures_misreported_fires_on_other_than_expected_and_on_no_l
     found = cuda_architectures_misreported(
         said(FLAGS, ("sm_90a", "compute_120")), BUILT, ASK_FLAGS, expected=expected
     )
-    assert list(found) == [
+    assert say(found) == [
         "demo.arch_flags() lacks sm_100",
         "demo.arch_flags() names compute_120, which is not expected",
     ]

@@ -192,7 +192,7 @@ def test_bytes_that_are_no_text_and_a_file_that_is_none_are_refused(tmp_path: Pa
             read_results(tmp_path / name)
 
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 PROBLEMS = st.builds(Problem, path=TEXTS, sentence=TEXTS, level=st.sampled_from(Level))
 
 
@@ -205,7 +205,9 @@ PROBLEMS = st.builds(Problem, path=TEXTS, sentence=TEXTS, level=st.sampled_from(
             level=st.sampled_from(Level),
             outcome=st.sampled_from(sorted({*Outcome} - {Outcome.NOT_JUDGED})),
             problems=st.lists(PROBLEMS, max_size=3).map(tuple),
-            accepted=st.lists(st.builds(Accepted, problem=PROBLEMS, reason=TEXTS)).map(tuple),
+            accepted=st.lists(st.builds(Accepted, problem=PROBLEMS, reason=TEXTS), max_size=3).map(
+                tuple
+            ),
             seconds=st.floats(0, 1e6),
         ),
         max_size=3,

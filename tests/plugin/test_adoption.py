@@ -46,7 +46,7 @@ def test_a_list_that_is_there_is_added_to_and_nothing_in_it_changes(
     path.write_text(text)  # without an end of line
     assert run(NAME, "--binary-write-known", "known.toml").ret == pytest.ExitCode.TESTS_FAILED
     added = path.read_text()
-    assert added.startswith(f"{text}\n[[known_problems]]\n")
+    assert added.startswith(f"{text}\n# looks for libraries in /tmp/build/lib")
     again = run(NAME, "--binary-write-known", "known.toml")
     assert again.ret == pytest.ExitCode.OK
     again.stdout.fnmatch_lines(["known.toml: no new problem to accept"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from binary_checks.profile.known import (
     KnownProblem,
     accept,
     find_expired,
+    find_identity,
     find_stale,
     load_known_list,
     read_cell,
@@ -23,7 +25,7 @@ from binary_checks.profile.known import (
 from binary_checks.profile.reading import Profile, validate
 
 TODAY = date(2026, 11, 22)
-ONE = Problem(path="demo/a.so", sentence="needs liba.so.1")
+ONE = Problem(path="demo/a.so", sentence="needs liba.so.1", facts=("liba.so.1",))
 OTHER = Problem(path="demo/b.so", sentence="needs liba.so.1", level=Level.WARNING)
 
 
@@ -36,10 +38,53 @@ def test_an_accepted_problem_says_until_when() -> None:
     assert (found.problem, found.reason, found.expires) == (ONE, "issue 7", "2026-11-22")
 
 
-def test_of_several_entries_the_one_with_the_whole_sentence_is_named() -> None:
-    entries = [known(reason="all of them"), known(reason="this one", match=ONE.sentence)]
-    (found,) = accept([ONE], entries, TODAY)
+def test_of_several_entries_the_one_with_path_and_facts_is_named() -> None:
+    exact = known(reason="this one", path=ONE.path, facts=ONE.facts)
+    (found,) = accept([ONE], [known(reason="all of them"), exact], TODAY)
     assert found.reason == "this one"
+
+
+def test_an_entry_with_facts_accepts_no_other_problem_of_the_path() -> None:
+    entry = known(path=ONE.path, facts=ONE.facts)
+    others = [
+        replace(ONE, facts=("libb.so.1",)),
+        replace(ONE, facts=(*ONE.facts, "libb.so.1")),
+        replace(ONE, facts=()),
+        replace(ONE, path="demo/b.so"),
+    ]
+    reworded = replace(ONE, sentence="lacks liba.so.1")
+    assert [each.problem for each in accept([*others, reworded], [entry], TODAY)] == [reworded]
+    assert [*find_stale([entry], [reworded])] == []
+    assert len([*find_stale([entry], others)]) == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["", "demo/*.so", "demo/[ab].so", "demo/[[]x].so", "[*]", "[?][[]"]
+)
+@pytest.mark.parametrize("facts", [None, (), ("liba.so.1",)])
+def test_what_is_looked_up_is_what_is_covered(path: str, facts: tuple[str, ...] | None) -> None:
+    entry = known(path=path, facts=facts)
+    paths = ["", "demo/a.so", "demo/[x].so", "*", "?[", "demo/[ab].so"]
+    given = [
+        Problem(path=each, sentence="s", facts=some)
+        for each in paths
+        for some in ((), ("liba.so.1",), ("libb.so.1",))
+    ]
+    covered = sorted(filter(entry.covers, given))
+    assert [each.problem for each in accept(given, [entry], TODAY)] == covered
+    assert (find_identity(entry) is not None) == (facts is not None and path not in _GLOBS)
+
+
+_GLOBS = {"demo/*.so", "demo/[ab].so"}
+
+
+def test_a_long_list_is_matched_by_looking_up() -> None:
+    problems = [Problem(path=f"{n}.so", sentence="s", facts=("x",)) for n in range(5_000)]
+    entries = [known(path=each.path, facts=each.facts) for each in problems]
+    assert len([*accept(problems, entries, TODAY)]) == 5_000
+    assert [*find_stale(entries, problems)] == []
+    old = [replace(each, expires=date(2026, 11, 21)) for each in entries]
+    assert len([*find_expired(old, problems, TODAY)]) == 5_000
 
 
 def test_an_expired_entry_says_when_it_expired_and_what_is_still_there() -> None:

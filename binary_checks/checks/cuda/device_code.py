@@ -49,6 +49,7 @@ from binary_checks.model.probes import (
     PtxTexts,
     TritonReport,
 )
+from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end
 
 # Whether a package has code for its target GPUs, in every container.
@@ -84,6 +85,7 @@ def missing_gpu_architecture(
                 path=item.path,
                 sentence=f"has relocatable code in {share_of(forgotten, groups)} that was never "
                 "linked: no GPU runs it; link it with nvcc -dlink",
+                facts=("-dlink",),
             )
         for name in dict.fromkeys(expected):
             if lacking := [g for g in groups if not (has_code(g, name) or is_never_linked(g))]:
@@ -91,6 +93,7 @@ def missing_gpu_architecture(
                     path=item.path,
                     sentence=f"lacks {name} in {share_of(lacking, groups)}: on such GPUs that code "
                     f"fails, or runs as code for another; build it for {name}",
+                    facts=(name,),
                 )
         yield from find_gaps_and_faults(
             item, [g for g in item.device_containers if not all(has_code(g, n) for n in expected)]
@@ -131,6 +134,7 @@ def unexpected_gpu_architecture(
                     sentence=f"has {name_target(target)} in {share_of(having, groups)}, which the "
                     "profile does not allow: it takes space and is untested; leave it out of the "
                     "build",
+                    facts=(name_target(target),),
                 )
         yield from find_gaps_and_faults(item, item.device_containers)
 
@@ -164,6 +168,7 @@ def no_forward_compatible_ptx(
                 sentence=f"lacks PTX for sm_{newest}, its newest plain one, in {share}: a "
                 "later GPU has no code there, or only slower code from older PTX; add "
                 f"-gencode arch=compute_{newest},code=compute_{newest}",
+                facts=(f"sm_{newest}",),
             )
         least = max(newest, 1)  # where nothing is known, PTX is not known either
         yield from find_gaps_and_faults(
@@ -277,6 +282,7 @@ def uneven_gpu_architectures(
                     sentence=f"has {name} in {count} of {every} containers, none in the others, "
                     f"first {place_of(others)}: on such a GPU those fail, or "
                     "run code for another; build all for the same",
+                    facts=(name,),
                 )
         for target, without, units in find_unlinked_units(item):
             yield Problem(
@@ -284,6 +290,7 @@ def uneven_gpu_architectures(
                 sentence=f"was linked for {name_target(target)} without the relocatable code in "
                 f"{share_of(without, units)}, which has none for it: its functions are missing "
                 "on such a GPU; build all for the same",
+                facts=("-dlink", name_target(target)),
             )
         yield from find_gaps_and_faults(item, item.device_containers)
 
@@ -410,9 +417,12 @@ def nvrtc_fails(report: NvrtcReport) -> Iterator[Finding]:
     supported = set(report.supported)
     for target in report.reported if supported else ():
         if target.rstrip("af") not in supported:
-            yield (
-                f"the package reports {target}, for which {name} cannot compile: "
-                "kernels that are compiled at run time fail on such a GPU"
+            yield Problem(
+                sentence=(
+                    f"the package reports {target}, for which {name} cannot compile: "
+                    "kernels that are compiled at run time fail on such a GPU"
+                ),
+                facts=(target,),
             )
     yield from judge_compilations(report, name)
 
@@ -420,7 +430,10 @@ def nvrtc_fails(report: NvrtcReport) -> Iterator[Finding]:
 def _judge_absence(report: NvrtcReport) -> Iterator[Finding]:
     unloaded = ", ".join(report.unloaded[:3])
     if report.refusal and report.unloaded:
-        yield f"the package does not load {unloaded}: {report.refusal}"
+        yield Problem(
+            sentence=f"the package does not load {unloaded}: {report.refusal}",
+            facts=(report.unloaded[0],),
+        )
     elif report.refusal:
         yield NotInspected(sentence=f"there is no NVRTC in its environment: {report.refusal}")
     elif report.unloaded:
@@ -460,9 +473,13 @@ def judge_compilations(report: CompilerReport, name: str) -> Iterator[Finding]:
     step = report.step
     if step.outcome is not Ending.OK:
         what = f"{name} compiles, and the process then" if step.finished else report.stage
-        yield f"without a GPU, {what} {describe_end(step)}"
+        yield Problem(
+            sentence=f"without a GPU, {what} {describe_end(step)}", facts=(name_end(step),)
+        )
     for error, failed in _group_errors(report.compilations).items():
-        yield f"{name} does not compile for {', '.join(failed)}: {error}"
+        yield Problem(
+            sentence=f"{name} does not compile for {', '.join(failed)}: {error}", facts=(failed[0],)
+        )
     done = ", ".join(each.target for each in report.compilations if not _find_error(each))
     if done and re.match("/|[A-Za-z]:", report.library):
         yield NotInspected(sentence=f"{report.library} is this host's own; it compiles for {done}")

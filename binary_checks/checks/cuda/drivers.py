@@ -67,7 +67,7 @@ from binary_checks.model import (
 from binary_checks.model.binary_configuration import Platform, StatedToolkits, ToolkitClaim
 from binary_checks.model.python_modules import ImportOpenings
 from binary_checks.model.requests import CudaRequest
-from binary_checks.wording.problem_lines import of_bundled
+from binary_checks.wording.problem_lines import name_end, of_bundled
 from binary_checks.wording.sentences import describe_end, name_first, remove_need
 
 # Whether a package can be imported on a machine that has no NVIDIA driver.
@@ -167,6 +167,7 @@ def _accuse(
         path=first.root if needer.startswith(_OUTSIDE) else needer,
         sentence=f"needs {name}, which only the NVIDIA driver provides, and {which} loads "
         f"it{steps}{others}: without a driver the import fails",
+        facts=(name,),
     )
 
 
@@ -239,6 +240,7 @@ def driver_library_in_layout(
                 path=edge.path,
                 sentence=f"needs {edge.needed} and finds {found} ({edge.rule.value}): it "
                 "hides the user's driver, and only that matches the kernel module",
+                facts=(edge.needed,),
             )
     opened = openings.demanded | openings.tried | openings.later
     opened |= {edge.resolved or "" for edge in linkage.edges if is_eager(edge)}
@@ -365,8 +367,9 @@ def _accuse_edge(edge: Edge) -> Problem | Note:
         f"finds {edge.needed} by {by}: a directory in LD_LIBRARY_PATH precedes that, and a "
         "library of another CUDA there replaces it; use patchelf --force-rpath"
     )
-    kind = Note if edge.path.startswith("wheel:") else Problem
-    return kind(path=edge.path, sentence=sentence)
+    if edge.path.startswith("wheel:"):
+        return Note(path=edge.path, sentence=sentence)
+    return Problem(path=edge.path, sentence=sentence, facts=(edge.needed,))
 
 
 # Faults of a CUDA build that show where NVIDIA's driver is installed and refuses to start.
@@ -404,9 +407,16 @@ def driver_refusal_fatal(report: RefusingDriverReport) -> Iterator[Finding]:
         if each.lack or step.outcome is Ending.OK:
             continue
         if step.finished:
-            yield f"{under}, import {step.name} succeeds, and the process {describe_end(step)}"
+            yield Problem(
+                sentence=f"{under}, import {step.name} succeeds, and the process "
+                f"{describe_end(step)}",
+                facts=(each.state, name_end(step)),
+            )
         else:
-            yield f"{under}, {each.stage or 'the process'} {describe_end(step)}"
+            yield Problem(
+                sentence=f"{under}, {each.stage or 'the process'} {describe_end(step)}",
+                facts=(each.state, name_end(step)),
+            )
 
 
 @check
@@ -452,9 +462,13 @@ def _judge_claims(found: RefusedAnswers, asked: CudaRequest, under: str) -> Iter
         if answer is None:
             yield find_gap(found, question)
         elif answer.error:
-            yield f"{under}, {question} raises {answer.error}"
+            yield Problem(
+                sentence=f"{under}, {question} raises {answer.error}", facts=(found.state, question)
+            )
         elif answer.value is not False and answer.value != 0:
-            yield f"{under}, {question} is {answer.value!r}"
+            yield Problem(
+                sentence=f"{under}, {question} is {answer.value!r}", facts=(found.state, question)
+            )
 
 
 def _judge_error(
@@ -466,9 +480,15 @@ def _judge_error(
     if answer is None:
         yield find_gap(found, use)
     elif not answer.error:
-        yield f"{under}, {use} raises nothing and returns {answer.value!r}"
+        yield Problem(
+            sentence=f"{under}, {use} raises nothing and returns {answer.value!r}",
+            facts=(found.state, use),
+        )
     elif expected and not any(text in answer.error for text in expected):
-        yield f"{under}, {use} raises {answer.error}, which is none of the expected errors"
+        yield Problem(
+            sentence=f"{under}, {use} raises {answer.error}, which is none of the expected errors",
+            facts=(found.state, use),
+        )
 
 
 # Faults of a CUDA build that show when it runs without a driver and without a toolkit.
@@ -494,9 +514,16 @@ def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
     """
     step = report.step
     if step.finished:
-        yield f"without a GPU, import {step.name} succeeds, and the process {describe_end(step)}"
+        yield Problem(
+            sentence=f"without a GPU, import {step.name} succeeds, and the process "
+            f"{describe_end(step)}",
+            facts=(name_end(step),),
+        )
     elif step.outcome is not Ending.OK:
-        yield f"without a GPU, {report.stage or 'the process'} {describe_end(step)}"
+        yield Problem(
+            sentence=f"without a GPU, {report.stage or 'the process'} {describe_end(step)}",
+            facts=(name_end(step),),
+        )
     yield from find_visible(report)
 
 
@@ -520,9 +547,13 @@ def gpu_claimed_without_one(report: CudaReport, asked: CudaRequest) -> Iterator[
         if answer is None:
             yield find_gap(report, question)
         elif answer.error:
-            yield f"without a GPU, {question} raises {answer.error}"
+            yield Problem(
+                sentence=f"without a GPU, {question} raises {answer.error}", facts=(question,)
+            )
         elif answer.value is not False and answer.value != 0:
-            yield f"without a GPU, {question} is {answer.value!r}"
+            yield Problem(
+                sentence=f"without a GPU, {question} is {answer.value!r}", facts=(question,)
+            )
 
 
 @check
@@ -547,9 +578,16 @@ def missing_gpu_misreported(
     if answer is None:
         yield find_gap(report, use)
     elif not answer.error:
-        yield f"without a GPU, {use} raises nothing and returns {answer.value!r}"
+        yield Problem(
+            sentence=f"without a GPU, {use} raises nothing and returns {answer.value!r}",
+            facts=(use,),
+        )
     elif expected and not any(text in answer.error for text in expected):
-        yield f"without a GPU, {use} raises {answer.error}, which is none of the expected errors"
+        yield Problem(
+            sentence=f"without a GPU, {use} raises {answer.error}, which is none of the expected "
+            "errors",
+            facts=(use,),
+        )
 
 
 @check
@@ -623,16 +661,19 @@ def _judge_version(
         yield find_gap(report, question)
         return
     if answer.error:
-        yield f"{question} raises {answer.error}"
+        yield Problem(sentence=f"{question} raises {answer.error}", facts=(question,))
         return
     said = f"{question} is {answer.value!r}"
     contradiction = find_contradiction(claim_by_answer(answer, platform), claims)
     if contradiction is not None:
         other, count = contradiction.against, contradiction.supporting
         more = f" (so {'does' if count == 1 else 'do'} {count} more)" if count else ""
-        yield f"{said}, but {other.evidence} says {other.statement}{more}"
+        yield Problem(
+            sentence=f"{said}, but {other.evidence} says {other.statement}{more}",
+            facts=(question, contradiction.against.source.value),
+        )
     if expected and disagree(str(answer.value or ""), expected):
-        yield f"{said}, expected {expected}"
+        yield Problem(sentence=f"{said}, expected {expected}", facts=(question, "expected"))
 
 
 @check
@@ -667,16 +708,26 @@ def cuda_architectures_misreported(
     found = answer.value.split() if isinstance(answer.value, str) else answer.value
     if answer.error or not isinstance(found, (tuple, list)):
         how = f"raises {answer.error}" if answer.error else f"is {answer.value!r}, not a list"
-        yield f"{architectures} {how}"
+        yield Problem(sentence=f"{architectures} {how}", facts=(architectures,))
         return
     for name in sorted(set(expected) - set(found)):
-        yield f"{architectures} lacks {name}"
+        yield Problem(sentence=f"{architectures} lacks {name}", facts=("expected", name))
     for name in sorted(set(found) - set(expected) if expected else ()):
-        yield f"{architectures} names {name}, which is not expected"
+        yield Problem(
+            sentence=f"{architectures} names {name}, which is not expected",
+            facts=(name, "expected"),
+        )
     there = find_architectures(package)
     for name in sorted(name for name in found if there and generation(name) not in there):
-        yield f"{architectures} names {name}, for which no object of the package has code"
+        yield Problem(
+            sentence=f"{architectures} names {name}, for which no object of the package has code",
+            facts=(name,),
+        )
     said = {generation(name) for name in found}
     for name, count, total in find_common_architectures(package):
         if generation(name) not in said:
-            yield f"{architectures} lacks {name}, which {count} of {total} containers have code for"
+            yield Problem(
+                sentence=f"{architectures} lacks {name}, "
+                f"which {count} of {total} containers have code for",
+                facts=(name,),
+            )

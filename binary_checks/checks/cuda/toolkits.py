@@ -95,6 +95,7 @@ from binary_checks.model.linkage import FamilyOpener, GivenFamilies
 from binary_checks.model.requests import CudaRequest
 from binary_checks.model.requires_dist import applicable
 from binary_checks.model.system import read_numbers
+from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end, name_first
 
 _OTHER_BUILD = "users get another build than they chose by it"
@@ -204,7 +205,7 @@ def _contradict(found: Contradiction) -> Problem:
         sentence = (
             f"{against}, {claim.evidence}{alike} says {claim.statement}: {_RESULTS[claim.source]}"
         )
-    return Problem(path=claim.path, sentence=sentence)
+    return Problem(path=claim.path, sentence=sentence, facts=(claim.source.value, claim.statement))
 
 
 def _count_others(found: Contradiction) -> str:
@@ -226,6 +227,7 @@ def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterat
             sentence=f"is for {named.statement} by {named.evidence}, and needs "
             f"{name_first(names, 2)}, of {named.platform.value} {major}: it cannot be loaded where "
             "it is chosen by its name",
+            facts=(names[0],),
         )
 
 
@@ -244,6 +246,7 @@ def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Pr
         yield Problem(
             path=loading.root,
             sentence=f"loads {listed}: the two runtimes share neither memory nor streams",
+            facts=tuple(edge.needed for _, edge in sorted(seen.items())),
         )
 
 
@@ -273,7 +276,11 @@ def cuda_in_cpu_build(
     if len(paths) > 1:  # in the same words for each file, so that reports fold them
         libraries = f"libraries of CUDA ({libraries} in all)"
     for path in paths:
-        yield Problem(path=path, sentence=f"needs {libraries}, but the package is CPU-only")
+        yield Problem(
+            path=path,
+            sentence=f"needs {libraries}, but the package is CPU-only",
+            facts=(min(edge.needed for edge in foreign),),
+        )
     requirements = [
         requirement.name
         for requirement in applicable(package.claims.requirements, target)
@@ -281,7 +288,7 @@ def cuda_in_cpu_build(
     ]
     if requirements:
         names = name_first(list(dict.fromkeys(requirements)), 3)
-        yield Problem(sentence=f"requires {names}, but it is CPU-only")
+        yield Problem(sentence=f"requires {names}, but it is CPU-only", facts=(requirements[0],))
     for item in find_carriers(package):
         if any(group.targets for group in item.device_containers):
             sentence = "has code for GPUs, but the package is CPU-only"
@@ -321,9 +328,14 @@ def cuda_part_missing(
         if answer is None:
             yield find_gap(report, question)
         elif answer.error:
-            yield f"{name}: {question} raises {answer.error}"
+            yield Problem(
+                sentence=f"{name}: {question} raises {answer.error}", facts=(name, question)
+            )
         elif not answer.value:
-            yield f"the build lacks {name}: {question} is {answer.value!r}"
+            yield Problem(
+                sentence=f"the build lacks {name}: {question} is {answer.value!r}",
+                facts=(name, question),
+            )
 
 
 @check
@@ -358,7 +370,10 @@ def cuda_libraries_disagree(
         raise NotApplicable("the build is not for CUDA")
     if step.outcome is not Ending.OK:
         what = "and the process then " if step.finished else ""
-        yield f"asking for the versions of NVIDIA's libraries {what}{describe_end(step)}"
+        yield Problem(
+            sentence=f"asking for the versions of NVIDIA's libraries {what}{describe_end(step)}",
+            facts=(name_end(step),),
+        )
     for sentence in find_unreported(report.versions, asked.compiled) if report.versions else ():
         yield NotInspected(sentence=sentence)
     if not report.versions and step.outcome is Ending.OK:
@@ -450,6 +465,7 @@ def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator
             path=sample.path,
             sentence=f"has {what}, while {claim.evidence} says {claim.statement}: it was built "
             "with another toolkit",
+            facts=(claim.source.value, claim.statement),
             level=_weigh(made, claim),
         )
     elif len({each.version for each in made}) > 1:
@@ -558,6 +574,7 @@ def _judge_ptx(
             path=sample.path,
             sentence=f"has PTX {version}, which needs driver {known}: {driver}, which the profile "
             "promises, does not compile it",
+            facts=(version,),
         )
     elif alone is not None and not driver and served and exceeds_driver(needed, served):
         yield Problem(
@@ -565,6 +582,7 @@ def _judge_ptx(
             sentence=f"has containers with nothing but PTX, first at offset {alone.offset}: PTX "
             f"{version} needs driver {needed}, though CUDA {cuda.partition('.')[0]} runs on "
             f"{served}; add machine code",
+            facts=(version,),
             level=Level.WARNING,
         )
 
@@ -727,6 +745,7 @@ class _Layout:
             yield Problem(
                 path=path,
                 sentence=self._spell(subject, missing, alone=alone),
+                facts=(missing[0][1],),
                 level=Level.ERROR if fatal and not alone else Level.WARNING,
             )
 

@@ -45,6 +45,7 @@ from binary_checks.wording.problem_lines import of_library, of_need
 from binary_checks.wording.sentences import (
     Owners,
     is_executable,
+    list_needed,
     name_first,
     name_needed,
     name_places,
@@ -125,7 +126,9 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
         searched = spell_search(edges[0], found, linkage.layout)
         sentence = spell_out_of_reach(edges, linkage, searched)
         yield downgrade(
-            Problem(path=edges[0].path, sentence=sentence, cause=cause), linkage, edges[0]
+            Problem(path=edges[0].path, sentence=sentence, facts=list_needed(edges), cause=cause),
+            linkage,
+            edges[0],
         )
 
 
@@ -227,7 +230,9 @@ def missing_delayed_library(
                 f"calls {item.name} of {item.library}, which does not have it: the first call ends "
                 "the process"
             )
-            yield downgrade(Problem(path=item.path, sentence=sentence), linkage)
+            yield downgrade(
+                Problem(path=item.path, sentence=sentence, facts=(item.name, item.library)), linkage
+            )
 
 
 @check
@@ -269,6 +274,7 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
                 Problem(
                     path=edge.path,
                     sentence=sentence,
+                    facts=list_needed(edges),
                     level=level,
                     cause=cause,
                     consequence=True,
@@ -344,6 +350,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
             problem = Problem(
                 path=edges[0].path,
                 sentence=sentence,
+                facts=list_needed(edges),
                 level=_level_of(edges[0], linkage),
                 cause=cause,
                 command=spell_way(edges[0], linkage),
@@ -363,7 +370,11 @@ def needed_name_with_slash(library: ElfFile) -> Iterator[Finding]:
     for need in library.needed:
         if "/" in need.name and expand(need.name, library) is None:
             opened = "the loader opens it relative to the current directory"
-            yield f"needs {shorten(need.name)}, a path: {opened}"
+            yield Problem(
+                path=library.path,
+                sentence=f"needs {shorten(need.name)}, a path: {opened}",
+                facts=(need.name,),
+            )
 
 
 @check
@@ -388,7 +399,9 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence = (
                 f"needs {edge.needed}: a Python that was built without it cannot load the file"
             )
-            yield downgrade(Problem(path=edge.path, sentence=sentence), linkage)
+            yield downgrade(
+                Problem(path=edge.path, sentence=sentence, facts=(edge.needed,)), linkage
+            )
 
 
 @check
@@ -403,7 +416,12 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
         return
     for need in library.needed:
         if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name):
-            yield f"needs {need.name}, which is glibc's: a musllinux wheel must use musl's libc"
+            yield Problem(
+                path=library.path,
+                sentence=f"needs {need.name}, which is glibc's: a musllinux wheel must use musl's "
+                "libc",
+                facts=(need.name,),
+            )
 
 
 # Whether a loader accepts an object at all, before it searches for anything.
@@ -526,7 +544,9 @@ def opened_library_missing(
         for names in _find_lost(item, provided):
             there = provided.find(names[0])
             if there:
-                yield Problem(path=item.path, sentence=_spell_other(names, there))
+                yield Problem(
+                    path=item.path, sentence=_spell_other(names, there), facts=(names[0],)
+                )
             else:
                 lost += names
         if lost:

@@ -76,6 +76,7 @@ def absolute_search_path(
         yield Problem(
             path=library.path,
             sentence=f"{spell_elements(library, elements)}: {sentence}",
+            facts=tuple(elements),
             level=Level.WARNING,
             cause=cause,
             consequence=bool(cause),
@@ -91,7 +92,7 @@ def _accuse(
 ) -> Finding:
     """An error, as somebody else's code gets in, but for a library that no import reaches."""
     command = drop_elements(library, elements)
-    problem = Problem(path=library.path, sentence=sentence, command=command)
+    problem = Problem(path=library.path, sentence=sentence, facts=tuple(elements), command=command)
     return problem if library.kind is Kind.EXECUTABLE else downgrade(problem, linkage)
 
 
@@ -159,6 +160,7 @@ def search_path_leaves_prefix(library: ElfFile | MachOFile, package: Package) ->
         yield Problem(
             path=library.path,
             sentence=f"{spell_elements(library, elements)}: {meaning}",
+            facts=tuple(elements),
             command=drop_elements(library, elements),
         )
 
@@ -183,7 +185,7 @@ def dead_search_directory(package: Package) -> Iterator[Finding]:
         ]
         if dead:
             sentence = f"{spell_elements(library, dead)}: not in the package"
-            yield Problem(path=library.path, sentence=sentence)
+            yield Problem(path=library.path, sentence=sentence, facts=tuple(dead))
 
 
 @check(enabled=False)

@@ -50,7 +50,11 @@ def missing_entry_point(
             points.append(each)
         else:
             sentence = f"the command {each.name} = {each.value[:_LONGEST]} names no function"
-            yield Problem(path=path, sentence=f"{sentence}: pip refuses to install the package")
+            yield Problem(
+                path=path,
+                sentence=f"{sentence}: pip refuses to install the package",
+                facts=(each.name,),
+            )
     content = _Content(package, modules, path)
     if loaded is None:
         yield from filter(None, map(content.judge, points))
@@ -90,7 +94,9 @@ class _Content:
             return NotInspected(path=self._path, sentence=f"{point.describe()}: {what}")
         level = Level.ERROR if point.is_always_loaded else Level.WARNING
         sentence = f"{point.describe()}: {lack.what}"
-        return Problem(path=self._path, sentence=sentence, level=level)
+        return Problem(
+            path=self._path, sentence=sentence, facts=(point.group, point.name), level=level
+        )
 
     def _find_lack(self, point: EntryPoint) -> _Lack | None:
         """What of an entry point is not there; None where all is."""

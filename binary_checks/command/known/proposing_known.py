@@ -14,7 +14,7 @@ from binary_checks.fleet.night import NightPlan, final_state
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, list_nights, read_date
 from binary_checks.model.outcomes import CellState
-from binary_checks.reports.known_list import spell_entry
+from binary_checks.reports.known_list import format_entry
 from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Print entries for the problems of a night; a person then adds the reason and the owner."
@@ -42,9 +42,9 @@ def run(arguments: Sequence[str]) -> int:
         f"# Proposed for the failures of the night of {night}: replace each {PLACEHOLDER}, then run"
     )
     print("# `binary-checks known lint` on the list.")
-    for entry in entries:
+    for entry, sentence in entries:
         print()
-        for line in spell_entry(entry):
+        for line in format_entry(entry, sentence):
             print(line)
     proposed, failed = count(len(entries), "known problem"), count(len(chosen), "failure")
     complain(f"known propose: {proposed} for {failed} of {night}")

@@ -60,8 +60,9 @@ def _lint_entry(entry: KnownProblem, rules: LintRules, ids: Mapping[str, None]) 
         elif _PLACEHOLDER.fullmatch(said) or said == REASON:
             yield f"{key} {said[:80]!r} is a placeholder: a person has to write it"
     yield from _lint_expiry(entry, rules)
-    if _STARS.fullmatch(entry.path) and entry.path and not entry.match:
-        yield f"it accepts every problem of {entry.check}: give path or match"
+    narrow = entry.match or entry.facts
+    if _STARS.fullmatch(entry.path) and entry.path and not narrow:
+        yield f"it accepts every problem of {entry.check}: give path, facts or match"
     if entry.cells and rules.cells is not None and not any(map(entry.cells.meets, rules.cells)):
         yield f"cells {entry.cells.written!r} matches no cell"
 
@@ -89,15 +90,17 @@ def _find_shadowed(entries: Sequence[KnownProblem]) -> Iterator[tuple[int | None
     Of two that are the same, the later one is named.
     """
     wide: dict[str, list[int]] = {}
-    exact: dict[tuple[str, str], list[int]] = {}
+    exact: dict[tuple[str, str, tuple[str, ...] | None], list[int]] = {}
     for number, entry in enumerate(entries):
         if _has_glob(entry.path):
             wide.setdefault(entry.check, []).append(number)
         else:
-            exact.setdefault((entry.check, entry.path), []).append(number)
+            exact.setdefault((entry.check, entry.path, entry.facts), []).append(number)
     left = _MOST_PAIRS
     for number, entry in enumerate(entries):
-        likely = (*exact.get((entry.check, entry.path), ()), *wide.get(entry.check, ()))
+        likely = [*wide.get(entry.check, ())]
+        for facts in dict.fromkeys((entry.facts, None)):
+            likely += exact.get((entry.check, entry.path, facts), ())
         left -= len(likely)
         if left < 0:
             yield (
@@ -122,6 +125,7 @@ def _covers(wide: KnownProblem, narrow: KnownProblem) -> bool:
     """Whether the first accepts all that the second does."""
     return (
         wide.match in narrow.match
+        and wide.facts in (None, narrow.facts)
         and _is_wider(wide.path, narrow.path)
         and _is_wider(wide.package, narrow.package)
         and (wide.expires or date.max) >= (narrow.expires or date.max)

@@ -10,8 +10,13 @@ from itertools import takewhile
 
 from binary_checks.fleet.night import AXES, Cell, CellEnd, PlannedCell
 from binary_checks.model import Problem
-from binary_checks.profile.known import CellCondition, KnownProblem, is_follow_up, read_condition
-from binary_checks.reports.known_list import escape_glob
+from binary_checks.profile.known import (
+    CellCondition,
+    KnownProblem,
+    escape_glob,
+    is_follow_up,
+    read_condition,
+)
 
 PLACEHOLDER = "TODO"
 """What stands where a person has to write something."""
@@ -57,19 +62,25 @@ def propose(
     owner: str,
     issue: str,
     expires: date,
-) -> Iterator[KnownProblem]:
-    """Entries that accept these problems, in the cells that have them and in no others."""
-    groups: dict[tuple[str, str, str, str], dict[str, Cell]] = {}
+) -> Iterator[tuple[KnownProblem, str]]:
+    """Yield entries that accept these problems, in the cells that have them and in no others.
+
+    Each comes with the sentence of the first problem that it accepts.
+    """
+    groups: dict[tuple[str, str, str, tuple[str, ...]], dict[str, Cell]] = {}
+    sentences: dict[tuple[str, str, str, tuple[str, ...]], str] = {}
     for each in found:
         path = _generalise(each.problem.path)
-        key = each.check, _match_project(each.file_name), path, each.problem.sentence
+        key = each.check, _match_project(each.file_name), path, each.problem.facts
         groups.setdefault(key, {})[each.cell.id] = each.cell
-    for (check, package, path, sentence), cells in sorted(groups.items()):
+        sentences.setdefault(key, each.problem.sentence)
+    for key, cells in sorted(groups.items()):
+        check, package, path, facts = key
         for condition in narrow([*cells.values()], planned):
-            yield KnownProblem(
+            entry = KnownProblem(
                 check=check,
-                path=path or "*",
-                match=sentence,
+                path=path,
+                facts=facts,
                 package=package,
                 reason=f"{PLACEHOLDER}: why it is accepted",
                 owner=owner or PLACEHOLDER,
@@ -77,6 +88,7 @@ def propose(
                 cells=condition,
                 expires=expires,
             )
+            yield entry, sentences[key]
 
 
 def _generalise(path: str) -> str:

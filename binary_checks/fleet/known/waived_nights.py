@@ -21,7 +21,7 @@ LONG = 5
 LOOKED_AT = 10
 """Nights that are looked at to find so many in which that could be told."""
 _JUDGED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FAILED, CellState.FLAKY})
-Key = tuple[str, str, str, str, str]
+Key = tuple[str, str, tuple[str, ...] | None, str, str, str]
 
 
 class CellOfNight(Protocol):
@@ -56,7 +56,9 @@ class WaivedNight:
 
     night: str
     listed: KnownList
-    accepted: Mapping[str, Mapping[str, Sequence[AcceptedProblem]]]  # by check and sentence
+    accepted: Mapping[
+        str, Mapping[tuple[str, ...], Sequence[AcceptedProblem]]
+    ]  # by check and facts
     unjudged: Sequence[PlannedCell]
 
     def matched(self, entry: KnownProblem) -> bool | None:
@@ -64,8 +66,9 @@ class WaivedNight:
 
         It is not known of one that had expired, or that may speak of a cell that was not judged.
         """
-        for sentence, found in self.accepted.get(entry.check, {}).items():
-            if entry.match in sentence and any(_covers(entry, each) for each in found):
+        of_check = self.accepted.get(entry.check, {})
+        for facts in of_check if entry.facts is None else (entry.facts,):
+            if any(_covers(entry, each) for each in of_check.get(facts, ())):
                 return True
         if entry.has_expired(date.fromisoformat(self.night)):
             return None
@@ -75,7 +78,7 @@ class WaivedNight:
 def key_of(entry: KnownProblem) -> Key:
     """By what an entry is the same one night after night: what it accepts, and where."""
     cells = entry.cells.written if entry.cells else ""
-    return entry.check, entry.path, entry.match, entry.package, cells
+    return entry.check, entry.path, entry.facts, entry.match, entry.package, cells
 
 
 def _covers(entry: KnownProblem, found: AcceptedProblem) -> bool:
@@ -99,7 +102,7 @@ def read_waived_night(
         return None
     ended = {row.cell: row for row in rows}
     name = frozen_name(plan.night, plan.known_sha256)
-    accepted: dict[str, dict[str, list[AcceptedProblem]]] = {}
+    accepted: dict[str, dict[tuple[str, ...], list[AcceptedProblem]]] = {}
     attempts = NightAttempts(store, plan.night)
     for planned in plan.cells:
         row = ended.get(planned.cell.id)
@@ -109,7 +112,7 @@ def read_waived_night(
                 raise ProfileError(f"night {plan.night}: {row.cell}: a result of it is gone")
             for each in found:
                 of_check = accepted.setdefault(each.check, {})
-                of_check.setdefault(each.problem.sentence, []).append(each)
+                of_check.setdefault(each.problem.facts, []).append(each)
     return WaivedNight(
         night=plan.night,
         listed=read_known_list(read_frozen(store, name), "of the night"),

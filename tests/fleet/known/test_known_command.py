@@ -150,7 +150,7 @@ def test_a_proposal_does_not_pass_lint_before_a_person_wrote_why(
     assert main(["known", "lint", str(path)]) == 1
     lines = capfd.readouterr().out.splitlines()
     assert any(
-        "(line 4): reason 'TODO: why it is accepted' is a placeholder" in each for each in lines
+        "(line 5): reason 'TODO: why it is accepted' is a placeholder" in each for each in lines
     )
 
 
