@@ -1,13 +1,24 @@
-"""What the tests of the plugin start from: small wheels and a way to run pytest on them."""
+"""What the tests of the plugin start from: small wheels and ways to run pytest on them.
+
+Runs happen in this process. A test starts a process of its own where that is its subject:
+signals, closed streams, what a process reads, writes and starts, and how it begins.
+"""
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-import binary_checks.plugin.reporting  # noqa: F401 - pytester forgets what a test imports first
+from binary_checks.command import main
+from binary_checks.plugin import collection, command_mode, reporting  # noqa: F401 - or forgotten
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_only_index
@@ -35,13 +46,56 @@ def faulty(folder: Path, **changes: object) -> Path:
 
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
-    """Run pytest statically, in a process of its own, on the given arguments."""
+    """Run pytest statically on the given arguments."""
 
     def run(*arguments: str | Path, static: bool = True) -> pytest.RunResult:
         own = ["--binary-static"] if static else []
-        return pytester.runpytest_subprocess(*own, *arguments)
+        return pytester.runpytest_inprocess(*own, *arguments)
 
     return run
+
+
+def command(
+    folder: Path, *arguments: str | Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run binary-checks in a folder, and leave this process as it was."""
+    words = [str(each) for each in arguments]
+    modules = {*sys.modules}
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
+        patch.chdir(folder)
+        patch.setattr(sys, "path", [*sys.path])
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(words)
+    for name in {*sys.modules} - modules:
+        if not name.startswith("binary_checks"):  # a profile's own checks
+            del sys.modules[name]
+    return subprocess.CompletedProcess(words, status, *map(_read, (out, err)))
+
+
+def _read(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+def start_command(
+    folder: Path, *arguments: str | Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run binary-checks in a folder, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "binary_checks", *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def run_command(*arguments: str | Path) -> pytest.RunResult:
+    """Run binary-checks in the current folder, as pytester runs programs."""
+    done = command(Path.cwd(), *arguments)
+    return pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), 0)
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_a_folder_that_is_called_like_a_package_is_a_usage_error(
 def test_a_missing_package_is_a_usage_error_and_no_more(
     pytester: pytest.Pytester, run: Run
 ) -> None:
-    result = run(NAME, "-n", "2")
+    result = run(NAME, "-n", "1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: {NAME}: no such file" in result.errlines
     result.stdout.no_fnmatch_line("*nothing was verified*")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it, and loads it anew
-from tests.plugin.conftest import TRY_AGAIN, Run, healthy
+from tests.plugin.conftest import TRY_AGAIN, Run, healthy, run_command
 from tests.test_lines import assert_harmless
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -83,7 +83,7 @@ def test_half_a_character_travels_between_processes(pytester: pytest.Pytester, r
         f"{IMPORTS}def mine(wheel: Wheel):\n    'Mine.'\n    yield '\\ud800'\n"
     )
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
-    result = run(NAME, "-k", "mine", "-n", "2", "--binary-report", "sarif:report.sarif")
+    result = run(NAME, "-k", "mine", "-n", "1", "--binary-report", "sarif:report.sarif")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert f"mine: {NAME}: \\ud800" in result.outlines
     assert "\\\\ud800" in (pytester.path / "report.sarif").read_text("utf-8")
@@ -157,7 +157,7 @@ def test_whatever_an_argument_is_it_is_refused_in_one_line(
 ) -> None:
     healthy(pytester.path)
     named = () if any(each.startswith((NAME, "a" * 300)) for each in arguments) else (NAME,)
-    result = pytester.run(sys.executable, "-m", "binary_checks", *arguments, *named)
+    result = run_command(*arguments, *named)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     told = [line for line in (*result.outlines, *result.errlines) if ": " in line]
     (line,) = (line for line in told if line.startswith(("ERROR: ", "binary-checks: ")))
@@ -189,9 +189,7 @@ def test_whatever_a_profile_says_it_is_refused_in_one_line(
 ) -> None:
     healthy(pytester.path)
     (pytester.path / "own.toml").write_text(f"{line}\n")
-    result = pytester.run(
-        sys.executable, "-m", "binary_checks", "--binary-profile", "own.toml", NAME
-    )
+    result = run_command("--binary-profile", "own.toml", NAME)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (told,) = (each for each in result.errlines if each)
     assert told.startswith("ERROR: profile ")

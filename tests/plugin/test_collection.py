@@ -45,7 +45,7 @@ def test_packages_in_a_walked_folder_are_left_alone(pytester: pytest.Pytester, r
     run(".").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
 def test_two_packages_of_one_name_outside_the_root_do_not_merge(
     pytester: pytest.Pytester, run: Run, tmp_path: Path, workers: list[str]
 ) -> None:
@@ -262,7 +262,7 @@ def test_assertions_of_tests_beside_packages_are_explained(
     result.stdout.fnmatch_lines(["E *assert 1 == 2"])
 
 
-def test_without_packages_no_room_is_loaded(pytester: pytest.Pytester, run: Run) -> None:
+def test_without_packages_no_room_is_loaded(pytester: pytest.Pytester) -> None:
     """Every pytest of a user's would pay for them."""
     pytester.makepyfile(
         """
@@ -277,4 +277,5 @@ def test_without_packages_no_room_is_loaded(pytester: pytest.Pytester, run: Run)
         """
     )
     for named in ("test_without_packages_no_room_is_loaded.py", "."):
-        run(named).assert_outcomes(passed=1)
+        apart = pytester.runpytest_subprocess("--binary-static", named)
+        apart.assert_outcomes(passed=1)

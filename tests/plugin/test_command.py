@@ -17,29 +17,15 @@ from binary_checks.plugin.command_mode import FEW
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import Entry, build_wheel
 from fixtures.samples import read_macho_sample
-from tests.plugin.conftest import EXTENSION, faulty, healthy
+from tests.plugin.conftest import EXTENSION, command, faulty, healthy, start_command
 from tests.test_lines import assert_harmless
-
-
-def command(
-    folder: Path, *arguments: str | Path, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run binary-checks in a folder."""
-    return subprocess.run(
-        [sys.executable, "-m", "binary_checks", *map(str, arguments)],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:
     path = healthy(tmp_path)
     (tmp_path / "conftest.py").write_text("raise SystemExit('conftest was read')")
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
-    result = command(
+    result = start_command(
         tmp_path,
         "--static",
         path.name,
@@ -135,7 +121,7 @@ def test_inspect_prints_the_facts(tmp_path: Path) -> None:
 
 def test_inspect_is_the_same_from_run_to_run(tmp_path: Path) -> None:
     path = faulty(tmp_path)
-    one, two = (command(tmp_path, "inspect", path.name, "--json").stdout for _ in range(2))
+    one, two = (start_command(tmp_path, "inspect", path.name, "--json").stdout for _ in range(2))
     assert one == two
 
 

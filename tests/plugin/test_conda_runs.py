@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from fixtures.build_conda import OMIT, TarMember, build_conda
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.conda.channel import host_subdir
-from tests.plugin.conftest import TRY_AGAIN, Run
+from tests.plugin.conftest import TRY_AGAIN, Run, run_command, start_command
 
 pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
 
@@ -182,19 +181,19 @@ def test_a_channel_that_does_not_answer_is_tried_again(pytester: pytest.Pytester
 
 
 def test_without_zstandard_nothing_passes(
-    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package(pytester.path)
     hidden = pytester.mkdir("hidden")
     for name in ("zstandard", "compression"):
         (hidden / f"{name}.py").write_text(f"raise ImportError({name!r})", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(hidden))
-    result = run(f"{STEM}.conda")
+    result = pytester.runpytest_subprocess("--binary-static", f"{STEM}.conda")
     assert result.ret not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
     assert "passed" not in result.parseoutcomes()
     result.stdout.fnmatch_lines(["*Zstandard cannot be read here: install binary-checks[[]conda]*"])
-    inspected = pytester.run(sys.executable, "-m", "binary_checks", "inspect", f"{STEM}.conda")
-    (line,) = inspected.errlines
+    inspected = start_command(pytester.path, "inspect", f"{STEM}.conda")
+    (line,) = inspected.stderr.splitlines()
     assert line.startswith(f"binary-checks: {STEM}.conda: Zstandard cannot be read here: ")
 
 
@@ -204,8 +203,7 @@ def test_facts_that_were_stated_of_one_stand_in_for_reading_it(
 ) -> None:
     name = package(pytester.path, suffix=suffix, without=OWN).name
     read = run(name, "-q")
-    command = (sys.executable, "-m", "binary_checks", "inspect", name, "--json")
-    stated = pytester.run(*command).stdout.str()
+    stated = run_command("inspect", name, "--json").stdout.str()
     Path("facts.json").write_text(f"{stated}\n", encoding="ascii")
     trusted = run(name, "-q", "--binary-facts", "facts.json")
     assert trusted.ret == read.ret == pytest.ExitCode.TESTS_FAILED

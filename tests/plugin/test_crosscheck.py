@@ -32,11 +32,12 @@ def test_readers_that_agree_pass_and_say_who_was_asked(pytester: pytest.Pytester
 
 
 def test_readers_that_disagree_name_file_fact_library_and_both_answers(
-    pytester: pytest.Pytester, run: Run
+    pytester: pytest.Pytester,
 ) -> None:
     healthy(pytester.path)
     pytester.makeconftest(MISTAKE)
-    result = run(NAME, "--binary-crosscheck", "-m", "crosscheck", "--junit-xml=report.xml")
+    asked = ("--binary-static", "--binary-crosscheck", "-m", "crosscheck")
+    result = pytester.runpytest_subprocess(NAME, *asked, "--junit-xml=report.xml")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR  # 3: ours, and no problem of the package
     result.assert_outcomes(errors=1, deselected=result.parseoutcomes()["deselected"])
     assert 'errors="1"' in (pytester.path / "report.xml").read_text()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -17,7 +15,7 @@ from binary_checks.model import Linkage, Package, Symbol, Symbols
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import Entry
 from fixtures.values import elf_file, member, symbols, wheel
-from tests.plugin.conftest import healthy
+from tests.plugin.conftest import command, healthy
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "diff.schema.json"
 MODULES = (member("demo/__init__.py"), member("demo/old.py"))
@@ -180,8 +178,7 @@ def test_facts_of_an_earlier_version_are_compared_and_named(
 def result(folder: Path, package: Path) -> Path:
     path = folder / f"{package.parent.name}-result.json"
     options = ["--binary-static", "-m", "hardening", "--binary-report", f"json:{path}"]
-    command = [sys.executable, "-m", "binary_checks", *options, str(package)]
-    subprocess.run(command, check=False, capture_output=True)  # a run of its own
+    command(folder, *options, package)
     return path
 
 

@@ -22,7 +22,7 @@ from binary_checks.profile.reading import (
     load_profile,
     validate,
 )
-from tests.plugin.conftest import healthy
+from tests.plugin.conftest import command, healthy
 
 HARMLESS = {
     *(
@@ -52,7 +52,8 @@ HARMLESS_KEYS = {
 OWN_CHECK = """
 from binary_checks import check
 from binary_checks.model import Wheel
-open({mark!r}, "a").write("checks ")
+with open({mark!r}, "a") as mark:
+    mark.write("checks ")
 @check
 def wrong_colour(wheel: Wheel):
     "The package has the wrong colour."
@@ -109,9 +110,10 @@ def folder(tmp_path: Path, mark: Path) -> Path:
 def run(
     folder: Path, *arguments: str, starter: str = "binary_checks"
 ) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", starter, "demo-1.0-py3-none-any.whl", *arguments]
+    if starter == "binary_checks":
+        return command(folder, "demo-1.0-py3-none-any.whl", *arguments, PIP_NO_INDEX="1")
     return subprocess.run(
-        words,
+        [sys.executable, "-m", starter, "demo-1.0-py3-none-any.whl", *arguments],
         cwd=folder,
         env={**os.environ, "PIP_NO_INDEX": "1"},
         capture_output=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -15,14 +14,9 @@ from binary_checks import __version__
 from binary_checks.command import main
 from binary_checks.command.helping import HELP
 from fixtures.build_wheel import build_wheel
-from tests.plugin.conftest import faulty, healthy
+from tests.plugin.conftest import command, faulty, healthy, start_command
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
-
-
-def command(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "binary_checks", *map(str, arguments)]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def complaints(result: subprocess.CompletedProcess[str]) -> list[str]:
@@ -247,8 +241,8 @@ def test_python_without_docstrings_and_assertions_loses_nothing(
     for level in ("", "2"):
         monkeypatch.setenv("PYTHONOPTIMIZE", level)
         report = ["--report", "sarif:all.sarif"]
-        checked = command(tmp_path, "--static", NAME, *report)
-        asked = command(tmp_path, "--explain", "absolute-search-path")
+        checked = start_command(tmp_path, "--static", NAME, *report)
+        asked = start_command(tmp_path, "--explain", "absolute-search-path")
         lines = [line for line in checked.stdout.splitlines() if line.startswith(f"{NAME}: ")]
         said.append((checked.returncode, lines, asked.stdout, checked.stderr))
         said[-1] += ((tmp_path / "all.sarif").read_text("utf-8"),)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import Run, faulty, healthy
+from tests.plugin.conftest import Run, faulty, healthy, run_command
 
 
 @pytest.fixture
@@ -24,8 +23,7 @@ def test_the_command_annotates_and_summarises_once(
 ) -> None:
     summary.write_text("what the step wrote before\n")
     other = healthy(pytester.path, name="other")
-    command = (sys.executable, "-m", "binary_checks", "--binary-static", *options)
-    ended = pytester.run(*command, str(faulty(pytester.path)), str(other))
+    ended = run_command("--static", *options, faulty(pytester.path), other)
     commands = [line for line in ended.outlines if line.startswith("::")]
     assert [line for line in commands if "title=absolute-search-path%3A" in line]
     assert len({*commands}) == len(commands)
@@ -38,7 +36,7 @@ def test_the_plugin_does_so_for_packages_and_not_for_other_tests(
     pytester: pytest.Pytester, run: Run, summary: Path
 ) -> None:
     pytester.makepyfile("def test_it(): assert False")
-    alone = pytester.runpytest_subprocess("-p", "binary_checks.plugin")
+    alone = pytester.runpytest_inprocess("-p", "binary_checks.plugin")
     assert not [line for line in alone.outlines if line.startswith("::")]
     assert not summary.exists()
     ended = run(faulty(pytester.path))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import venv
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 from fixtures.build_wheel import build_wheel
 from fixtures.gpu.answers import HOST, SOUND, THOROUGH
 from fixtures.installation import find_site, install_by_hand
-from tests.plugin.conftest import TRY_AGAIN, Run
+from tests.plugin.conftest import TRY_AGAIN, Run, run_command
 
 ROOT = Path(__file__).parents[2]
 WORK = ("-m", "gpu", "-rs", "-p", "stand_in", "--sandbox", "off")
@@ -78,8 +77,8 @@ def given(pytester: pytest.Pytester, profile: str, python: Path) -> list[str]:
 
 
 def inspect(pytester: pytest.Pytester, wheel: Path) -> None:
-    command = (sys.executable, "-m", "binary_checks", "inspect", wheel, "--json", "--no-symbols")
-    (pytester.path / "facts.json").write_text(pytester.run(*command).stdout.str() + "\n")
+    stated = run_command("inspect", wheel, "--json", "--no-symbols").stdout.str()
+    (pytester.path / "facts.json").write_text(f"{stated}\n")
 
 
 def test_where_all_is_well_it_passes_and_runs_nothing_else(

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import Run, faulty, healthy
+from tests.plugin.conftest import Run, command, faulty, healthy
 
 pytest.importorskip("jinja2")
 pytest.importorskip("squarify")
 
 
 def rewrite(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = (sys.executable, "-m", "binary_checks", "report", "out.json", "--format", *options)
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return command(folder, "report", "out.json", "--format", *options)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 def test_the_page_is_made_again_from_results_and_facts(
     pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
 ) -> None:

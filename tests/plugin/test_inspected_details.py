@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from fixtures.samples import read_fatbin_sample
 
 pytest.importorskip("zstandard")
 pytest.importorskip("lz4.block")
+from tests.plugin.conftest import command
 
 
 def inspect(folder: Path, *words: str) -> str:
@@ -27,8 +26,7 @@ def inspect(folder: Path, *words: str) -> str:
 
 
 def inspect_wheel(wheel: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "binary_checks", "inspect", *words, str(wheel)]
-    run = subprocess.run(command, cwd=wheel.parent, capture_output=True, text=True, check=False)
+    run = command(wheel.parent, "inspect", *words, wheel)
     assert (run.returncode, run.stderr) == (0, "")
     return run.stdout
 

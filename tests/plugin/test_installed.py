@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import venv
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import open_offline
 from fixtures.installation import find_site, install_by_hand
-from tests.plugin.conftest import EXTENSION, Run, faulty, healthy
+from tests.plugin.conftest import EXTENSION, Run, faulty, healthy, run_command
 
 FAULT = "installed:demo::absolute-search-path"
 
@@ -50,14 +49,13 @@ def facts(pytester: pytest.Pytester, wheel: Path) -> Path:
 
 
 def inspect(pytester: pytest.Pytester, wheel: Path, *options: str) -> Path:
-    command = (sys.executable, "-m", "binary_checks", "inspect", wheel, "--json", *options)
-    result = pytester.run(*command)
+    result = run_command("inspect", wheel, "--json", *options)
     path = pytester.path / "facts.json"
     path.write_text(result.stdout.str() + "\n")
     return path
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
 def test_it_is_collected_and_nothing_else(
     pytester: pytest.Pytester, run: Run, wheel: Path, python: list[str], workers: list[str]
 ) -> None:
@@ -99,8 +97,7 @@ def test_a_check_of_it_can_be_named(run: Run, wheel: Path, python: list[str]) ->
 def test_the_command_takes_it_too(
     pytester: pytest.Pytester, wheel: Path, python: list[str]
 ) -> None:
-    command = (sys.executable, "-m", "binary_checks", "--binary-static", *python)
-    result = pytester.run(*command, "--binary-installed", "demo")
+    result = run_command("--static", *python, "--binary-installed", "demo")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["installed:demo: unfit *", "absolute-search-path: installed:*"])
 

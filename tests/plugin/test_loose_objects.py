@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
-from tests.plugin.conftest import faulty
+from tests.plugin.conftest import Run, command, faulty
 
 EXTENSION = "_native.cpython-311-x86_64-linux-gnu.so"
 INIT = (ElfSymbol("PyInit__native"),)
 
 
-def command(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "binary_checks", "--binary-static", *map(str, arguments)]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+def judge(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return command(folder, "--static", *arguments)
 
 
 def build(folder: Path, *needed: str, runpath: str = "") -> Path:
@@ -29,14 +29,14 @@ def build(folder: Path, *needed: str, runpath: str = "") -> Path:
 
 
 def test_one_file_is_fit_and_what_it_needs_from_elsewhere_is_not_inspected(tmp_path: Path) -> None:
-    result = command(tmp_path, build(tmp_path, "libfoo.so.1"))
+    result = judge(tmp_path, build(tmp_path, "libfoo.so.1"))
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith(f"{EXTENSION}: fit")
     assert "needs libfoo.so.1: not here, and no system promises it" in result.stdout
 
 
 def test_one_file_with_a_fault_fails(tmp_path: Path) -> None:
-    result = command(tmp_path, build(tmp_path, runpath="/tmp/build/lib"))
+    result = judge(tmp_path, build(tmp_path, runpath="/tmp/build/lib"))
     assert result.returncode == 1
     assert (
         f"absolute-search-path: {EXTENSION}: {EXTENSION}: looks for libraries in /tmp/build/lib"
@@ -44,22 +44,18 @@ def test_one_file_with_a_fault_fails(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_is_a_package_for_the_command_alone(tmp_path: Path) -> None:
-    build(tmp_path)
-    assert command(tmp_path, "build").stdout.startswith("build/: fit")
-    words = [sys.executable, "-m", "pytest", "build", "-q"]
-    collected = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "no tests ran" in collected.stdout
-    named = [*words[:3], "folder:build", "--binary-static", "-q"]
-    result = subprocess.run(named, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout
+def test_a_folder_is_a_package_for_the_command_alone(pytester: pytest.Pytester, run: Run) -> None:
+    build(pytester.path)
+    assert judge(pytester.path, "build").stdout.startswith("build/: fit")
+    assert run("build", "-q", static=False).ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert run("folder:build", "-q").ret == pytest.ExitCode.OK
 
 
 def test_a_folder_that_is_given_beside_has_what_one_file_needs(tmp_path: Path) -> None:
     path = build(tmp_path, "libfoo.so.1", runpath="$ORIGIN")
     (tmp_path / "libs").mkdir()
     (tmp_path / "libs/libfoo.so.1").write_bytes(build_elf(soname="libfoo.so.1"))
-    result = command(tmp_path, path, "--binary-with", "libs")
+    result = judge(tmp_path, path, "--binary-with", "libs")
     assert "libfoo" not in result.stdout
 
 
@@ -67,8 +63,8 @@ def test_an_unpacked_wheel_has_the_problems_of_the_wheel(tmp_path: Path) -> None
     wheel = faulty(tmp_path)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "demo")
-    of_file = command(tmp_path, wheel).stdout.replace(wheel.name, "demo/")
-    of_folder = command(tmp_path, "demo")
+    of_file = judge(tmp_path, wheel).stdout.replace(wheel.name, "demo/")
+    of_folder = judge(tmp_path, "demo")
     assert of_folder.returncode == 1
     lines = [line for line in of_folder.stdout.splitlines() if line.startswith("absolute-")]
     assert lines
@@ -77,7 +73,7 @@ def test_an_unpacked_wheel_has_the_problems_of_the_wheel(tmp_path: Path) -> None
 
 def test_facts_of_a_folder_are_those_of_its_files(tmp_path: Path) -> None:
     build(tmp_path)
-    result = command(tmp_path, "build", "--binary-report", "json:result.json")
+    result = judge(tmp_path, "build", "--binary-report", "json:result.json")
     assert result.returncode == 0, result.stderr
     (package,) = json.loads((tmp_path / "result.json").read_text())["packages"]
     assert package["file_name"] == "build/"
@@ -85,19 +81,19 @@ def test_facts_of_a_folder_are_those_of_its_files(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_or_has_no_objects_is_the_users_mistake(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "folder:gone: no such folder" in command(tmp_path, "folder:gone").stderr
+    assert "folder:gone: no such folder" in judge(tmp_path, "folder:gone").stderr
     assert (
         "folder:empty: a folder without packages or object files"
-        in command(tmp_path, "folder:empty").stderr
+        in judge(tmp_path, "folder:empty").stderr
     )
-    assert "folder:: name a folder behind it" in command(tmp_path, "folder:").stderr
-    assert command(tmp_path, "empty").returncode == 4
+    assert "folder:: name a folder behind it" in judge(tmp_path, "folder:").stderr
+    assert judge(tmp_path, "empty").returncode == 4
 
 
 def test_a_folder_of_wheels_is_none_of_these(tmp_path: Path) -> None:
     (tmp_path / "dist").mkdir()
     build_wheel(tmp_path / "dist", members={"demo/__init__.py": ""})
-    assert "a folder; name its packages: dist/*.whl" in command(tmp_path, "dist").stderr
+    assert "a folder; name its packages: dist/*.whl" in judge(tmp_path, "dist").stderr
 
 
 def test_the_interpreter_of_an_environment_may_need_its_own_library(tmp_path: Path) -> None:
@@ -109,7 +105,7 @@ def test_the_interpreter_of_an_environment_may_need_its_own_library(tmp_path: Pa
     module = tmp_path / f"env/lib/python3.11/site-packages/demo/{EXTENSION}"
     module.parent.mkdir(parents=True)
     module.write_bytes(build_elf(exports=INIT, needed=(library, "libc.so.6")))
-    result = command(tmp_path, "env", "-k", "libpython-linked")
+    result = judge(tmp_path, "env", "-k", "libpython-linked")
     problems = [line for line in result.stdout.splitlines() if line.startswith("libpython-linked")]
     assert len(problems) == 1
     assert EXTENSION in problems[0]
@@ -117,11 +113,10 @@ def test_the_interpreter_of_an_environment_may_need_its_own_library(tmp_path: Pa
 
 def test_facts_of_a_folder_with_links_serve_it_and_no_other(tmp_path: Path) -> None:
     (build(tmp_path).parent / "again.so").symlink_to(EXTENSION)
-    words = [sys.executable, "-m", "binary_checks", "inspect", "--json", "folder:build"]
-    facts = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    facts = command(tmp_path, "inspect", "--json", "folder:build").stdout
     (tmp_path / "facts.json").write_text(facts)
     given = ("build", "--binary-facts", "facts.json")
-    assert command(tmp_path, *given).returncode == 0
+    assert judge(tmp_path, *given).returncode == 0
     (tmp_path / "build/again.so").unlink()
-    result = command(tmp_path, *given)
+    result = judge(tmp_path, *given)
     assert (result.returncode, "not about build/" in result.stderr) == (4, True)

@@ -14,7 +14,7 @@ from binary_checks.errors import PROBLEMS, ProfileError
 from fixtures import fake_engine
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, demand_sandbox
-from tests.plugin.conftest import TRY_AGAIN
+from tests.plugin.conftest import TRY_AGAIN, run_command
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_an_image_that_cannot_be_started_is_no_fault_of_the_package_and_no_pass(
 ) -> None:
     monkeypatch.setenv("PATH", str(pytester.path))
     wheel = build_wheel(pytester.path, members={"demo.py": ""}, tags=PURE)
-    command = (sys.executable, "-m", "binary_checks", wheel.name, "-m", "runtime")
-    result = pytester.run(*command, "--binary-place", "image:debian:bookworm-slim")
+    place = ("--binary-place", "image:debian:bookworm-slim")
+    result = run_command(wheel.name, "-m", "runtime", *place)
     assert result.ret == TRY_AGAIN
     said = "image:debian:bookworm-slim: there is no podman and no docker here; install one of them"
     result.stdout.fnmatch_lines([f"*{said}*"])
@@ -109,9 +109,8 @@ def test_an_image_that_cannot_run_the_package_leaves_it_not_judged(
     folder = fake_engine.install(pytester.path, images=("localhost/here",))
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     wheel = build_wheel(pytester.path, members={"demo.py": ""}, tags=(tag,))
-    command = (sys.executable, "-m", "binary_checks", wheel.name)
     options = ("--binary-place", f"image:{image}", "--binary-report", "json:result.json")
-    result = pytester.run(*command, *options)
+    result = run_command(wheel.name, *options)
     (package,) = json.loads((pytester.path / "result.json").read_bytes())["packages"]
     assert (package["verdict"], package["unrun"][: len(reason)]) == ("not judged", reason)
     assert "passed" in {entry["outcome"] for entry in package["entries"]}
@@ -123,7 +122,7 @@ def test_an_environment_without_the_package_leaves_it_not_judged(
 ) -> None:
     wheel = build_wheel(pytester.path, name="nowhere", members={"nowhere.py": ""}, tags=PURE)
     options = ("--binary-place", f"existing:{sys.executable}", "--binary-report", "json:r.json")
-    result = pytester.run(sys.executable, "-m", "binary_checks", wheel.name, *options)
+    result = run_command(wheel.name, *options)
     (package,) = json.loads((pytester.path / "r.json").read_bytes())["packages"]
     assert package["verdict"] == "not judged"
     assert package["unrun"] == f"existing:{sys.executable}: nowhere is not installed there"

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fixtures.build_wheel import Entry
-from tests.plugin.conftest import Run, healthy
+from tests.plugin.conftest import Run, healthy, run_command
 from tests.test_lines import assert_harmless
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -45,7 +45,7 @@ def numbered(folder: Path, count: int) -> tuple[str, ...]:
     return "-k", "numbered", "--binary-profile", "numbering.toml"
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 def test_fifty_problems_of_a_check_are_shown_and_documents_have_all(
     pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
 ) -> None:
@@ -121,7 +121,7 @@ def test_notes_of_one_kind_are_one_line(pytester: pytest.Pytester, run: Run) -> 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells it so")
 @pytest.mark.parametrize(
-    "workers", [(), ("-n", "2", "--dist", "load")], ids=["one process", "workers"]
+    "workers", [(), ("-n", "1", "--dist", "load")], ids=["one process", "workers"]
 )
 def test_100000_problems_take_less_than_300_megabytes(
     pytester: pytest.Pytester, workers: tuple[str, ...]
@@ -152,7 +152,7 @@ def assert_all_harmless(result: pytest.RunResult) -> None:
         assert_harmless(line)
 
 
-@pytest.mark.parametrize("options", [(), ("-v", "-rA", "-n", "2"), ("--tb=line",)])
+@pytest.mark.parametrize("options", [(), ("-v", "-rA", "-n", "1"), ("--tb=line",)])
 def test_names_in_a_package_command_neither_terminal_nor_build(
     pytester: pytest.Pytester, run: Run, options: tuple[str, ...]
 ) -> None:
@@ -182,18 +182,17 @@ def test_names_in_a_package_command_neither_terminal_nor_build(
         "demo\udcff-1.0-py3-none-any.whl",
     ],
 )
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 def test_a_package_file_of_a_hostile_name_is_reported_harmlessly(
     pytester: pytest.Pytester, name: str, workers: tuple[str, ...]
 ) -> None:
     healthy(pytester.path).rename(pytester.path / name)
-    command = (sys.executable, "-m", "binary_checks", "--binary-static")
     reports = ("-v", "--binary-report", "sarif:all.sarif", "--junit-xml", "all.xml")
-    result = pytester.run(*command, *reports, *workers, name)
+    result = run_command("--static", *reports, *workers, name)
     assert result.ret in {pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.USAGE_ERROR}
     assert_all_harmless(result)
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
-    inspected = pytester.run(*command[:3], "inspect", name)
+    inspected = run_command("inspect", name)
     assert inspected.ret in {pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.USAGE_ERROR}
     assert_all_harmless(inspected)
     assert len(inspected.errlines) == 1

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.build_elf import ElfSymbol, build_elf
-from tests.plugin.conftest import EXTENSION, TRY_AGAIN, faulty, healthy
-from tests.plugin.test_command import command
+from tests.plugin.conftest import EXTENSION, TRY_AGAIN, command, faulty, healthy, start_command
 
 pty = pytest.importorskip("pty", reason="no pseudo-terminals here")
 
@@ -260,7 +259,7 @@ def test_a_terminal_of_few_characters_loses_nothing(
     assert status == 1, shown
     assert "unfit" in shown
     assert "/tmp/build/lib" in shown
-    piped = command(tmp_path, "--static", path, **variables)
+    piped = start_command(tmp_path, "--static", path, **variables)
     assert piped.returncode == 1
     assert "Traceback" not in piped.stdout + piped.stderr
     assert ": unfit" in piped.stdout
@@ -317,7 +316,7 @@ def test_a_command_is_given_once_and_names_the_package_as_it_lies(tmp_path: Path
 def test_documentation_is_there_without_docstrings(tmp_path: Path) -> None:
     path = faulty(tmp_path)
     for words in (["--explain", "missing-library"], ["--list"], ["--static", path.name]):
-        plain, bare = (command(tmp_path, *words, **each).stdout for each in _OPTIMIZED)
+        plain, bare = (start_command(tmp_path, *words, **each).stdout for each in _OPTIMIZED)
         assert _without_seconds(plain) == _without_seconds(bare)
         assert plain.strip()
 

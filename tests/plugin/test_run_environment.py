@@ -60,6 +60,6 @@ def test_where_it_cannot_be_installed_the_static_answer_stays(folder: Path, run:
 
 
 def test_workers_judge_it_so_too(folder: Path, run: Run) -> None:
-    result = run(NAME, *FAMILIES, "-n", "2", static=False)
+    result = run(NAME, *FAMILIES, "-n", "1", static=False)
     result.stdout.fnmatch_lines(["*has 1 undefined symbol (x_lost)*"])
     result.stdout.no_fnmatch_line("*give it with --binary-with*")

@@ -128,7 +128,7 @@ def test_one_place_alone_has_items_as_ever(run: Any) -> None:
 
 
 def test_workers_share_packages_in_several_places(run: Any) -> None:
-    result = run(f"{NAME}::no-such[image:trixie]", *PLACES, "-n", "2")
+    result = run(f"{NAME}::no-such[image:trixie]", *PLACES, "-n", "1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from binary_checks.options import Program
-from tests.plugin.conftest import faulty, healthy
-from tests.plugin.test_command import command
+from tests.plugin.conftest import command, faulty, healthy
 
 
 def test_small_packages_stay_in_one_process_and_it_says_so(tmp_path: Path) -> None:

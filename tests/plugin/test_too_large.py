@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 from pathlib import Path
 
 import pytest
 
 from fixtures.build_elf import ElfSymbol, build_elf
-from tests.plugin.conftest import EXTENSION, Run, healthy
+from tests.plugin.conftest import EXTENSION, Run, healthy, run_command
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
-COMMAND = (sys.executable, "-m", "binary_checks")
 
 
 def oversized(folder: Path) -> Path:
@@ -59,7 +57,7 @@ def test_a_profile_that_raises_the_limit_sees_what_was_hidden(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "too large" not in result.stdout.str()
     result.stdout.fnmatch_lines([f"absolute-search-path: {NAME}: {EXTENSION}: *tmp/build*"])
-    facts = pytester.run(*COMMAND, "inspect", NAME, "--json", "--binary-profile", "own.toml")
+    facts = run_command("inspect", NAME, "--json", "--binary-profile", "own.toml")
     assert json.loads(facts.stdout.str())["unread_objects"] == []
 
 
@@ -77,7 +75,7 @@ def test_a_profile_may_accept_what_is_too_large(pytester: pytest.Pytester, run: 
 
 def test_facts_that_are_stated_tell_of_a_limit_too(pytester: pytest.Pytester, run: Run) -> None:
     oversized(pytester.path)
-    facts = pytester.run(*COMMAND, "inspect", NAME, "--json")
+    facts = run_command("inspect", NAME, "--json")
     (pytester.path / "facts.json").write_text(facts.stdout.str() + "\n")
     result = run(NAME, "--binary-facts", "facts.json", "-k", "absolute-search-path")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
