@@ -1,1 +1,1 @@
-"""Why an attempt failed: rules of causes.toml over reasons and logs, and how the process ended."""
+"""Causes: why an attempt failed, by rules for reasons and logs and by how its process ended."""

@@ -1,4 +1,4 @@
-"""Rules that tell a cause by a line: read from causes.toml, a project's before those shipped."""
+"""Rules that recognise a cause from a line: a project's causes.toml, then the shipped one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from binary_checks.lines import cut
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 
 INFRA, PRODUCT, TOOL, UNKNOWN = "infra", "product", "tool", "unknown"
-"""Kinds: the network, the disk or the host; the package; binary-checks and what it was given;
-and a cause that is known while it is not known whose fault it is."""
+"""Kinds of causes: the network, the disk or the host; the package; binary-checks or its options;
+and causes for which it is unknown whose fault they are.
+"""
 KINDS = (INFRA, PRODUCT, TOOL, UNKNOWN)
 REASON, LOG = "reason", "log"
 """What a rule reads: reasons of errors in a result, or lines of a log without a result."""
 SHIPPED = "causes.toml"
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_MOST = 500  # rules of one file
+_MOST = 500  # most rules of one file
 _FIELDS: Mapping[str, Any] = {
     "name": str,
     "kind": str,
@@ -35,51 +36,51 @@ _FIELDS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CauseRule:
-    """One rule; each of its patterns is searched in a line, and capitals match small letters."""
+    """A rule; its patterns are searched in a line, ignoring case."""
 
     name: str
     kind: str
     patterns: tuple[re.Pattern[str], ...]
-    example: str  # a line of the kind, from a real failure
-    counter_example: str  # a line that is like it, and is something else
+    example: str  # a line from a real failure with this cause
+    counter_example: str  # a similar line with another cause
     reads: tuple[str, ...] = (REASON, LOG)
-    advice: str = ""  # what to do about it
-    listed: str  # where it stands: "own.toml: causes[0]"
+    advice: str = ""  # what to do about the cause
+    listed: str  # its location: "own.toml: causes[0]"
 
     def matches(self, line: str) -> bool:
-        """Whether it tells the cause by that line."""
+        """Return whether the line shows this cause."""
         return any(pattern.search(line) for pattern in self.patterns)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Causes:
-    """The rules of a project, and those shipped of which it has none of the same name."""
+    """A project's rules, and the shipped rules with other names."""
 
     own: tuple[CauseRule, ...] = ()
     shipped: tuple[CauseRule, ...] = ()
 
     @property
     def rules(self) -> tuple[CauseRule, ...]:
-        """All of them, in the order in which they count."""
+        """All rules, in the order in which they are tried."""
         return (*self.own, *self.shipped)
 
     def advice_on(self, name: str) -> str:
-        """What to do about a cause of that name; "" where no rule says that."""
+        """Return what to do about a cause, or "" if no rule says so."""
         return next((rule.advice for rule in self.rules if rule.name == name), "")
 
 
 @cache
 def shipped_causes() -> Causes:
-    """Those that come with binary_checks."""
+    """Return the rules that come with binary_checks."""
     text = (resources.files("binary_checks.fleet.causes") / SHIPPED).read_bytes()
     return _agree(Causes(shipped=_read(text, SHIPPED)))
 
 
 def load_causes(own: bytes | None = None, named: str = "causes") -> Causes:
-    """The rules of a project's file, which the user called ``named``, and those shipped.
+    """Return the rules of a project's file, called ``named`` in messages, and the shipped ones.
 
-    Raises ProfileError, one line with file and rule, for rules that contradict their examples or
-    each other, and for patterns that a line could keep busy.
+    Raises ProfileError, which names file and rule, for rules that contradict their examples or each
+    other, and for patterns that may take too long.
     """
     shipped = shipped_causes()
     if own is None:
@@ -142,7 +143,7 @@ def _hold_to_examples(rule: CauseRule) -> CauseRule:
 
 
 def _agree(causes: Causes) -> Causes:
-    """The same rules. Raises ProfileError where one never comes to tell its own example."""
+    """Return the rules. Raises ProfileError if an earlier rule claims another one's example."""
     for place, rule in enumerate(causes.rules):
         for earlier in causes.rules[:place]:
             if {*earlier.reads} & {*rule.reads} and earlier.matches(rule.example):
@@ -150,12 +151,12 @@ def _agree(causes: Causes) -> Causes:
     return causes
 
 
-# Patterns over one line that no line can keep busy: what backtracks without bound is refused.
+# Regular expressions with bounded time: patterns with unlimited backtracking are rejected.
 
 LONGEST_LINE = 500
-"""Characters of a line that patterns see: the search of the worst one takes their square."""
+"""Most characters of a line; the slowest allowed pattern takes the square of it in steps."""
 _LONGEST_PATTERN = 500
-_MOST_OPTIONAL = 8  # each may double the ways to be tried
+_MOST_OPTIONAL = 8  # each may double the ways to match
 _TOKEN = re.compile(
     r"""
       (?P<escape>\\(?:[wWdDsSbB]|[^a-zA-Z0-9]))       # no \1, no \N{...}
@@ -171,14 +172,14 @@ _TOKEN = re.compile(
 
 
 class SlowPattern(ValueError):
-    """A pattern that is none, or that some line could keep busy; the text says which, and why."""
+    """A pattern that is invalid or may take too long, with the reason."""
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """The pattern, for which capitals are small letters. Raises SlowPattern.
+    """Compile a pattern, ignoring case. Raises SlowPattern.
 
-    Without ``^`` one repetition without a bound is allowed, behind it two, and none of a group:
-    so a line takes no more steps than the square of its length.
+    One unlimited repetition is allowed, two after ``^``, and none of a group. Searching a line then
+    takes at most the square of its length in steps.
     """
     try:
         return _compile(text)
@@ -210,7 +211,7 @@ def _split(text: str) -> Iterator[re.Match[str]]:
 
 
 def _weigh(tokens: Iterable[re.Match[str]]) -> None:
-    """Refuse an alternative of the whole pattern that may try too many ways."""
+    """Raise SlowPattern if an alternative of the pattern has too many ways to match."""
     depth = repeats = optional = 0
     anchored = fresh = True
     after = ""  # the token before
@@ -224,7 +225,7 @@ def _weigh(tokens: Iterable[re.Match[str]]) -> None:
         elif token["repeat"] and _is_optional(token):
             optional += 1
         elif token["repeat"]:
-            if after == ")":  # (a|aa)* has a way for each sum
+            if after == ")":  # (a|aa)* has exponentially many ways
                 raise SlowPattern("a group is repeated")
             repeats += 1
         if repeats > 1 + anchored:

@@ -1,4 +1,4 @@
-"""Names the cause of an attempt that did not pass: by its result, its log, or how it ended."""
+"""Name the cause of an attempt that did not pass: from its result, its log, or its end."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ _BY_STATUS = {
     126: ("not-installed", TOOL),
     127: ("not-installed", TOOL),
 }
-"""What is left where no line tells more."""
-_OUT_OF_MEMORY = 0.8  # of what there is: a process that has so much is the one that is killed
+"""Exit status -> name and kind of the cause if no line shows more."""
+# fraction of memory above which a killed process is assumed to have run out of it
+_OUT_OF_MEMORY = 0.8
 
 _BREAK = re.compile(r"[\r\n]+")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
@@ -47,17 +48,17 @@ _OF_PACKAGE = re.compile(
     r"\s*(?:FAILED |ERROR |warning: )?[a-z][a-z0-9-]{1,80}: "
     r"\S{1,200}\.(?:whl|conda|tar\.bz2|tar\.gz|zip)[: ]"
 )
-"""A line about a package may repeat what the package says: it tells nothing of the machine."""
+"""Matches lines about a package, which may quote the package and show nothing about the host."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
-    """Why an attempt did not pass; all of it is empty where it did."""
+    """Why an attempt did not pass; empty if it did."""
 
-    name: str = ""  # of causes.toml, of the first check that failed, or "unknown"
+    name: str = ""  # from causes.toml, or the first failed check, or "unknown"
     kind: str = ""  # infra, product, tool, unknown
-    evidence: str = ""  # the line that tells it, fit to be shown
-    again: bool = False  # whether another attempt at the same bytes may end otherwise
+    evidence: str = ""  # the line that shows it, safe to print
+    again: bool = False  # whether another attempt at the same bytes may end differently
 
 
 def name_cause(
@@ -68,11 +69,11 @@ def name_cause(
     *,
     reason: str = "",
 ) -> Cause:
-    """The cause: what the result states, else a rule's, else how the process ended.
+    """Return the cause that the result states, or a rule, or the end of the process.
 
-    ``log_tail`` is what `read_tail` gives, ``reason`` why a result without a problem does not
-    count. A result counts only where the process ended by itself, as the result says. Only without
-    one is the log read, for else it repeats what packages say.
+    ``log_tail`` is from `read_tail`, ``reason`` says why a result without a problem does not count.
+    A result counts only if the process ended by itself with the result's exit code. The log is read
+    only if there is no result, for otherwise it quotes packages.
     """
     causes = causes or shipped_causes()
     told = None
@@ -82,19 +83,19 @@ def name_cause(
 
 
 def read_tail(log: Path) -> bytes:
-    """The end of a log, as much as is read of one. Raises OSError."""
+    """Return as much of a log's end as is searched. Raises OSError."""
     with open_regular(log) as file:
         file.seek(max(0, file.seek(0, 2) - _MOST_BYTES))
         return file.read(_MOST_BYTES)
 
 
 def _name_by_result(result: RunResult, causes: Causes, reason: str) -> Cause | None:
-    """None of a run that was ended before it found anything."""
+    """Return the cause in a result; None if the run ended before it found anything."""
     if result.exit_code == FIT:
         found = _find(causes, [reason], REASON) if reason else Cause()
         return found or _unknown(reason, again=True)
     failed = [each for each in result.entries() if each[1].outcome is Outcome.FAILED]
-    # With that status a list that may accept what failed could not be had, as a complaint says.
+    # With that status a list of known problems could not be read, and a complaint says so.
     doubtful = bool(failed) and result.exit_code == TRY_AGAIN
     if failed and not doubtful:
         leaders = find_leaders(result)
@@ -107,7 +108,7 @@ def _name_by_result(result: RunResult, causes: Causes, reason: str) -> Cause | N
     if broken := reasons.get(Outcome.BROKEN):
         return Cause(name="check-broke", kind=TOOL, evidence=_show(broken[0]))
     errors = reasons.get(Outcome.ERROR, [])
-    # Where nothing broke, it was refused for what nobody could inspect.
+    # If nothing broke, the package failed because something could not be inspected.
     said = errors or reasons.get(Outcome.NOT_INSPECTED, [])
     said = [*result.complaints, *said] if doubtful else [*said, *result.complaints]
     if found := _find(causes, said, REASON):
@@ -118,7 +119,7 @@ def _name_by_result(result: RunResult, causes: Causes, reason: str) -> Cause | N
 
 
 def _name_unjudged(result: RunResult) -> Cause | None:
-    """None where the package was judged, or another attempt may judge it."""
+    """Return the cause if no attempt can judge the package, else None."""
     for package in result.packages:
         reason = package.unjudged or package.unrun
         if reason and package.verdict is Outcome.NOT_JUDGED:
@@ -127,16 +128,16 @@ def _name_unjudged(result: RunResult) -> Cause | None:
 
 
 def _name_failed(package: PackageResult, entry: Entry) -> Cause:
-    """By the check that failed: it states what is wrong itself."""
+    """Return the failed check as the cause."""
     problem = next(iter(entry.problems), None)
     parts = (problem.path, problem.sentence) if problem else ()
-    # Of an unreadable package the check is whichever came to it first.
+    # For an unreadable package, it is the check that read the package first.
     line = ": ".join(filter(None, (entry.shown_check, package.file_name, *parts)))
     return Cause(name=entry.shown_check, kind=PRODUCT, evidence=_show(line))
 
 
 def _name_by_end(ended: ProcessEnd) -> Cause | None:
-    """By how the process ended, where that alone tells it."""
+    """Return the cause if the process's end alone shows it, else None."""
     if ended.timed_out:
         told = f"killed at its time limit, after {ended.seconds:.0f} s"
         return Cause(name="timed-out", kind=UNKNOWN, evidence=told, again=True)
@@ -164,7 +165,7 @@ def _name_signal(number: int) -> str:
 
 
 def _name_by_log(log_tail: bytes, ended: ProcessEnd, causes: Causes) -> Cause:
-    """By a log without a result: its last line that a rule claims; else by status or signal."""
+    """Return the cause from the log's last line that matches a rule, else from status or signal."""
     lines = [*_lines(log_tail)]
     name = _name_signal(ended.signal)
     if found := _find(causes, lines[::-1], LOG):
@@ -183,7 +184,7 @@ def _name_by_log(log_tail: bytes, ended: ProcessEnd, causes: Causes) -> Cause:
 
 
 def _lines(log_tail: bytes) -> Iterator[str]:
-    """Those that may tell something: the last ones, each cut, without colours and times."""
+    """Yield the log's last lines, shortened, without colours, times, and lines about packages."""
     text = log_tail[-_MOST_BYTES:].decode("utf-8", "replace")
     for line in _BREAK.split(text)[-MOST_LINES:]:
         line = _COLOUR.sub("", cut(line, LONGEST_LINE))  # noqa: PLW2901 - it stays the same line
@@ -193,7 +194,7 @@ def _lines(log_tail: bytes) -> Iterator[str]:
 
 
 def _find(causes: Causes, lines: Sequence[str], source: str) -> Cause | None:
-    """The cause by the first line that a rule claims: a project's rules see all lines first."""
+    """Return the cause of the first line that matches a rule, a project's own rules first."""
     for rules in (causes.own, causes.shipped):
         reading = tuple(rule for rule in rules if source in rule.reads)
         for line in lines:
@@ -217,11 +218,11 @@ def _show(line: str) -> str:
     return cut(one_line(cut(line.strip(), LONGEST_LINE)), _LONGEST_EVIDENCE)
 
 
-# Which check leads where several say the same fault, as reports of one run fold them.
+# Leading checks, as in reports of one run.
 
 
 def find_leaders(result: RunResult | None) -> list[str]:
-    """The checks whose errors a report shows, in its order."""
+    """Return the checks whose errors a report shows, in its order."""
     packages = result.packages if result else ()
     faults = (fault for package in packages for fault in fold(package.entries))
     return [fault.shown.check for fault in faults if fault.level is Level.ERROR]

@@ -1,7 +1,7 @@
-"""The store: a folder or an object store, of which no more is asked than both can do alike.
+"""The store: a folder or an object store, used only for what both do in the same way.
 
-Names are relative, with "/" between their parts. Objects that were created are never changed;
-those below DERIVED, which can be made again from the others, are replaced.
+Names are relative, with "/" between their parts. Objects never change once they are created, except
+for those below DERIVED, which can be made again from the others and are replaced.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from binary_checks.errors import ProfileError
 from binary_checks.fleet.store.bucket_settings import PROVIDERS
 
 MOST_READ = 256 << 20
-"""Bytes of an object that `read` returns; larger ones are read where they lie, with `local`."""
+"""Most bytes that `read` returns; larger objects are read as a file, with `local`."""
 _AT_ONCE = 16
 _Answer = TypeVar("_Answer")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # of two letters at least: C: is a drive
+# of at least two letters, because C: is a drive
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,64 +36,68 @@ class Stored:
 
 
 class Store(Protocol):
-    """Whatever fails raises StoreError, one line with the store's URL and the object's name."""
+    """What every store offers. Failures raise StoreError, which names the URL and the object."""
 
     @property
     def url(self) -> str:
-        """How the user named it, without credentials."""
+        """The URL that the user gave, without credentials."""
 
     def create(self, name: str, content: bytes | Path) -> bool:
-        """Write an object whole, unless there is one of that name; whether it was written.
+        """Write an object unless one of that name exists; return whether it was written.
 
-        Of writers at the same time one wins. Where a connection broke, another's object with the
-        very same bytes passes for one's own: claims hold something unique.
+        If several processes write at the same time, one of them wins. After a broken connection,
+        another process's object with the very same bytes may be taken for this one's, so that
+        claims must contain something unique.
         """
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write an object that can be made again, in place of the one of its name, if any.
+        """Write a derived object, replacing any object of that name.
 
-        Readers have the old one or the new one, whole. Only names of DERIVED may be replaced.
+        Readers get either the old or the new one, complete. Only names in DERIVED may be replaced.
         """
 
     def repeat(self, name: str, source: str) -> None:
-        """The same with the bytes of another object, which nobody fetches for it."""
+        """Write a derived object with the bytes of another object, without downloading them."""
 
     def read(self, name: str, most: int = MOST_READ) -> bytes | None:
-        """All of an object; None where there is none of that name.
+        """Return an object's bytes, or None if it does not exist.
 
-        Raises RecordError, before it is in memory, for one of more than so many bytes.
+        Raises RecordError, before reading it into memory, if it has more than ``most`` bytes.
         """
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The bytes of an object as the store has them now, piece by piece.
+        """Yield an object's bytes in pieces, always from the store itself.
 
-        Raises StoreError for one that is not there, and where they end too early.
+        Raises StoreError if it does not exist, or if bytes are missing at its end.
         """
 
     def names(self, prefix: str) -> Iterator[Stored]:
-        """Every object whose name begins so, sorted by name; a listing that breaks raises."""
+        """Yield the objects whose names begin with ``prefix``, sorted by name.
+
+        Raises StoreError if the listing is incomplete.
+        """
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """What names that begin so have up to and with the next "/", each once, sorted.
+        """Yield the distinct parts of names up to the first "/" after ``prefix``, sorted.
 
-        Some servers list those too whose objects were all deleted.
+        Some servers also list folders whose objects were all deleted.
         """
 
     def delete(self, name: str) -> None:
-        """Remove an object; one that is not there is no error. Only retention and logs do it."""
+        """Remove an object if it exists. Only retention and logs use this."""
 
     def local(self, name: str) -> AbstractContextManager[Path]:
-        """An object that never changes as a file of this host: its own, or a copy kept by name."""
+        """Open an object that never changes as a file: the store's own, or a cached copy."""
 
     def top(self) -> list[str]:
-        """What lies at the top, folders with "/", sorted: whatever its name, hidden files aside."""
+        """Return all names at the top, folders with "/", sorted, except for hidden files."""
 
 
 def open_store(url: str, *, make: bool = False) -> Store:
-    """The store at a path, or at a ``file://``, ``s3://``, ``gs://`` or ``az://`` URL.
+    """Return the store at a path, or at a ``file://``, ``s3://``, ``gs://`` or ``az://`` URL.
 
-    ``make`` makes one where there is none yet. Raises ProfileError for what names no store, and
-    StoreError where there is none, or it cannot be used.
+    ``make`` creates it if it does not exist. Raises ProfileError for an invalid URL, and StoreError
+    if there is no store or it cannot be used.
     """
     from binary_checks.fleet.store.store_mark import demand_mark
 
@@ -129,9 +134,9 @@ def _read_file_url(url: str) -> Path:
 
 
 def ask_at_once(ask: Callable[[str], _Answer], names: Iterable[str]) -> Iterator[_Answer]:
-    """The answers in the order of the names: one after the other, each would wait for a server.
+    """Yield the function's results in the order of the names, from parallel calls.
 
-    The first question that fails raises what it did.
+    Sequential calls would each wait for a server. Raises what the first failing call raises.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         yield from pool.map(ask, names)

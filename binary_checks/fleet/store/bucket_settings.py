@@ -1,4 +1,4 @@
-"""Where a bucket is and how it is asked, from the URL and the provider's usual variables."""
+"""Settings of a bucket, read from its URL and the provider's usual variables."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _YES = {"1", "true", "yes", "on"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provider:
-    """An object store that creates an object only where there is none, and how obstore asks it."""
+    """An object store that supports conditional creation, and how obstore connects to it."""
 
-    name: str  # as messages call it
-    client: str  # the class of obstore.store
-    variables: tuple[str, ...]  # those that obstore is given, each under its name in lower case
-    credentials: str  # the variables that messages tell users to set
-    allow_http: str  # the variable that allows an endpoint without TLS
-    endpoints: tuple[str, ...] = ()  # variables with another server; the first one counts
-    endpoint_key: str = ""  # obstore's name for it
+    name: str  # in messages
+    client: str  # a class of obstore.store
+    variables: tuple[str, ...]  # passed to obstore, with lower-case names
+    credentials: str  # variables that messages ask for
+    allow_http: str  # variable that allows an endpoint without TLS
+    # variables that name another server; the first one that is set counts
+    endpoints: tuple[str, ...] = ()
+    endpoint_key: str = ""  # obstore's name for the endpoint
     always: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -87,18 +88,18 @@ PROVIDERS: Mapping[str, Provider] = {
         endpoint_key="azure_storage_endpoint",
     ),
 }
-"""By the scheme of a store's URL."""
+"""Scheme of a URL -> provider."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BucketSettings:
-    """What a client is made of."""
+    """The settings of a client."""
 
     scheme: str
-    bucket: str  # Azure calls it a container
+    bucket: str  # called a container on Azure
     prefix: str  # "" for the whole bucket
-    host: str  # of the endpoint, as messages name it; "" for the provider's own
-    config: Mapping[str, Any]  # of obstore
+    host: str  # of the endpoint, for messages; "" for the provider's own
+    config: Mapping[str, Any]  # for obstore
     allow_http: bool = False
 
     def __repr__(self) -> str:
@@ -106,17 +107,17 @@ class BucketSettings:
 
     @property
     def url(self) -> str:
-        """As messages name the store."""
+        """The store's URL for messages."""
         return f"{self.scheme}://{self.bucket}/{self.prefix}".rstrip("/")
 
     @property
     def provider(self) -> Provider:
-        """Whose bucket it is, or whose protocol its server speaks."""
+        """The provider, or the one whose protocol the server implements."""
         return PROVIDERS[self.scheme]
 
 
 def read_settings(url: str, environ: Mapping[str, str]) -> BucketSettings:
-    """Read them. Raises ProfileError, which repeats nothing that may be a secret."""
+    """Return the settings. Raises ProfileError, which contains no secrets."""
     scheme = url.partition(":")[0].lower()
     provider = PROVIDERS[scheme]
     bucket, prefix = _split(url, scheme)

@@ -1,7 +1,6 @@
-"""A store in a bucket, through obstore: conditional puts, and no request that is not made again.
+"""A store in a bucket, through obstore, with conditional puts and our own retries.
 
-obstore hangs in a process that was forked after it was used: start processes with spawn, or
-programs.
+obstore hangs in a process that was forked after using it, so processes must be spawned.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ from binary_checks.fleet.store.store_names import (
 from binary_checks.processes import user_environment
 
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before each further try, half of them by chance."""
-_LARGEST = 1 << 30  # bytes that are put at once: conditions hold for no other way to put
+"""Seconds before each retry, shortened randomly by up to a half."""
+_LARGEST = 1 << 30  # bytes of one put; larger uploads cannot be conditional
 MOST_LISTED = 5_000_000
-"""Objects of one listing; a store of more is no store of ours, or a server that lies."""
-_PIECE = 4 << 20  # bytes that are asked for at once
-_PART = 32 << 20  # bytes; S3 and Google take 10,000 of them, Azure 50,000
+"""Most objects of one listing; more are not our store, or the server is at fault."""
+_PIECE = 4 << 20  # bytes of one read
+_PART = 32 << 20  # bytes; S3 and Google accept 10,000 parts of an upload, Azure 50,000
 _PARTS_AT_ONCE = 3
 _SLOWEST = {"connect_timeout": "10s", "timeout": "120s"}
-_PATIENCE = 120.0  # seconds after which no further try begins
-_ONCE = {"max_retries": 0}  # obstore's own tries would hide whether a put is ours
+_PATIENCE = 120.0  # seconds after which no retry begins
+_ONCE = {"max_retries": 0}  # obstore's own retries would hide whether our put won
 _TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "zst": "application/zstd"}
 _Answer = TypeVar("_Answer")
 
 
 def connect(url: str) -> Store:
-    """The store at an ``s3://``, ``gs://`` or ``az://`` URL. Raises ProfileError."""
+    """Return the store at an ``s3://``, ``gs://`` or ``az://`` URL. Raises ProfileError."""
     return BucketStore(read_settings(url, user_environment()), PAUSES)
 
 
@@ -82,11 +81,11 @@ class BucketStore:
 
     @property
     def url(self) -> str:
-        """The bucket and the prefix."""
+        """The URL of bucket and prefix."""
         return self._settings.url
 
     def create(self, name: str, content: bytes | Path) -> bool:
-        """Write an object whole, unless there is one of that name; whether it was written."""
+        """Write an object unless one of that name exists; return whether it was written."""
         demand_name(name)
         large = isinstance(content, Path) and self._measure(name, content) > _PART
         if isinstance(content, Path) and large and is_named_by_content(name):
@@ -101,16 +100,16 @@ class BucketStore:
             return True
 
         def taken() -> bool:
-            # A try whose answer was lost may have been the one that wrote it.
+            # An earlier try whose answer was lost may have written it.
             return tried > 1 and self.read(name) == whole
 
         return self._ask(name, "cannot be written", put, taken=taken)
 
     def _create_in_parts(self, name: str, path: Path) -> bool:
-        """Write what is too large to be put at once: it appears whole, when its last part is there.
+        """Upload a large object in parts; it appears when the last part is complete.
 
-        No condition holds for that, and none is needed: whoever writes under such a name at the
-        same time writes the same bytes.
+        Such an upload cannot be conditional, and need not be: other processes write the same bytes
+        under a name that contains their hash.
         """
         head = partial(self._obstore.head, self._client, name)
         if self._ask(name, "cannot be read", lambda: bool(head()), missing=lambda: False):
@@ -120,7 +119,7 @@ class BucketStore:
         return self._ask(name, "cannot be written", lambda: bool(put()))
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write an object that can be made again, as what browsers and installers take it for."""
+        """Write a derived object, with the media type that browsers and installers expect."""
         attributes = {"Content-Type": _name_type(demand_derived(name)), "Cache-Control": "no-cache"}
 
         def put() -> None:
@@ -129,13 +128,13 @@ class BucketStore:
         self._ask(name, "cannot be written", put)
 
     def repeat(self, name: str, source: str) -> None:
-        """The same with the bytes of another object, which the server copies."""
+        """Write a derived object with the bytes of another object, copied by the server."""
         demand_derived(name)
         demand_name(source)
         self._ask(name, "cannot be written", lambda: self._obstore.copy(self._client, source, name))
 
     def read(self, name: str, most: int = MOST_READ) -> bytes | None:
-        """All of an object; None where there is none of that name."""
+        """Return an object's bytes, or None if it does not exist."""
         demand_name(name)
 
         def get() -> bytes | None:
@@ -147,9 +146,9 @@ class BucketStore:
         return self._ask(name, "cannot be read", get, missing=lambda: None)
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The bytes of an object as the server has them now, each piece asked for by itself.
+        """Yield an object's bytes, each piece from a request of its own.
 
-        One request for all of a large file would take longer than any request may.
+        A single request for a large file would exceed the time limit of requests.
         """
         demand_name(name)
         head = partial(self._obstore.head, self._client, name)
@@ -163,17 +162,17 @@ class BucketStore:
             yield piece
 
     def names(self, prefix: str) -> Iterator[Stored]:
-        """Every object whose name begins so, sorted by name: servers sort as they like."""
+        """Yield the objects whose names begin with ``prefix``, sorted by name."""
         demand_prefix(prefix)
         yield from self._ask(prefix, "cannot be listed", lambda: self._list(prefix))
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """What names that begin so have up to and with the next "/", each once, sorted."""
+        """Yield the distinct parts of names up to the first "/" after ``prefix``, sorted."""
         demand_prefix(prefix)
         yield from self._ask(prefix, "cannot be listed", lambda: self._list_level(prefix)[0])
 
     def delete(self, name: str) -> None:
-        """Remove an object; one that is not there is no error."""
+        """Remove an object if it exists."""
         demand_name(name)
         self._ask(
             name,
@@ -184,7 +183,7 @@ class BucketStore:
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        """A copy of the object, which is kept for all runs of this host."""
+        """Open a copy of the object, which is cached for all runs of this host."""
         demand_name(name)
         if self._mirror is None:
             self._mirror = Mirror(self.url, self._identify())
@@ -194,11 +193,11 @@ class BucketStore:
         yield found
 
     def top(self) -> list[str]:
-        """What lies at the top, folders with "/", sorted."""
+        """Return all names at the top, folders with "/", sorted."""
         return self._ask("", "cannot be listed", self._list_top)
 
     def _identify(self) -> str:
-        """What tells the store from every other, and from one that was here before."""
+        """Return an id that differs from that of any other store, also of an earlier one here."""
         from binary_checks.fleet.store.store_mark import demand_mark
 
         return f"{self._settings.host} {self.url} {demand_mark(self, make=False)}"
@@ -231,7 +230,7 @@ class BucketStore:
         folder, _, rest = prefix.rpartition("/")
         if not rest:
             return sorted(self._list_below(folder), key=_name_of)
-        # A server is asked for whole parts alone.
+        # Servers can only list by whole parts of names.
         folders, objects = self._list_level(prefix)
         below = [each for name in folders for each in self._list_below(name.rstrip("/"))]
         return sorted([*objects, *below], key=_name_of)
@@ -240,14 +239,14 @@ class BucketStore:
         batches = self._obstore.list(self._client, prefix=folder or None, chunk_size=1000)
         found: list[Stored] = []
         for count, row in enumerate((row for batch in batches for row in batch), 1):
-            if count > MOST_LISTED:  # a server may list without end
+            if count > MOST_LISTED:  # a faulty server may never stop
                 raise StoreError(f"{self.url}: {folder}: more than {MOST_LISTED:,} objects")
             if (each := _stored(row)) is not None:
                 found.append(each)
         return found
 
     def _list_level(self, prefix: str) -> tuple[list[str], list[Stored]]:
-        """The folders and objects of one level whose names begin so."""
+        """Return folders and objects of one level whose names begin with ``prefix``."""
         folder, _, _ = prefix.rpartition("/")
         found = self._obstore.list_with_delimiter(self._client, folder or None)
         folders = (f"{name}/" for name in found["common_prefixes"] if _is_name(name))
@@ -272,7 +271,7 @@ class BucketStore:
         missing: Callable[[], _Answer] | None = None,
         taken: Callable[[], _Answer] | None = None,
     ) -> _Answer:
-        """Ask until there is an answer, or it is in vain. Raises StoreError."""
+        """Send a request until it succeeds or a retry is useless. Raises StoreError."""
         until = time.monotonic() + _PATIENCE
         for pause in (*self._pauses, None):
             refusal = Refusal(reason="")
@@ -280,7 +279,7 @@ class BucketStore:
                 return ask()
             except StoreError:
                 raise
-            except Exception as error:  # obstore raises its own, ValueError and OSError
+            except Exception as error:  # obstore's own errors, ValueError or OSError
                 refusal = read_refusal(error, self._settings)
             if refusal.missing and missing is not None:
                 return missing()
@@ -294,7 +293,7 @@ class BucketStore:
 
 
 def _name_type(name: str) -> str:
-    """The media type of an object: pip takes no page that is not said to be one."""
+    """Return the media type of an object; pip rejects pages without the right one."""
     last = name.rpartition("/")[2]
     if last == "index.json":
         return "application/vnd.pypi.simple.v1+json"
@@ -319,7 +318,7 @@ def _is_name(name: str) -> bool:
 
 
 def _stored(row: Any) -> Stored | None:
-    """What a listing says of an object; None for another's, which has no name of ours."""
+    """Return an object in a listing, or None if its name cannot be one of ours."""
     name = row["path"]
     return Stored(name=name, size=row["size"]) if _is_name(name) else None
 
@@ -328,7 +327,7 @@ def _name_of(each: Stored) -> str:
     return each.name
 
 
-# What went wrong with a request to an object store: worth another try or not, in a few words.
+# Failed requests to an object store: whether to retry, and a short reason.
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>|\(code: (\w{1,60})\)")
@@ -338,27 +337,27 @@ _BUSY = {
     "InternalError",
     "ServiceUnavailable",
     "RequestTimeout",
-    # Two writers at once, neither of which may have won:
+    # Two writers at the same time, neither of which may have won:
     "ConditionalRequestConflict",
 }
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
-_TAKEN = "BlobAlreadyExists"  # what Azure answers with 409, where others answer 412
-# What a cloud's own machines ask for credentials:
+_TAKEN = "BlobAlreadyExists"  # Azure's answer with status 409, for which others use 412
+# Addresses from which a cloud's machines get credentials:
 _METADATA = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|http://metadata/")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
-    """What came instead of an answer."""
+    """Why a request failed."""
 
     reason: str
-    again: bool = False  # whether it may be otherwise next time
-    missing: bool = False  # there is no such object
-    taken: bool = False  # there is one already
+    again: bool = False  # whether a retry may succeed
+    missing: bool = False  # the object does not exist
+    taken: bool = False  # the object exists already
 
 
 def read_refusal(error: Exception, settings: BucketSettings) -> Refusal:
-    """Read an error of obstore's, whose text may repeat keys and signatures: of it only codes."""
+    """Read an error of obstore; only its codes are kept, because its text may contain secrets."""
     text = str(error)
     status = int(found[1]) if (found := _STATUS.search(text)) else 0
     code = (found[1] or found[2]) if (found := _CODE.search(text)) else ""
@@ -387,33 +386,33 @@ def _read_broken(text: str, server: str) -> Refusal:
     return Refusal(reason=f"{server} gave no answer that can be read")
 
 
-# Copies of objects that never change, kept on this host for its further runs.
+# A cache of objects that never change, for later runs on this host.
 
-_MOST = 4 << 30  # bytes of all stores; what was used last goes last
-_OFTEN = 256 << 20  # bytes after which it is looked again whether that is too much
-_TURN = 60.0  # seconds for which another may be making room
+_MOST = 4 << 30  # bytes of all stores; the least recently used objects are removed first
+_OFTEN = 256 << 20  # bytes added before the size is checked again
+_TURN = 60.0  # seconds that another process may take to make room
 
 
 class Mirror:
-    """The copies of one store's objects."""
+    """The cached objects of one store."""
 
     def __init__(self, url: str, identity: str) -> None:
         self._url = url
         self._root = name_cache_folder() / "stores"
         self._folder = self._root / hashlib.sha256(identity.encode()).hexdigest()[:32]
-        self._added = _OFTEN  # bytes since room was made
+        self._added = _OFTEN  # bytes since the size was checked
 
     def find(self, name: str) -> Path | None:
-        """The copy, if there is one."""
+        """Return the cached copy, or None."""
         path = self._folder / name
         try:
-            os.utime(path)  # it is used
+            os.utime(path)  # marks it as used
         except OSError:
             return None
         return path
 
     def keep(self, name: str, pieces: Iterable[bytes], size: int) -> Path:
-        """Make the copy. Raises StoreError where there is no room, or a piece is missing."""
+        """Cache an object. Raises StoreError if there is no room, or if bytes are missing."""
         if size > _MOST:
             raise StoreError(f"{self._url}: {name}: {size} bytes, more than {_MOST} are kept here")
         path = self._folder / name

@@ -1,6 +1,6 @@
-"""A store in a folder: files written elsewhere in it, and linked to their names when whole.
+"""A store in a folder: objects are written to temporary files and then linked to their names.
 
-A writer that is killed leaves a file among the partial ones alone, which the next writer removes.
+A writer that is killed leaves only a temporary file, which the next writer removes.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from binary_checks.fleet.store.store_names import (
     is_safe_part,
 )
 
-_PARTIAL = ".partial"  # no name begins with a dot
+_PARTIAL = ".partial"  # names of objects do not begin with a dot
 _PART = ".part"
-_PIECE = 1 << 20  # bytes that are copied at once
-_TRIES = 5  # of what a cleaner, or a deletion of an empty folder, may come between
-_LONGEST_TURN = 60.0  # seconds for which another may be renaming
-_NOT_OURS = frozenset({"lost+found"})  # of a disk that was just formatted
+_PIECE = 1 << 20  # bytes copied at a time
+_TRIES = 5  # attempts, because another process may remove an empty folder meanwhile
+_LONGEST_TURN = 60.0  # seconds that another process may take to rename
+_NOT_OURS = frozenset({"lost+found"})  # made by the system on a new disk
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 class FolderStore:
-    """The store below a folder, which need not be there as long as nothing is written."""
+    """The store in a folder, which need not exist until something is written."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self._folder = Path(os.path.realpath(folder))
@@ -48,11 +48,11 @@ class FolderStore:
 
     @property
     def url(self) -> str:
-        """How the user named it."""
+        """The URL or path that the user gave."""
         return self._url
 
     def create(self, name: str, content: bytes | Path) -> bool:
-        """Write an object whole, unless there is one of that name; whether it was written."""
+        """Write an object unless one of that name exists; return whether it was written."""
         with self._explained(name, "cannot be written"):
             path = self._place(name)
             for _ in range(_TRIES - 1):
@@ -61,11 +61,11 @@ class FolderStore:
             return not self._is_there(path) and self._write(path, content)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write an object that can be made again, in place of the one of its name."""
+        """Write a derived object, replacing any object of that name."""
         self._put(demand_derived(name), lambda part: _write_part(part, content))
 
     def repeat(self, name: str, source: str) -> None:
-        """The same with the bytes of another object: a link to them, where there are links."""
+        """Write a derived object with the bytes of another object, by a link if possible."""
         demand_derived(name)
         with self._explained(source, "cannot be read"):
             origin = self._place(source)
@@ -73,7 +73,7 @@ class FolderStore:
         self._put(name, lambda part: _link_part(part, origin))
 
     def read(self, name: str, most: int = MOST_READ) -> bytes | None:
-        """All of an object; None where there is none of that name."""
+        """Return an object's bytes, or None if it does not exist."""
         with self._explained(name, "cannot be read"):
             try:
                 with self._open(self._place(name)) as file:
@@ -85,31 +85,31 @@ class FolderStore:
         return content
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The bytes of an object, piece by piece."""
+        """Yield an object's bytes in pieces."""
         with self._explained(name, "cannot be read"), self._open(self._place(name)) as file:
             while piece := file.read(_PIECE):
                 yield piece
 
     def names(self, prefix: str) -> Iterator[Stored]:
-        """Every object whose name begins so, sorted by name."""
+        """Yield the objects whose names begin with ``prefix``, sorted by name."""
         folder, _, rest = demand_prefix(prefix).rpartition("/")
         with self._explained(prefix, "cannot be listed"):
             if self._lies_there(folder):
                 yield from self._walk(f"{folder}/" if folder else "", rest)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """What names that begin so have up to and with the next "/", each once, sorted."""
+        """Yield the distinct parts of names up to the first "/" after ``prefix``, sorted."""
         folder, _, rest = demand_prefix(prefix).rpartition("/")
         with self._explained(prefix, "cannot be listed"):
             if self._lies_there(folder):
                 above = f"{folder}/" if folder else ""
                 for name, entry in self._list(above, rest):
-                    # A folder without a file is nothing that an object store could have.
+                    # An object store has no empty folders.
                     if entry.is_dir(follow_symlinks=False) and next(self._walk(name, ""), None):
                         yield name
 
     def delete(self, name: str) -> None:
-        """Remove an object; one that is not there is no error."""
+        """Remove an object if it exists."""
         with self._explained(name, "cannot be deleted"):
             path = self._place(name)
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -120,14 +120,14 @@ class FolderStore:
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        """The object's own file."""
+        """Open the object's own file."""
         with self._explained(name, "cannot be read"):
             path = self._place(name)
             self._open(path).close()
         yield path
 
     def top(self) -> list[str]:
-        """What lies at the top, folders with "/", sorted."""
+        """Return all names at the top, folders with "/", sorted."""
         with self._explained("", "cannot be listed"):
             try:
                 found = list(os.scandir(self._folder))
@@ -146,14 +146,14 @@ class FolderStore:
             raise StoreError(f"{where}: {problem}: {reason}") from None
 
     def _place(self, name: str) -> Path:
-        """Where the object lies; never behind a link, which may lead anywhere."""
+        """Return an object's path. Raises StoreError if a symbolic link leads to it."""
         path = self._folder.joinpath(*demand_name(name).split("/"))
         if os.path.realpath(path.parent) != str(path.parent):
             raise StoreError(f"{self._url}: {name}: a link leads to it")
         return path
 
     def _open(self, path: Path) -> IO[bytes]:
-        if path.is_dir():  # the beginning of names, and none itself
+        if path.is_dir():  # a folder of objects
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return open_regular(path)
 
@@ -176,7 +176,7 @@ class FolderStore:
         return made
 
     def _put(self, name: str, make: Callable[[Path], None]) -> None:
-        """Give what is made the name, whoever has it."""
+        """Make a file and give it the name, replacing any other."""
         with self._explained(name, "cannot be written"):
             path = self._place(name)
             for _ in range(_TRIES - 1):
@@ -193,7 +193,7 @@ class FolderStore:
             _sync(path.parent)
 
     def _name_part(self) -> Path:
-        """Where something may be made that gets its name when it is whole."""
+        """Return a path for a temporary file."""
         partial = self._folder / _PARTIAL
         self._make_folder(partial)
         if not self._cleaned:
@@ -209,10 +209,11 @@ class FolderStore:
             _sync(folder.parent)
 
     def _lies_there(self, folder: str) -> bool:
-        """Whether there is a folder to be listed. Raises OSError where the whole store is gone."""
+        """Return whether the folder exists. Raises OSError if the whole store is gone."""
         if folder and os.path.lexists(self._place(f"{folder}/x").parent):
             return True
-        if not (self._folder / MARK).exists():  # a disk that was unmounted is no empty store
+        # the disk may have been unmounted: this is not an empty store
+        if not (self._folder / MARK).exists():
             raise OSError("the store is gone")
         return not folder
 
@@ -225,11 +226,11 @@ class FolderStore:
                     yield Stored(name=name, size=entry.stat(follow_symlinks=False).st_size)
 
     def _list(self, folder: str, rest: str) -> list[tuple[str, os.DirEntry[str]]]:
-        """What lies in a folder and may be an object's, in the order of whole names."""
+        """Return the folder's entries that may be objects or folders, sorted by full name."""
         try:
             with os.scandir(self._folder / folder) as entries:
                 found = [each for each in entries if is_safe_part(each.name)]
-        except (FileNotFoundError, NotADirectoryError):  # it was empty, and removed meanwhile
+        except (FileNotFoundError, NotADirectoryError):  # the folder became empty and was removed
             return []
         named = ((f"{folder}{each.name}{'/' * each.is_dir()}", each) for each in found)
         wanted = (pair for pair in named if pair[0].startswith(f"{folder}{rest}"))
@@ -238,9 +239,9 @@ class FolderStore:
 
 def _write_part(part: Path, content: bytes | Path) -> None:
     with part.open("xb") as file:
-        try_lock(file)  # by which others know that its writer lives
+        try_lock(file)  # shows other processes that the writer is alive
         _copy(content, file)
-        os.fsync(file.fileno())  # else a host that fails leaves a name without its content
+        os.fsync(file.fileno())  # otherwise a power failure could leave a name without content
 
 
 def _link_part(part: Path, origin: Path) -> None:
@@ -253,11 +254,11 @@ def _link_part(part: Path, origin: Path) -> None:
 
 
 def _link(part: Path, path: Path) -> bool:
-    """Give it its name, unless another has it; where file systems have no links, by renaming."""
+    """Give a file its name unless that is taken; rename it if there are no hard links."""
     try:
         os.link(part, path)
     except FileExistsError:
-        # A network file system may have lost its answer to a link that it made.
+        # A network file system may have made the link, and lost its answer.
         return part.stat().st_nlink == 2
     except OSError as error:
         if os.name == "posix" and error.errno not in _NO_LINKS:
@@ -267,7 +268,7 @@ def _link(part: Path, path: Path) -> bool:
 
 
 def _rename(part: Path, path: Path) -> bool:
-    """The same where one after the other may look whether the name is free."""
+    """Rename a file unless the name is taken; processes do this one after another."""
     with take_turns(part.with_name("renaming"), _LONGEST_TURN):
         if path.exists():
             return False
@@ -283,7 +284,7 @@ def _copy(content: bytes | Path, file: IO[bytes]) -> None:
 
 @contextmanager
 def _removed(part: Path) -> Iterator[None]:
-    """Leave nothing there, whatever happens but the end of the process."""
+    """Remove the temporary file at the end of the block."""
     try:
         yield
     finally:
@@ -292,14 +293,14 @@ def _removed(part: Path) -> Iterator[None]:
 
 
 def _remove_leftovers(partial: Path) -> None:
-    """Remove what writers left who are no more: of those who live each holds a lock."""
+    """Remove temporary files of dead writers; living ones hold a lock."""
     for part in partial.glob(f"*{_PART}"):
         with contextlib.suppress(OSError), part.open("r+b") as file:
             if try_lock(file) and os.name == "posix":
                 part.unlink()
                 continue
         if os.name != "posix":
-            with contextlib.suppress(OSError):  # a file that is open cannot be removed there
+            with contextlib.suppress(OSError):  # Windows cannot remove an open file
                 part.unlink()
 
 
@@ -312,7 +313,7 @@ def _remove_empty(folder: Path) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Keep a folder's names, should the host fail."""
+    """Make sure that a folder's names survive a power failure."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""The facts of packages, kept once for all nights by the hash of the package."""
+"""Store the facts of packages, once for all nights, under the hash of the package."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _WRITTEN_BY = re.compile(r"binary-checks ([0-9A-Za-z.+!]+)")
 
 
 def keep_facts(store: Store, sha256: str, path: Path) -> bool:
-    """Keep a document of facts, compressed, unless there is one; whether it was written.
+    """Store a facts document, compressed, unless there is one; return whether it was written.
 
-    Raises RecordError for a document that is not whole, or is about another package, and
-    StoreError where the store fails.
+    Raises RecordError if the document is invalid or about another package, and StoreError if the
+    store fails.
     """
     name = facts_name(_demand_digest(sha256), _identify(path, sha256))
     if any(each.name == name for each in store.names(name)):
@@ -47,16 +47,19 @@ def keep_facts(store: Store, sha256: str, path: Path) -> bool:
 
 
 def find_facts(store: Store, sha256: str) -> str | None:
-    """The name of a package's facts: those of our own version, else of the newest; None: none."""
+    """Return the name of a package's facts, or None if there are none.
+
+    Facts written by this version are preferred, then those of the newest version.
+    """
     names = [each.name for each in store.names(facts_prefix(_demand_digest(sha256)))]
     return max(names, key=_rank, default=None)
 
 
 @contextmanager
 def open_facts(store: Store, sha256: str) -> Iterator[Path]:
-    """A package's facts as a file of this host, which is gone afterwards.
+    """Open a package's facts as a temporary file.
 
-    Raises StoreError where there are none, and RecordError where they are not whole.
+    Raises StoreError if there are none, and RecordError if they are invalid.
     """
     name = find_facts(store, sha256)
     if name is None:
@@ -84,10 +87,11 @@ def identify_facts(store: Store, sha256: str) -> tuple[str, str]:
 
 
 def demand_facts(store: Store, name: str, sha256: str) -> None:
-    """Raise RecordError unless an object, as the store has it now, is the facts of that package."""
+    """Raise RecordError unless the stored object is the facts of that package."""
     with tempfile.TemporaryDirectory(prefix="facts-") as folder:
         packed = Path(folder) / "packed"
-        path = Path(folder) / name.rpartition("/")[2].removesuffix(".gz")  # it is unpacked there
+        # the name of the unpacked file
+        path = Path(folder) / name.rpartition("/")[2].removesuffix(".gz")
         with packed.open("wb") as file:
             for piece in store.pieces(name):
                 if file.write(piece) and file.tell() > LARGEST:
@@ -108,7 +112,7 @@ def _unpack(packed: Path, path: Path, named: str) -> None:
 
 
 def _pack(path: Path, packed: Path) -> None:
-    """Compress it to bytes that tell neither when nor where."""
+    """Compress a file without its name and time, so that equal documents give equal bytes."""
     with (
         open_regular(path) as source,
         packed.open("wb") as file,
@@ -127,7 +131,7 @@ def _copy_bounded(source: gzip.GzipFile, file: IO[bytes]) -> None:
 
 
 def _identify(path: Path, sha256: str) -> str:
-    """The version that wrote a document. Raises RecordError unless it is about that package."""
+    """Return the version that wrote a document. Raises RecordError for another package's."""
     try:
         document = read_document(path)
         found, written_by = document["package"]["sha256"], str(document["written_by"])

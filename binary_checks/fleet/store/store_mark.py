@@ -1,4 +1,4 @@
-"""The mark that makes a folder or a prefix a store, so that a mistyped URL is not an empty one."""
+"""The mark of a store, which distinguishes an empty store from a mistyped URL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ID = re.compile("[0-9a-f]{32}")
 
 
 def demand_mark(store: Store, *, make: bool) -> str:
-    """The id of a store. Raises StoreError where there is none; ``make`` makes it one then."""
+    """Return the store's id. Raises StoreError if it is no store; ``make`` makes it one."""
     content = store.read(MARK)
     if content is None:
         if not make:
@@ -25,7 +25,7 @@ def demand_mark(store: Store, *, make: bool) -> str:
         _demand_ours(store)
         made = dump({"schema": STORE_SCHEMA, "id": secrets.token_hex(16)})
         store.create(MARK, f"{made}\n".encode())
-        content = store.read(MARK) or b""  # another may have been first
+        content = store.read(MARK) or b""  # another process may have been first
     return _read_id(store, content)
 
 
@@ -36,7 +36,7 @@ def _guess(store: Store) -> str:
 
 
 def _demand_ours(store: Store) -> None:
-    """Take what holds other things for no store: it may be somebody's home."""
+    """Raise StoreError if it contains other files, for it may be somebody's home folder."""
     strange = [name for name in store.top() if not name.startswith(TOP_LEVEL)]
     if strange:
         shown = cut(one_line(strange[0]), 80)

@@ -1,4 +1,4 @@
-"""Where everything lies in a store: the one place that spells its names."""
+"""Names of objects: which are allowed, and where everything in a store lies."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from binary_checks import __version__
 from binary_checks.errors import StoreError
 from binary_checks.lines import cut, one_line
 
-# Which names an object may have: those that mean the same in every store and on every system.
+# Allowed names: those that mean the same in every store and on every system.
 
-# No leading dot (what is ours alone), no trailing one and no blank (Windows drops them).
+# No leading dot (reserved for our own files), no trailing dot or blank (Windows drops them).
 _PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._+=!@,~-]*[A-Za-z0-9_+=!@,~-])?")
 _DEVICES = re.compile(r"(?:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])(?:\..*)?", re.IGNORECASE)
-_LONGEST_PART, _LONGEST = 200, 900  # S3 takes 1,024 bytes with its prefix, file systems 255 a part
+_LONGEST_PART, _LONGEST = 200, 900  # S3 allows 1,024 bytes with the prefix, file systems 255 a part
 
 
 def is_safe_part(part: str) -> bool:
-    """Whether it may stand between two "/" of a name."""
+    """Return whether the text may stand between two "/" of a name."""
     return (
         len(part) <= _LONGEST_PART
         and _PART.fullmatch(part) is not None
@@ -27,21 +27,21 @@ def is_safe_part(part: str) -> bool:
 
 
 def demand_name(name: str) -> str:
-    """The name of an object. Raises StoreError for one that is none, or leads elsewhere."""
+    """Return the name. Raises StoreError if it is not allowed for an object."""
     if len(name) > _LONGEST or not all(map(is_safe_part, name.split("/"))):
         raise StoreError(f"{cut(one_line(repr(name)), 120)}: not a name that a store may have")
     return name
 
 
 def demand_derived(name: str) -> str:
-    """The name of an object that may be replaced. Raises StoreError for any other."""
+    """Return the name. Raises StoreError unless the object may be replaced."""
     if not demand_name(name).startswith(DERIVED):
         raise StoreError(f"{cut(one_line(name), 120)}: an object that is never replaced")
     return name
 
 
 def demand_prefix(prefix: str) -> str:
-    """The beginning of names. Raises StoreError for what no name begins with."""
+    """Return the prefix. Raises StoreError if no name can begin with it."""
     folder, slash, rest = prefix.rpartition("/")
     if slash:
         demand_name(folder)
@@ -50,24 +50,24 @@ def demand_prefix(prefix: str) -> str:
     return prefix
 
 
-# Where everything lies in a store: the one place that spells its names.
+# The layout of a store: all functions that make names.
 
 NIGHTS, FACTS, PACKAGES, CHANNELS = "night=", "facts/", "packages/", "channels/"
-"""How the names begin of all nights, facts, packages and members of channels."""
+"""Prefixes of nights, facts, packages and members of channels."""
 NIGHT = re.compile(rf"{NIGHTS}(\d{{4}}-\d{{2}}-\d{{2}})/")
 MARK = "store.json"
-"""By which a store is known for one."""
+"""The object that makes a folder or a prefix a store."""
 DERIVED = ("simple/", "conda/")
-"""How the names of all begin that can be made again: the indexes of channels."""
+"""Prefixes of objects that can be made again: the indexes of channels."""
 POLICIES, WITHDRAWN = "policies/", "withdrawn/"
-"""How the names begin of the gates that promotions name, and of what channels advise against."""
+"""Prefixes of the gates that promotions name, and of withdrawals."""
 TOP_LEVEL = (MARK, NIGHTS, FACTS, PACKAGES, CHANNELS, POLICIES, WITHDRAWN, *DERIVED)
-"""How every name of a store begins."""
+"""Prefixes of all names in a store."""
 RESULTS, RUNNING = "results", "running"
 LOG_FOLDERS = ("failed", "succeeded")
-"""Where the logs of a night lie."""
+"""Folders of a night's logs."""
 ATTEMPT_FOLDERS = (RESULTS, RUNNING, *LOG_FOLDERS)
-"""All of a night that is there once for each attempt."""
+"""Folders of a night with one object for each attempt."""
 _ATTEMPT = re.compile(
     r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|[0-9a-f]{64}\.log)"
 )
@@ -78,7 +78,7 @@ _MEMBER = re.compile(rf"{CHANNELS}([^/]+)/([^/]+)/(?:([^/]+)/)?([^/]+)")
 
 
 def is_night(text: str) -> bool:
-    """Whether it is a date as nights are named by, 2026-11-20, and no other spelling of one."""
+    """Return whether the text is a date in the form of 2026-11-20."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
@@ -86,183 +86,183 @@ def is_night(text: str) -> bool:
 
 
 def night_folder(night: str) -> str:
-    """All of one night; nothing in it changes once it is closed."""
+    """Return the prefix of one night; nothing in it changes once the night is closed."""
     return f"{NIGHTS}{night}/"
 
 
 def plan_name(night: str) -> str:
-    """Its frozen plan, created by the one coordinator that wins."""
+    """Return the name of a night's plan, which the first coordinator creates."""
     return f"{night_folder(night)}plan.json"
 
 
 def frozen_name(night: str, sha256: str) -> str:
-    """A profile, a list of known problems or of causes, as it was when the night was planned."""
+    """Return the name of a frozen profile, known-problems list, causes or cells file."""
     return f"{night_folder(night)}frozen/{sha256}.toml"
 
 
 def result_prefix(night: str) -> str:
-    """How the names of all documents of a night's attempts begin."""
+    """Return the prefix of a night's result documents."""
     return f"{night_folder(night)}{RESULTS}/"
 
 
 def result_name(night: str, cell: str, stage: str, number: int) -> str:
-    """The document of one attempt."""
+    """Return the name of an attempt's document."""
     return f"{result_prefix(night)}{cell}.{stage}{number}.json"
 
 
 def log_name(night: str, attempt: tuple[str, str, int], sha256: str, *, good: bool) -> str:
-    """The log of one attempt, in one of LOG_FOLDERS, by its own SHA-256: two may make one attempt.
+    """Return the name of an attempt's log; ``attempt`` is its cell, stage and number.
 
-    ``attempt`` is its cell, stage and number.
+    The name contains the log's SHA-256, because two processes may make the same attempt.
     """
     cell, stage, number = attempt
     return f"{night_folder(night)}{LOG_FOLDERS[good]}/{cell}.{stage}{number}.{sha256}.log"
 
 
 def split_attempt(name: str) -> tuple[str, str, int] | None:
-    """Cell, stage and number of a result or a log; None for another name."""
+    """Return cell, stage and number in the name of a result or a log; None for other names."""
     found = _ATTEMPT.fullmatch(name.rpartition("/")[2])
     return (found["cell"], found["stage"], int(found["number"])) if found else None
 
 
 def facts_prefix(sha256: str) -> str:
-    """How the names of a package's facts begin: there is one for each version that wrote them."""
+    """Return the prefix of a package's facts, which each version stores under its own name."""
     return f"{FACTS}{sha256[:2]}/{sha256}."
 
 
 def facts_name(sha256: str, version: str = __version__) -> str:
-    """The facts of a package as that version of ours writes them, kept once for all nights: gzip.
+    """Return the name of a package's facts as a version wrote them, compressed by gzip.
 
-    A run takes none but those of its own version.
+    A run accepts only facts of its own version.
     """
     return f"{facts_prefix(sha256)}{version}.json.gz"
 
 
 def package_folder(sha256: str) -> str:
-    """All that the store keeps of one artifact and says of it."""
+    """Return the prefix of everything that is stored about one artifact."""
     return f"{PACKAGES}{sha256[:2]}/{sha256}/"
 
 
 def package_name(sha256: str, file_name: str) -> str:
-    """A package that the store keeps itself."""
+    """Return the name of a stored package."""
     return f"{package_folder(sha256)}{file_name}"
 
 
 def metadata_name(sha256: str, file_name: str) -> str:
-    """The METADATA of a wheel that the store keeps, which installers ask for first (PEP 658)."""
+    """Return the name of a wheel's METADATA, which installers request first (PEP 658)."""
     return f"{package_name(sha256, file_name)}.metadata"
 
 
 def artifact_name(sha256: str) -> str:
-    """What the repository says of one artifact; created last: without it there is none."""
+    """Return the name of an artifact's document, without which it does not count as stored."""
     return f"{package_folder(sha256)}artifact.json"
 
 
 def split_artifact(name: str) -> str | None:
-    """The SHA-256 of the artifact that the name of a document is about; None for another name."""
+    """Return the SHA-256 in the name of an artifact's document; None for other names."""
     found = _ARTIFACT.fullmatch(name)
     return found[1] if found else None
 
 
 def is_named_by_content(name: str) -> bool:
-    """Whether it is an artifact or a companion: nobody writes other bytes under the same name."""
+    """Return whether it names a package or a companion, whose bytes its name determines."""
     return _BY_CONTENT.fullmatch(name) is not None and split_artifact(name) is None
 
 
 def companion_name(sha256: str, digest: str, path: str) -> str:
-    """A license or a dependency beside an artifact, by its own SHA-256 and its path there.
+    """Return the name of a license or a dependency, with its own SHA-256 and path.
 
-    So two that push the same artifact with other companions do not get each other's.
+    So pushes of the same artifact with different companions do not interfere.
     """
     return f"{package_folder(sha256)}with/{digest}/{path.rpartition('/')[2]}"
 
 
 def expired_name(sha256: str) -> str:
-    """The mark that no channel holds an artifact any more: it goes, and is deleted last."""
+    """Return the name of the mark for an artifact that is in no channel; it is deleted last."""
     return f"{package_folder(sha256)}expired"
 
 
 def verdict_prefix(sha256: str) -> str:
-    """How the names of all verdicts on an artifact begin."""
+    """Return the prefix of an artifact's verdicts."""
     return f"{package_folder(sha256)}verdicts/"
 
 
 def verdict_name(sha256: str, digest: str) -> str:
-    """A verdict on an artifact, named by the SHA-256 of its own bytes."""
+    """Return the name of a verdict, with the SHA-256 of its bytes."""
     return f"{verdict_prefix(sha256)}{digest}.json"
 
 
 def promotion_prefix(sha256: str) -> str:
-    """How the names of all records begin that an artifact was promoted."""
+    """Return the prefix of an artifact's promotion records."""
     return f"{package_folder(sha256)}promotions/"
 
 
 def promotion_name(sha256: str, digest: str) -> str:
-    """The record that an artifact was promoted, named by the SHA-256 of its own bytes."""
+    """Return the name of a promotion record, with the SHA-256 of its bytes."""
     return f"{promotion_prefix(sha256)}{digest}.json"
 
 
 def policy_name(digest: str) -> str:
-    """What a channel's gate asked when it let something in, named by the SHA-256 of its bytes."""
+    """Return the name of a gate that let something in, with the SHA-256 of its bytes."""
     return f"{POLICIES}{digest}.json"
 
 
 def withdrawn_prefix(channel: str) -> str:
-    """How the names of all begin that a channel advises against."""
+    """Return the prefix of a channel's withdrawals."""
     return f"{WITHDRAWN}{channel}/"
 
 
 def withdrawn_name(channel: str, project: str, sha256: str) -> str:
-    """That a channel advises against a member: installers pass it over (PEP 592)."""
+    """Return the name of a withdrawal: installers ignore the member (PEP 592)."""
     return f"{withdrawn_prefix(channel)}{project}/{sha256}.json"
 
 
 def channel_prefix(channel: str = "") -> str:
-    """How the names of all members of a channel begin, or of all channels."""
+    """Return the prefix of a channel's members, or of all channels' members."""
     return f"{CHANNELS}{channel}/" if channel else CHANNELS
 
 
 def member_name(channel: str, project: str, file_name: str, subdir: str = "") -> str:
-    """What says by its content which bytes the channel has under that file name.
+    """Return the name of a member, whose content states which bytes it means.
 
-    There is but one object for a file name, so that of two who bring other bytes one wins. Those of
-    conda packages mean one file in each subdir.
+    There is one object for each file name, so that one of several different files wins. File names
+    of conda packages are unique within a subdir.
     """
     folder = f"{subdir}/" if subdir else ""
     return f"{channel_prefix(channel)}{project}/{folder}{file_name}"
 
 
 def split_member(name: str) -> tuple[str, str, str, str] | None:
-    """Channel, project, subdir or "", and file name of a member; None for another name."""
+    """Return channel, project, subdir or "", and file name of a member; None for other names."""
     found = _MEMBER.fullmatch(name)
     return (found[1], found[2], found[3] or "", found[4]) if found else None
 
 
 def index_prefix(channel: str) -> str:
-    """How the names of a channel's index for pip and uv begin, which can be made again."""
+    """Return the prefix of a channel's index for pip and uv, which can be made again."""
     return f"simple/{channel}/"
 
 
 def conda_prefix(channel: str) -> str:
-    """How the names of a channel begin as conda's tools want it, which can be made again."""
+    """Return the prefix of a channel's index for conda, which can be made again."""
     return f"conda/{channel}/"
 
 
 def table_name(night: str, table: str) -> str:
-    """A Parquet table of one night, which `collect` makes: cells, checks, objects, parts."""
+    """Return the name of a night's Parquet table: cells, checks, objects or parts."""
     return f"{night_folder(night)}{table}.parquet"
 
 
 def closed_name(night: str) -> str:
-    """The mark that a night is over; from then on it never changes."""
+    """Return the name of the mark that closes a night."""
     return f"{night_folder(night)}closed.json"
 
 
 def running_prefix(night: str) -> str:
-    """How the names of all begin by which a night's attempts show themselves."""
+    """Return the prefix of the marks of a night's running attempts."""
     return f"{night_folder(night)}{RUNNING}/"
 
 
 def running_name(night: str, cell: str, stage: str, number: int) -> str:
-    """Where an attempt that runs shows itself: host, process, and its log there."""
+    """Return the name of a running attempt's mark, which contains host, process and log."""
     return f"{running_prefix(night)}{cell}.{stage}{number}.json"

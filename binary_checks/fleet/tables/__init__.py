@@ -1,1 +1,1 @@
-"""Results as Parquet, and the questions that DuckDB answers of them."""
+"""Tables: results as Parquet files, and queries that DuckDB answers."""

@@ -1,4 +1,4 @@
-"""Makes the tables of a night from its plan, its attempts and the facts of its packages."""
+"""Make the tables of a night from its plan, its attempts and the facts of its packages."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _AT_ONCE = 16  # cells whose documents are in memory
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightTables:
-    """What `make_tables` made of a night."""
+    """The tables of a night, as `make_tables` made them."""
 
     night: str
-    paths: Mapping[str, Path]  # of the Parquet files, by table
-    complaints: tuple[str, ...]  # a line each: what could not be read, or was strange
-    states: Mapping[CellState, int]  # how many cells ended so
-    attempts: Mapping[str, tuple[Attempt, ...]]  # by cell: those that count, without results
+    paths: Mapping[str, Path]  # table -> Parquet file
+    complaints: tuple[str, ...]  # what was unreadable or unexpected, a line each
+    states: Mapping[CellState, int]  # state -> number of cells
+    attempts: Mapping[str, tuple[Attempt, ...]]  # cell id -> attempts that count, without results
 
 
 def make_tables(store: Store, night: str, folder: Path) -> NightTables:
-    """Write the Parquet tables of a night into the folder; of the same store the same bytes.
+    """Write the Parquet tables of a night into the folder; the same store gives the same bytes.
 
-    What cannot be read counts as lost and is complained of. Raises StoreError where there is no
-    plan, or the store cannot be reached.
+    Unreadable documents count as lost and add a complaint. Raises StoreError if there is no plan,
+    or if the store cannot be reached.
     """
     plan = demand_plan(store, night)
     documents, complaints = _find_documents(store, plan)
@@ -89,9 +89,9 @@ def make_tables(store: Store, night: str, folder: Path) -> NightTables:
 
 
 def keep_tables(store: Store, made: NightTables) -> None:
-    """Put the tables into the store; they may change until the night is closed, and never after.
+    """Store the tables; they may be replaced until the night is closed.
 
-    Raises StoreError where a closed night has others.
+    Raises StoreError if a closed night has other tables.
     """
     for table, path in made.paths.items():
         name = table_name(made.night, table)
@@ -104,7 +104,7 @@ def keep_tables(store: Store, made: NightTables) -> None:
 
 
 def _find_documents(store: Store, plan: NightPlan) -> tuple[dict[str, list[str]], list[str]]:
-    """The names of the attempts' documents by cell, and of those that are of none."""
+    """Return cell -> names of its attempts' documents, and complaints about other names."""
     found: dict[str, list[str]] = {each.cell.id: [] for each in plan.cells}
     complaints = []
     for stored in store.names(result_prefix(plan.night)):
@@ -121,7 +121,7 @@ def _find_documents(store: Store, plan: NightPlan) -> tuple[dict[str, list[str]]
 def _read_cells(
     store: Store, plan: NightPlan, documents: Mapping[str, list[str]], complaints: list[str]
 ) -> Iterator[tuple[PlannedCell, list[Attempt]]]:
-    """Each planned cell with its attempts, of which few are in memory at a time."""
+    """Yield each planned cell with its attempts, a batch at a time."""
     cells = iter(plan.cells)
     while batch := list(islice(cells, _AT_ONCE)):
         names = [name for planned in batch for name in documents[planned.cell.id]]
@@ -139,7 +139,7 @@ def _read_cells(
 def _read_document(
     planned: PlannedCell, night: str, name: str, content: bytes, complaints: list[str]
 ) -> Attempt:
-    """The attempt; one that cannot be counted is a lost one."""
+    """Return an attempt, as lost if it cannot be counted."""
     try:
         attempt = read_stored_attempt(content, name)
         if attempt.sha256 != planned.sha256:
@@ -159,9 +159,9 @@ def _without_results(end: CellEnd) -> tuple[Attempt, ...]:
 def _read_facts(
     store: Store, night: str, wanted: Mapping[str, str], complaints: list[str]
 ) -> Iterator[FactsRows]:
-    """The rows of packages by their SHA-256, whose facts the store has under another."""
+    """Yield the rows of packages; ``wanted`` maps their SHA-256 to that of their facts."""
     for sha256, facts in sorted(wanted.items()):
-        name = facts_name(facts)  # as messages have it where there are none
+        name = facts_name(facts)  # for messages, if there are none
         try:
             name = find_facts(store, facts) or name
             with store.local(name) as path:

@@ -1,8 +1,4 @@
-"""The rows of a package's objects and parts, out of its facts.
-
-No more of the document is looked at than the tables have, so that facts of an earlier version, or
-of a later one with more in it, are read too.
-"""
+"""The tables' columns, and their rows: from plans, attempts and facts."""
 
 from __future__ import annotations
 
@@ -42,13 +38,13 @@ from binary_checks.model import (
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.outcomes import BROKE, GOOD_OUTCOMES
 
-# The columns of each Parquet table, by which everything that asks knows them.
+# The columns of each Parquet table, with their types.
 
 TABLES: Mapping[str, Mapping[str, str]] = {
-    "cells": {  # a row a cell and night: how its night ended
+    "cells": {  # one row for each cell and night: how its night ended
         "night": "DATE",  # UTC
-        "cell": "VARCHAR",  # its id: the values of its axes
-        "project": "VARCHAR",  # the axes, from here to source; one that the matrix lacks is empty
+        "cell": "VARCHAR",  # id: the values of its axes
+        "project": "VARCHAR",  # axes, down to source; empty if the matrix does not use them
         "kind": "VARCHAR",
         "libtorch": "VARCHAR",
         "system": "VARCHAR",
@@ -58,79 +54,80 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "cxx_abi": "VARCHAR",
         "source": "VARCHAR",
         "place": "VARCHAR",  # where it ran: image:oldest; empty for a fresh environment
-        "gpu": "BOOLEAN",  # whether its second stage has ended too
+        "gpu": "BOOLEAN",  # whether its second stage has ended, too
         "state": "VARCHAR",  # passed, known, failed, not judged and so on (docs/nightly.md)
-        "reason": "VARCHAR",  # of a state that has no problems to show
-        "cause": "VARCHAR",  # why it has no verdict, or the check that failed (docs/causes.md)
+        "reason": "VARCHAR",  # if no problem shows the reason of the state
+        "cause": "VARCHAR",  # why there is no verdict, or the check that failed (docs/causes.md)
         "cause_kind": "VARCHAR",  # infra, product, tool, unknown
-        "evidence": "VARCHAR",  # the line that the cause was told by
+        "evidence": "VARCHAR",  # the line from which the cause was recognised
         "attempts": "USMALLINT",  # of both stages
         "problems": "UINTEGER",  # of the attempts that decided, as the next three
         "warnings": "UINTEGER",
-        "accepted": "UINTEGER",  # problems that are known
-        "not_inspected": "UINTEGER",  # checks that could not inspect, in whole or in part
+        "accepted": "UINTEGER",  # known problems
+        "not_inspected": "UINTEGER",  # checks that could not inspect everything
         "file_name": "VARCHAR",  # of the package
         "version": "VARCHAR",
         "url": "VARCHAR",  # without credentials
         "sha256": "VARCHAR",  # of the package
         "size": "UBIGINT",  # bytes
         "uploaded": "VARCHAR",  # as the index states it
-        "serial": "VARCHAR",  # of the index
-        "facts": "VARCHAR",  # SHA-256 under which the store has them; "" for none
+        "serial": "VARCHAR",  # of the index's page
+        "facts": "VARCHAR",  # SHA-256 under which the store has the facts; "" for none
         "seconds": "REAL",  # of all attempts
-        "installing": "REAL",  # seconds of the attempts that decided; no check's own
+        "installing": "REAL",  # seconds that the deciding attempts spent outside checks
         "cpu_seconds": "REAL",  # of all attempts
         "peak_memory": "UBIGINT",  # bytes
         "started": "TIMESTAMP",  # of the first attempt, UTC
-        "log": "VARCHAR",  # the store's name of the last attempt's log
+        "log": "VARCHAR",  # name of the last attempt's log in the store
     },
-    "checks": {  # a row a check, cell and night, of the last attempt of each stage
+    "checks": {  # one row for each check, cell and night, from the last attempt of each stage
         "night": "DATE",
         "cell": "VARCHAR",
         "stage": "VARCHAR",  # cpu, gpu
-        "check": "VARCHAR",  # its id
+        "check": "VARCHAR",  # id
         "family": "VARCHAR",
-        "check_place": "VARCHAR",  # of several places the one it ran in
+        "check_place": "VARCHAR",  # where it ran, if there are several places
         "outcome": "VARCHAR",  # passed, warned, accepted, failed, error, not inspected, …
-        "reason": "VARCHAR",  # why it was not applicable, not inspected or broke
-        "problems": "UINTEGER",  # errors that nobody accepted
-        "path": "VARCHAR",  # of the first problem, or warning
+        "reason": "VARCHAR",  # why it was not applicable, not inspected, or broke
+        "problems": "UINTEGER",  # errors that are not accepted
+        "path": "VARCHAR",  # of the first problem or warning
         "sentence": "VARCHAR",  # of the same problem
         "seconds": "REAL",
     },
-    "objects": {  # a row an object file of each package that a night met first
-        "night": "DATE",  # the first that met the package
+    # one row for each object file of each package, in the first night with that package
+    "objects": {
+        "night": "DATE",  # the first night with the package
         "sha256": "VARCHAR",  # of the package
-        "path": "VARCHAR",  # relative to the prefix that it is installed in
+        "path": "VARCHAR",  # relative to the prefix in which the package is installed
         "architecture": "VARCHAR",  # x86_64, aarch64, …
         "size": "UBIGINT",  # bytes
-        "needed": "VARCHAR[]",  # the libraries that it needs
-        "glibc": "VARCHAR",  # the highest version that it needs, 2.34; "" for none
-        "exports": "VARCHAR",  # a digest of its exports' names and versions
+        "needed": "VARCHAR[]",  # names of needed libraries
+        "glibc": "VARCHAR",  # highest glibc version that it needs, 2.34; "" for none
+        "exports": "VARCHAR",  # digest of its exports' names and versions
         "gpu": "VARCHAR[]",  # targets of its device code: sm_90, gfx90a
     },
-    "parts": {  # a row a part of each package that a night met first: what takes the bytes
-        "night": "DATE",  # the first that met the package
+    "parts": {  # one row for each part of each package: what its bytes are used for
+        "night": "DATE",  # the first night with the package
         "sha256": "VARCHAR",  # of the package
         "part": "VARCHAR",  # native code, device code, bundled libraries, Python, data, …
-        "files": "UINTEGER",  # that are of the part, or have some of it
-        "size": "UBIGINT",  # bytes, installed
+        "files": "UINTEGER",  # files that belong to the part, wholly or partly
+        "size": "UBIGINT",  # installed size in bytes
     },
 }
 
 
-# The rows of a night's cells and checks, from its plan and its attempts; nothing is read here.
+# Rows of cells and checks, from a night's plan and attempts.
 
 Row = dict[str, Any]
 LONGEST = 2_000
-"""Characters of a text in a table; documents have it whole."""
+"""Most characters of a text in a table; the documents have the whole text."""
 _MOST = {"USMALLINT": (1 << 16) - 1, "UINTEGER": (1 << 32) - 1}
 
 
 def find_contradiction(attempt: Attempt) -> str:
-    """Why the attempt cannot be counted as it says; "" where its result bears it out.
+    """Return how an attempt's result contradicts its state, or "" if it does not.
 
-    A pass without a result that passed would be one that nobody saw.
+    A pass needs a result that passed.
     """
     if attempt.result is None:
         return "it has no result" if attempt.state in GOOD else ""
@@ -141,7 +138,7 @@ def find_contradiction(attempt: Attempt) -> str:
 
 
 def _find_no_pass(result: RunResult) -> str:
-    """Why a result is not that of a package that passed; "" where it is."""
+    """Return why a result is no pass, or "" if it is."""
     outcomes = {entry.outcome for _, entry in result.entries()}
     if bad := sorted(outcomes & {Outcome.FAILED, *BROKE}):
         verb = "is" if bad[0] is Outcome.BROKEN else "has"
@@ -154,17 +151,17 @@ def _find_no_pass(result: RunResult) -> str:
 
 
 def entries_of(attempt: Attempt) -> Iterator[Entry]:
-    """What its result says of each check."""
+    """Return the entries for all checks in an attempt's result."""
     return (entry for package in packages_of(attempt) for entry in package.entries)
 
 
 def packages_of(attempt: Attempt) -> tuple[PackageResult, ...]:
-    """What its result says of each package."""
+    """Return the packages in an attempt's result."""
     return attempt.result.packages if attempt.result else ()
 
 
 def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
-    """How the cell's night ended."""
+    """Return the row about how the cell's night ended."""
     deciding = list(end.last.values())
     entries = [entry for attempt in deciding for entry in entries_of(attempt)]
     counts = {
@@ -206,12 +203,12 @@ def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
 
 
 def facts_of(end: CellEnd) -> str:
-    """Under which SHA-256 the store has the facts that its attempts gathered; "" for none."""
+    """Return the SHA-256 under which the store has the cell's facts, or ""."""
     return next((each.facts for each in reversed(end.attempts) if each.facts), "")
 
 
 def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
-    """What the attempts that decided say of each check."""
+    """Yield a row for each check in the attempts that decided."""
     for stage in (CPU, GPU):
         for entry in entries_of(end.last[stage]) if stage in end.last else ():
             first = _first_problem(entry)
@@ -232,14 +229,14 @@ def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
 
 
 def _first_problem(entry: Entry) -> Problem | NotInspected | None:
-    """The worst of it: of an accepted one, or of a gap, where there is nothing worse."""
+    """Return the worst problem: an accepted one, or a gap, only if there is nothing worse."""
     accepted = (each.problem for each in entry.accepted)
     problems = chain(entry.problems, entry.warnings, accepted)
     return next(problems, None) or next(iter(entry.not_inspected), None)
 
 
 def _as_utc(text: str) -> str | None:
-    """A time as DuckDB reads it; None for what is none."""
+    """Return a time in DuckDB's form, or None if the text is not a time."""
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
         if found.tzinfo is not None:
@@ -250,44 +247,44 @@ def _as_utc(text: str) -> str | None:
 
 
 def _round(seconds: Any) -> float:
-    """To the millisecond: what is beyond that is noise, and noise is what Parquet cannot pack."""
+    """Round to milliseconds, because finer noise makes Parquet files larger."""
     return round(min(max(float(seconds), 0.0), 1e9), 3)
 
 
 def plain(text: Any) -> str:
-    """A text that every table can hold: no half of a character, and not without end."""
+    """Return a text that every table can hold: valid Unicode of limited length."""
     found = text if isinstance(text, str) else ""
     if not found.isascii():
         found = found.encode("utf-8", "replace").decode("utf-8")
     return cut(found.replace("\0", "\N{SYMBOL FOR NULL}"), LONGEST)
 
 
-# The rows of a package's objects and parts, out of its facts.
+# Rows of a package's objects and parts, from its facts.
 #
-# No more of the document is looked at than the tables have, so that facts of an earlier version, or
-# of a later one with more in it, are read too.
+# Only the fields that the tables need are read, so that facts of other versions can be read, too.
 
 _FACTS = "binary-checks/facts/"
 _GLIBC = re.compile(r"GLIBC_(\d{1,4}(?:\.\d{1,4})*)")
-_RELR = (2, 36)  # GLIBC_ABI_DT_RELR came with it
-_ARCHITECTURE = "x86_64"  # of an object file that says none, in the model
+_RELR = (2, 36)  # GLIBC_ABI_DT_RELR was added in that version
+_ARCHITECTURE = "x86_64"  # default of the model, which documents leave out
 _PLACES = ("site_packages", "headers", "climbs")
 _LARGEST_BIGINT = (1 << 62) - 1
-_DIGITS = 16  # of a digest that only tells one table of exports from another
+_DIGITS = 16  # enough to distinguish tables of exports
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactsRows:
-    """What the tables have of one package."""
+    """The rows of one package."""
 
     objects: tuple[Row, ...]
     parts: tuple[Row, ...]
 
 
 def read_facts_rows(path: Path, night: str, sha256: str, named: str) -> FactsRows:
-    """Read a document of facts, ``.json.gz``, which must be that package's.
+    """Read a package's facts from ``.json.gz``.
 
-    Raises RecordError, one line, for one that is cut, corrupt, or of another package.
+    Raises RecordError with a message of one line if the document is truncated, corrupt, or of
+    another package.
     """
     try:
         return _read(read_document(path), night, sha256)
@@ -339,13 +336,13 @@ def _object_row(row: Mapping[str, Any]) -> Row:
 
 
 def _find_generations(codes: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The GPU architectures of code that a driver can use."""
+    """Return the GPU architectures of code that a driver can use."""
     unusable = DeviceLinking.UNUSABLE.value
     return {plain(each["architecture"]) for each in codes if each.get("linking") != unusable}
 
 
 def _digest(texts: Iterable[str]) -> str:
-    """Of the texts as lines."""
+    """Return the SHA-256 of the texts, joined as lines."""
     found, between = hashlib.sha256(), b""
     for text in texts:
         found.update(between + text.encode("utf-8", "replace"))
@@ -354,7 +351,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 
 def highest_glibc(versions: Iterable[str]) -> str:
-    """The highest version of glibc among version nodes, as 2.34; "" where none is of it."""
+    """Return the highest glibc version among version nodes, as "2.34"; "" if there is none."""
     found = (_RELR if each == "GLIBC_ABI_DT_RELR" else _read_version(each) for each in versions)
     return ".".join(map(str, max(found, default=())))
 
@@ -365,7 +362,7 @@ def _read_version(node: str) -> tuple[int, ...]:
 
 
 def _light_object(row: Mapping[str, Any]) -> ObjectFile:
-    """What the measuring of parts looks at."""
+    """Return an object with only the fields that `measure_parts` needs."""
     kind = object_kinds()[row["format"]]
     found: dict[str, Any] = {"kind": Kind(row["kind"])} if "kind" in row else {}
     if "device_code" in row:
@@ -395,5 +392,5 @@ def _lost_object(row: Mapping[str, Any]) -> MalformedObject:
 
 
 def _count(number: Any) -> int:
-    """A number of bytes that a table can hold."""
+    """Return a number of bytes that fits into a table."""
     return min(max(int(number), 0), _LARGEST_BIGINT)

@@ -1,4 +1,4 @@
-"""Asks the tables: a shipped question, or the SQL of a stranger, which can do nothing but read."""
+"""Query the tables: with shipped queries, or with untrusted SQL, which can only read."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _WRITES = re.compile(
     "COPY|INSERT|DELETE|UPDATE|MERGE_INTO|EXPORT|ATTACH|EXECUTE|LOGGING|PROFILING|CHECKPOINT"
     "|^(?:CREATE|ALTER|DROP|SET|LOAD)"
 )
-"""Names of steps of a plan that do more than read."""
+"""Names of steps in a query plan that do more than read."""
 _MISTAKE = re.compile(r"[A-Z][\w ]* Error: ")
-"""How DuckDB begins where the SQL is to blame, and not bytes that it did not expect."""
+"""Matches DuckDB's messages about faulty SQL; messages about faulty files begin differently."""
 _STORED = re.compile(r"[^\s'\"]*?(night=\d{4}-\d{2}-\d{2}/\w+\.parquet)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryAnswer:
-    """The rows of an answer, which come as they are read, and their columns."""
+    """The columns of an answer, and its rows, which are read while iterating."""
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
@@ -41,11 +41,11 @@ def ask(
     *,
     ours: bool = False,
 ) -> Iterator[QueryAnswer]:
-    """Answer one SELECT with these parameters; ``$night`` is the last night where it is not given.
+    """Run one SELECT with these parameters; ``$night`` is the last night by default.
 
-    SQL that is not ``ours`` is planned first, to see that it does nothing but read.
-    Raises ProfileError, one line, for SQL that is not one SELECT or has a mistake, and for an
-    answer that takes too much memory; StoreError for a table that cannot be read.
+    Unless it is ``ours``, the SQL is first checked to see that it only reads. Raises ProfileError
+    with a message of one line for faulty SQL, for anything but one SELECT, and if memory does not
+    suffice; StoreError for a table that cannot be read.
     """
     import duckdb
 
@@ -59,12 +59,15 @@ def ask(
         yield QueryAnswer(columns=columns, rows=_fetch(connection))
     except duckdb.Error as error:
         raise _explain(connection, error) from None
-    except (OverflowError, RecursionError) as error:  # DuckDB's intervals reach further
+    except (OverflowError, RecursionError) as error:  # DuckDB's intervals exceed Python's
         raise ProfileError(f"SQL: no answer that Python can hold: {error}") from None
 
 
 def _demand_select(connection: Connection, sql: str) -> Any:
-    """The statement. A COPY, a SET and their like would write, or open what is closed."""
+    """Return the statement. Raises ProfileError unless it is one SELECT.
+
+    COPY, SET and similar statements could write, or reopen what is closed.
+    """
     from duckdb import StatementType
 
     statements = connection.extract_statements(sql)
@@ -76,7 +79,7 @@ def _demand_select(connection: Connection, sql: str) -> Any:
 
 
 def _demand_reading(connection: Connection, sql: str, parameters: Mapping[str, str]) -> None:
-    """Look for what writes in the plan: since DuckDB 2.0 a SELECT may have a COPY in its WITH."""
+    """Raise ProfileError if the plan writes: since DuckDB 2.0, WITH may contain a COPY."""
     rows = connection.execute(f"EXPLAIN (FORMAT json) {sql}", parameters or None).fetchall()
     for step in _steps(json.loads(rows[-1][1])):
         if _WRITES.search(step):
@@ -84,7 +87,7 @@ def _demand_reading(connection: Connection, sql: str, parameters: Mapping[str, s
 
 
 def _steps(plan: Any) -> Iterator[str]:
-    """The names of a plan's steps."""
+    """Yield the names of a plan's steps."""
     waiting = list(plan)
     while waiting:
         step = waiting.pop()
@@ -109,7 +112,7 @@ def _choose_parameters(
 
 
 def _demand_night(connection: Connection, night: str) -> None:
-    """Refuse a night without tables: "0 rows" would say that nothing was found in it."""
+    """Raise ProfileError for a night without tables, for which "0 rows" would be misleading."""
     having = "max(night)::VARCHAR, bool_or(night::VARCHAR = $night)"
     row = connection.execute(f"SELECT {having} FROM all_cells", {NIGHT: night}).fetchone()  # noqa: S608
     newest, found = row or ("none", False)
@@ -123,7 +126,7 @@ def _fetch(connection: Connection) -> Iterator[tuple[Any, ...]]:
 
 
 def _distinguish(names: Sequence[str]) -> tuple[str, ...]:
-    """The names of columns, of which a later one of the same name gets a number."""
+    """Return unique column names; repeated ones get a number."""
     found: dict[str, None] = {}
     numbers = dict.fromkeys(names, 1)
     for name in names:
@@ -136,7 +139,7 @@ def _distinguish(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _explain(connection: Connection, error: Exception) -> ProfileError | StoreError:
-    """The mistake in one line, DuckDB's own first one; or which table cannot be read."""
+    """Return the error for faulty SQL, or for a table that cannot be read, in one line."""
     reason = str(error).partition("\n")[0]
     stored = _STORED.search(reason)
     if reason.startswith("Permission") or (_MISTAKE.match(reason) and not stored):
@@ -147,7 +150,7 @@ def _explain(connection: Connection, error: Exception) -> ProfileError | StoreEr
 
 
 def _find_unreadable(connection: Connection) -> str:
-    """The first table whose rows cannot be read: of some damages DuckDB does not say in which."""
+    """Return the first unreadable table, because DuckDB does not always name it."""
     import duckdb
 
     (paths,) = connection.execute("SELECT current_setting('allowed_paths')").fetchone()
@@ -160,17 +163,17 @@ def _find_unreadable(connection: Connection) -> str:
     return "a table"
 
 
-# The questions that come with us: each an SQL file, whose head says what it answers and takes.
+# Shipped queries: SQL files whose comments at the top describe the query and its parameters.
 
 _FOLDER = Path(__file__).with_name("queries")
 _PARAMETER = re.compile(r"-- \$(?P<name>\w+)(?: = (?P<default>.*?))?: (?P<meaning>.*)")
 NIGHT = "night"
-"""The parameter that is the last night where it is not given."""
+"""The parameter that is the last night by default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryParameter:
-    """What a question can be asked with."""
+    """A parameter of a query."""
 
     name: str
     default: str | None  # None: the last night
@@ -179,7 +182,7 @@ class QueryParameter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShippedQuery:
-    """A question by its name."""
+    """A query that is part of this package."""
 
     name: str
     description: str
@@ -189,7 +192,7 @@ class ShippedQuery:
 
 @cache
 def shipped_queries() -> Mapping[str, ShippedQuery]:
-    """All of them by name, sorted."""
+    """Return all shipped queries by name, sorted."""
     paths = sorted(_FOLDER.glob("*.sql"))
     return {path.stem: _parse(path.stem, path.read_text(encoding="utf-8")) for path in paths}
 

@@ -1,4 +1,4 @@
-"""The tables of all nights as four views, over which SQL reads and nothing else."""
+"""Write Parquet tables, and open those of all nights as read-only views."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from binary_checks.fleet.store.store_names import table_name
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.rows import TABLES, Row
 
-# Parquet files, written by DuckDB alone; only this room imports it.
+# DuckDB, which only this folder imports.
 
 Connection: TypeAlias = Any
 """A duckdb.DuckDBPyConnection."""
@@ -29,12 +29,13 @@ _SETTINGS: dict[str, Any] = {
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
-    "python_enable_replacements": False,  # else a table's name may be that of a variable of ours
-    "temp_directory": "",  # what does not fit into memory ends, and fills no disk
+    "python_enable_replacements": False,  # otherwise SQL could read Python variables
+    "temp_directory": "",  # a query that exceeds memory fails and fills no disk
 }
 _SORTED_BY = {
     "cells": ("cell",),
-    "checks": ("check", "stage", "check_place", "cell"),  # rows beside each other are alike
+    # similar rows lie together, which compresses well
+    "checks": ("check", "stage", "check_place", "cell"),
     "objects": ("sha256", "path", "architecture"),
     "parts": ("sha256", "part"),
 }
@@ -42,7 +43,7 @@ _SORTED_BY = {
 
 @contextmanager
 def connect() -> Iterator[Connection]:
-    """A database in memory, which loads no extension. Raises GatherError without DuckDB."""
+    """Yield a database in memory that loads no extension. Raises GatherError without DuckDB."""
     try:
         import duckdb
     except ImportError:
@@ -55,9 +56,9 @@ def connect() -> Iterator[Connection]:
 
 
 class TableWriter:
-    """Takes the rows of one table, which are as many as there are, and writes them sorted.
+    """Collects any number of rows of one table, and writes them sorted.
 
-    They wait on disk, a line of JSON each: of equal rows in any order the file has the same bytes.
+    Rows are kept on disk as lines of JSON. Equal rows in any order give the same bytes.
     """
 
     def __init__(self, table: str, folder: Path) -> None:
@@ -66,13 +67,13 @@ class TableWriter:
         self._file = self._lines.open("w", encoding="ascii")
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Take some more rows."""
+        """Add rows."""
         for row in rows:
             self._file.write(json.dumps(row))
             self._file.write("\n")
 
     def close(self) -> None:
-        """No more rows come."""
+        """Close the file of rows."""
         self._file.close()
 
     def write(self, connection: Connection, path: Path) -> None:
@@ -95,25 +96,25 @@ class TableWriter:
 
 
 def quote_name(name: str) -> str:
-    """A name as SQL has it."""
+    """Return a name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quote_text(text: object) -> str:
-    """A text as SQL has it."""
+    """Return a text as an SQL string."""
     return "'" + str(text).replace("'", "''") + "'"
 
 
 def quote_path(path: Path) -> str:
-    """A path as SQL has it where it may be a pattern of several: one that fits itself alone."""
+    """Return a path as an SQL string that, read as a glob, matches only that path."""
     text = "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
     return quote_text(text)
 
 
-# The tables of all nights as four views, over which SQL reads and nothing else.
+# Views of all nights.
 
 _OF_PACKAGES = ("objects", "parts")
-"""What is written once for each package, by the first night that met it."""
+"""Tables with one set of rows for each package, from the first night with that package."""
 
 
 @contextmanager
@@ -125,14 +126,13 @@ def open_tables(
     project: str = "",
     apart: bool = False,
 ) -> Iterator[Connection]:
-    """A connection whose views cells, checks, objects and parts have all closed nights.
+    """Yield a connection with the views cells, checks, objects and parts of all closed nights.
 
-    With ``tables`` there are those views alone, cells among them, and nothing is fetched for the
-    others. With ``nights`` cells and checks have those closed nights alone, and no later night is
-    looked at; with ``project`` all views have what is of its cells alone. It can open no other
-    file. ``apart`` has it open copies, so that not even a fault of DuckDB's changes the store, for
-    SQL of strangers. Raises StoreError for a store without a closed night, and for tables that
-    cannot be read.
+    ``tables`` limits the views, and which files are fetched; it must include cells. ``nights``
+    limits cells and checks to these closed nights, and ignores later ones; ``project`` limits all
+    views to its cells. The connection can open no other files. With ``apart`` it opens copies, so
+    that not even a fault of DuckDB's lets untrusted SQL change the store. Raises StoreError if no
+    night is closed, and for tables that cannot be read.
     """
     every = closed_nights(store)
     if not every:
@@ -167,7 +167,7 @@ def open_tables(
 
 @contextmanager
 def _explained(store: Store, paths: Mapping[Path, str]) -> Iterator[None]:
-    """Say of rows that cannot be read that it is so: a table may hold others than its head says."""
+    """Raise StoreError for rows that cannot be read, although the table's header can."""
     import duckdb
 
     try:
@@ -180,7 +180,7 @@ def _explained(store: Store, paths: Mapping[Path, str]) -> Iterator[None]:
 
 
 def _fetch(store: Store, names: Sequence[str]) -> None:
-    """Have all of them at hand: a bucket that is far away answers many as fast as one."""
+    """Fetch the objects in parallel, because a distant bucket then needs no longer for many."""
 
     def fetch(name: str) -> None:
         with store.local(name):
@@ -192,7 +192,7 @@ def _fetch(store: Store, names: Sequence[str]) -> None:
 
 
 def _copy(path: Path, name: str, folder: Path) -> Path:
-    """A copy in the folder, which nobody may write to."""
+    """Return a read-only copy in the folder."""
     copied = folder / name
     copied.parent.mkdir(exist_ok=True)
     shutil.copyfile(path, copied)
@@ -201,12 +201,12 @@ def _copy(path: Path, name: str, folder: Path) -> Path:
 
 
 def _is_pattern(path: Path) -> bool:
-    """Whether DuckDB takes it for a pattern, and then lists folders that are closed to it."""
+    """Return whether DuckDB would read the path as a glob, and list forbidden folders."""
     return any(char in str(path) for char in "*?[")
 
 
 def known_packages(connection: Connection, store: Store, before: str) -> frozenset[str]:
-    """The SHA-256 of each package whose objects an earlier night has."""
+    """Return the SHA-256 of packages whose objects an earlier night has."""
     nights = [night for night in closed_nights(store) if night < before]
     if not nights:
         return frozenset()
@@ -220,7 +220,7 @@ def known_packages(connection: Connection, store: Store, before: str) -> frozens
 
 
 def _make_view(connection: Connection, store: Store, table: str, paths: Mapping[Path, str]) -> None:
-    """Make the view all_TABLE of these files, whose columns are those that are known."""
+    """Make the view all_TABLE of these files, with the columns that this version knows."""
     import duckdb
 
     columns = ", ".join(
@@ -244,7 +244,7 @@ def _read(paths: Iterable[Path]) -> str:
 
 
 def _find_damaged(connection: Connection, columns: str, paths: Mapping[Path, str]) -> str:
-    """The first table that cannot be read by itself: DuckDB does not always say."""
+    """Return the first table that cannot be read, because DuckDB does not always name it."""
     import duckdb
 
     for path, name in paths.items():
@@ -256,7 +256,7 @@ def _find_damaged(connection: Connection, columns: str, paths: Mapping[Path, str
 
 
 def _narrow(connection: Connection, tables: Collection[str], project: str) -> None:
-    """Make the views that SQL sees: of one project, and each package's objects once."""
+    """Make the views for queries: of one project, and each package's objects once."""
     rows = ", ".join(f"('{state.value}', '{letter}')" for state, letter in LETTERS.items())
     connection.execute(f"CREATE TABLE letters AS FROM (VALUES {rows}) AS letters(state, letter)")
     chosen = f" WHERE project = {quote_text(project)}" if project else ""
@@ -273,7 +273,7 @@ def _narrow(connection: Connection, tables: Collection[str], project: str) -> No
 
 
 def _lock(connection: Connection, paths: Sequence[Path]) -> None:
-    """Close all but these files to it, for good."""
+    """Forbid the connection to open other files, irrevocably."""
     allowed = ", ".join(map(quote_text, paths))
     connection.execute(f"SET allowed_paths = [{allowed}]")
     connection.execute("SET enable_external_access = false")
