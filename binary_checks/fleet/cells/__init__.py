@@ -1,1 +1,1 @@
-"""cells.toml: the matrix from one source, as cells, shards and what they match."""
+"""Cells: the matrix in cells.toml, and the choice of cells for a run."""

@@ -1,4 +1,4 @@
-"""Reads cells.toml: the products of its blocks, without what it leaves out, and how each is run."""
+"""Read cells.toml: multiply its blocks, leave out exceptions, and find how each cell is run."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from binary_checks.profile.toml_values import convert, parse_toml, reject_unknow
 DEFAULT_FILE = "cells.toml"
 MOST_CELLS = 20_000
 _LARGEST = 4 << 20  # bytes of the file
-_LONGEST_ID = 150  # characters: it names files, with an attempt and an ending behind it
+_LONGEST_ID = 150  # characters, because an id with a suffix becomes the name of a file
 _MOST_SECONDS = 7 * 86_400.0
 
 _TABLES = {"night", "values", "cells", "leave_out", "gpu", "run", "sources"}
-_OF_CI = ("runners", "ci")  # tables that say how CI runs the cells, and nothing of a night
+_OF_CI = ("runners", "ci")  # tables about CI, which a night does not read
 _BLOCK = dict.fromkeys(AXES, object) | {"package": str}
 _LEAVE_OUT = {"when": str, "reason": str, "expires": date}
 _NIGHT = {"known_problems": str, "causes": str}
@@ -46,17 +46,17 @@ _RUN = {"when": str, "place": str, "profile": str, "options": tuple[str, ...], "
 
 
 def read_cells(path: Path, today: date | None = None) -> Matrix:
-    """The matrix of a file; ``today`` decides what has expired. Raises ProfileError."""
+    """Return the matrix in a file; ``today`` decides what has expired. Raises ProfileError."""
     return parse_cells(read_named(path, _LARGEST, str(path)), path, today)
 
 
 def parse_cells(content: bytes, path: Path, today: date | None = None) -> Matrix:
-    """The same of bytes that were read there. Raises ProfileError."""
+    """Return the matrix in bytes that were read from ``path``. Raises ProfileError."""
     return _Reader(content, path, today or datetime.now(timezone.utc).date()).read()
 
 
 class _Reader:
-    """One file while it is read."""
+    """Reads one file."""
 
     def __init__(self, content: bytes, path: Path, today: date) -> None:
         self._content, self._path, self._today = content, path, today
@@ -96,7 +96,7 @@ class _Reader:
         )
 
     def _read_night(self) -> dict[str, str]:
-        """What holds for all cells of a night."""
+        """Return the settings for all cells of a night."""
         where = f"{self._name}: night"
         table = convert(self._tables.get("night", {}), dict, where)
         reject_unknown(table, _NIGHT, where, "key")
@@ -106,13 +106,13 @@ class _Reader:
         return read_rows(self._tables, self._content, self._name, table, known)
 
     def _used(self) -> tuple[str, ...]:
-        """The axes that make ids: those that any block names."""
+        """Return the axes that any block names, which make up the ids."""
         named = {key for row, _ in self._blocks for key in row}
         named |= _split_system(row for row, _ in self._blocks)
         return tuple(axis for axis in AXES if axis in named)
 
     def _read_blocks(self) -> list[tuple[dict[str, Any], str]]:
-        """The blocks, with the values of the lists that they name."""
+        """Return the blocks, with shared lists in place of their names."""
         lists = read_lists(self._tables.get("values", {}), self._name)
         rows = [*self._rows("cells", _BLOCK)]
         for name in sorted(lists.keys() - set().union(*(find_names(row) for row, _ in rows))):
@@ -120,7 +120,7 @@ class _Reader:
         return [(put_lists(row, lists, where), where) for row, where in rows]
 
     def _multiply(self) -> list[tuple[Cell, str]]:
-        """Every cell of every block, in the order of the file and of the values in it."""
+        """Return the cells of all blocks, in the order of the file."""
         if not self._blocks:
             raise ProfileError(f"{self._name}: it has no [[cells]]")
         values = [(_read_axes(row, where), row, where) for row, where in self._blocks]
@@ -178,7 +178,7 @@ class _Reader:
         known: Mapping[str, Any],
         change: Callable[[Cell, dict[str, Any]], Cell],
     ) -> tuple[Cell, ...]:
-        """The cells as each entry changes those that it is about: the last one holds."""
+        """Return the cells, changed by the entries that match them; the last entry wins."""
         found = list(cells)
         for condition, said, where in self._conditions(table, known):
             meant = [number for number, cell in enumerate(found) if condition.meets(cell)]
@@ -200,13 +200,13 @@ class _Reader:
 
 
 def _split_system(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The axis that ``system = "linux-x86_64"`` gives as well."""
+    """Return the axis that ``system = "linux-x86_64"`` sets in addition to the system."""
     named = (value for row in rows for value in listed(row.get("system", ())))
     return {"architecture"} if any("-" in str(value) for value in named) else set()
 
 
 def _read_axes(row: Mapping[str, Any], where: str) -> dict[str, list[tuple[tuple[str, str], ...]]]:
-    """By axis the values that the block multiplies; one of a system may set two axes."""
+    """Return axis -> values of a block; a value of system may set two axes."""
     if "project" not in row:
         raise ProfileError(f"{where}: 'project' is missing")
     found = {}
@@ -251,7 +251,7 @@ def _make_cells(
 
 
 def _demand_unique(pairs: Iterable[tuple[Cell, str]]) -> None:
-    """Raise ProfileError for two cells of one id; there are file systems that know no case."""
+    """Raise ProfileError if two ids are equal, also if only in another case."""
     seen: dict[str, str] = {}
     for cell, where in pairs:
         key = cell.id.lower()
@@ -273,7 +273,7 @@ def _demand_run(said: Mapping[str, Any], where: str) -> None:
         raise ProfileError(f"{where}: timeout: {timeout:g} s is not within 7 days")
 
 
-# Lists of values that several blocks of a matrix share, by name.
+# ``[values]``: lists that several blocks share, by name.
 
 TABLE = "values"
 _NAMED = re.compile(r"\{([^{}]*)\}")
@@ -282,7 +282,7 @@ ValueLists = Mapping[str, tuple[object, ...]]
 
 
 def read_lists(value: object, name: str) -> ValueLists:
-    """The lists of ``[values]`` in the file of that name. Raises ProfileError."""
+    """Read the lists in ``[values]``. Raises ProfileError."""
     table = convert(value, dict, f"{name}: {TABLE}")
     for key, listed in table.items():
         if not isinstance(listed, list):
@@ -291,7 +291,7 @@ def read_lists(value: object, name: str) -> ValueLists:
 
 
 def put_lists(row: Mapping[str, Any], lists: ValueLists, where: str) -> dict[str, Any]:
-    """A block with the values of a list where its name stands in braces: ``"{cuda}"``."""
+    """Return a block with the values of lists in place of their names in braces: ``"{cuda}"``."""
     found = dict(row)
     for axis in AXES:
         if any(_find_name(each) is not None for each in listed(row.get(axis, ()))):
@@ -304,12 +304,12 @@ def put_lists(row: Mapping[str, Any], lists: ValueLists, where: str) -> dict[str
 
 
 def listed(value: Any) -> list[Any]:
-    """The values of an axis, of which one may stand for itself."""
+    """Return the values of an axis as a list; a single value need not be one."""
     return [*value] if isinstance(value, (list, tuple)) else [value]
 
 
 def find_names(row: Mapping[str, Any]) -> set[str]:
-    """The lists that a block names."""
+    """Return the names of the lists that a block uses."""
     names = (_find_name(each) for axis in AXES for each in listed(row.get(axis, ())))
     return {name for name in names if name is not None}
 
@@ -327,7 +327,7 @@ def _expand(value: object, lists: ValueLists, where: str) -> tuple[object, ...]:
     return lists[name]
 
 
-# Reads the sources of a matrix, and holds each cell against the one where it is published.
+# ``[sources.NAME]``: where cells are published, and whether a cell fits its source.
 
 _KEYS = {key: kind for key, kind in typing.get_type_hints(CellSource).items() if key != "name"}
 _PLACES = ("index", "folder", "url", "conda")
@@ -337,7 +337,7 @@ _FILES = (".whl", ".conda", ".tar.bz2", ".zip")
 
 
 def read_sources(value: object, name: str) -> dict[str, CellSource]:
-    """The tables ``[sources.NAME]`` of the file of that name. Raises ProfileError."""
+    """Read the tables ``[sources.NAME]``. Raises ProfileError."""
     tables = convert(value, dict, f"{name}: sources")
     return {key: _read_source(key, row, f"{name}: sources.{key}") for key, row in tables.items()}
 
@@ -368,7 +368,7 @@ def _demand_template(template: str, where: str) -> None:
 
 
 def demand_public(text: str, where: str) -> None:
-    """Raise ProfileError for an address that shows a secret: this file is for everybody to read."""
+    """Raise ProfileError for an address with a secret, for anyone may read the file."""
     from binary_checks.web.addresses import show
 
     bare = text.partition("#")[0]
@@ -378,12 +378,12 @@ def demand_public(text: str, where: str) -> None:
 
 
 def names_file(package: str) -> bool:
-    """Whether a cell's package is a file itself, by URL or path, which no source is asked for."""
+    """Return whether a cell's package is a path or a URL, for which no source is needed."""
     return "://" in package or "/" in package or package.lower().endswith(_FILES)
 
 
 def demand_source(cell: Cell, sources: Mapping[str, CellSource], where: str) -> None:
-    """Raise ProfileError where a cell's source is not there, or cannot have what it asks for."""
+    """Raise ProfileError if a cell's source does not exist, or cannot have its package."""
     where = f"{where}: {cell.id}"
     if cell.source:
         reject_unknown([cell.source], {name: name for name in sources}, where, "source")
@@ -418,7 +418,7 @@ def _demand_requirement(text: str, where: str) -> None:
 
 
 def fill(template: str, cell: Cell, where: str) -> str:
-    """A source's template with the cell's values. Raises ProfileError for an axis it lacks."""
+    """Return a source's template with the cell's values. Raises ProfileError if one is missing."""
 
     def value(found: re.Match[str]) -> str:
         text: str = getattr(cell, found[1])
@@ -429,17 +429,17 @@ def fill(template: str, cell: Cell, where: str) -> str:
     return _BRACES.sub(value, template)
 
 
-# The tables of an array in a file, each with the words that say where it stands.
+# Arrays of tables, each table with its location for messages.
 
-_MOST_ROWS = 1_000  # of one kind, each of which is held against every cell
+_MOST_ROWS = 1_000  # of one kind, because each is compared with every cell
 
 
 def read_rows(
     tables: Mapping[str, Any], content: bytes, name: str, table: str, known: Mapping[str, Any]
 ) -> Iterator[tuple[dict[str, Any], str]]:
-    """Those of ``[[table]]`` in the file of that name and content. Raises ProfileError.
+    """Yield the tables ``[[table]]`` of a file with their locations. Raises ProfileError.
 
-    ``tables`` is what holds the array: the whole file, or the table before the last dot.
+    ``tables`` contains the array: the whole file, or the table before the last dot.
     """
     rows = tables.get(table.rpartition(".")[2], [])
     if not isinstance(rows, list):
@@ -456,7 +456,7 @@ def read_rows(
 
 
 def _find_lines(content: bytes, table: str, count: int) -> list[str]:
-    """In which lines the tables begin, where each has a line of its own that says so."""
+    """Return " (line 12)" for each table, or "" for all if some have no header of their own."""
     header = re.compile(rf"[ \t]*\[\[[ \t]*{re.escape(table)}[ \t]*\]\]")
     text = content.decode("utf-8").splitlines()
     found = [number for number, line in enumerate(text, 1) if header.match(line)]

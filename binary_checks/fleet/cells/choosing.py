@@ -1,4 +1,4 @@
-"""Chooses the cells of a run: by id, condition and tier, with what is one-off for a branch."""
+"""Choose the cells of a run: by id, condition, tier and shard, with changes for one run."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from binary_checks.fleet.night import AXES, Cell
 from binary_checks.profile.known import CellCondition, read_condition
 from binary_checks.profile.toml_values import reject_unknown
 
-# Tiers: few cells that cover the values of all axes, or the pairs of values, of a matrix.
+# Tiers: few cells that cover all values of the axes, or all pairs of values.
 
 NIGHTLY = "nightly"
 _SIZES = {"pr": 1, "merge": 2}
-"""How many axes stand together in what a tier covers."""
+"""Tier -> how many axes are covered together."""
 TIERS = (*_SIZES, NIGHTLY)
 _OWN = [axis for axis in AXES if axis not in ("project", "system", "architecture")]
 
 Trait = tuple[tuple[int, Hashable], ...]
-"""Values of one axis, or of several together, each with the number of its axis."""
+"""Values of one or more axes, each with its axis's number."""
 
 
 def choose_tier(cells: Sequence[Cell], tier: str) -> tuple[Cell, ...]:
-    """The cells of a tier, in order. Raises ProfileError for one that there is not.
+    """Return the cells of a tier, in order. Raises ProfileError for an unknown tier.
 
-    Each project is covered for itself. System and architecture count as one axis, for windows-arm64
-    is neither macos-arm64 nor windows-amd64, and whether there is a GPU stage counts as another. An
-    axis that a cell lacks has a value there, too: that it has none.
+    Each project is covered separately. System and architecture count as one axis, because
+    windows-arm64 is neither macos-arm64 nor windows-amd64, and having a GPU stage counts as
+    another. A missing value counts as a value.
     """
     if tier == NIGHTLY:
         return tuple(cells)
@@ -53,9 +53,10 @@ def choose_tier(cells: Sequence[Cell], tier: str) -> tuple[Cell, ...]:
 
 
 def _cover(cells: Sequence[Cell], size: int) -> list[int]:
-    """The positions of cells that have every trait; of equals those without a GPU stage, the first.
+    """Return the positions of cells that together have every trait.
 
-    First whichever has most that is lacking, then without those that turned out to be needless.
+    Repeatedly choose the cell with most uncovered traits (of equals one without a GPU stage, then
+    the first), and finally drop cells that became redundant.
     """
     traits = _find_traits(cells, size)
     holders: dict[Trait, list[int]] = defaultdict(list)
@@ -69,7 +70,7 @@ def _cover(cells: Sequence[Cell], size: int) -> list[int]:
     chosen: list[int] = []
     while lacking:
         gain, gpu, position = heapq.heappop(queue)
-        if -gain != gains[position]:  # others have had some of it in the meantime
+        if -gain != gains[position]:  # other choices have covered some of its traits since
             heapq.heappush(queue, (-gains[position], gpu, position))
             continue
         chosen.append(position)
@@ -81,7 +82,7 @@ def _cover(cells: Sequence[Cell], size: int) -> list[int]:
 
 
 def _find_traits(cells: Sequence[Cell], size: int) -> list[list[Trait]]:
-    """What each cell has of what is to be covered: no axis counts in which all cells are alike."""
+    """Return the traits of each cell; axes with equal values in all cells do not count."""
     values = [
         ((cell.system, cell.architecture), cell.gpu, *(getattr(cell, axis) for axis in _OWN))
         for cell in cells
@@ -94,7 +95,7 @@ def _find_traits(cells: Sequence[Cell], size: int) -> list[list[Trait]]:
 def _drop_needless(
     cells: Sequence[Cell], chosen: Sequence[int], traits: Sequence[Sequence[Trait]]
 ) -> list[int]:
-    """The chosen without those all of whose traits others have: dear ones go first, then late."""
+    """Return the chosen cells without redundant ones, dropping GPU cells and late cells first."""
     counts = Counter(trait for position in chosen for trait in traits[position])
     kept = set(chosen)
     for position in sorted(chosen, key=lambda each: (not cells[each].gpu, -each)):
@@ -104,13 +105,13 @@ def _drop_needless(
     return [*kept]
 
 
-# Which cells meet globs on the values of their axes, and which are in a shard.
+# Conditions and shards.
 
 _SHARD = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
 
 
 def select(cells: Iterable[Cell], where: str) -> tuple[Cell, ...]:
-    """Those that meet a condition as ``when`` has it, in order; all for "". Raises ProfileError."""
+    """Return the cells that meet a condition, in order; all for "". Raises ProfileError."""
     if not where:
         return tuple(cells)
     condition = read_condition(where, "--where")
@@ -118,10 +119,10 @@ def select(cells: Iterable[Cell], where: str) -> tuple[Cell, ...]:
 
 
 def shard(cells: Sequence[Cell], part: str) -> tuple[Cell, ...]:
-    """The i-th of n parts, for ``i/n``. Raises ProfileError.
+    """Return part i of n, for "i/n". Raises ProfileError.
 
-    Each cell is in exactly one of them, and no part has two cells more than another. Neighbours,
-    which are alike and take alike long, go to different parts.
+    Each cell is in exactly one part, and sizes differ by at most one. Neighbours, which are similar
+    and take similar time, are in different parts.
     """
     found = _SHARD.fullmatch(part)
     if found is None or int(found[1]) > int(found[2]):
@@ -129,7 +130,7 @@ def shard(cells: Sequence[Cell], part: str) -> tuple[Cell, ...]:
     return tuple(cells[int(found[1]) - 1 :: int(found[2])])
 
 
-# Chooses the cells of a run: by id, condition and tier, with what is one-off for a branch.
+# One-off changes of a run, and the whole choice.
 
 ONLY, ALSO, LABELS = "BINARY_CHECKS_ONLY", "BINARY_CHECKS_ALSO", "BINARY_CHECKS_LABELS"
 """Variables that CI sets: conditions, and the labels of a pull request."""
@@ -138,29 +139,30 @@ _KINDS = ("only", "also", "tier")
 _SPELLED = "'cells only: …', 'cells also: …' or 'cells tier: …'"
 _LABEL = re.compile(rf"cells[ -]({'|'.join(_KINDS)}): *(.*)")
 _NEAR = re.compile(r"cells?[ -](\w+) *:", re.IGNORECASE)
-"""How a label begins that may have been mistyped; others are about something else."""
-_MOST = 100  # conditions, each of which is held against every cell
+"""Matches the beginning of a label that may be mistyped; others are not about cells."""
+_MOST = 100  # conditions, because each is compared with every cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneOff:
-    """What holds for one branch or run and stands in no file that is checked in."""
+    """Changes for one branch or run, which are in no committed file."""
 
-    only: tuple[tuple[str, CellCondition], ...] = ()  # where it is from; any of them is enough
+    # (origin, condition); meeting any of them is enough
+    only: tuple[tuple[str, CellCondition], ...] = ()
     also: tuple[tuple[str, CellCondition], ...] = ()
     tier: str = NIGHTLY
-    note: str = ""  # what the environment says of it, for people who did not write it
+    note: str = ""  # what the environment asks for, for people who read the output
 
     def narrow(self, cells: Sequence[Cell], of: Sequence[Cell]) -> tuple[Cell, ...]:
-        """The cells that meet any condition of ``only``. Raises ProfileError.
+        """Return the cells that meet any condition of ``only``. Raises ProfileError.
 
-        Each condition has to be met by one at least of those that they are of.
+        Each condition must match at least one cell in ``of``.
         """
         met = self._match(of, self.only)
         return tuple(cell for cell in cells if cell.id in met) if self.only else tuple(cells)
 
     def enable(self, matrix: Matrix) -> Matrix:
-        """The matrix with the cells of ``also``, whatever is left out. Raises ProfileError."""
+        """Return the matrix with the cells of ``also``, even if left out. Raises ProfileError."""
         if not self.also:
             return matrix
         known = {cell.id for cell in matrix.cells}
@@ -172,7 +174,7 @@ class OneOff:
         return replace(matrix, cells=cells)
 
     def extend(self, chosen: Sequence[Cell], cells: Sequence[Cell]) -> tuple[Cell, ...]:
-        """What is chosen of the cells, and those of ``also``, in order. Raises ProfileError."""
+        """Return the chosen cells and those of ``also``, in order. Raises ProfileError."""
         if not self.also:
             return tuple(chosen)
         wanted = {cell.id for cell in chosen} | self._match(cells, self.also)
@@ -180,7 +182,7 @@ class OneOff:
 
     @staticmethod
     def _match(cells: Sequence[Cell], conditions: Iterable[tuple[str, CellCondition]]) -> set[str]:
-        """The ids of cells that meet any of the conditions, each of which some have to meet."""
+        """Return the ids of cells that meet any condition. Each must match some cell."""
         wanted: set[str] = set()
         for origin, condition in conditions:
             met = {cell.id for cell in cells if condition.meets(cell)}
@@ -197,11 +199,10 @@ def read_one_off(
     also: Sequence[str] = (),
     tier: str = NIGHTLY,
 ) -> OneOff:
-    """What options and the variables of CI ask for together. Raises ProfileError.
+    """Combine what options and CI variables ask for. Raises ProfileError.
 
-    Labels are anybody's words: only those that begin with ``cells only:``, ``cells also:`` and
-    ``cells tier:`` count, and a mistyped one is refused. A label's tier can only be more than the
-    option's.
+    Anyone may write labels. Only those that begin with ``cells only:``, ``cells also:`` or ``cells
+    tier:`` count, and a mistyped one is an error. A label can only widen the option's tier.
     """
     outside = [*_read_environment(environment)]
     for each in outside:
@@ -219,7 +220,7 @@ def read_one_off(
 
 
 class _Asked(NamedTuple):
-    """One thing that is asked for, and where."""
+    """One request, and its origin."""
 
     origin: str  # an option or a variable
     kind: str  # only, also, tier
@@ -258,9 +259,10 @@ def choose_cells(
     one_off: OneOff | None = None,
     part: str = "",
 ) -> tuple[Cell, ...]:
-    """The cells of these ids that meet the conditions, of them the tier, of it the shard.
+    """Return the cells with these ids that meet the conditions, reduced to tier and shard.
 
-    What is one-off narrows before the tier covers, and adds after it. Raises ProfileError.
+    One-off conditions are applied before the tier is chosen, additions after it. Raises
+    ProfileError.
     """
     once = one_off or OneOff()
     reject_unknown(ids, {cell.id: cell for cell in cells}, "--cell", "cell")

@@ -1,4 +1,4 @@
-"""Reads the identifiers of cibuildwheel's builds: cp312-manylinux_x86_64, one a line or in JSON."""
+"""Read cibuildwheel's build identifiers, such as cp312-manylinux_x86_64, from lines or JSON."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _SYSTEMS = {"manylinux": "linux", "musllinux": "musllinux", "macosx": "macos"}
 _WINDOWS = {"win32": "x86", "win_amd64": "amd64", "win_arm64": "arm64"}
 _PYTHONS = {"pp": "PyPy", "gp": "GraalPy"}
 _FOREIGN = {"android": "Android", "ios": "iOS", "pyodide": "Pyodide"}
-_UNIVERSAL = {"universal2": ("x86_64", "arm64")}  # one wheel, which both hosts take
-_SHOWN = 3  # examples of what is left out
+_UNIVERSAL = {"universal2": ("x86_64", "arm64")}  # one wheel for both architectures
+_SHOWN = 3  # identifiers that a note lists
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuiltCells:
-    """The cells that builds stand for; the file that has them gives them their ids."""
+    """The cells that correspond to builds; their ids are assigned when cells.toml is read."""
 
     cells: tuple[Cell, ...]
-    notes: tuple[str, ...] = ()  # a line for each reason why builds are left out
+    notes: tuple[str, ...] = ()  # why builds are left out, a line for each reason
 
     def write_toml(self, source: str) -> str:
         """Return a cells.toml with one block for each cell."""
@@ -45,10 +45,10 @@ class BuiltCells:
 
 
 def read_identifiers(text: str, named: str, project: str) -> BuiltCells:
-    """The cells of a project for what ``cibuildwheel --print-build-identifiers`` prints.
+    """Return a project's cells for the output of ``cibuildwheel --print-build-identifiers``.
 
-    Raises ProfileError for what is no identifier. A build whose wheels no cell stands for is left
-    out with a note.
+    Raises ProfileError for anything that is not an identifier. Builds without a corresponding cell
+    are left out with a note.
     """
     cells: list[Cell] = []
     left: dict[str, list[str]] = defaultdict(list)
@@ -74,7 +74,7 @@ def read_identifiers(text: str, named: str, project: str) -> BuiltCells:
 
 
 def _list_identifiers(text: str, named: str) -> Iterator[tuple[str, str]]:
-    """Each with its place: a line, or the value of ``only`` in JSON as the manual makes it."""
+    """Yield each identifier with its location, from lines or from ``only`` in JSON objects."""
     if text.lstrip()[:1] == "[":
         entries = _load(text, named)
         for number, entry in enumerate(entries if isinstance(entries, list) else ()):
@@ -104,7 +104,7 @@ def _load(text: str, where: str) -> object:
 
 
 def _find_reason(found: re.Match[str]) -> str:
-    """Why no cell stands for it; "" where one does."""
+    """Return why a build has no cell, or "" if it has one."""
     python, _, _, system, _ = found.groups()
     if python in _PYTHONS:
         return f"{_PYTHONS[python]}: cells support only CPython"

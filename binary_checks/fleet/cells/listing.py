@@ -1,4 +1,4 @@
-"""The cells of a matrix as a document for machines: what `binary-checks cells --json` prints."""
+"""Lists of cells: as a table for people, and as JSON for `binary-checks cells --json`."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from binary_checks.fleet.cells.choosing import NIGHTLY, OneOff
 from binary_checks.fleet.cells.matrix import LeftOut, Matrix
 from binary_checks.fleet.night import Cell
 
-# A project's cells as a table: what they have in common, and a row for those alike but for one.
+# A project's cells as a table: common values, and a row for cells that differ in one axis.
 
 GPU = "+"
-"""Behind a value whose cell has a GPU stage."""
+"""Suffix of a value whose cell has a GPU stage."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellTable:
-    """The cells of one project, for terminals and pages alike."""
+    """The cells of one project, for terminals and pages."""
 
-    same: Mapping[str, str]  # by axis: the value that all of them have
-    axes: tuple[str, ...]  # those that differ, which head the columns; none for a single cell
+    same: Mapping[str, str]  # axis -> value that all cells have
+    axes: tuple[str, ...]  # axes that differ, which are the columns; empty for a single cell
     rows: Mapping[
         tuple[str, ...], tuple[str, ...]
-    ]  # values of all axes but the last -> of the last
+    ]  # values of all axes but the last -> values of the last
 
 
 def tabulate_cells(cells: Sequence[Cell], used: Sequence[str]) -> CellTable:
-    """The table of one project's cells by the axes that its matrix uses."""
+    """Return the table of one project's cells for the axes that its matrix uses."""
     values = [name_values(cell, used) for cell in cells]
     axes = [axis for axis in values[0] if len({row[axis] for row in values}) > 1]
     if axes:
@@ -50,35 +50,35 @@ def tabulate_cells(cells: Sequence[Cell], used: Sequence[str]) -> CellTable:
 
 
 def name_values(cell: Cell, axes: Sequence[str]) -> dict[str, str]:
-    """The values of its axes but the project, with system and architecture in one column."""
+    """Return axis -> value without the project; system and architecture are joined."""
     both = "-".join(filter(None, (cell.system, cell.architecture)))
     values = {axis: getattr(cell, axis) or "-" for axis in axes if axis != "project"}
     values.pop("architecture", None)
     return {**values, "system": both} if both else values
 
 
-# The cells of a matrix as a document for machines: what `binary-checks cells --json` prints.
+# The output of `binary-checks cells --json`.
 
 CELLS_SCHEMA = "binary-checks/cells/1"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellsDocument:
-    """Cells that were chosen of a matrix, and what the whole matrix says besides."""
+    """The chosen cells of a matrix, with information about the whole matrix."""
 
     source: str  # the file, as the user named it
     sha256: str  # of the file
-    axes: tuple[str, ...]  # that the file uses: they make the ids, in this order
+    axes: tuple[str, ...]  # axes that the file uses, in the order in which they make ids
     cells: tuple[Cell, ...]
     tier: str = NIGHTLY
-    only: tuple[str, ...] = ()  # conditions that hold this once, and are in no file
+    only: tuple[str, ...] = ()  # conditions for this run only
     also: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 def write_cells(matrix: Matrix, cells: Sequence[Cell], one_off: OneOff) -> str:
-    """The document of these cells of a matrix: of the same file always the same text."""
+    """Return the document; the same file always gives the same text."""
     document = CellsDocument(
         source=matrix.source,
         sha256=matrix.sha256,
@@ -94,5 +94,5 @@ def write_cells(matrix: Matrix, cells: Sequence[Cell], one_off: OneOff) -> str:
 
 
 def describe_cells() -> dict[str, Any]:
-    """The JSON Schema of such a document, out of the types that it is written from."""
+    """Return the JSON Schema of the document."""
     return describe_document(CELLS_SCHEMA, CellsDocument)

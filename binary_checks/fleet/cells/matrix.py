@@ -1,4 +1,4 @@
-"""The matrix as its file says it: cells, sources where they are published, exceptions."""
+"""The matrix of cells.toml: cells, their sources, and exceptions."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from binary_checks.fleet.night import Cell
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellSource:
-    """Where packages are published; of index, folder, url and conda at most one is set.
+    """Where packages are published: at most one of index, folder, url and conda is set.
 
-    With none of them it is what pip is set to. In each, an axis in braces stands for its value.
+    Without any, pip's own index is used. An axis in braces stands for the cell's value.
     """
 
-    name: str = ""  # "" where a cell names none
-    index: str = ""  # the URL of a package index: https://example.org/nightly/{variant}
+    name: str = ""  # "" for the default
+    index: str = ""  # URL of a package index: https://example.org/nightly/{variant}
     folder: str = ""  # relative to the matrix's file
     url: str = ""  # of the file itself
     conda: str = ""  # a channel's name or URL
-    freshness: int | None = None  # days; what is older is stale
-    prereleases: bool = False  # whether they count where there are releases too
-    gate: str = ""  # a policy, relative to the matrix's file: `artifact promote` asks it
+    freshness: int | None = None  # days after which a package is stale
+    prereleases: bool = False  # whether pre-releases are used although there are releases
+    gate: str = ""  # policy for `artifact promote`, relative to the matrix's file
 
 
 PIPS_INDEX = CellSource()
-"""What a cell without a source is looked up in."""
+"""The source of a cell that names none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeftOut:
-    """An exception to the products: what it matches is no cell, until it expires."""
+    """An exception: cells that match it are left out until it expires."""
 
     when: str
     reason: str
-    expires: str = ""  # the last day on which it holds: 2027-01-31
-    cells: int = 0  # that it leaves out
+    expires: str = ""  # the last day on which it is valid: 2027-01-31
+    cells: int = 0  # how many cells it leaves out
     expired: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Matrix:
-    """All that one file says, in the order in which it says it."""
+    """The content of one file, in its order."""
 
-    source: str  # how the user named the file
-    folder: Path  # in which it lies: paths in it are relative to that
+    source: str  # the path, as the user gave it
+    folder: Path  # of the file; paths in it are relative to this folder
     sha256: str  # of the file
     cells: tuple[Cell, ...]
-    product: tuple[Cell, ...]  # all of the blocks, with those that are left out
-    axes: tuple[str, ...]  # that the file uses, in the order of AXES
+    product: tuple[Cell, ...]  # cells of all blocks, including those that are left out
+    axes: tuple[str, ...]  # axes that the file uses, in the order of AXES
     sources: Mapping[str, CellSource] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
     known: str = ""  # a file of known problems, for all cells
@@ -62,21 +62,21 @@ class Matrix:
     content: bytes = field(default=b"", repr=False)  # of the file
 
     def source_of(self, cell: Cell) -> CellSource:
-        """Where a cell is published."""
+        """Return where a cell is published."""
         return self.sources.get(cell.source, PIPS_INDEX)
 
 
-# Which values the axes of a matrix may have, and what they come to in tags of wheels.
+# Values of axes: which are valid, and the corresponding tags of wheels.
 
 _NEWEST = {"linux": "manylinux_2_39", "musllinux": "musllinux_1_2", "macos": "macosx_15_0"}
-"""The tag of the newest system that cells without a number stand for: it takes older ones too."""
+"""System -> tag that stands for it: a new one, which also accepts older wheels."""
 _ARCHITECTURES = {
     "linux": ("x86_64", "aarch64", "i686", "armv7l", "ppc64le", "riscv64", "s390x"),
     "macos": ("x86_64", "arm64"),
     "windows": ("amd64", "arm64", "x86"),
 }
 _SAME = ({"x86_64", "amd64", "x64"}, {"aarch64", "arm64"}, {"i686", "x86", "i386"})
-"""Names of one architecture, of which each system has its own."""
+"""Groups of names for one architecture; each system uses one of them."""
 _KNOWN: Mapping[str, tuple[str, ...]] = {
     "kind": ("wheel", "conda", "libtorch"),
     "libtorch": tuple(
@@ -88,13 +88,13 @@ _SYSTEM = re.compile(
     r"linux|musllinux|macos|windows|manylinux_2_\d{1,2}|musllinux_1_\d{1,2}|macosx_\d{2}_\d{1,2}"
 )
 _PYTHON = re.compile(r"3\.\d{1,2}t?")
-_FREE_THREADED = 13  # of 3.13t
+_FREE_THREADED = 13  # 3.13t is the first
 _PLAIN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._+-]*[A-Za-z0-9_+])?")
 _FAMILIES = {"musllinux": "linux", "manylinux": "linux", "macosx": "macos"}
 
 
 def demand_value(axis: str, value: object, where: str) -> str:
-    """One value of an axis. Raises ProfileError for what it cannot be."""
+    """Return a value of an axis. Raises ProfileError if it is invalid."""
     if not isinstance(value, str):
         why = " (TOML reads 3.10 as 3.1)" if isinstance(value, float) else ""
         raise ProfileError(f"{where}: {value!r:.40} is not a string; write it in quotes{why}")
@@ -121,25 +121,25 @@ def demand_value(axis: str, value: object, where: str) -> str:
 
 
 def hint(value: str, known: tuple[str, ...]) -> str:
-    """Ask whether the nearest is meant; "" where none is near."""
+    """Return a question whether the nearest known value is meant, or ""."""
     close = get_close_matches(value, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _hint_same(value: str, known: tuple[str, ...]) -> str:
-    """Ask whether that architecture is meant by the name that the system has for it."""
+    """Return a question whether the system's own name for the architecture is meant, or ""."""
     named = [each for same in _SAME if value in same for each in known if each in same]
     return f"; did you mean {named[0]!r}?" if named else hint(value, known)
 
 
 def family_of(system: str) -> str:
-    """The operating system: linux for musllinux and manylinux_2_28, macos for macosx_14_0."""
+    """Return the operating system: linux for manylinux_2_28, macos for macosx_14_0."""
     name = system.partition("_")[0]
     return _FAMILIES.get(name, name)
 
 
 def demand_consistent(cell: Cell, where: str) -> None:
-    """Raise ProfileError where the axes of one cell contradict each other."""
+    """Raise ProfileError if axes of a cell contradict each other."""
     if cell.architecture and not cell.system:
         raise ProfileError(f"{where}: architecture {cell.architecture!r} without a system")
     if cell.system and not cell.architecture:
@@ -161,9 +161,9 @@ def demand_consistent(cell: Cell, where: str) -> None:
 
 
 def name_target(cell: Cell) -> str:
-    """What ``--for`` takes for the cell's Python and system; "" where it names none.
+    """Return the value of ``--for`` with the cell's Python and system, or "".
 
-    A system without a number stands for a new one, so that nothing published is overlooked.
+    A system without a version stands for a new one, so that no published file is overlooked.
     """
     if not cell.system or not cell.python:
         return ""
@@ -171,14 +171,14 @@ def name_target(cell: Cell) -> str:
 
 
 def name_platform(cell: Cell) -> str:
-    """The platform tag of the cell's system: manylinux_2_39_x86_64."""
+    """Return the platform tag of the cell's system: manylinux_2_39_x86_64."""
     if cell.system == "windows":
         return {"amd64": "win_amd64", "arm64": "win_arm64", "x86": "win32"}[cell.architecture]
     return f"{_NEWEST.get(cell.system, cell.system)}_{cell.architecture}"
 
 
 def name_subdir(cell: Cell) -> str:
-    """What conda calls the cell's system; "" where it names none."""
+    """Return conda's name for the cell's system, or "" if it has none."""
     if not cell.system:
         return ""
     family = {"linux": "linux", "macos": "osx", "windows": "win"}[family_of(cell.system)]
