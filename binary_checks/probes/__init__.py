@@ -1,11 +1,11 @@
-"""What a package does when it runs: a folder a probe, with a script and the reader of its answer.
+"""Probes, which run a package: a folder for each, with a script and the reader of its answer.
 
-``script.py`` is for the target interpreter: ``python -I script.py``. Each converses over its
-standard input and output (``process.py``; ``places/processes.py`` is the other side). Each
-imports the standard library alone, and as little of it as it can, so that a package which forgot
-an import of its own does not find it done. Python 3.8 and later.
+``script.py`` runs in the target interpreter: ``python -I script.py``. It talks to the parent over
+its standard input and output (``process.py``; ``places/processes.py`` is the other side). It
+imports only the standard library, and as little of that as possible: otherwise a package that
+forgot to import a module would find it imported. Python 3.8 and later.
 
-A new probe is a folder and a line in `PROBES`: its reader declares with `@gathers` what it gathers.
+A new probe is a folder and a line in `PROBES`; its reader declares facts with `@gathers`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ PROBES = (
     ".consume_cpp.reader",
     ".conda_tests.reader",
 )
-"""The modules with a gatherer; what lies beside them is asked by these, and by places."""
+"""Modules with a gatherer. These, and places, use the other folders."""
 
 
 def load_readers() -> Iterator[ModuleType]:
-    """Import the modules in which facts are gathered by running a package."""
+    """Import the modules that gather facts by running a package."""
     return (importlib.import_module(name, __name__) for name in PROBES)

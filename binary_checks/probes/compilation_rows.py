@@ -1,4 +1,4 @@
-"""What compilers of GPU code are asked for, and what they made of it in a probe's process."""
+"""Targets and results of compilers for GPU code that run in a probe's process."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from binary_checks.model import Package
 from binary_checks.model.places import Place
 from binary_checks.model.probes import Compilation
 
-_HEAD: Final = Struct("<4s4xB9xH28xI12x")  # of an ELF file: magic, ABI version, machine, flags
+# fields of an ELF header: magic, ABI version, machine, flags
+_HEAD: Final = Struct("<4s4xB9xH28xI12x")
 
 
 def list_machine_targets(package: Package) -> tuple[str, ...]:
-    """List the architectures that its objects have machine code for, without suffixes."""
+    """Return the architectures for which the package has machine code, without suffixes."""
     numbers = {number for ptx, number in find_architectures(package) if not ptx}
     return tuple(f"sm_{number}" for number in sorted(numbers, key=int) if number.isdecimal())
 
 
 def read_compilations(answer: Mapping[str, Any], place: Place) -> Iterator[Compilation]:
-    """Read what came of each target: an error in words, or the head of a cubin."""
+    """Yield the result for each target: an error, or the architecture in the cubin's header."""
     rows = answer.get("compilations")
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict):
@@ -34,9 +35,9 @@ def read_compilations(answer: Mapping[str, Any], place: Place) -> Iterator[Compi
 
 
 def name_machine_code(head: str) -> str:
-    """Name the architecture of a cubin by its header; "" where it is no cubin.
+    """Return the architecture in a cubin's header, or "" if it is no cubin.
 
-    The header is hexadecimal. A suffix does not stand in it.
+    ``head`` is hexadecimal. The header has no suffix of an architecture.
     """
     try:
         start = bytes.fromhex(head)
@@ -52,6 +53,6 @@ def name_machine_code(head: str) -> str:
 
 
 def list_texts(answer: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """List the texts under a key; none where it is no list."""
+    """Return the texts under a key, or nothing if its value is no list."""
     value = answer.get(key)
     return tuple(map(str, value)) if isinstance(value, list) else ()

@@ -1,4 +1,4 @@
-"""What of a wheel can be imported and loaded by an interpreter: names and extension modules."""
+"""The names and extension modules of a package that an interpreter can import."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from binary_checks.errors import NotApplicable
 from binary_checks.model import Kind, ObjectFile, Package
 from binary_checks.model.python_modules import is_extension, parse_extension_name
 
-# What else lies at the top level by mistake and wants what the package does not require.
+# Other top-level folders that are often packaged by mistake and have requirements of their own.
 _ASIDE = frozenset(
     ["tests", "test", "testing", "docs", "doc", "examples", "example", "benchmarks", "scripts"]
 )
 
 _LONGEST = 4096
-"""Characters of a path. No system but Windows opens a longer one (PATH_MAX), and no import nests
-so deep: a name of 64,000 characters would be a module 32,000 packages down."""
+"""Characters of a path. No system but Windows opens a longer one (PATH_MAX), and no imports nest so
+deep: a name of 64,000 characters would be a module below 32,000 packages.
+"""
 
 
 def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...]:
-    """The names by which the wheel is imported: packages and modules at the top level, sorted.
+    """Return the top-level packages and modules by which a package is imported, sorted.
 
-    A folder without ``__init__`` stands for the packages in it (``google.protobuf``): importing a
-    namespace by itself runs nothing. ``suffixes`` are the interpreter's, of extension modules.
-    Raises NotApplicable when there is nothing to import.
+    For a namespace package, a folder without ``__init__``, return the packages in it
+    (``google.protobuf``): importing a namespace itself runs nothing. ``suffixes`` are the
+    interpreter's suffixes of extension modules. Raises NotApplicable if there is nothing to import.
     """
     libraries = set(_find_libraries(wheel))
     paths = [
@@ -42,7 +43,7 @@ def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, .
 
 
 def _find_libraries(wheel: Package) -> Iterator[str]:
-    """Find what has the name of a module and is a library: a bare ``.so`` without PyInit."""
+    """Yield files that look like extension modules but are libraries: ``.so`` without PyInit."""
     modules = {item.path for item in wheel.objects if is_extension(item)}
     for member in wheel.members:
         name = parse_extension_name(member.path)
@@ -51,7 +52,7 @@ def _find_libraries(wheel: Package) -> Iterator[str]:
 
 
 def _find_names(paths: Iterable[tuple[str, ...]], suffixes: tuple[str, ...]) -> Iterator[str]:
-    pending = [("", 0, list(paths))]  # a prefix, how many parts of the paths it is, and the paths
+    pending = [("", 0, list(paths))]  # prefix, its number of parts, and the paths below it
     while pending:
         prefix, depth, inside = pending.pop()
         folders: dict[str, list[tuple[str, ...]]] = {}
@@ -59,7 +60,7 @@ def _find_names(paths: Iterable[tuple[str, ...]], suffixes: tuple[str, ...]) -> 
             first = parts[depth]
             if len(parts) > depth + 1:
                 folders.setdefault(first, []).append(parts)
-            # Below a namespace a loose module may as well be a script or an example.
+            # A single module in a namespace may be a script or an example.
             elif not (prefix and first.endswith(".py")) and _is_plain(
                 _module_name(first, suffixes)
             ):
@@ -78,7 +79,7 @@ def _initialises(parts: tuple[str, ...], depth: int, suffixes: tuple[str, ...]) 
 
 
 def _module_name(file_name: str, suffixes: tuple[str, ...]) -> str:
-    """The module that a file is, "" for a file that no import finds."""
+    """Return the name of the module in a file, or "" if no import finds the file."""
     for suffix in (".py", *suffixes):
         if file_name.endswith(suffix) and "." not in (name := file_name[: -len(suffix)]):
             return name
@@ -90,18 +91,18 @@ def _is_plain(name: str) -> bool:
 
 
 def _knows_python(library: ObjectFile) -> bool:
-    """Whether it exports an init function, if of another name, or calls the C API."""
+    """Return whether a library uses the C API, or exports an init function of any name."""
     return any(name.startswith("PyInit") for name in library.exports.names) or any(
         name.startswith(("Py", "_Py")) for name in library.imports.names
     )
 
 
 def find_extensions(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...]:
-    """The extension modules that the interpreter would look for: paths in site-packages, sorted.
+    """Return the extension modules that the interpreter can import: sorted paths in site-packages.
 
-    A file whose suffix names an ABI is meant to be one, with or without PyInit; a bare ``.so``
-    without PyInit is a library, and so is what has nothing to do with Python but its suffix
-    (pycryptodome's ``_MD2.abi3.so``). Raises NotApplicable when there is none.
+    A file whose suffix names an ABI should be one, with or without PyInit. A ``.so`` without an ABI
+    and without PyInit is a library, and so is one that does not use Python at all in spite of its
+    suffix (pycryptodome's ``_MD2.abi3.so``). Raises NotApplicable if there is none.
     """
     found = set()
     for item in wheel.objects:

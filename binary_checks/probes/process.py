@@ -1,4 +1,4 @@
-"""What every probe does with its own process; a probe executes this file by its path."""
+"""Code for every probe's own process; probes execute this file by its path."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import json
 import os
 import sys
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 
-LOST = 76  # the exit status when nobody can be told anything any more
+LOST = 76  # exit status of a probe that cannot send messages any more
 
 
 class Recorder:
-    """Tells the parent what is known, line by line, over descriptors that are nobody else's.
+    """The connection to the parent, over descriptors that no other code uses.
 
-    What it needs is bound here, before any package can replace it.
+    The functions that it needs are stored here before any package can replace them.
     """
 
     def __init__(self) -> None:
@@ -34,25 +34,25 @@ class Recorder:
         self.request: dict[str, Any] = json.loads(request)
 
     def __call__(self, answer: dict[str, Any]) -> None:
-        """Tell the answer known so far; a crash then loses only what follows."""
+        """Send the answer so far; a crash then loses only what follows."""
         self._say("known", self._encode(answer))
 
     def finish(self, answer: dict[str, Any]) -> None:
-        """Tell the whole answer. The package's part is over: now the parent gives a nonce."""
+        """Send the whole answer. The package's part is over, so the parent now sends the nonce."""
         self._say("over")
         if self._getpid() == self._pid:
             self._nonce = self._hear()
             self._say("answer", self._nonce, self._encode(answer))
 
     def end(self) -> None:
-        """Tell that the interpreter came to its own end."""
+        """Report that the interpreter shuts down by itself."""
         if self._nonce:
             self._say("end", self._nonce)
 
     def _say(self, *words: str) -> None:
         if self._getpid() != self._pid:
-            return  # a child that the package forked goes on here, too: it is not the probe
-        # Something that ran before, at the start of the interpreter, may have left half a line.
+            return  # a child that the package forked continues here; it is not the probe
+        # Code that ran at the interpreter's start may have printed an incomplete line.
         rest = ("\n" + " ".join((self._token,) + words) + "\n").encode()
         try:
             while rest:
@@ -74,7 +74,7 @@ class Recorder:
 
 
 def open_recorder() -> Recorder:
-    """Read what is asked, and take on the limits that come with it."""
+    """Read the request, and set the limits in it."""
     recorder = Recorder()
     _limit_resources(recorder.request.get("limits", {}))
     _keep_dialogs_away()
@@ -88,21 +88,22 @@ def open_recorder() -> Recorder:
 
 
 def _come_last(function: Callable[[], None]) -> None:
-    """Have it called at the end of the interpreter, after all that a package registers later."""
+    """Register a function to be called at exit, after all functions that a package registers."""
     known = "atexit" in sys.modules
     import atexit
 
     atexit.register(function)
-    if not known and sys.version_info >= (3, 10):  # before, what was registered goes with it
-        del sys.modules["atexit"]  # who forgot to import it shall not find it done
+    # before 3.10, removing the module also removes registered functions
+    if not known and sys.version_info >= (3, 10):
+        del sys.modules["atexit"]  # a package that forgot to import it must not find it imported
 
 
 def _limit_resources(limits: dict[str, int]) -> None:
-    """Set soft and hard limits by name ("CORE": 0), where the system has them and lets us."""
+    """Set soft and hard limits by name ("CORE": 0), as far as the system allows it."""
     if sys.platform.startswith("linux"):
         try:
             with open("/proc/self/oom_score_adj", "w") as file:
-                file.write("1000")  # where memory runs out all the same, nobody else is to die
+                file.write("1000")  # if memory runs out, the kernel kills this process first
         except OSError:
             pass
     try:
@@ -120,7 +121,7 @@ def _limit_resources(limits: dict[str, int]) -> None:
 
 
 def _keep_dialogs_away() -> None:
-    """Let Windows open no window about a crash or a missing DLL: nobody would close it."""
+    """Keep Windows from showing dialogs about crashes and missing DLLs."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -129,12 +130,12 @@ def _keep_dialogs_away() -> None:
             | msvcrt.SEM_NOGPFAULTERRORBOX
             | msvcrt.SEM_NOOPENFILEERRORBOX
         )
-        del sys.modules["msvcrt"]  # who forgot to import it shall not find it done
+        del sys.modules["msvcrt"]  # a package that forgot to import it must not find it imported
 
 
 def list_mapped() -> list[str] | None:
-    """List the files with code that are mapped here, in no order; None where nobody can say."""
-    system: str = sys.platform  # or mypy follows the branch of one system alone
+    """Return the files mapped with code into this process, or None if they cannot be listed."""
+    system: str = sys.platform  # an annotation, or mypy would check one system's branch only
     try:
         if system.startswith("linux"):
             return sorted(_mapped_on_linux())
@@ -142,7 +143,7 @@ def list_mapped() -> list[str] | None:
             return sorted(_mapped_on_macos())
         if system == "win32":
             return sorted(_mapped_on_windows())
-    except Exception:  # a hostile package may have taken anything away
+    except Exception:  # a hostile package may have removed anything
         return None
     return None
 
@@ -164,7 +165,7 @@ def _mapped_on_macos() -> set[str]:
     dyld = ctypes.CDLL(None)
     dyld._dyld_get_image_name.restype = ctypes.c_char_p
     names = (dyld._dyld_get_image_name(index) for index in range(dyld._dyld_image_count()))
-    # dyld may tell "@loader_path/../lib.dylib" with the "..", and links as they were followed.
+    # dyld may report "@loader_path/../lib.dylib" with the "..", but resolved links.
     return {os.path.realpath(os.fsdecode(name)) for name in names if name}
 
 
@@ -172,7 +173,7 @@ def _mapped_on_windows() -> set[str]:
     import ctypes
     from ctypes import wintypes
 
-    windows: Any = ctypes  # untyped: elsewhere mypy finds no WinDLL in it
+    windows: Any = ctypes  # untyped, as WinDLL is missing on other systems
     kernel = windows.WinDLL("kernel32", use_last_error=True)
     enumerate_modules = kernel.K32EnumProcessModules
     enumerate_modules.argtypes = (
@@ -195,7 +196,7 @@ def _mapped_on_windows() -> set[str]:
 
 
 def describe_exception(error: BaseException, below: str) -> str:
-    """Say in one line what was raised, and at which line of a file that lies below that folder."""
+    """Describe an exception in one line, with the innermost line in a file below that folder."""
     place, step = "", error.__traceback__
     while step is not None:
         file_name = step.tb_frame.f_code.co_filename
@@ -205,20 +206,20 @@ def describe_exception(error: BaseException, below: str) -> str:
         step = step.tb_next
     told: object = error
     if isinstance(error, SyntaxError) and find_broken_file(error, below):
-        # It names the last part of that file's path alone.
+        # The exception contains only the file's base name.
         told, place = error.msg, " (%s:%s)" % (find_broken_file(error, below), error.lineno or 0)
     try:
         text = " ".join(str(told).split())
-    except Exception:  # its __str__ may raise in turn
+    except Exception:  # its __str__ may raise
         text = ""
     line = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
     return line[:2000] + place
 
 
 def describe_failure(error: BaseException, below: str) -> dict[str, Any]:
-    """Tell how an import failed: it exited, the loader refused an extension module, or it raised.
+    """Describe how an import failed: it exited, the loader rejected a module, or it raised.
 
-    What is absent is named, too: packages often wrap an exception in one of their own.
+    Also name the missing module or file: packages often wrap such an exception in their own.
     """
     if isinstance(error, SystemExit):
         return {"state": "exited", "detail": "SystemExit(%r)" % (error.code,)}
@@ -234,9 +235,9 @@ def describe_failure(error: BaseException, below: str) -> dict[str, Any]:
 
 
 def find_loader_error(error: BaseException) -> BaseException | None:
-    """Find the ImportError by which the dynamic loader refused an extension module, else None.
+    """Find the ImportError with which the loader rejected an extension module, or return None.
 
-    The import system gives it the path of the file, as it does to one of a name that is not there.
+    The import system sets its path, but also sets that of an ImportError for a missing name.
     """
     from importlib.machinery import EXTENSION_SUFFIXES
 
@@ -250,17 +251,17 @@ def find_loader_error(error: BaseException) -> BaseException | None:
 
 
 def lacks_name(error: BaseException) -> bool:
-    """Say whether a module was loaded, and ``from`` did not find a name in it."""
+    """Return whether a module was loaded, but has no attribute for ``from … import``."""
     if getattr(error, "name_from", None) is not None:  # since Python 3.12
         return True
     return isinstance(error, ImportError) and str(error.msg).startswith("cannot import name")
 
 
 def find_missing_module(error: BaseException) -> str:
-    """Name the module whose absence ended it, "" when it was something else.
+    """Return the module whose absence caused the exception, or "".
 
-    Of alternatives that are all absent that is the one that was tried last. What importlib.metadata
-    raises names a distribution.
+    If all of several alternatives are missing, return the one that was tried last.
+    PackageNotFoundError of importlib.metadata names a distribution, so it does not count.
     """
     absent = [
         each
@@ -271,7 +272,7 @@ def find_missing_module(error: BaseException) -> str:
 
 
 def find_missing_file(error: BaseException, below: str) -> str:
-    """Name the file below that folder whose absence ended it, "" when it was something else."""
+    """Return the missing file below that folder that caused the exception, or ""."""
     if not isinstance(error, (OSError, ImportError)):
         return ""
     absent = [each for each in follow_blame(error) if isinstance(each, FileNotFoundError)]
@@ -279,22 +280,23 @@ def find_missing_file(error: BaseException, below: str) -> str:
 
 
 def find_broken_file(error: BaseException, below: str) -> str:
-    """Name the file below that folder that does not compile, "" when it was something else."""
+    """Return the file below that folder that does not compile, or ""."""
     return name_below(error.filename, below) if isinstance(error, SyntaxError) else ""
 
 
 def name_below(path: object, below: str) -> str:
-    """Name a file relative to a folder, "" for one that lies elsewhere."""
+    """Return a file's path relative to a folder, or "" if it is elsewhere."""
     if not isinstance(path, str) or not path.startswith(below + os.sep):
         return ""
     return os.path.normpath(path)[len(below) + 1 :].replace(os.sep, "/")
 
 
 def follow_blame(error: BaseException | None) -> list[BaseException]:
-    """List the exception and those that it stands for, the first one last.
+    """Return the exception and those that it wraps, the original one last.
 
-    What code handled before it did something else, which then failed, is not to blame. Only a
-    wrapper stands for what it was raised in the handling of: an ImportError without a module.
+    An exception that code handled before it raised another, unrelated one is not to blame. Only an
+    ImportError without a module name is taken to wrap the exception in whose handling it was
+    raised.
     """
     chain: list[BaseException] = []
     while error is not None and not any(error is each for each in chain):
@@ -308,7 +310,7 @@ def follow_blame(error: BaseException | None) -> list[BaseException]:
 
 
 def follow_causes(error: BaseException | None) -> list[BaseException]:
-    """List the exception and those in whose handling it was raised, the first one last."""
+    """Return the exception and all those in whose handling it was raised, the first one last."""
     chain: list[BaseException] = []
     while error is not None and not any(error is each for each in chain):
         chain.append(error)
@@ -317,7 +319,10 @@ def follow_causes(error: BaseException | None) -> list[BaseException]:
 
 
 def reenabled_gil() -> bool | None:
-    """Say whether a free-threaded interpreter has its GIL back; None for any other interpreter."""
+    """Return whether a free-threaded interpreter enabled its GIL again.
+
+    Return None for other interpreters.
+    """
     if "free-threading" not in sys.version or not hasattr(sys, "_is_gil_enabled"):
         return None
     return bool(sys._is_gil_enabled())

@@ -1,4 +1,4 @@
-"""How long the processes that one package has us start may take together."""
+"""The total time of all processes that a probe starts for one package."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 
 SHARE = 10
-"""So many times as long as one process may take: 50 minutes, with the profile's usual timeout. A
-package decides how many modules, or tests, it has; the slowest real ones take some minutes."""
+"""Total time in multiples of one process's timeout: 50 minutes with the default profile. A package
+decides how many modules or tests it has; the slowest real ones take a few minutes.
+"""
 
 
 class SharedTime:
-    """The time that is left for the imports, or the tests, of one package."""
+    """The remaining time for the imports, or the tests, of one package."""
 
     def __init__(self, timeout: float, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self._most = now, SHARE * timeout
@@ -19,7 +20,7 @@ class SharedTime:
 
     @property
     def spent(self) -> str:
-        """Why no more is started, the end of a sentence; "" while there is time left."""
+        """Why no further process is started, for the end of a sentence; "" while time remains."""
         if self._now() < self._end:
             return ""
         return f"those before it took {self._most:g} s, the most for one package"

@@ -1,13 +1,14 @@
-"""Asks channels, solves and links with py-rattler, in a process of its own.
+"""Query channels, solve and link with py-rattler, in a process of its own.
 
-py-rattler ends the process at some damaged packages (a panic in a thread of its own), and its tasks
-cannot be interrupted: here it is stopped at the time limit like any other process. It links what
-``paths.json`` names, without asking whether that leaves the prefix: so every package is looked at
-before anything is linked. Scripts of packages (post-link, pre-link) never run.
+py-rattler ends the process at some damaged packages (a panic in one of its threads), and its tasks
+cannot be interrupted; in a process of its own it is stopped at the time limit like any other
+program. It links what ``paths.json`` lists without checking that this stays inside the prefix, so
+every package is checked before anything is linked. Scripts of packages (post-link, pre-link) never
+run.
 
-Executed by its path: REQUEST ANSWER, two files of JSON. The request says the ``task``: ``find``
-(packages of the channels), ``collect`` (what a package requires, downloaded) or ``install`` (a
-package from its file, into a prefix).
+Executed by its path with two JSON files: REQUEST ANSWER. The request's ``task`` is ``find``
+(packages in channels), ``collect`` (download a package's requirements) or ``install`` (install a
+package file into a prefix).
 """
 
 from __future__ import annotations
@@ -21,38 +22,38 @@ import re
 import sys
 from pathlib import Path, PurePosixPath
 
-TYPE_CHECKING = False  # not typing's, as in every script of ours
+TYPE_CHECKING = False  # scripts do not import typing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
 SUFFIXES = (".conda", ".tar.bz2")
 RETRIES = 3
-BLOCK, FEW = 1 << 20, 5  # bytes that are hashed at once, builds that a message lists
+BLOCK, FEW = 1 << 20, 5  # bytes hashed at a time; builds that a message lists
 SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=/t/)[^/\s)']+")
-"""A password in a URL, or conda's token."""
+"""A password, or conda's token, in a URL."""
 
 
 class Refused(Exception):
-    """The package itself is to blame."""
+    """A failure for which the package itself is to blame."""
 
 
 class Unsolved(Exception):
-    """No set of packages fits what is required."""
+    """No set of packages satisfies the requirements."""
 
 
 class Broke(Exception):
-    """A channel, or what came from it, is to blame."""
+    """A failure for which a channel, or a package from it, is to blame."""
 
 
 class PackagesAtHand:
-    """The packages at hand, as py-rattler asks a channel for its records."""
+    """The given packages, with the methods that py-rattler calls on a channel."""
 
     def __init__(self, records: Iterable[Any]) -> None:
         self._records = tuple(records)
 
     async def fetch_package_records(self, platform: Any, name: Any) -> list[Any]:
-        """Every package of that name and platform."""
+        """Return the records of all packages with that name and platform."""
         return [
             record
             for record in self._records
@@ -60,12 +61,12 @@ class PackagesAtHand:
         ]
 
     def package_names(self, platform: Any) -> list[str]:
-        """The names there are."""
+        """Return all names."""
         return [each.name.source for each in self._records if each.subdir == str(platform)]
 
 
 async def install(request: dict[str, Any]) -> dict[str, Any]:
-    """Solve for the package and link it, with what it requires, into the prefix."""
+    """Solve for the package, and link it with its requirements into the prefix."""
     import rattler
     from rattler import exceptions
 
@@ -96,7 +97,7 @@ async def install(request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def collect(request: dict[str, Any]) -> dict[str, Any]:
-    """Download what the package requires on its own platform, and link nothing."""
+    """Download the package's requirements for its own platform; link nothing."""
     own, others = await read_given(request)
     request["platform"] = request["platform"] if own.subdir == "noarch" else own.subdir
     records = await solve(request, own, others, [], name_virtual(request["virtual"]))
@@ -106,7 +107,7 @@ async def collect(request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def read_given(request: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """The records of the package, and of those that were given beside it."""
+    """Return the record of the package, and those of the packages given with it."""
     own = await read_record(request["package"], Refused)
     paths = [path for given in request["given"] for path in list_packages(Path(given))]
     others = [await read_record(path, Broke) for path in paths]
@@ -114,7 +115,7 @@ async def read_given(request: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 
 def detect_host() -> list[Any]:
-    """The virtual packages of this host, or those that variables state."""
+    """Return the virtual packages of this host, or those that variables override."""
     import rattler
 
     overrides = rattler.VirtualPackageOverrides.from_env()
@@ -122,7 +123,7 @@ def detect_host() -> list[Any]:
 
 
 def name_virtual(stated: dict[str, str]) -> list[Any]:
-    """The virtual packages of another host."""
+    """Return the stated virtual packages of another host."""
     from rattler import BuildString, GenericVirtualPackage, PackageName, Version
 
     return [
@@ -132,7 +133,7 @@ def name_virtual(stated: dict[str, str]) -> list[Any]:
 
 
 async def find(request: dict[str, Any]) -> dict[str, Any]:
-    """Find the newest package for each wish, a build for its Python, or the words why not."""
+    """Find the newest package for each wish and its Python, or say why there is none."""
     import rattler
 
     gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
@@ -151,7 +152,7 @@ async def find(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def explain_builds(found: list[Any], wish: dict[str, Any], platform: str) -> str:
-    """What there is instead of a build for the Python."""
+    """Describe the builds that exist instead of one for the Python."""
     newest = max(found, key=age).version
     builds = sorted({str(each.build) for each in found if each.version == newest})
     said = wish["spec"], wish["python"], platform, newest, ", ".join(builds[:FEW])
@@ -159,7 +160,7 @@ def explain_builds(found: list[Any], wish: dict[str, Any], platform: str) -> str
 
 
 async def query(gateway: Any, request: dict[str, Any], text: str, platform: str) -> list[Any]:
-    """Every record of the channels that fits a specification, for that platform."""
+    """Return all records in the channels that match a specification for that platform."""
     import rattler
     from rattler import exceptions
 
@@ -180,7 +181,7 @@ async def query(gateway: Any, request: dict[str, Any], text: str, platform: str)
 
 
 def spell_found(newest: Any) -> dict[str, Any]:
-    """A record with what the channel says of its file."""
+    """Return a record with the channel's data about its file."""
     return {
         **describe(newest),
         "file_name": newest.file_name,
@@ -191,7 +192,10 @@ def spell_found(newest: Any) -> dict[str, Any]:
 
 
 def fits_python(record: Any, python: str) -> bool:
-    """Whether a build is for that Python (3.13t is free-threaded, "" any), as far as it says so."""
+    """Return whether a build suits that Python, as far as its name states one.
+
+    "3.13t" is free-threaded; "" accepts any build.
+    """
     free = any(re.search(r"_cp3\d+t\b", depend) for depend in record.depends)
     match = re.search(r"(?:^|_)(?:py|cp)3(\d{1,2})(?=[_ht]|$)", str(record.build))
     if not python or match is None:
@@ -200,23 +204,23 @@ def fits_python(record: Any, python: str) -> bool:
 
 
 def age(record: Any) -> tuple[Any, ...]:
-    """What says which of two packages is the newer one, as solvers order them."""
+    """Return a sort key by which newer packages come last, as for solvers."""
     stamp = record.timestamp
     return record.version, record.build_number, stamp.timestamp() if stamp else 0.0
 
 
 async def read_record(path: str | Path, blame: type[Exception]) -> Any:
-    """The record of a package file, as a channel would have it."""
+    """Return the record of a package file, as a channel would list it."""
     import rattler
 
     try:
         return await rattler.RepoDataRecord.from_package_archive(path)
-    except Exception as error:  # of whatever class: the file is to blame
+    except Exception as error:  # whatever its class, the file is to blame
         raise blame("%s: %s" % (Path(path).name, one_line(error))) from None
 
 
 def list_packages(given: Path) -> Iterator[Path]:
-    """A package file, or those of a folder."""
+    """Yield a package file, or all those in a folder."""
     if given.is_dir():
         yield from (path for path in sorted(given.iterdir()) if path.name.endswith(SUFFIXES))
     elif given.name.endswith(SUFFIXES):
@@ -226,7 +230,7 @@ def list_packages(given: Path) -> Iterator[Path]:
 async def solve(
     request: dict[str, Any], own: Any, others: list[Any], more: list[str], virtual: list[Any]
 ) -> list[Any]:
-    """Choose the packages; those at hand come before the channels'."""
+    """Choose the packages; given packages take precedence over the channels'."""
     import rattler
     from rattler import exceptions
 
@@ -244,20 +248,20 @@ async def solve(
         raise Unsolved(one_line(error)) from None
     except (OSError, exceptions.GatewayError) as error:
         raise Broke(one_line(error)) from None
-    except Exception as error:  # a requirement that no solver reads, by its many names
+    except Exception as error:  # a requirement that no solver can parse, under various exceptions
         raise Refused(one_line(error)) from None
     return found
 
 
 def open_channels(request: dict[str, Any]) -> list[Any]:
-    """The channels by their names, addresses or folders."""
+    """Return the channels by their names, URLs or folders."""
     import rattler
 
     found = []
     for name in request["channels"]:
         try:
             found.append(rattler.Channel(name))
-        except Exception as error:  # of classes that differ with what is wrong
+        except Exception as error:  # of various classes
             raise Broke(
                 "%s: not a channel: %s" % (SECRET.sub("***", name), one_line(error))
             ) from None
@@ -265,14 +269,17 @@ def open_channels(request: dict[str, Any]) -> list[Any]:
 
 
 def make_client() -> Any:
-    """What asks servers: with the user's credentials, and a few tries for transient faults."""
+    """Return a client with the user's credentials and some retries for transient faults."""
     import rattler
 
     return rattler.Client.default_client(max_retries=RETRIES)
 
 
 async def fetch(record: Any, folder: Path) -> Path:
-    """Have the package at hand, and hold it against the hash that its channel states."""
+    """Return the path of a package, downloaded if it is not a local file.
+
+    Raises Broke if its hash is not the channel's.
+    """
     path = local_path(record.url)
     if path is None:
         path = await download(record, folder)
@@ -281,7 +288,7 @@ async def fetch(record: Any, folder: Path) -> Path:
 
 
 async def download(record: Any, folder: Path) -> Path:
-    """Download the package, unless it is there by its hash."""
+    """Download the package, unless a file with its hash exists."""
     from rattler import package_streaming
 
     stated = (record.sha256 or record.md5 or b"").hex()
@@ -293,14 +300,14 @@ async def download(record: Any, folder: Path) -> Path:
     partial = kept / ("%d.part" % os.getpid())
     try:
         await package_streaming.download_to_path(make_client(), record.url, partial)
-    except Exception as error:  # of the network, the disk or the server
+    except Exception as error:  # a fault of the network, the disk or the server
         raise Broke("%s: %s" % (record.file_name, one_line(error))) from None
     os.replace(partial, path)
     return path
 
 
 def compare(record: Any, path: Path) -> None:
-    """Raise where the file is not the one that the channel describes."""
+    """Raise Broke if the file has another hash than the channel states."""
     for name in ("sha256", "md5"):
         stated = getattr(record, name)
         if stated:
@@ -315,7 +322,7 @@ def compare(record: Any, path: Path) -> None:
 
 
 def hash_file(path: Path, name: str) -> str:
-    """Its digest, hexadecimal."""
+    """Return a file's digest in hexadecimal."""
     digest = hashlib.new(name)
     try:
         with path.open("rb") as file:
@@ -327,13 +334,13 @@ def hash_file(path: Path, name: str) -> str:
 
 
 def refuse_escapes(record: Any, path: Path, blame: type[Exception]) -> None:
-    """Raise for a package that would be linked to anywhere but the prefix."""
+    """Raise for a package with files that would be linked outside of the prefix."""
     import rattler
 
     try:
         listed = rattler.PathsJson.from_package_archive(path).paths
         names = [each.relative_path for each in listed]
-    except Exception as error:  # of whatever class: the file is to blame
+    except Exception as error:  # whatever its class, the file is to blame
         raise blame("%s: %s" % (record.file_name, one_line(error))) from None
     for name in (*names, record.python_site_packages_path or "lib"):
         text = str(name).replace("\\", "/")
@@ -342,7 +349,7 @@ def refuse_escapes(record: Any, path: Path, blame: type[Exception]) -> None:
 
 
 def local_path(url: str) -> Path | None:
-    """The file that it is the address of, None for one elsewhere."""
+    """Return the path in a ``file:`` URL, or None for another URL."""
     if not url.startswith("file:"):
         return None
     from urllib.parse import urlsplit
@@ -352,7 +359,7 @@ def local_path(url: str) -> Path | None:
 
 
 def describe(record: Any) -> dict[str, Any]:
-    """What is said of a package."""
+    """Return the record as JSON values."""
     return {
         "name": record.name.source,
         "version": str(record.version),
@@ -366,14 +373,14 @@ def describe(record: Any) -> dict[str, Any]:
 
 
 def one_line(error: BaseException) -> str:
-    """What it says, in one line; the causes that py-rattler repeats once, and no credentials."""
+    """Return the error's message in one line, without repeated causes and without credentials."""
     text = SECRET.sub("***", str(error))
     lines = dict.fromkeys(line.strip() for line in text.splitlines() if line.strip())
     return " ".join(lines) or type(error).__name__
 
 
 def main() -> None:
-    """Do what is asked, and say how it ended."""
+    """Perform the task, and write the answer."""
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     sys.path.extend(request["path"])
     answer: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""Runs pip in the interpreter that executes this file, and follows no requirement by URL.
+"""Run pip in the interpreter that executes this file, without following requirements by URL.
 
-pip has no option for that, and ``--only-binary`` does not hold for them: whatever a Requires-Dist
-of any package leads to is fetched, and built. Executed by its path: FOLDER ARGUMENTS, the folder
-being the one that holds pip, "" for the interpreter's own.
+pip has no option for that, and ``--only-binary`` does not apply to them: it fetches and builds
+whatever the URL in a package's Requires-Dist names. Executed by its path: FOLDER ARGUMENTS, where
+FOLDER contains pip, or is "" for the interpreter's own pip.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ import runpy
 import sys
 from importlib.machinery import PathFinder
 
-TYPE_CHECKING = False  # not typing's: any interpreter since 3.8 may run this
+TYPE_CHECKING = False  # scripts do not import typing; Python 3.8 and later run this
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from typing import Any
 
 NAME = "install_req_from_req_string"  # since pip 18
 REFUSED = "refused: "
-"""What the line begins with that says which requirement was not followed."""
+"""Prefix of the line that names the requirement that was not followed."""
 
 
 class PipFinder:
-    """Finds pip in a folder of which nothing else is to be found."""
+    """A finder for pip in a folder, and for no other module there."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        """As the import system asks."""
+        """Implement the import system's protocol."""
         return PathFinder.find_spec(name, [self._folder]) if name == "pip" else None
 
 
 def hold_pip() -> None:
-    """Take the place of the function that turns a Requires-Dist into something to install."""
+    """Replace the function that turns a Requires-Dist into a requirement to install."""
     from pip._internal.req import constructors
 
     read: Any = getattr(constructors, NAME, None)
@@ -52,9 +52,9 @@ def hold_pip() -> None:
 
 
 def demand_whole_answers() -> None:
-    """Have urllib3 refuse a body that is shorter than announced: its version 1 takes what came.
+    """Make urllib3 reject a body that is shorter than announced; its version 1 accepts it.
 
-    Half a page of an index is a page on which releases are missing, or all of them.
+    On half a page of an index some or all releases are missing.
     """
     from pip._vendor.urllib3.response import HTTPResponse
 
@@ -68,7 +68,7 @@ def demand_whole_answers() -> None:
 
 
 def leave(reason: str) -> None:
-    """Say why and end, before pip does anything more."""
+    """Print the reason and exit before pip does anything else."""
     sys.stderr.write(f"\n{REFUSED}{reason}\n")
     sys.stderr.flush()
     os._exit(1)

@@ -1,7 +1,8 @@
-"""Stands between us and a probe where there is no sandbox: ``python -I -S supervisor.py COMMAND``.
+"""Supervise a probe that runs without a sandbox: ``python -I -S supervisor.py COMMAND``.
 
-It is the parent that a package may signal, and on Linux the one to which every orphan comes, by
-whatever sessions and forks it left: none outlives the probe. It ends as the command does.
+The supervisor is the parent process that a package may signal. On Linux all orphans are reparented
+to it, whatever sessions and forks made them, so none outlives the probe. It exits as the command
+does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIG
 
 
 def supervise(command: list[str]) -> int:
-    """Run the command, end what it leaves, and return its status as os.wait gives it."""
+    """Run the command, kill what it leaves behind, and return its status as os.wait does."""
     control(SET_CHILD_SUBREAPER, 1)
     control(SET_DEATH_SIGNAL, signal.SIGKILL)
     child = os.fork()
@@ -38,7 +39,7 @@ def supervise(command: list[str]) -> int:
 
 
 def control(option: int, value: int) -> None:
-    """Call prctl, where the system is Linux and this Python can."""
+    """Call prctl on Linux, if this Python has ctypes."""
     if sys.platform == "linux":
         with contextlib.suppress(ImportError, OSError, AttributeError):
             import ctypes
@@ -47,7 +48,7 @@ def control(option: int, value: int) -> None:
 
 
 def wait_for(child: int) -> int:
-    """Wait for the child, and for every orphan that ends before it."""
+    """Wait for the child; also reap orphans that end before it."""
     while True:
         ended, status = os.wait()
         if ended == child:
@@ -55,7 +56,7 @@ def wait_for(child: int) -> int:
 
 
 def end_orphans() -> None:
-    """Kill the children that are left, and those of theirs that come up, until there is none."""
+    """Kill the remaining children, and those reparented meanwhile, until there is none."""
     while True:
         for pid in list_children():
             with contextlib.suppress(ProcessLookupError):
@@ -67,7 +68,7 @@ def end_orphans() -> None:
 
 
 def list_children() -> list[int]:
-    """List our own children, as /proc shows them."""
+    """Return our own children, read from /proc."""
     found = []
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
         if name.isdecimal():
@@ -80,7 +81,7 @@ def list_children() -> list[int]:
 
 
 def leave(status: int) -> None:
-    """End as the command did, by the same signal."""
+    """Exit as the command did, by the same signal."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         with contextlib.suppress(ImportError, ValueError, OSError):

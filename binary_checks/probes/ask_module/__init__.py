@@ -1,1 +1,1 @@
-"""What a CUDA build says of itself where there is no GPU."""
+"""Questions to a CUDA build on a host without a GPU."""

@@ -1,4 +1,4 @@
-"""Imports a package where no driver and no toolkit is to be found, and asks it about CUDA."""
+"""Import a package with the driver and the toolkit hidden, and ask it about CUDA."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from binary_checks.probes.run_snippet.reader import name_system
 
 _STATES = {"finished": Ending.OK, "raised": Ending.RAISED, "exited": Ending.EXITED}
 _DRIVERS = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1", "libnvidia-ml.so")
-_FRAMES = 6  # of a stack, the innermost ones
-# How a probe comes to the package: the same in every stack, with a path that is this machine's.
+_FRAMES = 6  # innermost frames of a stack
+# Frames of the probe itself, which are the same in every stack and have a path of this machine.
 _OURS = re.compile(
     r"^<frozen importlib\.|/importlib/__init__\.py:\d+ in import_module$"
     r"|/binary_checks/probes/(?:\w+/)?\w+\.py:"
@@ -30,7 +30,7 @@ _OURS = re.compile(
 
 
 def demand_module(request: CudaRequest) -> None:
-    """Raise NotApplicable where the profile names none."""
+    """Raise NotApplicable if the profile names no module."""
     if not request.module:
         raise NotApplicable(
             "the profile names no module to be asked about CUDA ([probes.cuda] module)"
@@ -38,7 +38,10 @@ def demand_module(request: CudaRequest) -> None:
 
 
 def list_expressions(request: CudaRequest) -> tuple[str, ...]:
-    """List what is evaluated, each once; the use of a GPU last: it may well break the process."""
+    """Return the expressions to evaluate, each once.
+
+    The use of a GPU comes last, as it may break the process.
+    """
     told = (request.available, request.devices, request.version, request.rocm)
     more = (request.architectures, *request.parts.values(), request.use)
     return tuple(dict.fromkeys(filter(None, (*told, *more))))
@@ -46,12 +49,12 @@ def list_expressions(request: CudaRequest) -> tuple[str, ...]:
 
 @gathers(CudaReport)
 def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> CudaReport:
-    """Ask in two processes: the package, and NVIDIA's libraries.
+    """Ask the package and NVIDIA's libraries, in two processes.
 
-    Raises NotApplicable where the profile names no module, Unavailable when the package could not
-    be installed.
+    Raises NotApplicable if the profile names no module, Unavailable if the package could not be
+    installed.
     """
-    demand_module(request)  # before anything is installed for nothing
+    demand_module(request)  # before anything is installed
     place.demand(package)
     conditions, host = hide_driver(place)
     asked = {
@@ -75,11 +78,12 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
 
 
 def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Conditions, GpuHost]:
-    """Give conditions that hide the host's driver, and what of it is seen all the same.
+    """Return conditions that hide the host's driver, and the part of it that is still visible.
 
-    On Linux empty files of the driver's names, which are found first, are what the loader comes to
-    and refuses: everything that opens the driver by its name, as CUDA's runtime does, fails as it
-    does where there is none. Other systems have no such way, and none does more without rights.
+    On Linux, empty files with the names of the driver's libraries come first in the search path,
+    and the loader rejects them. So everything that opens the driver by name, as CUDA's runtime
+    does, fails as if there were no driver. Other systems provide no way to do that without
+    privileges.
     """
     conditions = Conditions(variables=variables, calls=True)
     host = describe_host(place, conditions)
@@ -90,20 +94,20 @@ def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Co
 
 
 def is_without_cuda(answers: Iterable[Answer], version: str) -> bool:
-    """Whether the package says that it is built for no CUDA."""
+    """Return whether the package says that it was built without CUDA."""
     told = (each for each in answers if version and each.question == version)
     return any(not (each.value or each.error) for each in told)
 
 
 def read_answers(result: ProbeAnswer, place: Place) -> tuple[Answer, ...]:
-    """Turn what each expression gave into answers."""
+    """Return the result of each expression."""
     rows = result.answer.get("answers")
     given = rows if isinstance(rows, list) else ()
     return tuple(_read_answer(row, place) for row in given if isinstance(row, dict))
 
 
 def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
-    """Turn the end of a probe's process, and what it wrote before, into a step."""
+    """Turn the end of a probe's process and its stderr into a step."""
     state = str(result.answer.get("state", ""))
     if not result.answer and result.outcome in {Ending.OK, Ending.EXITED}:
         last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"
@@ -124,7 +128,7 @@ def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
 
 
 def describe_stack(result: ProbeAnswer, place: Place) -> str:
-    """Say how a process ended and, of one that hung, by which calls it came there."""
+    """Describe how a process ended, with its innermost calls if it hung."""
     if result.outcome is not Ending.HUNG:
         return describe_end(result, place)
     own = (line for line in map(place.shown, result.places) if not _OURS.search(line))
@@ -146,7 +150,7 @@ def _read_answer(row: Mapping[str, Any], place: Place) -> Answer:
     if isinstance(value, list):
         value = tuple(map(str, value))
     elif value is not None and not isinstance(value, (bool, int, float)):
-        value = place.scrub(str(value))  # the repr of an object has its address
+        value = place.scrub(str(value))  # the repr of an object contains its address
     return Answer(
         question=str(row.get("question", "")),
         value=value,

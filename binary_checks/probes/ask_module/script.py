@@ -1,18 +1,18 @@
-"""Imports a module, runs a snippet and evaluates expressions, and tells what each came to."""
+"""Import a module, run a snippet and evaluate expressions, and report each result."""
 
 from __future__ import annotations
 
 import importlib
 import os
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -21,7 +21,7 @@ def load_process() -> dict[str, Any]:
 
 
 def ask(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Do what is asked in turn, and record before each part which one it is."""
+    """Perform the parts of the request, and record each one before it starts."""
     name, describe, below = (
         request["module"],
         process["describe_exception"],
@@ -53,7 +53,7 @@ def ask(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
 
 
 def read_figures(names: dict[str, Any]) -> dict[str, Any]:
-    """Read the figures and the reason that a snippet left in names of its own."""
+    """Return the figures and the reason that a snippet assigned to names of its own."""
     measured = names.get("measured")
     found: dict[str, Any] = {}
     if isinstance(measured, dict):
@@ -66,7 +66,7 @@ def read_figures(names: dict[str, Any]) -> dict[str, Any]:
 def evaluate(
     question: str, names: dict[str, Any], describe: Callable[[BaseException, str], str]
 ) -> dict[str, Any]:
-    """Evaluate one expression; what it raises is an answer too."""
+    """Evaluate an expression; an exception is an answer, too."""
     try:
         value = eval(compile("(%s\n)" % question, "question", "eval"), names)
         return {"question": question, "value": to_plain(value)}
@@ -75,7 +75,7 @@ def evaluate(
 
 
 def to_plain(value: Any) -> Any:
-    """Give back what JSON can hold, lists of anything as lists of texts, and a repr of the rest."""
+    """Return a JSON value: lists of anything become lists of texts, other objects their repr."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):

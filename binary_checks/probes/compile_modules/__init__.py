@@ -1,1 +1,1 @@
-"""Whether Python files compile."""
+"""Compilation of a package's Python files."""

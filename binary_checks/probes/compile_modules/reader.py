@@ -1,4 +1,4 @@
-"""Has the target interpreter compile the Python files of an installed package."""
+"""Compile the Python files of an installed package with the target interpreter."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from binary_checks.model.python_modules import (
 )
 from binary_checks.probes.import_name.reader import describe_end
 
-_PATIENCE = 3  # processes that may die before the rest is left
+_PATIENCE = 3  # processes that may die before the remaining files are skipped
 _ALONE = Conditions(site=False, memory=2 << 30)
-"""Nothing of what is installed runs: it is only read."""
+"""Conditions under which no installed code runs: it is only read."""
 
 
 @gathers(CompiledModules)
 def compile_modules(place: Place, package: Distribution) -> CompiledModules:
-    """Compile every Python file that an import may find, but tests.
+    """Compile every Python file that an import may load, except tests.
 
-    Raises Unavailable when the package could not be installed.
+    Raises Unavailable if the package could not be installed.
     """
     files = package.derive(ModuleFiles)
     chosen = [p for name, p in files.sources.items() if not is_for_tests(name.split("."))]
@@ -42,7 +42,7 @@ def compile_modules(place: Place, package: Distribution) -> CompiledModules:
 
 
 def compile_each(place: Place, package: Distribution, paths: Sequence[str]) -> CompiledModules:
-    """Compile these files of a package: paths in its prefix."""
+    """Compile these files of a package, given as paths in its prefix."""
     lowest = _find_lowest(package)
     found = _Compilation(place, package, lowest)
     found.compile(paths)
@@ -62,7 +62,7 @@ def compile_each(place: Place, package: Distribution, paths: Sequence[str]) -> C
 
 
 class _Compilation:
-    """What is known while processes come and go."""
+    """The results so far, while processes start and end."""
 
     def __init__(self, place: Place, package: Distribution, lowest: Minor | None) -> None:
         self._place, self._package, self._lowest = place, package, lowest
@@ -71,7 +71,7 @@ class _Compilation:
         self.more = 0
 
     def compile(self, paths: Sequence[str]) -> None:
-        """Compile all; after a death go on behind the culprit."""
+        """Compile all files; if one kills the process, continue after it in a new process."""
         for _ in range(_PATIENCE):
             result = self._run(paths)
             if self._read(result, paths):
@@ -93,7 +93,7 @@ class _Compilation:
         return self._place.run("compile_modules", asked, conditions=_ALONE)
 
     def _read(self, result: ProbeAnswer, paths: Sequence[str]) -> bool:
-        """Take in what a process answered; False where it did not come to its end."""
+        """Add the results of a process; return False if it did not finish."""
         rows = result.answer.get("broken")
         if not isinstance(rows, list):
             return False
@@ -127,9 +127,10 @@ def _describe_death(result: ProbeAnswer, place: Place) -> str:
 def _follow(
     place: Place, package: Distribution, broken: Sequence[BrokenSource]
 ) -> tuple[Mapping[str, str], str]:
-    """The files that are always imported with a module that users import, and that module.
+    """Return each broken file that is imported together with one of the package's modules.
 
-    Beside them, why there may be more; "" where there are not.
+    The values are the modules. Also return why the search may be incomplete, or "" if it is
+    complete.
     """
     files = package.derive(ModuleFiles)
     modules = {name: package.layout.inside(path) for name, path in files.sources.items()}
@@ -156,6 +157,6 @@ def _list_referred(package: Distribution) -> Iterator[str]:
 
 
 def _find_lowest(package: Distribution) -> Minor | None:
-    """The oldest Python that is promised, where one is stated."""
+    """Return the oldest Python that the package promises to support, or None."""
     promised = find_promised(package)
     return (3, min(promised)) if promised and states_lowest(package) else None

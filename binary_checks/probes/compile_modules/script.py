@@ -1,4 +1,4 @@
-"""Compiles Python files without running them, and says which the interpreter refuses."""
+"""Compile Python files without running them, and report those that the interpreter rejects."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import sys
 import warnings
 from collections import deque
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
 LONGEST_TEXT = 300  # characters of a message, and of a line that does not compile
-LONGEST_NAME = 250  # characters of a module's full name that is followed
-MOST_BROKEN = 1000  # files that are told one by one
-MOST_FOLLOWED = 4 << 20  # bytes of the files whose imports are followed, of those with any
-OLDEST = (3, 7)  # of which ast.parse knows the grammar well enough
+LONGEST_NAME = 250  # characters of the full name of a module that is followed
+MOST_BROKEN = 1000  # files that are reported individually
+MOST_FOLLOWED = 4 << 20  # bytes of all files with imports that are followed
+OLDEST = (3, 7)  # the oldest Python whose grammar ast.parse knows well enough
 HINTS = (
     ((3, 8), re.compile(rb":=|=\s*\}|/\s*[,):]")),
     ((3, 9), re.compile(rb"\bwith\s*\(")),
@@ -29,14 +29,16 @@ HINTS = (
     ((3, 14), re.compile(rb"except\b[ \t*]*[^\s*(:].*,")),
     ((3, 14), re.compile(rb"[tT](?=[rR]?['\"])(?:(?<![\w'\"].)|(?<=[rR].))")),
 )
-"""What stands in every source that needs that Python; of each ast.parse tells. It knows nothing of
-``a[*b]`` (3.11), of decorators that are any expression (3.9), of ``return *a, b`` (3.8) and of
-quotes within an f-string's braces (3.12). What stands in others too costs them a parse only."""
+"""For each version of Python, a pattern that occurs in every source that needs it, as far as
+ast.parse can tell. It does not know ``a[*b]`` (3.11), decorators that are any expression (3.9),
+``return *a, b`` (3.8) and nested quotes in an f-string's braces (3.12). A pattern that matches
+other sources, too, only costs a parse.
+"""
 CATCHING = ("ImportError", "ModuleNotFoundError", "SyntaxError", "Exception", "BaseException")
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -45,10 +47,9 @@ def load_process() -> dict[str, Any]:
 
 
 def compile_all(asked: dict[str, Any], record: Any) -> None:
-    """Compile the files, one after the other.
+    """Compile the files, one after another.
 
-    ``current`` is the number of the one that is being compiled: when this process dies, it is the
-    culprit.
+    ``current`` is the number of the file being compiled: if this process dies, it is the culprit.
     """
     warnings.simplefilter("ignore")
     below, files = asked["site_packages"], asked["files"]
@@ -66,7 +67,7 @@ def compile_all(asked: dict[str, Any], record: Any) -> None:
 
 
 def judge(path: str, lowest: Any) -> dict[str, Any]:
-    """Compile one file for this interpreter, then for an older one; empty where nothing fails."""
+    """Compile one file for this interpreter, then for an older one; return {} if both succeed."""
     try:
         content = read(path)
         refusal = compile_one(content, path)
@@ -80,7 +81,7 @@ def judge(path: str, lowest: Any) -> dict[str, Any]:
 
 
 def compile_one(content: bytes, path: str) -> dict[str, Any]:
-    """Compile a file as an import does; {} or why it is refused."""
+    """Compile a file as an import does; return {} or why it is rejected."""
     try:
         compile(content, path, "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -91,8 +92,8 @@ def compile_one(content: bytes, path: str) -> dict[str, Any]:
 
 
 def compile_older(content: bytes, path: str, lowest: Any) -> dict[str, Any]:
-    """Find what the grammar of an older Python lacks in a file that compiles on this one."""
-    here = sys.version_info[:2]  # whose compiler has taken it: it holds nothing newer
+    """Find syntax in a valid file that an older Python does not have."""
+    here = sys.version_info[:2]  # this compiler accepted the file, so it needs nothing newer
     if not any(lowest < since <= here and hint.search(content) for since, hint in HINTS):
         return {}
     try:
@@ -105,7 +106,7 @@ def compile_older(content: bytes, path: str, lowest: Any) -> dict[str, Any]:
 
 
 def describe(error: SyntaxError) -> dict[str, Any]:
-    """Say where and why a file does not compile."""
+    """Describe where and why a file does not compile."""
     return {
         "line": error.lineno or 0,
         "reason": str(error.msg or "invalid syntax")[:LONGEST_TEXT],
@@ -115,9 +116,9 @@ def describe(error: SyntaxError) -> dict[str, Any]:
 
 
 def follow(asked: dict[str, Any], record: Any) -> None:
-    """Find the files that importing these modules always imports, each with the first of them.
+    """Find the files that are always imported with these modules, each with the first such module.
 
-    It is ``complete`` where the imports of each file on the way could be followed.
+    ``complete`` is True if the imports of each file could be followed.
     """
     warnings.simplefilter("ignore")
     files, below, left = asked["modules"], asked["site_packages"], MOST_FOLLOWED
@@ -155,16 +156,16 @@ def read(path: str) -> bytes:
 
 
 def list_around(name: str) -> list[str]:
-    """List a module and all packages that are imported before it, the outermost first."""
+    """Return a module and all packages imported before it, the outermost first."""
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def list_imports(content: bytes, module: str, path: str) -> Iterator[str]:
-    """The full names of the modules that importing this one imports, or may be in a module.
+    """Yield the full names that importing this module always imports, which may be modules.
 
-    Passed over are imports in functions, in branches, and where an ImportError or a SyntaxError is
-    caught. Of ``from a import b`` come ``a`` and ``a.b``, whatever ``b`` is.
+    Skip imports in functions and branches, and those for which an ImportError or a SyntaxError is
+    caught. For ``from a import b`` yield ``a`` and ``a.b``, whatever ``b`` is.
     """
     try:
         tree = ast.parse(content)
@@ -184,7 +185,7 @@ def list_imports(content: bytes, module: str, path: str) -> Iterator[str]:
 
 
 def list_always_run(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a module that run whenever it is imported."""
+    """Yield the statements of a module that run whenever it is imported."""
     left = list(body)
     while left:
         node = left.pop()
@@ -198,14 +199,14 @@ def list_always_run(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def catches(handler: ast.ExceptHandler) -> bool:
-    """Whether it may catch that an import fails."""
+    """Return whether the handler may catch a failed import."""
     caught = handler.type
     kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
     return any(not isinstance(kind, ast.Name) or kind.id in CATCHING for kind in kinds)
 
 
 def resolve(level: int, named: str, module: str, is_package: bool) -> str:
-    """The full name of a module that another imports as ``..a.b``; "" where there is none."""
+    """Return the full name of a module that is imported as ``..a.b``; "" if there is none."""
     if not level:
         return named
     parts = module.split(".") if is_package else module.split(".")[:-1]

@@ -1,1 +1,1 @@
-"""Whether the tests that a conda package carries pass where it is installed."""
+"""The tests in a conda package, run where it is installed."""

@@ -1,4 +1,4 @@
-"""Runs the tests that a conda package carries, each in its own process beside the package."""
+"""Run the tests that a conda package contains, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MOST = 200  # files
 
 @gathers(EmbeddedTestReport)
 def run_embedded_tests(place: Place, package: CondaPackage, source: Source) -> EmbeddedTestReport:
-    """Run every test; those with requirements of their own in a prefix of their own.
+    """Run every test; a test with requirements of its own runs in a prefix of its own.
 
-    Raises NotApplicable where the package carries none, Unavailable where it is not installed.
+    Raises NotApplicable if the package contains no tests, Unavailable if it could not be installed.
     """
     tests = find_tests(_read(source))
     if not tests:
@@ -61,7 +61,7 @@ def _run(place: Place, test: EmbeddedTest) -> SnippetRun:
 
 
 def _read(source: Source) -> dict[str, bytes]:
-    """The files that have to do with tests, by their names in the archive."""
+    """Return the files of tests, by their names in the archive."""
     tree = source.open()
     try:
         wanted = [
@@ -76,30 +76,30 @@ def _read(source: Source) -> dict[str, bytes]:
         tree.close()
 
 
-# Takes the tests out of a conda package, as conda-build and rattler-build put them there.
+# Tests in a conda package, as conda-build and rattler-build write them.
 #
-# conda-build writes the ``test`` section of a recipe into ``info/test``: ``run_test.py`` (imports,
-# and a script), ``run_test.sh`` (commands) and ``test_time_dependencies.json``; whatever else lies
-# there is what they read. rattler-build writes a list into ``info/tests/tests.yaml``.
+# conda-build writes the ``test`` section of a recipe to ``info/test``: ``run_test.py`` (imports and
+# a script), ``run_test.sh`` (commands) and ``test_time_dependencies.json``; other files there are
+# their input. rattler-build writes a list to ``info/tests/tests.yaml``.
 
 FOLDER = "info/test/"
 LIST = "info/tests/tests.yaml"
 _NEEDS = "test_time_dependencies.json"
-_OTHERS = (".pl", ".r", ".R", ".lua", ".bat")  # of interpreters that are not run here
+_OTHERS = (".pl", ".r", ".R", ".lua", ".bat")  # scripts of interpreters that are not run here
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddedTest:
-    """One test, as a program in Python."""
+    """One test, as a Python program."""
 
     name: str  # "run_test.sh", "tests.yaml[0] script"
     code: str = ""
-    requires: tuple[str, ...] = ()  # match specifications, beside the package itself
+    requires: tuple[str, ...] = ()  # match specifications, in addition to the package itself
     untried: str = ""  # why it is not run
 
 
 def find_tests(contents: Mapping[str, bytes]) -> tuple[EmbeddedTest, ...]:
-    """The tests of a package, by the files in ``info`` that have to do with them."""
+    """Return the tests in a package's files in ``info``."""
     inside = {
         path.removeprefix(FOLDER): data
         for path, data in contents.items()
@@ -167,7 +167,7 @@ def _import_all(names: object) -> str:
 
 
 def _read_script(name: str, stated: object, test: Mapping[str, Any]) -> EmbeddedTest:
-    """A list of commands, or a table that may name another interpreter."""
+    """Read a list of commands, or a table that may name another interpreter."""
     content = stated.get("content") if isinstance(stated, dict) else stated
     interpreter = stated.get("interpreter", "bash") if isinstance(stated, dict) else "bash"
     lines = content.splitlines() if isinstance(content, str) else content
@@ -184,7 +184,7 @@ def _read_script(name: str, stated: object, test: Mapping[str, Any]) -> Embedded
 
 
 def _write_files(files: Mapping[str, bytes]) -> str:
-    """Code that puts files into the empty folder it runs in."""
+    """Return code that writes files to the empty folder in which it runs."""
     held = {path: data.hex() for path, data in files.items() if ".." not in path.split("/")}
     return (
         "import os\n"

@@ -1,1 +1,1 @@
-"""Builds C++ programs against an unpacked archive: CMake, the compiler alone, pkg-config."""
+"""C++ programs built against an unpacked archive with CMake, the compiler alone, and pkg-config."""

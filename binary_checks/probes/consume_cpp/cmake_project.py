@@ -1,4 +1,4 @@
-"""A CMake project with one program: written for a unit, and read again once it is configured."""
+"""A CMake project with one program: written for a unit, and read after it was configured."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from binary_checks.model.probes import ImportedTarget
 from binary_checks.trees.file_bytes import open_bytes
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
-"""Of a package or a component."""
+"""The name of a package or a component."""
 BUILD, SOURCE, PROGRAM = "build", "main.cpp", "consumer"
 _TARGETS = "targets.txt"
 _QUERIES = ("codemodel-v2", "cmakeFiles-v1")
 _LONGEST = 32 << 20  # bytes of a file that CMake writes about the project
 _MOST_TARGETS = 10_000
-# What find_package makes is listed with the files that it stands for. Those are asked by property
-# alone: a generator expression of a file that is absent would end the configuration.
+# The targets that find_package makes are listed with their files, read from properties: a generator
+# expression for a file that is missing would abort the configuration.
 _PROJECT = """\
 cmake_minimum_required(VERSION 3.21)
 project(consumer LANGUAGES CXX)
@@ -56,7 +56,8 @@ target_link_libraries(consumer PRIVATE {libraries})
 _STANDARD = """\
 set_target_properties(consumer PROPERTIES CXX_STANDARD {} CXX_STANDARD_REQUIRED ON)
 """
-# Else a linker that is set to --as-needed, as Ubuntu's is, leaves out what nothing is used of.
+# Otherwise a linker that defaults to --as-needed, as Ubuntu's does, drops libraries that are not
+# used.
 _ALL = """\
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   target_link_options(consumer PRIVATE "LINKER:--no-as-needed")
@@ -73,19 +74,19 @@ int main() {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Project:
-    """What stands in the two files of a project."""
+    """The contents of a project's two files."""
 
     package: str
     source: str = _EXAMPLE
     components: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()  # (): all that are imported
+    libraries: tuple[str, ...] = ()  # () links all imported ones
     defines: tuple[str, ...] = ()
     standard: int = 0
 
     def write(self, folder: Path) -> None:
-        """Write it below the folder, with the questions that CMake is to answer about it.
+        """Write the project below the folder, with queries to CMake about it.
 
-        Raises ProfileError for a name that is none.
+        Raises ProfileError for an invalid name.
         """
         for name in (self.package, *self.components):
             if not NAME.fullmatch(name):
@@ -112,17 +113,17 @@ class Project:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Configured:
-    """What CMake made of a project."""
+    """The data that CMake writes about a configured project."""
 
-    directory: str = ""  # that the package was found in; "" where a module of CMake's found it
+    directory: str = ""  # where the package was found; "" if one of CMake's modules found it
     targets: tuple[ImportedTarget, ...] = ()
-    reads: tuple[str, ...] = ()  # the files that it read, absolute
+    reads: tuple[str, ...] = ()  # absolute paths of the files that CMake read
     compile_flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
 
 
 def read_configured(folder: Path, prefix: Path) -> Configured:
-    """Read what CMake wrote about the project. Raises PackageError where that cannot be."""
+    """Read the data that CMake wrote about the project. Raises PackageError if it is invalid."""
     build = folder / BUILD
     directory, *rows = _read(build / _TARGETS).splitlines() or [""]
     index = max((build / ".cmake/api/v1/reply").glob("index-*.json"), default=None)
@@ -157,7 +158,7 @@ def _load(path: Path) -> Mapping[str, Any]:
 
 
 def _follow(folder: Path, reference: object) -> Mapping[str, Any]:
-    """The reply that a reference names, which lies in the same folder."""
+    """Read the reply that a reference names, which is in the same folder."""
     name = reference.get("jsonFile") if isinstance(reference, dict) else None
     return _load(folder / Path(name).name) if isinstance(name, str) and name else {}
 
@@ -171,7 +172,7 @@ def _read_targets(rows: Sequence[str], prefix: Path) -> Iterator[ImportedTarget]
         name, _, rest = row.partition("\t")
         kind, _, file = rest.partition("\t")
         known = "" if file.endswith("-NOTFOUND") else file
-        # What is no path is a name for the linker.
+        # A name that is no path is passed to the linker.
         absent = known.startswith("/") and not Path(known).exists()
         shown = known.removeprefix(f"{prefix}/")
         yield ImportedTarget(name=name, kind=kind, file=shown, is_absent=absent)
@@ -211,25 +212,25 @@ def _split(fragment: object) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AbiFlag:
-    """The macro by which libstdc++ has one of its two ABIs."""
+    """The macro that selects one of the two ABIs of libstdc++."""
 
     value: str  # "0", "1"
     name: str = field(default="_GLIBCXX_USE_CXX11_ABI")
 
     @property
     def other(self) -> AbiFlag:
-        """That of the other ABI."""
+        """The flag for the other ABI."""
         return AbiFlag(value="0" if self.value == "1" else "1")
 
     def spell(self) -> str:
-        """As a compiler takes it."""
+        """Return the compiler's option."""
         return f"-D{self.name}={self.value}"
 
 
 def find_abi(flags: Sequence[str], default: str) -> AbiFlag | None:
-    """The ABI that these flags choose, the last of them, or else the compiler's own.
+    """Return the ABI that the last of these flags selects, or else the compiler's default.
 
-    None for a compiler without libstdc++.
+    Return None for a compiler without libstdc++.
     """
     found = [m[1] for m in map(re.compile(r"-D_GLIBCXX_USE_CXX11_ABI=([01])$").match, flags) if m]
     value = found[-1] if found and default else default

@@ -1,4 +1,4 @@
-"""Builds C++ programs against an unpacked archive, links and runs them, one for each purpose."""
+"""Build C++ programs against an unpacked archive, then link and run them."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ _MOST_HANGS = 3  # each may take as long as the profile allows
 _MOST_UNITS = 100
 _WAYS = ("CMake", "the compiler alone")
 EXAMPLE = "example"
-"""The neutral unit: it links every library that the package exports, and prints the version."""
+"""The neutral unit, which links every library that the package exports and prints its version."""
 
 
 @gathers(ConsumerReport)
 def build_consumers(
     place: Place, package: CppArchive, request: ConsumerRequest, objects: ObjectReader
 ) -> ConsumerReport:
-    """Build, link and run every unit that is for this archive.
+    """Build, link and run every unit that applies to this archive.
 
-    Raises Unavailable where there is nothing to build with, and NotApplicable where the archive has
-    nothing that a consumer finds and the profile names nothing either.
+    Raises Unavailable if there is no compiler, NotApplicable if the archive has nothing that a
+    consumer finds and the profile names no unit either.
     """
     system = name_system(place.target)
     wanted, elsewhere = _choose(package, request, system)
@@ -75,9 +75,7 @@ def build_consumers(
     _demand_native(package, place)
     own = demand_builds(place)
     programs = _demand_programs(package, request)
-    tools = choose_tools(
-        own, os.environ, objects, programs
-    )  # before anything is unpacked for nothing
+    tools = choose_tools(own, os.environ, objects, programs)  # before anything is unpacked
     own.demand(package)
     bench = _Bench(place=own, tools=tools, request=request, reader=objects)
     units = [*bench.build_all(wanted), *start_modules(own, tools, modules, bench.finish)]
@@ -88,14 +86,14 @@ def build_consumers(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Wanted:
-    """One unit that is to be built."""
+    """A unit to build."""
 
     name: str
     package: str
     unit: TranslationUnit | None  # None: the neutral example
 
     def begin(self) -> ConsumerUnit:
-        """What is known of it before anything is built."""
+        """Return the unit's facts before it is built."""
         return ConsumerUnit(
             name=self.name,
             package=self.package,
@@ -107,7 +105,7 @@ class _Wanted:
 def _choose(
     package: CppArchive, request: ConsumerRequest, system: str
 ) -> tuple[list[_Wanted], tuple[tuple[str, str], ...]]:
-    """The units that are for the archive; and the others, with what they are for."""
+    """Return the units that apply to the archive, and the others with what they apply to."""
     names = [each.name for each in package.cmake_packages if NAME.fullmatch(each.name)]
     first = request.package or next(iter(names), "")
     shown = [request.package] if request.package else names
@@ -127,7 +125,7 @@ def _choose(
 
 
 def _demand_native(package: CppArchive, place: Place) -> None:
-    """Raise Unavailable for libraries that no program of this host can be linked with."""
+    """Raise Unavailable for libraries that no program of this host can link."""
     name, _, architecture = name_system(place.target).partition("-")
     formats = {"linux": Format.ELF, "macos": Format.MACHO}
     if name not in formats:
@@ -148,7 +146,7 @@ def _demand_native(package: CppArchive, place: Place) -> None:
 
 
 def _demand_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Path, ...]:
-    """Find what the profile says that this variant needs beside a compiler."""
+    """Return the programs that this variant needs besides a compiler, according to the profile."""
     variant = package.claims.variant
     names = [
         name
@@ -161,7 +159,7 @@ def _demand_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Pat
 
 @dataclass(frozen=True, kw_only=True)
 class _Bench:
-    """Where units are built, one after the other."""
+    """The folder and tools with which units are built, one after another."""
 
     place: UnpackedPlace
     tools: Tools
@@ -169,7 +167,7 @@ class _Bench:
     reader: ObjectReader
 
     def build_all(self, wanted: Sequence[_Wanted]) -> Iterator[ConsumerUnit]:
-        """Build each; of a package that hangs CMake no other unit is tried, nor of many hangs."""
+        """Build all units; stop after a package that hangs CMake, or after several hangs."""
         hung: dict[str, str] = {}
         hangs = 0
         for number, each in enumerate(wanted):
@@ -215,14 +213,14 @@ class _Bench:
         return Path(os.path.realpath(path)).is_relative_to(self.place.prefix.resolve())
 
     def _own(self, paths: Sequence[str]) -> Iterator[str]:
-        """Those below the prefix, relative to it."""
+        """Yield the paths below the prefix, relative to it."""
         beginning = f"{self.place.prefix}{os.sep}"
         return (path.removeprefix(beginning) for path in paths if path.startswith(beginning))
 
     def _build_configured(
         self, unit: ConsumerUnit, asked: TranslationUnit | None, folder: Path, known: Configured
     ) -> ConsumerUnit:
-        """Build with CMake and, at the same time, by the flags that it has told alone."""
+        """Build with CMake and, at the same time, with only the flags that CMake reported."""
         conditions, not_run = self._find_conditions(asked)
         jobs = _Jobs(tools=self.tools, folder=folder, known=known, runs=not not_run)
         other = jobs.compile_other_abi() if unit.refuses else None
@@ -240,7 +238,7 @@ class _Bench:
         )
 
     def _find_conditions(self, asked: TranslationUnit | None) -> tuple[Conditions, str]:
-        """Under what it is run; or why it is only linked."""
+        """Return the conditions for running it, or why it is only linked."""
         if asked is None or not asked.gpu:
             return self.tools.conditions, ""
         try:
@@ -255,7 +253,10 @@ class _Bench:
         return demand_gpu(self.place)
 
     def _read_cmake(self, ends: Sequence[CommandEnd], folder: Path) -> ProgramBuild:
-        """CMake's one command compiles and links: the object file says how far it came."""
+        """Read the result of CMake's one command.
+
+        Whether there is an object file shows how far it came.
+        """
         build = folder / BUILD
         compiled = (build / _OBJECT).is_file()
         first = Stage.LINK if compiled else Stage.COMPILE
@@ -284,12 +285,12 @@ class _Bench:
     def _read_program(self, program: Path) -> ObjectFile | None:
         try:
             read = self.place.read_program(str(program.relative_to(self.place.work)), self.reader)
-        except PackageError:  # it took itself away as it ran
+        except PackageError:  # the program deleted itself
             return None
         return next((each for each in read if isinstance(each, ObjectFile)), None)
 
     def _name_place(self, entry: str) -> str:
-        """An entry of a search path, with a name for a folder that is of this run alone."""
+        """Return an entry of a search path, with a fixed name for a folder of this run."""
         folders = {str(self.place.prefix): "$PREFIX", str(self.place.work): "$BUILD"}
         named = next((f for f in folders if entry == f or entry.startswith(f"{f}/")), "")
         return f"{folders[named]}{entry.removeprefix(named)}" if named else entry
@@ -305,7 +306,7 @@ class _Bench:
         return OtherAbi(flag=jobs.other_abi, last=last)
 
     def finish(self, stage: Stage, end: CommandEnd) -> BuildStep:
-        """Say how a command ended, with no path of this run in it."""
+        """Describe how a command ended, without temporary paths."""
         silent = end.outcome in {Ending.OK, Ending.HUNG, Ending.STOPPED}
         output = _OWN_FOLDER.sub("build/", self.place.scrub(end.output))
         return BuildStep(
@@ -334,32 +335,32 @@ def _make_project(wanted: _Wanted, request: ConsumerRequest) -> Project:
 
 @dataclass(frozen=True, kw_only=True)
 class _Jobs:
-    """The commands by which one configured unit is built in each way."""
+    """The commands that build one configured unit in each way."""
 
     tools: Tools
     folder: Path
     known: Configured
-    runs: bool  # whether the programs are run, too
+    runs: bool  # whether to run the programs, too
 
     def build_with_cmake(self) -> list[Command]:
-        """Compile and link it by CMake."""
+        """Return the commands that compile and link it with CMake."""
         return [
             self.tools.build(self.folder, BUILD),
             *self._run(self.folder / BUILD / PROGRAM),
         ]
 
     def build_alone(self) -> list[Command]:
-        """Compile and link it with nothing but the flags that CMake has told."""
+        """Return the commands that compile and link it with only the flags that CMake reported."""
         return [*self._compile(_ALONE), *self._run(self.folder / _ALONE / PROGRAM)]
 
     @property
     def other_abi(self) -> str:
-        """The flag for the other ABI; "" where the compiler has but one."""
+        """Return the flag for the other ABI; "" if the compiler has only one."""
         abi = find_abi(self.known.compile_flags, self.tools.abi)
         return abi.other.spell() if abi else ""
 
     def compile_other_abi(self) -> list[Command] | None:
-        """Compile it for the other ABI, and try to link that; None where there is none."""
+        """Return the commands that build it for the other ABI, or None if there is none."""
         if not (flag := self.other_abi):
             return None
         return self._compile(_OTHER, (flag,), ("-Wl,--no-demangle",))
@@ -387,7 +388,7 @@ class _Jobs:
         return [Command(argv=(str(program),), folder=program.parent)] if self.runs else []
 
 
-# Builds the neutral example by what the archive's own pkg-config modules say.
+# The neutral example, built with the archive's own pkg-config modules.
 
 _MODULE = re.compile(
     r"(?P<folder>(?:lib(?:64)?|share)(?:/[^/]+)?/pkgconfig)/(?P<name>[\w.+-]+)\.pc"
@@ -400,7 +401,7 @@ Finish = Callable[[Stage, CommandEnd], BuildStep]
 
 
 def list_modules(package: CppArchive) -> dict[str, str]:
-    """The names of its modules, and the folder of each."""
+    """Return the names of the archive's modules, with the folder of each."""
     found = (_MODULE.fullmatch(member.path) for member in package.members)
     rows = sorted((m["name"], m["folder"]) for m in found if m)
     return dict(rows[:_MOST])
@@ -409,7 +410,7 @@ def list_modules(package: CppArchive) -> dict[str, str]:
 def start_modules(
     place: UnpackedPlace, tools: Tools, modules: dict[str, str], finish: Finish
 ) -> Iterator[ConsumerUnit]:
-    """Build a program by each module."""
+    """Build a program with each module."""
     if not modules:
         return
     found = find_programs(_PROGRAMS, os.environ)
@@ -470,7 +471,7 @@ def _split(text: str) -> list[str]:
 def _list_commands(
     place: UnpackedPlace, tools: Tools, folder: Path, flags: Sequence[str]
 ) -> list[Command]:
-    """Compile, link and run it; where its libraries lie, users say themselves."""
+    """Return the commands that compile, link and run it, with a search path as users set it."""
     compiler = str(tools.compiler)
     rpath = [f"-Wl,-rpath,{place.prefix / each}" for each in ("lib", "lib64")]
     return [

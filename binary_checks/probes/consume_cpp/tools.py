@@ -1,4 +1,4 @@
-"""Chooses the build tools of the host: the first of each that works where programs are built."""
+"""Build tools of the host: the first of each kind that works in the place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from binary_checks.places.unpacked import UnpackedPlace, find_named, find_progra
 from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs
 
 _COMPILERS = ("c++", "g++", "clang++")
-_OLDEST = (3, 21)  # of CMake, which lists imported targets
+_OLDEST = (3, 21)  # of CMake; it lists imported targets
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _EMPTY = "int main() { return 0; }\n"
 _MACROS = "#include <string>\n"
@@ -27,25 +27,25 @@ _ABI = re.compile(r"^#define _GLIBCXX_USE_CXX11_ABI ([01])$", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tools:
-    """The programs that everything is built with."""
+    """The programs with which units are built."""
 
     cmake: Path
     generator: str
     maker: Path  # ninja or make
     compiler: Path
-    abi: str  # "1" or "0": the ABI of libstdc++ that the compiler has by itself; "" for another
+    abi: str  # the compiler's default ABI of libstdc++, "1" or "0"; "" for another library
     shown: BuildTools
     conditions: Conditions
 
     def configure(self, folder: Path, build: str, prefix: Path) -> Command:
-        """The command that configures the project in a folder."""
+        """Return the command that configures the project in a folder."""
         return Command(
             argv=(
                 *(str(self.cmake), "-G", self.generator, "-S", ".", "-B", build),
                 f"-DCMAKE_MAKE_PROGRAM={self.maker}",
                 f"-DCMAKE_CXX_COMPILER={self.compiler}",
                 f"-DCMAKE_PREFIX_PATH={prefix}",
-                # As users build it, but for the optimiser: it costs half of the time.
+                # As users build it, but without the optimiser, which takes half of the time.
                 *("-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG"),
                 *("-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", "-Wno-dev"),
             ),
@@ -53,20 +53,20 @@ class Tools:
         )
 
     def build(self, folder: Path, build: str) -> Command:
-        """The command that builds it."""
+        """Return the command that builds it."""
         return Command(argv=(str(self.cmake), "--build", build, "--parallel", "1"), folder=folder)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Candidates:
-    """The programs of the host that may do."""
+    """The programs of the host that may work."""
 
     cmakes: tuple[Path, ...]
     makers: tuple[tuple[str, Path], ...]  # (generator, program)
     compilers: tuple[Path, ...]
 
     def demand_all(self) -> None:
-        """Raise Unavailable, naming everything that is missing."""
+        """Raise Unavailable with everything that is missing."""
         lacks = []
         if not self.compilers:
             lacks.append(f"no C++ compiler ({', '.join(_COMPILERS)}); install g++ or clang++")
@@ -79,7 +79,7 @@ class _Candidates:
 
 
 def find_candidates(environ: Mapping[str, str]) -> _Candidates:
-    """Find them; CXX comes first where it names a program."""
+    """Find all candidates; the program in CXX comes first."""
     ninjas = find_programs(("ninja", "ninja-build"), environ)
     makes = find_programs(("make", "gmake"), environ)
     compilers = (*find_named("CXX", environ), *find_programs(_COMPILERS, environ))
@@ -91,7 +91,7 @@ def find_candidates(environ: Mapping[str, str]) -> _Candidates:
 
 
 def demand_programs(names: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find each of these programs. Raises Unavailable for one that is not there."""
+    """Return each of these programs. Raises Unavailable if one is missing."""
     found = {name: find_programs((name,), environ)[:1] for name in names}
     if lacking := [name for name, paths in found.items() if not paths]:
         raise Unavailable(f"on PATH there is no {lacking[0]}, which this variant needs")
@@ -104,16 +104,16 @@ def choose_tools(
     reader: ObjectReader,
     more: tuple[Path, ...] = (),
 ) -> Tools:
-    """Choose the first of each that works; ``more`` are programs that are to be seen, too.
+    """Choose the first of each kind that works; ``more`` are further programs to make visible.
 
-    Raises GatherError where none does: that is the host's fault, and no package's.
+    Raises GatherError if none works: then the host is to blame, not a package.
     """
     found = find_candidates(environ)
     found.demand_all()
     programs = (*found.cmakes, *(path for _, path in found.makers), *found.compilers, *more)
     place.show(programs)
     folders = dict.fromkeys(str(path.parent) for path in (*more, *programs))
-    # A script of PyPI's finds its own Python by its first line, and CMake its programs on PATH.
+    # A script from PyPI finds its Python by its first line, and CMake finds programs on PATH.
     conditions = Conditions(variables={"PATH": os.pathsep.join((*folders, _SYSTEM_PATH))})
     trial = _Trial(place, conditions)
     cmake, said = trial.choose([(path, ("--version",)) for path in found.cmakes])
@@ -139,7 +139,7 @@ def choose_tools(
 
 
 def _read_search_path(place: UnpackedPlace, reader: ObjectReader) -> Iterator[str]:
-    """What the compiler put into a program of nothing, as those of Nix and conda do."""
+    """Yield the search path in an empty program: compilers of Nix and conda add one."""
     for program in place.read_program("trial/empty", reader):
         if isinstance(program, ElfFile):
             yield from (*program.rpath, *program.runpath)
@@ -159,13 +159,13 @@ def _demand_new_enough(cmake: Path, said: str) -> str:
 
 @dataclass(frozen=True)
 class _Trial:
-    """Tries programs where they will run."""
+    """A trial of programs in the place."""
 
     place: UnpackedPlace
     conditions: Conditions
 
     def choose(self, candidates: Sequence[tuple[Path, tuple[str, ...]]]) -> tuple[Path, str]:
-        """The first that ends well, and what it says."""
+        """Return the first that succeeds, with its output."""
         reasons = []
         for path, arguments in candidates:
             (end,) = self._run([Command(argv=(str(path), *arguments), folder=self.place.work)])
@@ -175,7 +175,7 @@ class _Trial:
         raise GatherError(f"it does not run here: {'; '.join(reasons)}")
 
     def choose_compiler(self, candidates: Sequence[Path]) -> tuple[Path, str]:
-        """The first that builds an empty program which runs, and its ABI of libstdc++."""
+        """Return the first that builds an empty program which runs, with its ABI of libstdc++."""
         reasons = []
         folder = self.place.work / "trial"
         for path in candidates:
@@ -211,7 +211,7 @@ def _spell_end(end: CommandEnd) -> str:
     return f"{how}{end.detail}{reason and f' ({reason})'}"
 
 
-# Finds the line that matters in what CMake, a compiler or a linker wrote.
+# The relevant line in the output of CMake, a compiler or a linker.
 
 _LONGEST = 600  # characters
 _MOST_NAMES = 200
@@ -222,7 +222,7 @@ _COMPILER = re.compile(r"^(?:\S[^\n]*: |[^\S\n]*)(?:fatal error|error|internal c
 _OF_DRIVERS = re.compile(
     r"collect2: error: |\S+: error: linker command failed|ninja: build stopped"
 )
-"""What is said after an error that somebody else has said already."""
+"""Summaries that follow an error of another program."""
 _LINKER = re.compile(
     r"undefined reference to|undefined symbol|Undefined symbols|multiple definition"
     r"|duplicate symbol|cannot find -l|cannot find \S|not found \(try using|symbol lookup error"
@@ -235,7 +235,7 @@ _UNDEFINED = re.compile(
 
 
 def find_first_error(output: str) -> str:
-    """The first error in it, one line; else the last line that says anything, "" for none."""
+    """Return the first error in one line, or else the last line that is not empty, or ""."""
     if found := _CMAKE.search(output):
         paragraph = " ".join(_take_paragraphs(output[found.end() :]))
         return _cut(f"{found['place']}: {paragraph}" if found["place"] else paragraph)
@@ -248,7 +248,7 @@ def find_first_error(output: str) -> str:
 
 
 def _take_paragraphs(text: str) -> Iterator[str]:
-    """The rest of the first line, and the indented ones that follow, without CMake's guesses."""
+    """Yield the rest of the first line and the indented lines after it, without CMake's guesses."""
     first, _, rest = text.partition("\n")
     yield from filter(None, (first.strip(),))
     for line in rest.splitlines():
@@ -265,6 +265,6 @@ def _cut(line: str) -> str:
 
 
 def find_undefined(output: str) -> tuple[str, ...]:
-    """The names that a linker did not find, each once, as it spells them up to a space."""
+    """Return the symbols that a linker did not find, each once, up to a space."""
     names = dict.fromkeys(match["name"] for match in _UNDEFINED.finditer(output))
     return tuple(names)[:_MOST_NAMES]

@@ -1,4 +1,4 @@
-"""Asks the driver of this host what it is, and says why no GPU can be used where none can."""
+"""The driver of this host, and the reason if no GPU can be used."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from binary_checks.model import Ending, GpuDevice, GpuHost
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 
 ABSENT = "no NVIDIA driver on this host"
-_LONGEST = 5  # digits of a major version; what a package reports may have thousands
+_LONGEST = 5  # digits of a major version; a package may report thousands
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 HIDDEN = {_VISIBLE: ""}
-"""With nothing of the user's environment beside, the most that can be hidden without rights."""
+"""An environment without any visible device, which is all that can be hidden without privileges."""
 _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 _PASSED_ON = (_VISIBLE, "CUDA_DEVICE_ORDER", _PIPES, "CUDA_MPS_LOG_DIRECTORY", "CC")
-_TIMEOUT = 60.0  # seconds for the driver's own start: ten on hosts with many devices
-_ENOUGH = 4 << 30  # bytes of a device's memory; the steps take 1 GiB, and libraries as much
+_TIMEOUT = 60.0  # seconds for the driver's own start; ten on hosts with many devices
+_ENOUGH = 4 << 30  # bytes of a device's memory; the steps take 1 GiB, libraries as much
 _MISMATCH = 18  # NVML_ERROR_LIB_RM_VERSION_MISMATCH
 _DOUBT = (
     "the NVIDIA driver's libraries and its kernel module are of different versions "
     "(NVML_ERROR_LIB_RM_VERSION_MISMATCH): restart the host"
 )
 _MOST_DEAD = 16  # devices that end the process
-_MOST_HUNG = 2  # devices, each of which takes as long as that
+_MOST_HUNG = 2  # devices; each takes the whole time limit
 _CONTEXT = re.compile(r"the context of device (\d{1,4})")
 
 
 def describe_host(place: Place, conditions: Conditions) -> GpuHost:
-    """Ask the driver in a process of the place's interpreter, which needs no package for it.
+    """Ask the driver in a process of the place's interpreter, without any package.
 
-    A device that ends the process, or hangs it, is left out of the next one.
+    A device that ends or hangs the process is excluded from the next one.
     """
-    # What a driver maps for its devices is as large as they are: no bound on a process's own.
+    # A driver reserves address space as large as the memory of its devices.
     conditions = replace(conditions, memory=0)
     timeout = min(place.timeout, _TIMEOUT)
     dead: dict[int, str] = {}
@@ -57,7 +57,7 @@ def describe_host(place: Place, conditions: Conditions) -> GpuHost:
 
 
 def find_services(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find the folders through which processes share devices by MPS, where its daemon runs."""
+    """Return the folders of MPS, through which processes share devices, if its daemon runs."""
     pipes = Path(environ.get(_PIPES) or "/tmp/nvidia-mps")  # noqa: S108 - where it is by default
     if sys.platform != "linux" or not (pipes.is_absolute() and pipes.is_dir()):
         return ()
@@ -65,9 +65,9 @@ def find_services(environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def choose_devices(variables: Mapping[str, str], host: GpuHost) -> Mapping[str, str]:
-    """Choose the devices that can be used, where some cannot: the variables say so then.
+    """Return variables that exclude unusable devices, if some are usable.
 
-    Whatever named a device before names it still: its UUID, or that of a part of it (MIG).
+    Devices keep the names by which they were selected: a UUID, or that of a part of one (MIG).
     """
     if len(host.usable) == len(host.devices):
         return variables
@@ -77,7 +77,7 @@ def choose_devices(variables: Mapping[str, str], host: GpuHost) -> Mapping[str, 
 
 
 def choose_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]:
-    """Choose what work on a GPU needs of the user's environment: which devices, and the driver."""
+    """Return the part of the user's environment that work on a GPU needs: devices and driver."""
     chosen = {name: environ[name] for name in _PASSED_ON if name in environ}
     return {**chosen, **place.driver_variables(environ)}
 
@@ -87,7 +87,7 @@ def read_host(
 ) -> GpuHost:
     """Turn the host probe's answer, and the end of its process, into facts.
 
-    ``dead`` are devices that no context was asked of, and why.
+    ``dead`` maps devices for which no context was created to the reason.
     """
     dead = dead or {}
     answer = result.answer
@@ -121,11 +121,11 @@ def read_host(
 
 
 def find_blame(before: GpuHost, after: GpuHost) -> str:
-    """Say why the host is to blame for work that failed between two looks at it; "" if it is not.
+    """Return why the host is to blame for work that failed between two looks at it, or "".
 
-    A driver keeps processes apart: when those of a package have ended, a new process finds every
-    device as the first one did, unless something is wrong with the device or the driver. A driver
-    of the package's own, which the second look may find, says nothing of the host.
+    A driver separates processes: once those of a package have ended, a new process finds every
+    device unchanged, unless the device or the driver is faulty. If the second process loads a
+    driver from the package itself, that says nothing about the host.
     """
     if after.library and before.library != after.library:
         return ""
@@ -141,12 +141,12 @@ def find_blame(before: GpuHost, after: GpuHost) -> str:
 
 
 def spell_cuda(version: int) -> str:
-    """Spell a version as CUDA counts them: "12.4" of 12040."""
+    """Format CUDA's number of a version: "12.4" for 12040."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def _find_problem(result: ProbeAnswer) -> str:
-    """Say why there is no driver, or none that starts without harm; "" when there is one."""
+    """Return why there is no driver that starts, or "" if there is one."""
     answer = result.answer
     if result.outcome is not Ending.OK or answer.get("stage") != "":
         return _describe_death(result)
@@ -173,7 +173,7 @@ def _describe_end(result: ProbeAnswer) -> str:
 
 
 def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -> str:
-    """Say why a driver that was loaded gives no device."""
+    """Return why a loaded driver provides no device."""
     status = answer.get("status")
     name = _text(answer, "status_name") or f"error {status}"
     present, visible = answer.get("present"), variables.get(_VISIBLE)
@@ -188,7 +188,7 @@ def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -
 
 
 def _describe_context(row: Mapping[str, Any]) -> str:
-    """Say why work on a device cannot be judged; "" where it can."""
+    """Return why work on a device cannot be judged, or "" if it can."""
     if status := row.get("status"):
         what = _text(row, "refused") or "context"
         return f"its {what} gives {_text(row, 'status_name') or f'error {status}'} ({status})"
@@ -198,9 +198,10 @@ def _describe_context(row: Mapping[str, Any]) -> str:
 
 
 def _describe_hold(row: Mapping[str, Any]) -> str:
-    """Say that other processes hold a device's memory; a device that has none of its own is free.
+    """Return how much of a device's memory other processes use, or "" if enough is free.
 
-    Where a GPU shares the memory of the host, its driver counts the caches of the system as used.
+    Return "" for a GPU that shares the host's memory: its driver counts the system's caches as
+    used.
     """
     total, free = row.get("memory"), row.get("free")
     if not (isinstance(total, int) and isinstance(free, int)) or row.get("integrated"):
@@ -211,9 +212,9 @@ def _describe_hold(row: Mapping[str, Any]) -> str:
 
 
 def find_old_driver(host: GpuHost, runtime: str) -> str:
-    """Say that the driver is too old for a CUDA runtime; "" where it serves it, or is not known.
+    """Return why the driver is too old for a CUDA runtime, or "" if it is not, or not known.
 
-    Within one major version a runtime needs no newer driver (CUDA's minor version compatibility).
+    Within one major version a runtime needs no newer driver (CUDA minor version compatibility).
     """
     served, wanted = (version.partition(".")[0] for version in (host.cuda, runtime))
     told = all(each.isdecimal() and len(each) <= _LONGEST for each in (served, wanted))

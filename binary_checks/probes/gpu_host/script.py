@@ -1,16 +1,17 @@
-"""Asks NVIDIA's driver itself, by ctypes, what it is and which devices it has."""
+"""Query NVIDIA's driver through ctypes for its version and devices."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
 INTEGRATED, CAPABILITY_MAJOR, CAPABILITY_MINOR = 18, 75, 76  # CUdevice_attribute
-UNCORRECTED, VOLATILE = 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t: since the driver began
+# nvmlMemoryErrorType_t, nvmlEccCounterType_t (since the driver was loaded)
+UNCORRECTED, VOLATILE = 1, 0
 BLOCK = 1 << 20  # bytes
 WRITTEN = 0x5A
 ABSENT = (
@@ -21,7 +22,7 @@ ABSENT = (
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -30,7 +31,7 @@ def load_process() -> dict[str, Any]:
 
 
 def describe_host(process: dict[str, Any], record: Any) -> None:
-    """Record what is known, again before each call that a broken driver may not return from."""
+    """Record the facts so far before each call from which a broken driver may not return."""
     answer: dict[str, Any] = {"nodes": list_nodes(), "stage": "load"}
     record(answer)
     windows = os.name == "nt"
@@ -53,7 +54,7 @@ def describe_host(process: dict[str, Any], record: Any) -> None:
 
 
 def list_nodes() -> list[str]:
-    """List the signs of an NVIDIA GPU or kernel module that the system itself shows."""
+    """Return signs of an NVIDIA GPU or kernel module in the file system."""
     folder = "/dev"
     try:
         names = sorted(os.listdir(folder))
@@ -65,7 +66,7 @@ def list_nodes() -> list[str]:
 
 
 def load_library(name: str, answer: dict[str, Any]) -> Any:
-    """Load the driver's library; None, with the reason unless it is simply not there."""
+    """Load the driver's library; return None, with a reason unless it is simply missing."""
     try:
         return ctypes.CDLL(name)
     except OSError as error:
@@ -77,7 +78,7 @@ def load_library(name: str, answer: dict[str, Any]) -> Any:
 
 
 def find_mapped(process: dict[str, Any], part: str) -> str:
-    """Find the file of a library that was loaded by its bare name."""
+    """Return the path of a library that was loaded by its bare name."""
     paths = process["list_mapped"]() or ()
     return next((path for path in paths if part in os.path.basename(path).lower()), part)
 
@@ -95,7 +96,7 @@ def ask_cuda(cuda: Any, answer: dict[str, Any]) -> None:
 
 
 def name_status(cuda: Any, status: int) -> str:
-    """Name a CUresult as the driver does, "" when it has no name for it."""
+    """Return the driver's name for a CUresult, or "" if it has none."""
     text = ctypes.c_char_p()
     try:
         if cuda.cuGetErrorName(status, ctypes.byref(text)) == 0 and text.value:
@@ -106,7 +107,7 @@ def name_status(cuda: Any, status: int) -> str:
 
 
 def describe_device(cuda: Any, index: int) -> dict[str, Any]:
-    """Describe one device by name, compute capability and memory."""
+    """Return a device's name, compute capability and memory."""
     device, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
     cuda.cuDeviceGet(ctypes.byref(device), index)
     cuda.cuDeviceGetName(name, len(name), device)
@@ -124,7 +125,7 @@ def describe_device(cuda: Any, index: int) -> dict[str, Any]:
 
 
 def try_context(cuda: Any, index: int) -> dict[str, Any]:
-    """Make the context that all work on a device needs: one in use, or broken, refuses it."""
+    """Create the context that all work on a device needs; a busy or broken device refuses it."""
     device, context = ctypes.c_int(), ctypes.c_void_p()
     try:
         cuda.cuDeviceGet(ctypes.byref(device), index)
@@ -139,9 +140,9 @@ def try_context(cuda: Any, index: int) -> dict[str, Any]:
 
 
 def try_memory(cuda: Any, device: Any, context: Any) -> tuple[int, dict[str, Any]]:
-    """Ask how much memory is free, and have the device fill and return a block of it.
+    """Have the device fill a block of its memory and copy it back, without any kernel.
 
-    The driver does that work by itself. Returns the status of the first call that was refused.
+    Return the status of the first call that failed, and the facts found: free memory, ….
     """
     found: dict[str, Any] = {}
     free, total, integrated = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_int()
@@ -157,7 +158,7 @@ def try_memory(cuda: Any, device: Any, context: Any) -> tuple[int, dict[str, Any
         status = cuda.cuMemsetD8_v2(block, ctypes.c_ubyte(WRITTEN), ctypes.c_size_t(BLOCK))
         status = status or cuda.cuMemcpyDtoH_v2(content, block, ctypes.c_size_t(BLOCK))
         cuda.cuMemFree_v2(block)
-    except AttributeError:  # as above
+    except AttributeError:  # drivers before CUDA 11
         return 0, found
     if status == 0 and content.raw != bytes([WRITTEN]) * BLOCK:
         found["spoiled"] = True
@@ -165,7 +166,7 @@ def try_memory(cuda: Any, device: Any, context: Any) -> tuple[int, dict[str, Any
 
 
 def ask_management(name: str, answer: dict[str, Any]) -> None:
-    """Ask the management library, which sees GPUs that CUDA may not use."""
+    """Query the management library, which also lists GPUs that CUDA may not use."""
     library = load_library(name, {})
     if library is None:
         return
@@ -185,7 +186,7 @@ def ask_management(name: str, answer: dict[str, Any]) -> None:
 
 
 def count_errors(library: Any, index: int) -> int:
-    """Count the errors in a device's memory that nothing corrected; 0 where it does not count."""
+    """Return the number of uncorrected errors in a device's memory; 0 if it does not count them."""
     device, errors = ctypes.c_void_p(), ctypes.c_uint64()
     if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) != 0:
         return 0

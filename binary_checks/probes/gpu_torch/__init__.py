@@ -1,1 +1,1 @@
-"""What torch does on a GPU, step by step."""
+"""Work of torch on a GPU, step by step."""

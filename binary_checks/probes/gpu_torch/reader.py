@@ -1,4 +1,4 @@
-"""Has an installed package work on a GPU, step by step, and reads what came of each."""
+"""Have an installed package work on a GPU, step by step, and read the results."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from binary_checks.probes.nvidia_libraries.reader import ask_versions
 
 _SCRIPTS = {"torch": "gpu_torch"}
 _NOTHING = ProbeAnswer()
-"""Of a process that there was no need of."""
+"""The answer of a process that was not needed."""
 
 
 def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
-    """Describe the host, and under what its GPUs are used.
+    """Return the conditions for using GPUs, and the host's facts.
 
-    The driver is asked by a process in which no code of any package runs. Raises HostUnfit, with
-    the reason, where no device can be used.
+    The driver is asked in a process without code of any package. Raises HostUnfit with the reason
+    if no device can be used.
     """
     variables = choose_variables(os.environ, place)
     conditions = Conditions(
         variables=variables,
-        memory=0,  # what a driver maps for its devices is as large as they are
+        memory=0,  # a driver reserves address space as large as the memory of its devices
         calls=True,
         gpu=True,
         services=find_services(os.environ),
@@ -58,23 +58,23 @@ def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
 
 @gathers(GpuReport)
 def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest) -> GpuReport:
-    """Do all of the work, and ask of the build.
+    """Perform all steps, and ask the package about its build.
 
-    Raises HostUnfit when no GPU can be used, the driver is too old for the package, or work failed
-    and the host is to blame, Unavailable when the package could not be installed, and NotApplicable
-    where the profile names no module or the package is for the CPU, by its name, its bytes or what
-    it says itself.
+    Raises HostUnfit if no GPU can be used, if the driver is too old for the package, or if work
+    failed and the host is to blame; Unavailable if the package could not be installed;
+    NotApplicable if the profile names no module, or if the package is for the CPU by its name, its
+    bytes or its own answer.
 
-    With requirements of its own a thorough run gets a place of its own; where that cannot be had,
-    what does not need them is done all the same.
+    A thorough run with requirements of its own gets a place of its own; if that is not available,
+    the steps that do not need the requirements are performed all the same.
     """
     if not work.module:
         raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
     demand_gpu_build(package)
     try:
-        conditions, host = demand_gpu(place)  # before anything is installed for nothing
+        conditions, host = demand_gpu(place)  # before anything is installed
     except HostUnfit:
-        demand_trace_of_gpu(package)  # where there is a GPU the package itself is asked
+        demand_trace_of_gpu(package)  # with a GPU, the package itself is asked
         raise
     place.demand(package)
     bench = _Bench(place=place, conditions=conditions)
@@ -91,10 +91,11 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
 
 
 def demand_driver(host: GpuHost, runtime: str, promised: Sequence[str]) -> None:
-    """Raise HostUnfit where the driver is too old for the CUDA of the package.
+    """Raise HostUnfit if the driver is too old for the package's CUDA.
 
-    ``runtime`` is what the package runs, "" where it is not known, ``promised`` what its name or
-    bytes state. One that runs a newer CUDA than it promises is to blame itself: Unavailable.
+    ``runtime`` is the CUDA that the package uses, "" if unknown; ``promised`` are those that its
+    name or bytes state. A package that uses a newer CUDA than it promises is itself to blame: raise
+    Unavailable.
     """
     served = [each for each in promised if not find_old_driver(host, each)]
     problem = find_old_driver(host, runtime or next(iter(promised), ""))
@@ -148,7 +149,7 @@ def _use(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Bench:
-    """Where the steps are run."""
+    """The place and conditions in which steps are performed."""
 
     place: Place
     conditions: Conditions
@@ -157,20 +158,24 @@ class _Bench:
         return self.place.run(script, request, conditions=self.conditions)
 
     def ask(self, module: str, questions: tuple[str, ...]) -> ProbeAnswer:
-        """Evaluate each expression, where there is one."""
+        """Evaluate each expression, if there are any."""
         asked = tuple(filter(None, questions))
         return self.run("ask_module", {"module": module, "questions": asked}) if asked else _NOTHING
 
     def demand_healthy(self, before: GpuHost, failed: Sequence[str]) -> None:
-        """Ask the driver again. Raises HostUnfit where the failures of these steps are its own."""
+        """Ask the driver again.
+
+        Raises HostUnfit if it is to blame for the failure of these steps.
+        """
         after = describe_host(self.place, replace(self.conditions, site=False))
         if problem := find_blame(before, after):
             raise HostUnfit(f"{problem} ({', '.join(failed)} failed before)")
 
     def run_all(self, work: GpuRequest, stopped: str) -> Iterator[tuple[str, ProbeAnswer | str]]:
-        """Take the shipped steps, and then the profile's own, each in a process of its own.
+        """Perform the shipped steps, then the profile's own, each of those in a process of its own.
 
-        A step that was not tried gives the reason: where there is one before, no step is.
+        For a step that was not tried yield the reason. If ``stopped`` is a reason, no step is
+        tried.
         """
         hung: list[str] = []
         steps = self.list_steps(work)
@@ -191,7 +196,7 @@ class _Bench:
     def take(
         self, work: GpuRequest, request: Mapping[str, object], stages: Mapping[str, float]
     ) -> ProbeAnswer:
-        """Run the script with several steps: as long as they all may take together."""
+        """Run the script with several steps, within their time limits together."""
         conditions = replace(self.conditions, stages=stages)
         timeout = sum(stages.values())
         return self.place.run(_SCRIPTS[work.steps], request, timeout=timeout, conditions=conditions)
@@ -204,7 +209,7 @@ class _Bench:
 
 
 def _read_values(result: ProbeAnswer) -> dict[str, Any]:
-    """Read the value of each expression that has one."""
+    """Return the value of each expression that has one."""
     rows = result.answer.get("answers")
     return {
         str(row["question"]): row["value"]
@@ -225,7 +230,7 @@ def _read_measurements(rows: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Me
 
 
 def _read_figure(value: object) -> float:
-    """Read a number: NaN where it is none, or an integer larger than any."""
+    """Return a number: NaN for other values, infinity for an integer that is too large."""
     try:
         return float(value) if isinstance(value, (int, float)) else math.nan
     except OverflowError:
@@ -241,36 +246,36 @@ def _read_architectures(value: object) -> tuple[str, ...]:
     return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
-# Takes the shipped steps in few processes, each within its bound, and the others after a fault.
+# The shipped steps, in few processes, each within its time limit.
 #
-# An import of torch costs seconds, so one process takes many steps. One that fails is the last of
-# its process, and what is left goes on in a new one: no fault hides another, and none makes
-# another. When the GPU itself hangs, nothing more is tried.
+# An import of torch takes seconds, so one process performs many steps. A step that fails is the
+# last of its process, and the others continue in a new one: no fault hides another or causes
+# another. If the GPU itself hangs, no further step is tried.
 
 FIRST = "first_kernel"
 IMPORT = "import torch"
-END = "end"  # the stage of a process that has taken its steps
-_LEAVING = 30.0  # seconds for an interpreter's own end, with all that a device holds
-_LONGEST = 3600  # seconds that a step may ask for
-_HANGS = 2  # so many steps hang before it is the GPU
+END = "end"  # the stage of a process after its last step
+_LEAVING = 30.0  # seconds for the interpreter to shut down and free its device memory
+_LONGEST = 3600  # largest number of seconds that a step may request
+_HANGS = 2  # number of hanging steps after which the GPU is taken to hang
 
 RunResult = Callable[[Mapping[str, object], Mapping[str, float]], ProbeAnswer]
-"""Runs the script with a request, within seconds by stage."""
+"""Runs the script with a request and time limits in seconds by stage."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuStep:
-    """One step that the script can take."""
+    """A step that the script can perform."""
 
     name: str
     bound: float  # seconds after which it hangs
     expected: float = 0.0  # seconds on a healthy GPU
-    alone: bool = False  # whether it has a process of its own
-    thorough: bool = False  # whether it is taken in a thorough run alone
+    alone: bool = False  # whether it needs a process of its own
+    thorough: bool = False  # whether it is only part of a thorough run
 
 
 def read_steps(result: ProbeAnswer) -> tuple[GpuStep, ...]:
-    """Read what the script lists. Raises GatherError where it lists nothing."""
+    """Read the steps that the script lists. Raises GatherError if it lists none."""
     try:
         steps = tuple(GpuStep(**row) for row in result.answer["steps"])
     except (KeyError, TypeError):
@@ -282,7 +287,10 @@ def read_steps(result: ProbeAnswer) -> tuple[GpuStep, ...]:
 
 
 def _is_sound(step: GpuStep) -> bool:
-    """Whether it may be the script's: a file that starts with the interpreter may answer for it."""
+    """Return whether a step's values are plausible.
+
+    A package's code that runs at start-up may answer instead of the script.
+    """
     numbers = isinstance(step.bound, (int, float)) and isinstance(step.expected, (int, float))
     return isinstance(step.name, str) and numbers and 0 < step.bound <= _LONGEST
 
@@ -290,7 +298,7 @@ def _is_sound(step: GpuStep) -> bool:
 def choose_steps(
     steps: Sequence[GpuStep], leave_out: Iterable[str], *, thorough: bool
 ) -> tuple[GpuStep, ...]:
-    """Choose those of a run. Raises ProfileError where one is left out that there is not."""
+    """Choose the steps of a run. Raises ProfileError if an unknown step is to be left out."""
     if unknown := sorted(set(leave_out).difference(each.name for each in steps)):
         raise ProfileError(f"probes.gpu.leave_out: no step {unknown[0]!r}")
     left_out = frozenset(leave_out)
@@ -302,10 +310,10 @@ def choose_steps(
 def take_steps(
     run: RunResult, steps: Sequence[GpuStep], patience: float
 ) -> Iterator[tuple[str, ProbeAnswer | str]]:
-    """Take them, and give what came of each as if it had had a process of its own.
+    """Perform steps, and yield a result for each as if it had had a process of its own.
 
-    ``patience`` is what the profile allows one process: the import has all of it, and a step's
-    bound grows with it beyond the default. A step that is not tried gives the reason, a text.
+    ``patience`` is the profile's time limit for a process: it applies to the import, and extends
+    the steps' limits if it exceeds the default. For a step that is not tried yield the reason.
     """
     factor = max(1.0, patience / 300.0)
     bounds = {each.name: each.bound * factor for each in steps}
@@ -326,7 +334,7 @@ def take_steps(
 
 
 def find_stop(hung: Sequence[str]) -> str:
-    """Say why nothing more is to be tried after these steps hung; "" where more is."""
+    """Return why no more steps are to be tried after these hung, or ""."""
     if FIRST in hung:
         return f"it was not tried: {FIRST} hangs"
     if len(hung) >= _HANGS:
@@ -340,12 +348,12 @@ def _find_no_import(result: ProbeAnswer) -> str:
 
 
 def _choose_group(left: Sequence[GpuStep]) -> Sequence[GpuStep]:
-    """Choose what the next process takes: one step, or all that are not for themselves."""
+    """Return the steps for the next process: one that needs its own, or all that do not."""
     return [each for each in left if not each.alone] or left[:1]
 
 
 def _split(result: ProbeAnswer, names: Sequence[str]) -> Iterator[tuple[str, ProbeAnswer]]:
-    """Split the answer of a process that took steps into one for each that it came to."""
+    """Split the answer of a process into one for each step that it started."""
     answer = result.answer
     rows = answer.get("results")
     rows = rows if isinstance(rows, dict) else {}
@@ -354,7 +362,7 @@ def _split(result: ProbeAnswer, names: Sequence[str]) -> Iterator[tuple[str, Pro
         yield name, ProbeAnswer(answer={"stage": name, **rows[name]})
     rest = [name for name in names if name not in done]
     stage = answer.get("stage")
-    if stage in rest or (not done and rest):  # it was at one, or came to none
+    if stage in rest or (not done and rest):  # it was at a step, or started none
         name = stage if stage in rest else rest[0]
         row = {key: value for key, value in answer.items() if key != "results"}
         yield name, _end_at(result, row)
@@ -364,7 +372,7 @@ def _split(result: ProbeAnswer, names: Sequence[str]) -> Iterator[tuple[str, Pro
 
 
 def _end_at(result: ProbeAnswer, answer: Mapping[str, Any]) -> ProbeAnswer:
-    """Give a result another answer."""
+    """Return the result with another answer."""
     return ProbeAnswer(
         answer=answer,
         outcome=result.outcome,

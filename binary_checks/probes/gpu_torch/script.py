@@ -1,9 +1,10 @@
-"""Has torch do named steps of work on a GPU, and reports after each the figures that it came to.
+"""Perform named steps of work on a GPU with torch, and report the figures of each.
 
-The steps lie in files of the folder ``steps``. Their results are compared with the same work on the
-CPU in float64: the figure of a dtype is the norm of the difference by the norm of the CPU's result.
-``device`` may be "cpu", to try the steps. A step that raises is the last of its process: what is
-broken then, of the device or in torch, cannot make the next one fail.
+The steps are in files of the folder ``steps``. Their results are compared with the same work on the
+CPU in float64; the figure for a dtype is the norm of the difference divided by the norm of the
+CPU's result. ``device`` may be "cpu", to try the steps. A step that raises is the last of its
+process, so that whatever is broken then, on the device or in torch, does not make the next step
+fail.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import importlib
 import os
 import time
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -21,7 +22,7 @@ FILES = ("devices", "products", "layers", "joining", "generated_kernels", "domai
 
 
 def load_file(*parts: str) -> dict[str, Any]:
-    """Execute a file of a path from this folder, and give its names."""
+    """Execute a file, given relative to this folder, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), *parts)
     names: dict[str, Any] = {"__name__": os.path.basename(path)[: -len(".py")]}
     with open(path, encoding="utf-8") as file:
@@ -30,7 +31,7 @@ def load_file(*parts: str) -> dict[str, Any]:
 
 
 def list_steps() -> list[dict[str, Any]]:
-    """List all steps in their order: the function, its bound, and of what kind it is."""
+    """Return all steps in order: function, time limit, and kind."""
     rows = []
     for name in FILES:
         for step, expected, bound, *marks in load_file("steps", name + ".py")["STEPS"]:
@@ -41,34 +42,34 @@ def list_steps() -> list[dict[str, Any]]:
 
 
 class Bench:
-    """Where a step works: torch and a device, and what holds its results against the CPU's."""
+    """Torch and a device for the steps, and the comparison of results with the CPU's."""
 
     def __init__(self, torch: Any, device: str) -> None:
         self.torch, self.device = torch, device
         self.on_cpu = device == "cpu"
 
     def prepare(self) -> None:
-        """Make results repeatable, and exact: no TF32 in the place of float32."""
+        """Make results repeatable and exact: no TF32 instead of float32."""
         self.torch.manual_seed(0)
         self.torch.backends.cuda.matmul.allow_tf32 = False
         self.torch.backends.cudnn.allow_tf32 = False
 
     def wait(self) -> None:
-        """Wait until the device has done all that was asked, and raise what went wrong there."""
+        """Wait until the device has finished, and raise its errors."""
         if not self.on_cpu:
             self.torch.cuda.synchronize()
 
     def compare(self, found: Any, expected: Any) -> float:
-        """Compute the relative error of a result against the CPU's in float64."""
+        """Return the relative error of a result against the CPU's in float64."""
         if found.shape != expected.shape:
             raise AssertionError("shape %s for %s" % (tuple(found.shape), tuple(expected.shape)))
         found, expected = found.detach().cpu().double(), expected.detach().cpu().double()
         return float((found - expected).norm() / expected.norm())
 
     def try_module(self, module: Any, x: Any, dtypes: Any, cast: str = "") -> dict[str, float]:
-        """Run a module there in each dtype, forwards and backwards, and compare with the CPU.
+        """Run a module in each dtype, forwards and backwards, and compare it with the CPU.
 
-        With ``cast`` it stays in float32, and autocast chooses the dtypes.
+        With ``cast`` the module stays in float32, and autocast chooses the dtypes.
         """
         measured = {}
         for name in dtypes:
@@ -87,13 +88,13 @@ class Bench:
         return measured
 
     def autocast(self, dtype: Any, enabled: bool) -> Any:
-        """Give the context in which torch computes in that dtype."""
+        """Return the context in which torch computes in that dtype."""
         return self.torch.autocast(self.device, dtype=dtype, enabled=enabled)
 
     def differentiate(self, function: Any, x: Any) -> list[Any]:
-        """Compute a result, and its gradients by the input and by each parameter.
+        """Return a result, and its gradients with respect to the input and each parameter.
 
-        The weights of the sum that is differentiated are numbers that every dtype holds.
+        The differentiated sum is weighted with numbers that every dtype can represent.
         """
         x = x.detach().requires_grad_()
         result = function(x)
@@ -115,7 +116,7 @@ class Bench:
 
 
 def take_steps(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Import torch, take the steps that are asked for until one fails, and record each end."""
+    """Import torch, perform the requested steps until one fails, and record each result."""
     answer: dict[str, Any] = {"stage": "import torch", "results": {}}
     record(answer)
     start = time.monotonic()
@@ -141,7 +142,7 @@ def take_steps(request: dict[str, Any], process: dict[str, Any], record: Any) ->
 
 
 def show_stacks_after(bound: float | None) -> None:
-    """Have the stacks shown before a bound where nobody can ask for them: Windows has no signal."""
+    """Show the stacks before a time limit where the parent cannot ask for them: on Windows."""
     if os.name == "nt" and bound:
         import faulthandler
 
@@ -151,7 +152,7 @@ def show_stacks_after(bound: float | None) -> None:
 def take_step(
     row: dict[str, Any], bench: Bench, process: dict[str, Any], below: str
 ) -> dict[str, Any]:
-    """Take one step, and tell how it ended: its figures, and how long it took."""
+    """Perform one step, and return its figures and duration, or how it failed."""
     start = time.monotonic()
     try:
         bench.prepare()

@@ -1,1 +1,1 @@
-"""What an interpreter is."""
+"""Facts about an interpreter."""

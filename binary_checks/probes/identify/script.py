@@ -1,4 +1,4 @@
-"""Says what the interpreter is that runs it: version, extension suffixes, tags, folders."""
+"""Report the version, extension suffixes, tags and folders of the running interpreter."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 import sysconfig
 from importlib.machinery import EXTENSION_SUFFIXES
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -23,7 +23,7 @@ def load_process() -> dict[str, Any]:
 
 
 def identify(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer everything at once: nothing here can crash."""
+    """Return all facts at once: nothing here can crash."""
     return {
         "implementation": platform.python_implementation(),
         "version": platform.python_version(),
@@ -39,7 +39,7 @@ def identify(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def name_libc() -> str:
-    """Name the C library, "glibc 2.36"; "" where there is no way to ask it."""
+    """Return the C library, "glibc 2.36", or "" if it cannot be determined."""
     try:
         return os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (AttributeError, ValueError, OSError):
@@ -47,9 +47,9 @@ def name_libc() -> str:
 
 
 def list_tags(folder: str) -> list[str] | None:
-    """List the wheel tags that fit, best first, by the ``packaging`` in that folder.
+    """Return the accepted wheel tags, best first, as ``packaging`` in that folder computes them.
 
-    None where it cannot run here: it may be newer than this interpreter.
+    Return None if it cannot run here: it may need a newer interpreter.
     """
     try:
         from importlib.util import module_from_spec, spec_from_file_location
@@ -59,7 +59,7 @@ def list_tags(folder: str) -> list[str] | None:
         assert spec is not None and spec.loader is not None
         sys.modules["packaging"] = module_from_spec(spec)
         spec.loader.exec_module(sys.modules["packaging"])
-        from packaging.tags import sys_tags  # the one just put there
+        from packaging.tags import sys_tags  # imported from that folder
 
         return [str(tag) for tag in sys_tags()]
     except Exception:

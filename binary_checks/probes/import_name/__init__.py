@@ -1,1 +1,1 @@
-"""Whether a name can be imported."""
+"""Import of a package's names."""

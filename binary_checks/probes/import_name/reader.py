@@ -1,4 +1,4 @@
-"""Imports each name of an installed package in a process of its own."""
+"""Import each name of an installed package in a process of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN = 20  # lines of stderr
 
 @gathers(ImportReport)
 def import_names(place: Place, package: Package) -> ImportReport:
-    """Import every name of a package. Raises Unavailable when it could not be installed."""
+    """Import every name of a package. Raises Unavailable if it could not be installed."""
     installed = place.install(package)
     names = find_import_names(package, place.target.extension_suffixes)
     place.demand(package)
@@ -36,7 +36,7 @@ def import_names(place: Place, package: Package) -> ImportReport:
 def import_each(
     place: Place, names: Iterable[str], now: Callable[[], float] = time.monotonic
 ) -> ImportReport:
-    """Import these names, each in a fresh process, as long as there is time for all of them."""
+    """Import these names, each in a fresh process, as long as the package's time lasts."""
     names, left, steps = tuple(names), SharedTime(place.timeout, now), []
     for name in names:
         if left.spent:
@@ -53,7 +53,7 @@ def import_each(
 
 
 def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
-    """Turn the answer of the import probe, and the end of its process, into a step."""
+    """Turn the import probe's answer, and the end of its process, into a step."""
     answer = result.answer
     state = str(answer.get("state", ""))
     if not state and result.outcome in {Ending.OK, Ending.EXITED}:
@@ -86,19 +86,19 @@ def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
 
 
 def describe_end(result: ProbeAnswer, place: Place) -> str:
-    """Say how a process ended, and at which line of what is installed, the innermost one."""
+    """Describe how a process ended, with the innermost line in installed code."""
     site = f"{place.target.site_packages}{os.sep}"
     inner = next((line for line in result.places if line.startswith(site)), "")
     return f"{result.detail} at {place.shown(inner)}" if inner else result.detail
 
 
 def last_lines(text: str) -> str:
-    """The last lines of what was written, each cut to a readable length."""
+    """Return the last lines of a text, each cut to a readable length."""
     return "\n".join(line[:500] for line in text.splitlines()[-_SHOWN:])
 
 
 def show_all(place: Place, paths: Any) -> tuple[str, ...] | None:
-    """Write paths relative to site-packages where they lie below it, sorted; None stays None."""
+    """Write paths relative to site-packages if they are below it, sorted; None stays None."""
     if not isinstance(paths, list):
         return None
     return tuple(sorted(place.shown(str(path)) for path in paths))

@@ -1,4 +1,4 @@
-"""Imports one name, and says how that ended and what it did to the process."""
+"""Import one name, and report how that ended and how it changed the process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -24,7 +24,7 @@ def load_process() -> dict[str, Any]:
 
 
 def import_and_tell(name: str, below: str, process: dict[str, Any], record: Any) -> None:
-    """Import the name and record what is known before and after."""
+    """Import the name, and record the facts before and after."""
     record({"state": "importing"})
     before = os.getcwd()
     gil_before = process["reenabled_gil"]()
@@ -39,7 +39,7 @@ def import_and_tell(name: str, below: str, process: dict[str, Any], record: Any)
 def try_import(
     name: str, below: str, describe_failure: Callable[[BaseException, str], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Import, and tell four endings apart: imported, raised, loader error, exited."""
+    """Import, and distinguish four results: imported, raised, loader error, exited."""
     try:
         module = importlib.import_module(name)
     except BaseException as error:
@@ -53,8 +53,11 @@ def try_import(
 
 
 def find_version(module: ModuleType) -> str:
-    """Find a ``__version__`` that is a str, "" without one; some warn or compute when asked."""
-    import warnings  # the interpreter has it loaded at start
+    """Return ``__version__`` if it is a str, else "".
+
+    For some modules reading it warns or computes.
+    """
+    import warnings  # the interpreter has loaded it at start
 
     try:
         with warnings.catch_warnings():
@@ -66,7 +69,7 @@ def find_version(module: ModuleType) -> str:
 
 
 def find_changed_directory(before: str) -> str:
-    """Name the working directory when it is another than before, "" when it is the same."""
+    """Return the working directory if it has changed, else ""."""
     try:
         after = os.getcwd()
     except OSError:
@@ -75,7 +78,7 @@ def find_changed_directory(before: str) -> str:
 
 
 def list_extensions() -> list[str]:
-    """List the files of the extension modules that are imported now."""
+    """Return the files of the extension modules imported so far."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     suffixes = tuple(EXTENSION_SUFFIXES)
     return sorted({name for name in files if isinstance(name, str) and name.endswith(suffixes)})

@@ -1,1 +1,1 @@
-"""Where an interpreter looks for packages."""
+"""The folders in which an interpreter looks for packages."""

@@ -1,7 +1,7 @@
-"""Says where the interpreter that runs it looks for packages, and which of some it finds there.
+"""Report where the running interpreter looks for packages, and the versions of some of them.
 
-Started with ``-S`` it runs nothing that is installed: it reads what site would, and of the files
-``*.pth`` the paths alone.
+With ``-S`` it runs no installed code: it reads the same files as site, but only the paths in
+``*.pth`` files.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -24,7 +24,7 @@ def load_process() -> dict[str, Any]:
 
 
 def find_versions(names: list[str]) -> dict[str, str]:
-    """Find the version of each distribution that is installed, as an import would find it."""
+    """Return the version of each installed distribution, as an import would find it."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}
@@ -37,16 +37,16 @@ def find_versions(names: list[str]) -> dict[str, str]:
 
 
 def find_folders() -> tuple[list[str], str, list[str]]:
-    """Find the folders, the prefix, and the files whose code would perhaps add more."""
+    """Return the folders, the prefix, and the files whose code might add more folders."""
     if not sys.flags.no_site:
         return sys.path, sys.prefix, []
-    import site  # whose functions say where; with -S its import runs nothing
+    import site  # its functions return the folders; with -S importing it runs nothing
 
     prefixes = list(dict.fromkeys(site.PREFIXES))
     place = find_environment()
     if place is not None:
         folder, with_system = place
-        sys.prefix = sys.exec_prefix = folder  # Debian's site asks whether it is the base's
+        sys.prefix = sys.exec_prefix = folder  # Debian's site compares it with the base's
         prefixes = [folder, *(prefixes if with_system else [])]
     folders, unread = list(sys.path), []
     for site_folder in site.getsitepackages(prefixes):
@@ -58,7 +58,7 @@ def find_folders() -> tuple[list[str], str, list[str]]:
 
 
 def find_environment() -> tuple[str, bool] | None:
-    """Find the virtual environment, and whether the base's packages are visible in it."""
+    """Return the virtual environment, and whether the base's packages are visible in it."""
     here = os.path.dirname(os.path.abspath(sys.executable))
     for folder in (here, os.path.dirname(here)):
         try:
@@ -72,7 +72,7 @@ def find_environment() -> tuple[str, bool] | None:
 
 
 def read_paths(folder: str) -> tuple[list[str], list[str]]:
-    """Read the folders that ``*.pth`` add, and the names of those that hold code."""
+    """Return the folders in ``*.pth`` files, and the names of those that contain code."""
     added, with_code = [], []
     for name in sorted(os.listdir(folder)):
         if not name.endswith(".pth") or name.startswith("."):

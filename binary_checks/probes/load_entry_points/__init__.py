@@ -1,1 +1,1 @@
-"""Whether entry points can be loaded."""
+"""Loading of entry points."""

@@ -1,4 +1,4 @@
-"""Loads the entry points of an installed package, and tells each that cannot be loaded."""
+"""Load the entry points of an installed package, and report those that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Points = tuple[EntryPoint, ...]
 
 @gathers(LoadedEntryPoints)
 def load_entry_points(place: Place, package: Distribution) -> LoadedEntryPoints:
-    """Load all entry points of a package. Raises Unavailable when it could not be installed."""
+    """Load all entry points of a package. Raises Unavailable if it could not be installed."""
     points = [each for each in read_entry_points(package) if isinstance(each, EntryPoint)]
     if not points:
         raise NotApplicable("no entry points")
@@ -52,10 +52,10 @@ def load_each(
     required: Sequence[str] = (),
     now: Callable[[], float] = time.monotonic,
 ) -> LoadedEntryPoints:
-    """Load these entry points, as long as there is time for all of them.
+    """Load these entry points, as long as the package's time lasts.
 
-    Those of a group that is not always loaded are loaded together first: a client of a cloud has
-    a thousand.
+    Groups that are not always loaded are first loaded together in one process: a client of a cloud
+    has a thousand entry points.
     """
     groups: dict[tuple[str, str], list[EntryPoint]] = {}
     together: dict[str, list[tuple[str, str]]] = {}
@@ -96,12 +96,12 @@ def _read_version(text: str) -> tuple[int, int]:
 
 
 class _Loader:
-    """Has processes in a place load entry points."""
+    """Loads entry points in processes of a place."""
 
     def __init__(self, place: Place, required: Sequence[str]) -> None:
         self._place = place
         self._required = required
-        self.lacking: tuple[str, ...] = ()  # of what is required
+        self.lacking: tuple[str, ...] = ()  # requirements that are not installed
 
     def load_together(self, groups: Sequence[_Points]) -> list[LoadedEntryPoint]:
         """Load the modules in one process; return the entry points that were loaded."""

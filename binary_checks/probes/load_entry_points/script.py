@@ -1,4 +1,4 @@
-"""Loads the objects that entry points name, and says of each how that ended."""
+"""Load the objects that entry points name, and report how each ended."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import importlib
 import os
 import sys
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -22,7 +22,7 @@ def load_process() -> dict[str, Any]:
 
 
 def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Load the entry points of each module, one module after the other."""
+    """Load the entry points of each module, one module after another."""
     record({"state": "loading"})
     if "bytecode" in asked:
         sys.pycache_prefix = asked["bytecode"]
@@ -35,7 +35,7 @@ def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> Non
 
 
 def find_lacking(required: list[str]) -> list[str]:
-    """List the distributions that are not installed."""
+    """Return the distributions that are not installed."""
     if not required:
         return []
     from importlib.metadata import PackageNotFoundError, distribution
@@ -50,7 +50,7 @@ def find_lacking(required: list[str]) -> list[str]:
 
 
 def load_module(asked: dict[str, Any], below: str, describe: Any) -> list[dict[str, Any]]:
-    """Load the entry points of one module, in their order."""
+    """Load the entry points of one module, in order."""
     name = asked["module"]
     try:
         module = importlib.import_module(name)
@@ -63,7 +63,7 @@ def load_module(asked: dict[str, Any], below: str, describe: Any) -> list[dict[s
 
 
 def load_by_path(name: str, failure: dict[str, Any], point: dict[str, Any]) -> dict[str, Any]:
-    """Take the last part of a module that is not there for an attribute, as some groups do."""
+    """If a module is missing, look up its last part as an attribute, as some groups are meant."""
     outer, _, last = name.rpartition(".")
     if point["attribute"] or point["script"] or not outer:
         return failure
@@ -75,9 +75,9 @@ def load_by_path(name: str, failure: dict[str, Any], point: dict[str, Any]) -> d
 
 
 def look_up(module: ModuleType, point: dict[str, Any], below: str, describe: Any) -> dict[str, Any]:
-    """Get the attribute; a command takes it by ``from MODULE import NAME``, then calls it.
+    """Look up the attribute; a command imports it with ``from MODULE import NAME`` and calls it.
 
-    What another group names may be a module that somebody imports before (pandas).
+    An entry point of another group may name a module that is imported elsewhere (pandas).
     """
     found: Any = module
     try:
@@ -92,7 +92,7 @@ def look_up(module: ModuleType, point: dict[str, Any], below: str, describe: Any
 
 
 def import_inner(module: ModuleType, name: str) -> None:
-    """Import a module of a package, as ``from`` does for a name that the package lacks."""
+    """Import a module of a package, as ``from`` does if the package lacks the name."""
     inner = module.__name__ + "." + name
     try:
         importlib.import_module(inner)

@@ -1,1 +1,1 @@
-"""Whether extension modules can be loaded."""
+"""Loading of extension modules."""

@@ -1,4 +1,4 @@
-"""Loads every extension module of an installed package, and names the one that brings it down."""
+"""Load every extension module of an installed package, and find those that kill the process."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _STATES = {
     "loader error": Ending.LOADER_ERROR,
     "exited": Ending.EXITED,
 }
-_PATIENCE = 5  # processes that may die before the rest is left untried
+_PATIENCE = 5  # processes that may die before the remaining modules are skipped
 
 
 @dataclass
 class _Progress:
-    """What is known while processes come and go."""
+    """The results so far, while processes start and end."""
 
     steps: dict[str, Step] = field(default_factory=dict)
     broken_parents: set[str] = field(default_factory=set)
@@ -37,7 +37,7 @@ class _Progress:
 def load_extensions(place: Place, package: Package) -> ExtensionReport:
     """Load every extension module of a package.
 
-    Raises Unavailable when the package could not be installed.
+    Raises Unavailable if the package could not be installed.
     """
     place.install(package)
     paths = find_extensions(package, place.target.extension_suffixes)
@@ -46,10 +46,10 @@ def load_extensions(place: Place, package: Package) -> ExtensionReport:
 
 
 def load_each(place: Place, extensions: Iterable[str]) -> ExtensionReport:
-    """Load all in one process; after a death go on behind the culprit.
+    """Load all in one process; if one kills it, continue after it in a new process.
 
-    The culprit is loaded again by itself, so that a problem is its own. A parent package whose
-    import kills the process is left out: that is for the report on imports.
+    The culprit is loaded again alone, so that a problem is its own. If importing a parent package
+    kills the process, its modules are skipped: the report on imports covers that.
     """
     progress = _Progress()
     pending = tuple(extensions)
@@ -65,7 +65,7 @@ def load_each(place: Place, extensions: Iterable[str]) -> ExtensionReport:
 
 
 def _load_on(place: Place, pending: tuple[str, ...], progress: _Progress) -> tuple[str, ...]:
-    """Load what is pending in one process; return what that process left undone."""
+    """Load the pending modules in one process; return those that are still pending."""
     result = _run(place, pending, progress)
     progress.steps.update(_read_done(result, place))
     progress.libraries = _merge(progress.libraries, result, place)
@@ -97,7 +97,7 @@ def _load_alone(
     if step is None:
         return _describe_death(culprit, alone, place)
     if step.outcome is not Ending.OK or death.outcome is Ending.HUNG:
-        return step  # all together may need more time than one
+        return step  # all together may take longer than the limit for one
     together = _describe_death(culprit, death, place)
     return replace(together, detail=f"{together.detail}, though not when it is loaded alone")
 

@@ -1,4 +1,4 @@
-"""Loads extension modules one after the other, noting each before it is touched."""
+"""Load extension modules one after another, recording the name of each beforehand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from importlib.machinery import ExtensionFileLoader
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -24,9 +24,9 @@ def load_process() -> dict[str, Any]:
 
 
 def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Load each extension after its parent package, as an import by name would.
+    """Load each extension module after its parent package, as an import by name would.
 
-    ``answer["current"]`` names what is being touched: when this process dies, it is the culprit.
+    ``answer["current"]`` is the module being loaded: if this process dies, it is the culprit.
     """
     answer: dict[str, Any] = {"done": [], "current": None, "libraries": None, "finished": False}
     below, broken = asked["site_packages"], set(asked["broken_parents"])
@@ -50,9 +50,9 @@ def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> Non
 
 
 def watch_loader() -> set[str]:
-    """Collect the files of the extension modules that ran to their end, by whatever name.
+    """Return a set that collects the files of extension modules that were executed, under any name.
 
-    ``cv2/cv2.abi3.so`` runs only as ``cv2``, which its package arranges.
+    ``cv2/cv2.abi3.so`` only works when imported as ``cv2``, which its package does.
     """
     ran: set[str] = set()
     run = ExtensionFileLoader.exec_module
@@ -66,7 +66,7 @@ def watch_loader() -> set[str]:
 
 
 def import_parent(name: str) -> None:
-    """Import the parent package; that it raises is the matter of the probe that imports names."""
+    """Import the parent package; the probe that imports names reports its exceptions."""
     try:
         importlib.import_module(name)
     except BaseException:
@@ -79,7 +79,7 @@ def load(
     ran: set[str],
     describe: Callable[[BaseException, str], str],
 ) -> dict[str, Any]:
-    """Map the file first, then run its module: so the loader's refusal and an exception differ."""
+    """Map the file, then run its module, so that a loader's error and an exception differ."""
     path = os.path.join(below, extension["path"].replace("/", os.sep))
     refusal = map_file(path, extension["init"])
     if refusal:
@@ -95,7 +95,7 @@ def load(
 
 
 def map_file(path: str, init: str) -> str:
-    """Let the dynamic loader bind every symbol now; "" or what it says, in one line."""
+    """Make the dynamic loader bind every symbol; return "" or its error in one line."""
     try:
         import ctypes
     except ImportError:  # an interpreter built without libffi
@@ -109,7 +109,7 @@ def map_file(path: str, init: str) -> str:
 
 
 def run_module(name: str, path: str) -> None:
-    """Do what the import system does with an extension module that it has found."""
+    """Execute an extension module as the import system does."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(name, path, loader=ExtensionFileLoader(name, path))

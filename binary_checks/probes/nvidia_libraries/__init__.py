@@ -1,1 +1,1 @@
-"""Which versions NVIDIA's libraries have that a process has loaded."""
+"""Versions of NVIDIA's libraries in a process."""

@@ -1,4 +1,4 @@
-"""Asks in which versions NVIDIA's libraries are loaded, installed, pinned and compiled with."""
+"""Find in which versions NVIDIA's libraries are loaded, installed, pinned and compiled against."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ask_versions(
 ) -> tuple[tuple[LibraryVersions, ...], ProbeAnswer]:
     """Ask in a process that imports the module; ``compiled`` are expressions by library.
 
-    The second is how the process ended, and what it wrote.
+    Also return the process's end and answer.
     """
     request = {"module": module, "compiled": compiled}
     result = place.run("nvidia_libraries", request, conditions=conditions)
@@ -24,7 +24,7 @@ def ask_versions(
 
 
 def read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
-    """Read the versions of each library, by name."""
+    """Read the versions of each library, sorted by name."""
     versions = answer.get("versions")
     for name, row in sorted(versions.items()) if isinstance(versions, dict) else ():
         told = row if isinstance(row, dict) else {}

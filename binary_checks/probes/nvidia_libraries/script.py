@@ -1,6 +1,6 @@
-"""Imports a module and asks NVIDIA's libraries that it loaded for their versions.
+"""Import a module, and ask the NVIDIA libraries that it loaded for their versions.
 
-None of them needs a GPU or a driver for that.
+This needs neither a GPU nor a driver.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import importlib
 import os
 import re
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
-# By the stem of the file's name: the function that gives a part of the version (0, 1 or 2).
+# By stem of a file's name, the function that returns a part of the version (0, 1 or 2).
 PROPERTIES = {
     "cublas": "cublasGetProperty",
     "cudnn": "cudnnGetProperty",
@@ -25,7 +25,8 @@ PROPERTIES = {
     "cusparselt": "cusparseLtGetProperty",
 }
 FILE_NAME = re.compile(r"(?:lib)?(?P<stem>[a-z]+?)(?:\.so\b.*|(?:64)?(?:_\d+)*\.dll)")
-GRAFT = re.compile(r"[-.](?:[0-9a-f]{8}|[0-9a-f]{32})(?=[-.])")  # of auditwheel and delvewheel
+# the suffixes that auditwheel and delvewheel add
+GRAFT = re.compile(r"[-.](?:[0-9a-f]{8}|[0-9a-f]{32})(?=[-.])")
 
 LIBRARY = r"nvidia[-_.](?P<library>cuda[-_.]runtime|[a-z]+)(?:[-_.]cu\d+)?"
 DISTRIBUTION = re.compile(LIBRARY + "$", re.IGNORECASE)
@@ -33,7 +34,7 @@ PIN = re.compile(LIBRARY + r"\s*\(?==(?P<version>\d[\d.]*?)(?:\.\*)?\)?\s*(?:;|$
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -42,7 +43,7 @@ def load_process() -> dict[str, Any]:
 
 
 def ask_libraries(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Import the module, then record what is known of each library's version."""
+    """Import the module, then record the versions of each library."""
     answer: dict[str, Any] = {"stage": "import " + request["module"], "versions": {}}
     record(answer)
     try:
@@ -71,24 +72,24 @@ def ask_libraries(request: dict[str, Any], process: dict[str, Any], record: Any)
 
 
 def tell(answer: dict[str, Any], library: str, where: str, version: str) -> None:
-    """Note one version of one library."""
+    """Record one version of one library."""
     answer["versions"].setdefault(library, {})[where] = version
 
 
 def spell(value: Any) -> str:
-    """Spell a version that may come in parts."""
+    """Format a version that may be a sequence of parts."""
     if isinstance(value, (list, tuple)):
         return ".".join(map(str, value))
     return "" if value is None else str(value)
 
 
 def ask_version(path: str, stem: str) -> str:
-    """Ask one loaded library; "" when it does not say."""
+    """Return the version that a loaded library reports, or ""."""
     try:
         library, number = ctypes.CDLL(path), ctypes.c_int()
         if stem == "nccl":
             library.ncclGetVersion(ctypes.byref(number))
-            # 2.27.3 is 22703; before 2.9 it had one digit less.
+            # 2.27.3 is 22703; before 2.9 the number had one digit less
             unit = 10000 if number.value >= 10000 else 1000
             return "%d.%d.%d" % (
                 number.value // unit,
@@ -109,7 +110,7 @@ def ask_version(path: str, stem: str) -> str:
 
 
 def list_installed() -> dict[str, dict[str, str]]:
-    """List NVIDIA's distributions by the library that each is named after, and who pins them."""
+    """Return the versions of NVIDIA's distributions by library, and who pins them."""
     from importlib.metadata import distributions
 
     found: dict[str, dict[str, str]] = {}
@@ -122,14 +123,14 @@ def list_installed() -> dict[str, dict[str, str]]:
             if match:
                 pins.setdefault(name_library(match), set()).add(match.group("version"))
     for library, row in found.items():
-        # Of two pins that contradict each other, the one that does not hold.
+        # If two pins contradict each other, report the one that is not satisfied.
         unlike_first = sorted(pins.get(library, ()), key=row["installed"].startswith)
         row.update({"pinned": pin for pin in unlike_first[:1]})
     return found
 
 
 def name_library(match: re.Match[str]) -> str:
-    """Name the library that a distribution brings as its file does."""
+    """Return a library's name, as in its file name, for a distribution."""
     name = re.sub(r"[-_.]+", "-", match.group("library")).lower()
     return {"cuda-runtime": "cudart"}.get(name, name)
 

@@ -1,1 +1,1 @@
-"""Whether NVIDIA's run-time compiler works, for which neither a GPU nor a driver is needed."""
+"""Kernels compiled with NVIDIA's run-time compiler, which needs neither a GPU nor a driver."""

@@ -1,4 +1,4 @@
-"""Has the NVRTC of a package compile a kernel for each architecture, where no driver is seen."""
+"""Compile a kernel for each architecture with a package's NVRTC, with the driver hidden."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ def compile_kernels(
 ) -> NvrtcReport:
     """Compile in one process for the architectures that the package reports, or has code for.
 
-    Raises NotApplicable for a build that is not for CUDA, Unavailable where the package cannot be
-    imported.
+    Raises NotApplicable for a build without CUDA, Unavailable if the package cannot be imported.
     """
     demand_gpu_build(package)
     demand_cuda_build(answers, request)

@@ -1,6 +1,6 @@
-"""Imports a module, finds the NVRTC that it loads, and compiles a small kernel with it.
+"""Import a module, find the NVRTC that it loads, and compile a small kernel with it.
 
-NVRTC needs neither a GPU nor a driver for that.
+This needs neither a GPU nor a driver.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import importlib
 import os
 import re
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
-# The kernels that packages compile at run time do as much: functions of libdevice, and halves.
+# Like kernels that packages compile at run time, it uses functions of libdevice and halves.
 KERNEL = b"""
 extern "C" __global__ void kernel(float *x, double *y, const unsigned short *h, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -25,16 +25,16 @@ extern "C" __global__ void kernel(float *x, double *y, const unsigned short *h, 
   y[i] = lgamma(y[i]) + pow(y[i], 1.5);
 }
 """
-# What a repair tool put into a name stands before the ending: libnvrtc-8b1e8d13.so.12.
+# A repair tool adds a suffix before the extension: libnvrtc-8b1e8d13.so.12.
 FILE_NAME = re.compile(r"libnvrtc(?:[-.][0-9a-f]{8})?\.so\b.*|nvrtc64_\d+_\d+(?:-[0-9a-f]+)?\.dll")
 MOST_TARGETS = 256
 MOST_BYTES = 64 << 20  # of a cubin; this kernel's has 9 kB
 MOST_LOG = 1 << 16  # bytes
-HEAD = 64  # bytes of a cubin that say what it is
+HEAD = 64  # bytes of a cubin that identify it
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -43,7 +43,7 @@ def load_process() -> dict[str, Any]:
 
 
 def compile_kernels(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Import, load, compile; record before each part which one it is."""
+    """Import, load and compile; record each part before it starts."""
     describe, below = process["describe_exception"], request["site_packages"]
     answer: dict[str, Any] = {"stage": "import " + request["module"], "compilations": []}
     record(answer)
@@ -63,7 +63,7 @@ def compile_kernels(request: dict[str, Any], process: dict[str, Any], record: An
 
 
 def load(request: dict[str, Any], process: dict[str, Any], record: Any, answer: Any) -> None:
-    """Have the package load its NVRTC, where the import does not; a refusal is an answer, too."""
+    """Make the package load its NVRTC if the import did not; an exception is an answer, too."""
     if not request["load"]:
         return
     answer["stage"] = request["load"]
@@ -77,13 +77,13 @@ def load(request: dict[str, Any], process: dict[str, Any], record: Any, answer: 
 
 
 def find_loaded(mapped: list[str]) -> str:
-    """Find the library among the files that are mapped; "" where it is not."""
+    """Return the library among the mapped files, or ""."""
     found = (path for path in mapped if FILE_NAME.fullmatch(os.path.basename(path)))
     return next(found, "")
 
 
 def find_lying(below: str) -> list[str]:
-    """Find its files that are there and were not loaded."""
+    """Return its files that exist and were not loaded."""
     return sorted(
         os.path.join(folder, name)
         for folder, _, names in os.walk(below)
@@ -93,7 +93,7 @@ def find_lying(below: str) -> list[str]:
 
 
 def use(path: str, targets: list[str], record: Any, answer: dict[str, Any]) -> None:
-    """Ask the library who it is, and compile for those of the targets that it knows."""
+    """Ask the library for its version, and compile for those targets that it supports."""
     answer["stage"] = "NVRTC's own version"
     record(answer)
     nvrtc = ctypes.CDLL(path)
@@ -111,7 +111,7 @@ def use(path: str, targets: list[str], record: Any, answer: dict[str, Any]) -> N
 
 
 def list_supported(nvrtc: Any) -> list[str]:
-    """List the architectures that it says it compiles for; none before CUDA 11.2."""
+    """Return the architectures that it supports; none before CUDA 11.2, which cannot list them."""
     count = ctypes.c_int()
     try:
         refused = nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(count))
@@ -126,7 +126,7 @@ def list_supported(nvrtc: Any) -> list[str]:
 
 
 def compile_for(nvrtc: Any, target: str) -> dict[str, str]:
-    """Compile the kernel to machine code, and give the head of that or what is wrong."""
+    """Compile the kernel to machine code; return the head of the cubin, or the error."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     option = ("--gpu-architecture=" + target).encode()
     status = nvrtc.nvrtcCreateProgram(ctypes.byref(program), KERNEL, b"kernel.cu", 0, None, None)
@@ -146,13 +146,13 @@ def compile_for(nvrtc: Any, target: str) -> dict[str, str]:
 
 
 def name_error(nvrtc: Any, status: int) -> str:
-    """Name it as NVRTC does: "NVRTC_ERROR_COMPILATION"."""
+    """Return NVRTC's name for a status: "NVRTC_ERROR_COMPILATION"."""
     name = nvrtc.nvrtcGetErrorString(status) or b"error %d" % status
     return str(name[:100].decode("utf-8", "replace"))
 
 
 def read_log(nvrtc: Any, program: Any) -> str:
-    """Read what the compiler wrote, in one line."""
+    """Return the compiler's log in one line."""
     size = ctypes.c_size_t()
     if nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size)) or not 0 < size.value <= MOST_LOG:
         return "no log"

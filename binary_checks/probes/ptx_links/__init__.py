@@ -1,1 +1,1 @@
-"""Whether shipped PTX can be compiled for GPUs that have no machine code of their own."""
+"""Compilation of shipped PTX for GPUs without machine code of their own."""

@@ -1,4 +1,4 @@
-"""Has nvJitLink make machine code of shipped PTX on the CPU, and says what became of each text."""
+"""Compile shipped PTX to machine code with nvJitLink on the CPU, and report each result."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from binary_checks.probes.compilation_rows import list_texts, name_machine_code
 from binary_checks.wording.sentences import describe_end
 
 _MEMORY = 8 << 30  # bytes; a text of 9 MB takes 0.6 GB
-_PATIENCE = 3  # processes that may die before the rest is left untried
+_PATIENCE = 3  # processes that may die before the remaining texts are skipped
 _ERROR = re.compile(
     r"^ptxas (?:.*, line (?P<line>\d{1,9}); )?(?:error|fatal)\s*: (?P<message>.+)$", re.MULTILINE
 )
-# What the assembler says of targets and versions that it does not take, and of itself.
+# Errors of the assembler about targets and versions that it does not support, and about itself.
 _OWN = re.compile(
     r"Unsupported \.(?:version|target)|^'Compile only|cannot be compiled (?:to|for) "
     r"|^SM version specified|is not defined for option|[Mm]emory|[Ii]nternal"
 )
 _UNDEFINED = "Undefined reference"
-# What it finds only when it links: a kernel that asks for more than such a GPU has.
+# Errors that it finds only when it links: a kernel that needs more than such a GPU has.
 _TOO_MUCH = re.compile(r"^error\s*: (?P<message>Entry function .+)$", re.MULTILINE)
 _EXTERN = re.compile(rb"\.extern\s+\.(?:func|global|const)\b")
 _DECLARED = re.compile(rb"\.(?:entry|func)\b(?:\s*\([^()]{0,1000}\))?\s*([A-Za-z_$%][\w$]*)")
@@ -43,8 +43,8 @@ def link_ptx(
 ) -> PtxLinkReport:
     """Link the sample for its own targets and later ones, each text once.
 
-    Raises NotApplicable where nothing is installed that links PTX, Unavailable when the package
-    could not be installed.
+    Raises NotApplicable if no library that links PTX is installed, Unavailable if the package could
+    not be installed.
     """
     place.demand(package)
     if not request.requires:
@@ -93,7 +93,7 @@ def _choose(text: PtxText, request: PtxRequest, known: tuple[str, ...]) -> tuple
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Task:
-    """One text and what it is to be linked for."""
+    """A text, and the targets to link it for."""
 
     text: PtxText
     targets: tuple[str, ...]
@@ -105,13 +105,13 @@ class _Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Bench:
-    """Where texts are linked, and by what."""
+    """The place and library with which texts are linked."""
 
     place: Place
     library: str
 
     def link_all(self, tasks: Sequence[_Task]) -> tuple[list[PtxLink], list[_Task]]:
-        """Link all in one process; after a death go on behind the culprit, a few times."""
+        """Link all in one process; if a text kills it, continue after that in a new process."""
         links: list[PtxLink] = []
         left = list(tasks)
         for _ in range(_PATIENCE):
@@ -149,9 +149,9 @@ def _read_links(result: ProbeAnswer, tasks: Sequence[_Task]) -> Iterator[PtxLink
 
 
 def read_link(text: PtxText, row: Mapping[str, Any]) -> PtxLink:
-    """Say what became of a text: a cubin for the target, an error of the assembler, or neither.
+    """Read the result for a text: a cubin for the target, an error of the assembler, or neither.
 
-    Names that other texts define are for a later link: the assembler has done its part then.
+    Names that other texts define are resolved by a later link: the assembler has then succeeded.
     """
     target, stage, log = (str(row.get(key, "")) for key in ("target", "stage", "log"))
     made = name_machine_code(str(row.get("head", "")))
@@ -178,12 +178,15 @@ def read_link(text: PtxText, row: Mapping[str, Any]) -> PtxLink:
 
 
 def _needs_others(text: PtxText, log: str) -> bool:
-    """Whether the link failed for what it lacks, which before CUDA 12.9 no log says."""
+    """Return whether only missing definitions made the link fail.
+
+    Before CUDA 12.9 logs do not say.
+    """
     return "error " not in log and _EXTERN.search(text.content) is not None
 
 
 def find_kernel(content: bytes, line: int) -> str:
-    """Find the function or kernel that is declared last before the end of a line; "" for none."""
+    """Return the function or kernel that is declared last before the end of a line, or ""."""
     before = b"\n".join(content.split(b"\n", line)[:line])
     names: list[bytes] = _DECLARED.findall(before)
     return names[-1].decode("ascii", "replace") if names else ""

@@ -1,6 +1,6 @@
-"""Finds nvJitLink where the package is installed, and has it make machine code of PTX.
+"""Find nvJitLink next to the installed package, and compile PTX to machine code with it.
 
-It needs neither a GPU nor a driver for that. Nothing of the package is imported.
+This needs neither a GPU nor a driver. Nothing of the package is imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import sys
 import zlib
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -21,19 +21,19 @@ FILE_NAME = re.compile(
     r"libnvJitLink(?:[-.][0-9a-f]{8})?\.so\.(\d+)\b.*|nvJitLink_(\d+)_\d+(?:-[0-9a-f]+)?\.dll",
     re.IGNORECASE,
 )
-# What nvJitLink is given to find out whether it knows a target.
+# A text that is compiled to find out whether nvJitLink supports a target.
 TRIAL = ".version 6.4\n.target sm_%d\n.address_size 64\n.visible .entry kernel()\n{\nret;\n}\n\0"
-OLDEST = 30, 75  # that CUDA 12 takes, and CUDA 13
+OLDEST = 30, 75  # oldest targets of CUDA 12 and of CUDA 13
 TARGETS = range(50, 200)
 PTX = 2  # NVJITLINK_INPUT_PTX
 MOST_BYTES = 1 << 30  # of a cubin
 MOST_LOG = 1 << 20  # bytes
 SHOWN = 4000  # characters of a log
-HEAD = 64  # bytes of a cubin that say what it is
+HEAD = 64  # bytes of a cubin that identify it
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -42,7 +42,7 @@ def load_process() -> dict[str, Any]:
 
 
 def answer_request(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Find the library and ask what it knows, or link what is asked for."""
+    """Find the library and its targets, or link the requested texts."""
     describe, below = process["describe_exception"], request["site_packages"]
     answer: dict[str, Any] = {"stage": "nvJitLink's start", "library": request.get("library", "")}
     record(answer)
@@ -58,7 +58,7 @@ def answer_request(request: dict[str, Any], process: dict[str, Any], record: Any
 
 
 def find(below: str, record: Any, answer: dict[str, Any]) -> None:
-    """Find the newest library of the environment, its version, and the targets that it knows."""
+    """Find the newest library of the environment, its version, and the targets that it supports."""
     found = sorted(list_libraries(below), key=lambda each: each[0])
     if not found:
         return
@@ -71,7 +71,7 @@ def find(below: str, record: Any, answer: dict[str, Any]) -> None:
 
 
 def list_libraries(below: str) -> Iterator[tuple[int, str]]:
-    """List its files in site-packages and, as conda has it, beside the interpreter's own."""
+    """Yield its files in site-packages and, for conda, next to the interpreter's libraries."""
     beside = [os.path.join(sys.prefix, name) for name in ("lib", os.path.join("Library", "bin"))]
     for root in (below, *beside):
         for folder, folders, names in os.walk(root):
@@ -84,14 +84,14 @@ def list_libraries(below: str) -> Iterator[tuple[int, str]]:
 
 
 class Linker:
-    """One loaded nvJitLink; each of its functions has the version in its name."""
+    """A loaded nvJitLink; the names of its functions contain the version."""
 
     def __init__(self, path: str) -> None:
         self.library = ctypes.CDLL(path)
         self.version = self.find_version(os.path.basename(path))
 
     def find_version(self, name: str) -> tuple[int, int]:
-        """Find the newest version of its functions; the major one stands in the file's name."""
+        """Find the newest version of its functions; the major version is in the file's name."""
         match = FILE_NAME.fullmatch(name)
         number = (match.group(1) or match.group(2)) if match else "0"
         major = int(number[:2])
@@ -105,12 +105,12 @@ class Linker:
         return int(self.library["__nvJitLink%s_%d_%d" % ((name,) + self.version)](*arguments))
 
     def knows(self, target: str) -> bool:
-        """Whether it makes machine code for a target."""
+        """Return whether it makes machine code for a target."""
         oldest = OLDEST[int(target[3:]) >= OLDEST[1]]
         return "head" in self.link((TRIAL % oldest).encode(), target)
 
     def link(self, text: bytes, target: str) -> dict[str, Any]:
-        """Make a cubin of PTX, which ends with a NUL: its head, or a status and the log."""
+        """Compile PTX, which ends with a NUL; return the head of the cubin, or status and log."""
         handle, option = ctypes.c_void_p(), ("-arch=" + target).encode()
         options = (ctypes.c_char_p * 1)(option)
         status = self.call("Create", ctypes.byref(handle), 1, options)
@@ -128,7 +128,7 @@ class Linker:
             self.call("Destroy", ctypes.byref(handle))
 
     def read_cubin(self, handle: Any) -> dict[str, Any]:
-        """Read the head of what was made."""
+        """Read the head of the result."""
         size = ctypes.c_size_t()
         status = self.call("GetLinkedCubinSize", handle, ctypes.byref(size))
         if status or not HEAD <= size.value <= MOST_BYTES:
@@ -140,7 +140,7 @@ class Linker:
         return {"head": cubin.raw[:HEAD].hex()}
 
     def read_log(self, handle: Any) -> str:
-        """Read what it wrote about its errors."""
+        """Read the log of errors."""
         size = ctypes.c_size_t()
         if self.call("GetErrorLogSize", handle, ctypes.byref(size)):
             return ""
@@ -152,7 +152,7 @@ class Linker:
 
 
 def link_all(linker: Linker, texts: list[Any], record: Any, answer: dict[str, Any]) -> None:
-    """Link each text for each of its targets; record before each which one it is."""
+    """Link each text for each of its targets; record each one before it starts."""
     answer["links"] = []
     for index, row in enumerate(texts):
         packed, size = base64.b64decode(row["packed"]), row["size"]

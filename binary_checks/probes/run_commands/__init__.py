@@ -1,1 +1,1 @@
-"""Runs commands in a place: compilers, build tools, and the programs that come of them."""
+"""Commands run in a place: compilers, build tools, and the programs that they build."""

@@ -1,4 +1,4 @@
-"""Has commands run in a place, one after the other or at the same time, and says how they ended."""
+"""Run commands in a place, sequentially or in parallel, and report how they ended."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.probes.import_name.reader import describe_end
 
 PARALLEL = 2  # commands at a time
-_GRACE = 15.0  # seconds beyond the limits of all commands
+_GRACE = 15.0  # seconds in addition to the limits of all commands
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """A program of the place and its arguments."""
+    """A program of the place, with its arguments."""
 
     argv: tuple[str, ...]
     folder: Path
@@ -27,25 +27,25 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommandEnd:
-    """How a command ended."""
+    """The end of a command."""
 
     outcome: Ending = Ending.OK
-    detail: str = ""  # signal name, seconds of the limit, exit status; one line
+    detail: str = ""  # name of a signal, seconds of the limit, or exit status; one line
     stdout: str = ""
     stderr: str = ""
 
     @property
     def output(self) -> str:
-        """All that it wrote: some compilers and build tools report to standard output."""
+        """All output: some compilers and build tools report errors on standard output."""
         return f"{self.stderr}\n{self.stdout}"
 
 
 def run_jobs(
     place: Place, jobs: Sequence[Sequence[Command]], conditions: Conditions
 ) -> tuple[tuple[CommandEnd, ...], ...]:
-    """Run every job, two at a time: of its commands, the first that fails is the last.
+    """Run all jobs, two at a time; a job's first command that fails is its last.
 
-    Each command has the place's time limit. Raises GatherError where none could be started.
+    Each command has the place's time limit. Raises GatherError if none could be started.
     """
     asked = {
         "jobs": [[{"argv": each.argv, "folder": str(each.folder)} for each in job] for job in jobs],
@@ -67,7 +67,7 @@ def run_jobs(
 def _read_job(
     rows: list[Any], job: Sequence[Command], result: ProbeAnswer, place: Place
 ) -> tuple[CommandEnd, ...]:
-    """Of a job that did not come to its end, the probe's own end is that of its next command."""
+    """Read the ends of a job's commands; if the probe died, its end is that of the next command."""
     found = [_read_end(row, place.timeout) for row in rows[: len(job)] if isinstance(row, dict)]
     done = len(found) == len(job) or (found and found[-1].outcome is not Ending.OK)
     if not done:

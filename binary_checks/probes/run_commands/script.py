@@ -1,4 +1,4 @@
-"""Runs commands, each with what it starts for a limited time, and says how they ended."""
+"""Run commands, each with its descendants for a limited time, and report how they ended."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import signal
 import subprocess
 import threading
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
-KEPT = 65536  # bytes of each output: its head and its tail, half each
-GRACE = 5.0  # seconds for a pipe to run dry that somebody who escaped still holds
+KEPT = 65536  # bytes of each output: half of it the head, half the tail
+GRACE = 5.0  # seconds for a pipe to drain that an escaped process still holds open
 
 
 class Drain(threading.Thread):
-    """Reads a pipe until it ends and remembers how it began and how it ended."""
+    """A thread that reads a pipe until it closes, and keeps the head and the tail."""
 
     def __init__(self, pipe: Any) -> None:
         super().__init__(daemon=True)
@@ -24,7 +24,7 @@ class Drain(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Read, whatever comes."""
+        """Read until the pipe closes."""
         while True:
             chunk = os.read(self.pipe.fileno(), KEPT)
             if not chunk:
@@ -34,13 +34,13 @@ class Drain(threading.Thread):
             self.tail = (self.tail + chunk[room:])[-KEPT // 2 :]
 
     def text(self) -> str:
-        """Give what it read."""
+        """Return the kept text."""
         self.join(GRACE)
         return (self.head + self.tail).decode("utf-8", "replace")
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -49,10 +49,10 @@ def load_process() -> dict[str, Any]:
 
 
 def run_all(asked: dict[str, Any], record: Any) -> None:
-    """Run the jobs, so many at a time; each is commands of which the first that fails is the last.
+    """Run the jobs, several at a time; a job's first command that fails is its last.
 
-    What is known is told after each command: a program that kills all it can reach takes this
-    process with it, and nothing of what came before.
+    Results are sent after each command: a program that kills every process it can reach also kills
+    this one, but loses no earlier result.
     """
     ends: list[list[dict[str, Any]]] = [[] for _ in asked["jobs"]]
     waiting, lock = list(enumerate(asked["jobs"])), threading.Lock()
@@ -81,7 +81,7 @@ def run_all(asked: dict[str, Any], record: Any) -> None:
 
 
 def run(command: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Run one command; a status of None says that it was killed at its time limit."""
+    """Run one command; the status is None if it was killed at its time limit."""
     try:
         process = subprocess.Popen(
             command["argv"],
@@ -106,7 +106,7 @@ def run(command: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 
 def kill(process: Any) -> None:
-    """Kill what is left of it and of its children."""
+    """Kill the remaining processes of a command."""
     if hasattr(os, "killpg"):
         try:
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,1 +1,1 @@
-"""Whether a profile's own lines of Python hold."""
+"""Snippets of Python in a profile."""

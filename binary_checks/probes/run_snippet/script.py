@@ -1,4 +1,4 @@
-"""Runs one snippet of Python that a profile names, and says how that ended and what it printed."""
+"""Run a snippet of Python from a profile, and report how it ended and what it printed."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ import linecache
 import os
 import sys
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 FILE = "<snippet>"
-MOST = 65536  # characters of what it printed
+MOST = 65536  # characters of printed text
 
 
 class Unmeasurable(BaseException):
-    """What a snippet raises where it cannot look: no handler of its own may take it for an end."""
+    """Raised by a snippet that cannot measure.
+
+    It is a BaseException, so that no handler in the snippet catches it.
+    """
 
 
 def unavailable(reason: str) -> None:
-    """End the snippet: something that it needs is not there, and it says nothing of the package."""
+    """End the snippet: something that it needs is missing, whatever the package is like."""
     raise Unmeasurable(reason)
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -40,7 +43,7 @@ def run_and_tell(
     describe: Callable[[BaseException, str], str],
     record: Any,
 ) -> None:
-    """Run the snippet, and record what is known before and after."""
+    """Run the snippet, and record the facts before and after."""
     record({"state": "running"})
     printed, own = io.StringIO(), sys.stdout
     sys.stdout = printed
@@ -55,7 +58,7 @@ def run_and_tell(
 def run_snippet(
     code: str, below: str, describe: Callable[[BaseException, str], str]
 ) -> dict[str, Any]:
-    """Run the snippet as a program, and tell four endings apart."""
+    """Run the snippet as a program, and distinguish four results."""
     lines = code.splitlines(True)
     linecache.cache[FILE] = (len(code), None, lines, FILE)  # for inspect, and for tracebacks
     try:
@@ -73,7 +76,7 @@ def run_snippet(
 
 
 def comes_from_import(error: BaseException, below: str) -> bool:
-    """Say whether a module of a package that is imported, not run, raised it as it was loaded."""
+    """Return whether a module of the package raised it while being imported."""
     step, caller = error.__traceback__, ""
     while step is not None:
         code = step.tb_frame.f_code
@@ -85,7 +88,7 @@ def comes_from_import(error: BaseException, below: str) -> bool:
 
 
 def find_line(error: BaseException, lines: list[str]) -> str:
-    """Quote the line of the snippet at which it ended, as the end of a sentence."""
+    """Quote the line of the snippet at which it ended, for the end of a sentence."""
     number, step = 0, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == FILE:

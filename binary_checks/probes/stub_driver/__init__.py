@@ -1,1 +1,1 @@
-"""What a CUDA build says where NVIDIA's driver is there and refuses to start."""
+"""A CUDA build with a driver that is present but refuses to start."""

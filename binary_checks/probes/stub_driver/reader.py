@@ -1,4 +1,4 @@
-"""Imports a package where a stub of NVIDIA's driver refuses to start, and asks it about CUDA."""
+"""Import a package with a stub of NVIDIA's driver that refuses to start, and ask it about CUDA."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from binary_checks.probes.ask_module.reader import (
 from binary_checks.probes.gpu_host.reader import describe_host, spell_cuda
 
 _COMPILERS = ("cc", "gcc", "clang")
-_PATIENCE = 60.0  # seconds for a compiler, which needs a tenth of one
+_PATIENCE = 60.0  # seconds for a compiler, which needs a tenth of a second
 _NAMES = tuple(name for name in DRIVER_LIBRARIES if ".so" in name)
 _DRIVER = re.compile(r"libcuda\.so\b.*")
 _LACKED = re.compile(r"undefined symbol: (?P<name>\w+)")
@@ -47,17 +47,17 @@ _LACKED = re.compile(r"undefined symbol: (?P<name>\w+)")
 
 @gathers(RefusingDriverReport)
 def ask_under_refusal(place: Place, package: Package, request: CudaRequest) -> RefusingDriverReport:
-    """Ask once under each driver that refuses.
+    """Ask the package once with each refusing driver.
 
-    Raises NotApplicable where the profile names no module or the package says that it is not built
-    for CUDA, Unavailable where there is no such driver to be had, or no package installed.
+    Raises NotApplicable if the profile names no module or the package says that it is built without
+    CUDA, Unavailable if there is no such driver, or the package could not be installed.
     """
     demand_module(request)
     demand_gpu_build(package)
-    try:  # before anything is installed for nothing
+    try:  # before anything is installed
         compiler = _find_compiler(place.target.platform, os.environ)
     except Unavailable:
-        demand_trace_of_gpu(package)  # where there is a stub the package itself is asked
+        demand_trace_of_gpu(package)  # with a stub, the package itself is asked
         raise
     place.demand(package)
     needed = frozenset(_list_imports(package))
@@ -135,7 +135,7 @@ def _ask(
 
 
 def _find_lack(step: Step, stub: str, texts: Iterable[str]) -> str:
-    """Say why the stub was not what the package met; "" where it was, or nobody can say."""
+    """Return why the package did not use the stub, or "" if it did or that is unknown."""
     for text in texts:
         lacked = _LACKED.search(text)
         if lacked and is_driver_function(lacked["name"]):
@@ -160,41 +160,41 @@ def _leave_out(refusal: DriverRefusal, request: CudaRequest, lack: str) -> Refus
     return RefusedAnswers(state=refusal.state, step=Step(name=request.module), lack=lack)
 
 
-# Writes the C source of a driver that is there and refuses: it has every function, and no GPU.
+# The stub's C source: a driver with all functions and without a GPU.
 #
-# All of its libraries are one file under several names. It needs no C library, so that it can be
-# loaded on any Linux, and stays loaded (``nodelete``), so that it is seen that it was.
+# All its libraries are one file under several names. It needs no C library, so that any Linux can
+# load it, and stays loaded (``nodelete``), which shows that it was used.
 
 OPTIONS = (
     *("-shared", "-fPIC", "-O1", "-w", "-nostdlib", "-ffreestanding", "-fno-stack-protector"),
     *("-Wl,-z,nodelete", "-Wl,-Bsymbolic", "-Wl,--hash-style=both"),
 )
-"""For cc, gcc or clang."""
+"""Options for cc, gcc or clang."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DriverRefusal:
-    """What such a driver answers."""
+    """The answers of a stub."""
 
-    state: str  # how profiles name it
+    state: str  # its name in profiles
     status: int  # of cuInit
     cuda: int  # of cuDriverGetVersion, 12040 for 12.4
     management: int  # of nvmlInit
-    driver: str  # the version that the management library tells
+    driver: str  # the version that the management library reports
 
 
 NEWEST = 20000
-"""A CUDA that no runtime is newer than, as a driver tells it."""
+"""A version of CUDA, as a driver reports it, that is newer than any runtime."""
 REFUSALS = (
     DriverRefusal(state="no-device", status=100, cuda=NEWEST, management=0, driver="999.01"),
-    # The libraries of one driver above the kernel module of another, as after an update.
+    # The libraries of one driver with the kernel module of another, as after an update.
     DriverRefusal(state="driver-mismatch", status=803, cuda=NEWEST, management=18, driver="999.02"),
-    # Older than any runtime that asks it, so that it gives cudaErrorInsufficientDriver (35).
+    # Older than any runtime that uses it, which gives cudaErrorInsufficientDriver (35).
     DriverRefusal(state="old-driver", status=100, cuda=10010, management=0, driver="418.39"),
 )
 
-# Without a driver that was initialised every other function gives CUDA_ERROR_NOT_INITIALIZED (3),
-# and the management library's NVML_ERROR_UNINITIALIZED (1), as the manuals say.
+# As documented, without an initialised driver all other functions return CUDA_ERROR_NOT_INITIALIZED
+# (3), and those of the management library NVML_ERROR_UNINITIALIZED (1).
 _TEMPLATE = """\
 static int same(const char *one, const char *other)
 {
@@ -289,7 +289,7 @@ _WRITTEN = frozenset(re.findall(r"^(?:int |const char \*)(\w+)\(", _TEMPLATE, re
 
 
 def write_source(refusal: DriverRefusal, needed: Iterable[str] = ()) -> str:
-    """Write the source; ``needed`` are symbols that objects import, whoever provides them."""
+    """Write the source; ``needed`` are symbols that objects import from any library."""
     lines = [
         f"#define STATUS {refusal.status}",
         f"#define CUDA {refusal.cuda}",

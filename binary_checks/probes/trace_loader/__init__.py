@@ -1,1 +1,1 @@
-"""Whether the loader of a clean system takes objects, by its own words: no script, no Python."""
+"""Loading of objects by a clean system's own loader, without a script or a Python."""

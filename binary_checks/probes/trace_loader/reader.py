@@ -1,6 +1,6 @@
-"""Has a clean system's loader load every object of a package, and reads what it says of each.
+"""Load every object of a package with a clean system's loader, and read its output.
 
-glibc's says what ``ldd -r`` shows, musl's what ``ldd`` does there.
+With glibc's loader this is the output of ``ldd -r``, with musl's that of ``ldd``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REFUSED = re.compile(
     r"^[^\n]*?: error while loading shared libraries: (?P<path>[^\n:]+): (?P<detail>[^\n]+)$",
     re.MULTILINE,
 )
-_LONGEST = 200  # characters of what a loader says instead of an answer
+_LONGEST = 200  # characters of a loader's output shown instead of an answer
 _ABSENT = "cannot open shared object file"
 _MUSL_MISSING = re.compile(
     r"^Error loading shared library (?P<name>[^\s:]+): (?P<detail>[^\n]*?)"
@@ -53,10 +53,10 @@ _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 
 @gathers(LoadReport)
 def trace_loading(place: Place, package: Package, linkage: Linkage | Package) -> LoadReport:
-    """Have every object loaded that is loaded by itself, with all that it needs.
+    """Load every object that is loaded by itself, with everything that it needs.
 
-    Raises NotApplicable where packages run on this host's system, or none has an object for that
-    one, Unavailable where it cannot be had or the package cannot be put there.
+    Raises NotApplicable if packages run on this host's system, or the package has no object for the
+    clean one; Unavailable if there is no such system or the package cannot be put there.
     """
     image = place.system
     if image is None:
@@ -85,7 +85,10 @@ def trace_loading(place: Place, package: Package, linkage: Linkage | Package) ->
 
 
 def choose_roots(objects: Iterable[str], linkage: Linkage | Package) -> Iterator[str]:
-    """Choose what is loaded by itself: the other objects come with it, and into its scope."""
+    """Yield the objects that are loaded by themselves.
+
+    Others are loaded with them, in their scope.
+    """
     if not isinstance(linkage, Linkage):
         yield from sorted(objects)
         return
@@ -95,9 +98,9 @@ def choose_roots(objects: Iterable[str], linkage: Linkage | Package) -> Iterator
 
 
 def _demand_answer(answer: LoaderAnswer, library: ElfFile, libc: str) -> LoaderAnswer:
-    """Take what names none of the libraries that the object needs for no answer at all.
+    """Mark an answer as lacking if it names none of the libraries that the object needs.
 
-    musl's loader is its libc, and does not list that.
+    musl's loader is also its libc, and does not list itself.
     """
     needed = [each.name for each in library.needed]
     if libc.startswith("musl"):
@@ -110,7 +113,7 @@ def _demand_answer(answer: LoaderAnswer, library: ElfFile, libc: str) -> LoaderA
 
 
 def read_answer(answer: LoaderAnswer) -> Iterator[LoadFault]:
-    """Read what a loader said of one object, and of all that it loaded with it."""
+    """Yield the faults that a loader reports for an object and everything loaded with it."""
     if answer.lack:
         return
     root, said = answer.path, answer.complaints
@@ -146,7 +149,7 @@ def read_answer(answer: LoaderAnswer) -> Iterator[LoadFault]:
 
 
 def _attribute(faults: Iterable[LoadFault], objects: dict[str, ElfFile]) -> Iterator[LoadFault]:
-    """Name the object that needs a missing library, and each fault of an object once."""
+    """Add the object that needs a missing library, and yield each fault of an object once."""
     seen = set()
     for fault in faults:
         named = fault

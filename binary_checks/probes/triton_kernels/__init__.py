@@ -1,1 +1,1 @@
-"""Whether Triton compiles kernels, for which neither a GPU nor a driver is needed."""
+"""Kernels compiled by Triton, which needs neither a GPU nor a driver."""

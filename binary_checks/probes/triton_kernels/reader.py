@@ -1,4 +1,4 @@
-"""Has the Triton that a package requires compile a kernel for each architecture on the CPU."""
+"""Compile a kernel for each architecture on the CPU with the Triton that a package requires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from binary_checks.probes.compilation_rows import (
 )
 
 _USUAL = ("sm_80", "sm_90")
-"""For a package that neither reports architectures nor has machine code."""
+"""Used for a package that neither reports architectures nor has machine code."""
 
 
 @gathers(TritonReport)
@@ -27,7 +27,7 @@ def compile_with_triton(
 ) -> TritonReport:
     """Compile in one process, for the architectures that the package reports or has code for.
 
-    Raises NotApplicable where the package does not require Triton there, or is not for CUDA.
+    Raises NotApplicable if the package does not require Triton there, or is not for CUDA.
     """
     demand_gpu_build(package)
     demand_cuda_build(answers, request)

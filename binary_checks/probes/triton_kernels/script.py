@@ -1,6 +1,6 @@
-"""Compiles a small kernel with Triton and the assembler that it brings.
+"""Compile a small kernel with Triton and its assembler.
 
-Triton needs neither a GPU nor a driver for that.
+This needs neither a GPU nor a driver.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import linecache
 import os
 import re
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
 FILE = "<kernel>"
-# It calls a function of libdevice, which lies beside the assembler. There is no tl.dot in it: over
-# one of halves Triton 3.3 fails for sm_75 and sm_120, and 3.2 ends the process for sm_50.
+# It calls a function of libdevice, which is shipped with the assembler. It has no tl.dot: with
+# halves, Triton 3.3 fails for sm_75 and sm_120, and 3.2 kills the process for sm_50.
 KERNEL = """
 import triton
 import triton.language as tl
@@ -29,13 +29,13 @@ def kernel(x, y, n):
     tl.store(y + i, tl.erf(a) + tl.exp(a), mask=i < n)
 """
 NAMES = {"x": "*fp32", "y": "*fp32", "n": "i32"}
-# What its assembler, or LLVM, says of a GPU that it does not know.
+# Errors of its assembler, or of LLVM, about a GPU that it does not know.
 UNKNOWN = re.compile(r"is not defined for option '?gpu-name|is not a recognized processor")
-HEAD = 64  # bytes of a cubin that say what it is
+HEAD = 64  # bytes of a cubin that identify it
 
 
 def load_process() -> dict[str, Any]:
-    """Execute ``process.py``, which lies in the folder above."""
+    """Execute ``process.py`` of the folder above, and return its names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
     functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
@@ -44,7 +44,7 @@ def load_process() -> dict[str, Any]:
 
 
 def compile_kernels(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Import Triton and compile for each target; record before each which one it is."""
+    """Import Triton and compile for each target; record each one before it starts."""
     describe, below = process["describe_exception"], request["site_packages"]
     answer: dict[str, Any] = {"stage": "import triton", "compilations": [], "unknown": []}
     record(answer)
@@ -71,7 +71,7 @@ def compile_kernels(request: dict[str, Any], process: dict[str, Any], record: An
 
 
 def load_kernel() -> dict[str, Any]:
-    """Import Triton, and define the kernel; it reads the source of what it compiles."""
+    """Import Triton, and define the kernel, whose source Triton reads."""
     names: dict[str, Any] = {"__name__": "kernel"}
     linecache.cache[FILE] = (len(KERNEL), None, KERNEL.splitlines(True), FILE)
     exec(compile(KERNEL, FILE, "exec"), names)
@@ -79,11 +79,11 @@ def load_kernel() -> dict[str, Any]:
 
 
 def compile_for(names: dict[str, Any], capability: int) -> str:
-    """Compile the kernel to machine code; the head of that, hexadecimal."""
+    """Compile the kernel to machine code; return its head in hexadecimal."""
     known = {"fn": names["kernel"], "signature": NAMES}
     try:
         source = names["ASTSource"](**known)
-    except TypeError:  # before 3.3 the constants were to be given, too
+    except TypeError:  # before 3.3 the constants had to be passed, too
         source = names["ASTSource"](constants={}, **known)
     target = names["GPUTarget"]("cuda", capability, 32)
     compiled = names["triton"].compile(source, target=target)

@@ -1,1 +1,1 @@
-"""What torch is to do on a GPU: each file's ``STEPS`` are executed by the probe's script."""
+"""Steps for torch on a GPU: the probe's script executes the ``STEPS`` of each file."""

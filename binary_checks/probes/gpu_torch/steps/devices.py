@@ -1,26 +1,26 @@
-"""Steps that try the device itself: kernels, memory, and errors that must come back as such."""
+"""Steps that try the device itself: kernels, memory, and errors that must be raised as such."""
 
 from __future__ import annotations
 
 import time
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
-TRIES = 3  # other processes take memory of the device, too, and give it back
-LOOKS = 5  # at its free memory, while nothing is done here
+TRIES = 3  # other processes allocate and free memory of the device, too
+LOOKS = 5  # at its free memory, while this process is idle
 BLOCK = 1 << 30  # bytes
 
 
 def first_kernel(bench: Any) -> dict[str, Any]:
-    """The first kernel, with the start of CUDA in it: minutes where code is compiled for it."""
+    """Run the first kernel, which starts CUDA: minutes if code is compiled for the device."""
     assert float((bench.torch.ones(8, device=bench.device) + 1).sum()) == 16.0
     return {}
 
 
 def memory(bench: Any) -> dict[str, Any]:
-    """What a tensor took is the device's again when it is gone and the cache is emptied."""
+    """Check that freed tensors and an emptied cache return memory to the device."""
     if bench.on_cpu:
         return {"inapplicable": "torch counts no memory of the CPU"}
     cuda = bench.torch.cuda
@@ -37,7 +37,7 @@ def memory(bench: Any) -> dict[str, Any]:
 
 
 def return_block(bench: Any) -> int:
-    """Take a block and give it back: how much more memory is free after than before that."""
+    """Allocate and free a block; return by how many bytes the free memory then differs."""
     torch = bench.torch
     block = torch.ones(BLOCK // 4, dtype=torch.float32, device=bench.device)
     assert float(block[-1]) == 1.0
@@ -49,7 +49,7 @@ def return_block(bench: Any) -> int:
 
 
 def watch_memory(cuda: Any) -> int:
-    """Tell by how many bytes the free memory changes for a moment, which others must have done."""
+    """Return by how many bytes other processes change the free memory within a moment."""
     free = []
     for _ in range(LOOKS):
         free.append(cuda.mem_get_info()[0])
@@ -58,9 +58,9 @@ def watch_memory(cuda: Any) -> int:
 
 
 def every_device(bench: Any) -> dict[str, Any]:
-    """A kernel on each device, and its result copied to the next."""
+    """Run a kernel on each device, and copy its result to the next."""
     torch = bench.torch
-    announced = torch.cuda.device_count()  # by NVML, which counts the parts of MIG otherwise
+    announced = torch.cuda.device_count()  # counted by NVML, which counts parts of MIG differently
     count = 0 if bench.on_cpu else torch._C._cuda_getDeviceCount()
     places = ["cuda:%d" % index for index in range(count)] or [bench.device]
     for place, other in zip(places, places[1:] + places[:1]):
@@ -69,7 +69,7 @@ def every_device(bench: Any) -> dict[str, Any]:
 
 
 def absent_device(bench: Any) -> dict[str, Any]:
-    """Asking for a device behind the last one is an error in Python, and nothing worse."""
+    """Check that using a device beyond the last one raises a Python exception."""
     torch = bench.torch
     if bench.on_cpu:
         return {"inapplicable": "the CPU has no number"}
@@ -79,7 +79,7 @@ def absent_device(bench: Any) -> dict[str, Any]:
 
 
 def library_exception(bench: Any) -> dict[str, Any]:
-    """An exception thrown in one library is caught as what it is in another."""
+    """Check that an exception of one library is caught with its own type in another."""
     torch = bench.torch
     singular = torch.zeros(3, 3, device=bench.device)
     bench.expect(torch.linalg.LinAlgError, "singular", lambda: torch.linalg.inv(singular))
@@ -87,13 +87,14 @@ def library_exception(bench: Any) -> dict[str, Any]:
         bench.expect(
             torch.cuda.OutOfMemoryError,
             "out of memory",
-            lambda: torch.empty(1 << 55, dtype=torch.int8, device=bench.device),  # none has it
+            # no device has that much
+            lambda: torch.empty(1 << 55, dtype=torch.int8, device=bench.device),
         )
     return first_kernel(bench)
 
 
 def device_assertion(bench: Any) -> dict[str, Any]:
-    """An assertion that fails on the device reaches Python as an exception, later."""
+    """Check that an assertion that fails on the device is later raised as an exception."""
 
     def fail() -> None:
         bench.torch._assert_async(bench.torch.zeros(1, device=bench.device))
@@ -104,8 +105,9 @@ def device_assertion(bench: Any) -> dict[str, Any]:
 
 
 STEPS = (
-    # seconds on a healthy GPU, and those after which it hangs
-    (first_kernel, 3, 90),  # a driver compiles PTX for minutes: first-kernel-late says so before
+    # seconds on a healthy GPU, and seconds after which it hangs
+    # a driver may compile PTX for minutes; the check first-kernel-late reports that before
+    (first_kernel, 3, 90),
     (memory, 1, 20),
     (every_device, 1, 60),
     (absent_device, 0.5, 20),

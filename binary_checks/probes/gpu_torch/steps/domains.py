@@ -1,27 +1,27 @@
-"""Steps of the libraries that are released with torch and built against it."""
+"""Steps with libraries that are released together with torch and built against it."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
 
 def load(name: str) -> Any:
-    """Import a library; None where it is not installed."""
+    """Import a library, or return None if it is not installed."""
     return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
 def lack(name: str) -> dict[str, Any]:
-    """Say that a library is not there, and how it would be."""
+    """Report that a library is missing, and how to get it."""
     return {"inapplicable": "%s is not installed ([probes.gpu] requires)" % name}
 
 
 def torchvision(bench: Any) -> dict[str, Any]:
-    """Torchvision's own kernels: boxes of which the overlapping ones go, and pooled regions."""
+    """Run torchvision's own kernels: removal of overlapping boxes, and pooling of regions."""
     library, torch = load("torchvision"), bench.torch
     if library is None:
         return lack("torchvision")
@@ -43,7 +43,7 @@ def torchvision(bench: Any) -> dict[str, Any]:
 
 
 def torchaudio(bench: Any) -> dict[str, Any]:
-    """Torchaudio's recursive filter, which is a kernel of its own, and a resampled wave."""
+    """Run torchaudio's recursive filter, a kernel of its own, and resample a wave."""
     library, torch = load("torchaudio"), bench.torch
     if library is None:
         return lack("torchaudio")
@@ -60,7 +60,7 @@ def torchaudio(bench: Any) -> dict[str, Any]:
 
 
 STEPS = (
-    # seconds on a healthy GPU, and those after which it hangs
+    # seconds on a healthy GPU, and seconds after which it hangs
     (torchvision, 5, 60, "alone", "thorough"),
     (torchaudio, 5, 60, "alone", "thorough"),
 )

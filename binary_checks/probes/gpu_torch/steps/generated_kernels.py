@@ -1,4 +1,4 @@
-"""Steps of torch.compile, which has code made for the device while it runs."""
+"""Steps with torch.compile, which generates code for the device at run time."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import os
 import shutil
 import sysconfig
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
 
 def compilation(bench: Any) -> dict[str, Any]:
-    """A function compiled in three precisions, and its gradient in one."""
+    """Compile a function in three precisions, and its gradient in one."""
     return find_lack(bench) or compile_all(bench, ("float32", "float16", "float64"), "default")
 
 
 def max_autotune(bench: Any) -> dict[str, Any]:
-    """The same with ``mode="max-autotune"``, which tries several kernels for each product."""
+    """Compile with ``mode="max-autotune"``, which tries several kernels for each product."""
     return find_lack(bench) or compile_all(bench, ("float32", "float16"), "max-autotune")
 
 
 def find_lack(bench: Any) -> dict[str, Any]:
-    """Say why nothing can be compiled here: the package requires no Triton, or the host has no C.
+    """Return why nothing can be compiled: Triton is not required, or the host has no C compiler.
 
-    Triton compiles the call of its kernels with a C compiler; on Windows it has its own.
+    Triton compiles the launchers of its kernels with a C compiler; on Windows it has its own.
     """
     if not bench.on_cpu and importlib.util.find_spec("triton") is None:
         return {"inapplicable": "torch.compile for a GPU needs triton, which is not installed"}
@@ -41,17 +41,18 @@ def find_lack(bench: Any) -> dict[str, Any]:
 
 
 def compute(x: Any) -> Any:
-    """What is compiled: work on each element, which becomes one kernel, and a product."""
+    """The function to compile: work on each element, which becomes one kernel, and a product."""
     return (x.sin() + x @ x).relu()
 
 
 def compile_all(bench: Any, dtypes: tuple[str, ...], mode: str) -> dict[str, Any]:
-    """Compile in each precision, and compare with the CPU's result of what was not compiled.
+    """Compile in each precision, and compare with the CPU's result without compilation.
 
-    As a full graph: what cannot be compiled raises, and is not run as it stands.
+    The graph must be complete: code that cannot be compiled raises, instead of running uncompiled.
     """
     torch, measured = bench.torch, {}
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no processes beside, each with its torch
+    # no further processes, each of which would import torch
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     for name in dtypes:
         dtype = getattr(torch, name)
         a = torch.randn(64, 64).to(dtype)
@@ -74,7 +75,7 @@ def compile_all(bench: Any, dtypes: tuple[str, ...], mode: str) -> dict[str, Any
 
 
 STEPS = (
-    # seconds on a healthy GPU, and those after which it hangs
+    # seconds on a healthy GPU, and seconds after which it hangs
     (compilation, 20, 120),
     (max_autotune, 60, 300, "alone", "thorough"),
 )

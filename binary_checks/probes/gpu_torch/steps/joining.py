@@ -1,23 +1,23 @@
-"""Steps that join a device to others: NCCL in one process, and files without the CPU between."""
+"""Steps that connect a device: NCCL within one process, and cuFile's direct access to files."""
 
 from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
 
 def nccl(bench: Any) -> dict[str, Any]:
-    """A sum over, and a copy from, a group of one: NCCL starts, finds its device, and leaves."""
+    """Reduce over a group of one process: NCCL starts, finds its device, and ends."""
     torch = bench.torch
     distributed = torch.distributed
     if not distributed.is_available():
         return {"inapplicable": "torch is built without torch.distributed here"}
     if not bench.on_cpu and not distributed.is_nccl_available():
         return {"inapplicable": "torch is built without NCCL here"}
-    # One process needs no network, of which a sandbox has nothing but the loopback.
+    # One process needs no network; a sandbox has only the loopback interface.
     os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     where = "file://" + os.path.abspath("group")
@@ -27,7 +27,7 @@ def nccl(bench: Any) -> dict[str, Any]:
         a = torch.randn(1000, dtype=torch.float64)
         there = a.to(bench.device)
         found = bench.torch.zeros_like(there)
-        distributed.all_reduce(there)  # of one it changes nothing, and must not
+        distributed.all_reduce(there)  # a group of one must leave it unchanged
         distributed.all_gather([found], there)
         bench.wait()
         return {"measured": {"float64": bench.compare(found, a)}}
@@ -36,7 +36,7 @@ def nccl(bench: Any) -> dict[str, Any]:
 
 
 def gds(bench: Any) -> dict[str, Any]:
-    """What is written to a file from the device by cuFile is read back into it."""
+    """Write to a file from the device with cuFile, and read the data back."""
     torch = bench.torch
     if not getattr(torch._C, "_has_gds", False):
         return {"inapplicable": "torch is built without cuFile here"}
@@ -48,7 +48,7 @@ def gds(bench: Any) -> dict[str, Any]:
         file = torch.cuda.gds.GdsFile(os.path.abspath("direct"), os.O_CREAT | os.O_RDWR)
     except (OSError, RuntimeError) as error:  # a file system without O_DIRECT, or no driver
         if isinstance(error, RuntimeError) and "cuFile" not in str(error):
-            raise  # it names none of its functions: libcufile.so itself is broken
+            raise  # no function is named: libcufile.so itself is broken
         return {"unavailable": "no GPUDirect Storage here: " + " ".join(str(error).split())[:200]}
     file.save_storage(written.untyped_storage())
     file.load_storage(read.untyped_storage())
@@ -57,7 +57,7 @@ def gds(bench: Any) -> dict[str, Any]:
 
 
 STEPS = (
-    # seconds on a healthy GPU, and those after which it hangs
+    # seconds on a healthy GPU, and seconds after which it hangs
     (nccl, 4, 60),
     (gds, 4, 60, "alone", "thorough"),
 )

@@ -1,13 +1,14 @@
-"""Steps of neural networks: cuDNN's layers and the kernels of attention against the CPU."""
+"""Steps of neural networks: layers of cuDNN and kernels of attention, compared with the CPU."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
 BACKENDS = (
-    # our name, that in SDPBackend, and whether torch can use it; all but flash take a mask
+    # our name, the name in SDPBackend, and the function that tells whether torch can use it; all
+    # but flash accept a mask
     ("math", "MATH", ""),
     ("flash", "FLASH_ATTENTION", "can_use_flash_attention"),
     ("efficient", "EFFICIENT_ATTENTION", "can_use_efficient_attention"),
@@ -16,7 +17,7 @@ BACKENDS = (
 
 
 def cudnn(bench: Any) -> dict[str, Any]:
-    """CuDNN is there, is new enough, and takes a convolution."""
+    """Check that cuDNN is present, is new enough, and accepts a convolution."""
     torch = bench.torch
     if bench.on_cpu:
         return {"inapplicable": "cuDNN takes no tensor of the CPU"}
@@ -27,13 +28,13 @@ def cudnn(bench: Any) -> dict[str, Any]:
 
 
 def convolution(bench: Any) -> dict[str, Any]:
-    """A convolution in three precisions."""
+    """Run a convolution in three precisions."""
     module, x = bench.torch.nn.Conv2d(3, 16, 3).double(), bench.torch.randn(2, 3, 32, 32)
     return {"measured": bench.try_module(module, x, ("float64", "float32", "float16"))}
 
 
 def autocast(bench: Any) -> dict[str, Any]:
-    """A convolution and a linear layer of float32, which autocast computes in half of that."""
+    """Run a convolution and a linear layer in float32 under autocast to half precision."""
     nn = bench.torch.nn
     module = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Flatten(), nn.Linear(16 * 14 * 14, 8)).double()
     x = bench.torch.randn(2, 3, 16, 16)
@@ -41,7 +42,7 @@ def autocast(bench: Any) -> dict[str, Any]:
 
 
 def cnn(bench: Any) -> dict[str, Any]:
-    """A small network of convolutions, with normalisation, pooling and a linear layer."""
+    """Run a small convolutional network with normalisation, pooling and a linear layer."""
     nn = bench.torch.nn
     module = nn.Sequential(
         nn.Conv2d(1, 8, 3), nn.ReLU(), nn.BatchNorm2d(8), nn.MaxPool2d(2), nn.Flatten(),
@@ -52,23 +53,23 @@ def cnn(bench: Any) -> dict[str, Any]:
 
 
 def rnn(bench: Any) -> dict[str, Any]:
-    """An LSTM of two layers."""
+    """Run an LSTM of two layers."""
     torch = bench.torch
     module, x = torch.nn.LSTM(16, 32, num_layers=2).double(), torch.randn(5, 3, 16)
     return {"measured": bench.try_module(module, x, ("float64", "float32"))}
 
 
 def attention(bench: Any) -> dict[str, Any]:
-    """Attention in float16 as torch chooses to compute it, with a mask, and by each backend.
+    """Compute attention in float16: as torch chooses, with a mask, and by each backend.
 
-    Of an odd length, which no block of a kernel fits, and of one that all of them take, with the
-    gradients. cuDNN makes the plan of its kernel with NVRTC while it runs.
+    Use an odd length, which is no multiple of any kernel's block, and one that all kernels accept,
+    with gradients. cuDNN compiles the plan of its kernel with NVRTC at run time.
     """
     torch, measured = bench.torch, {}
     lengths = {}
     for length in (77, 80):
         mask = torch.rand(length, length) < 0.7
-        mask.fill_diagonal_(True)  # a row of nothing has no result
+        mask.fill_diagonal_(True)  # a row without any value has no result
         lengths[length] = torch.randn(3, 2, 4, length, 64).to(torch.float16), mask
     measured.update(attend(bench, "float16 odd", *lengths[77], False))
     measured.update(attend(bench, "float16", *lengths[80], True))
@@ -77,7 +78,7 @@ def attention(bench: Any) -> dict[str, Any]:
         used = False
         for length, (inputs, mask) in lengths.items():
             gradients = length == 80
-            for own in (mask, None):  # flash takes none, and is causal without
+            for own in (mask, None):  # flash accepts no mask, and is causal without one
                 if can_use(bench, question, inputs, own, gradients):
                     backend = getattr(torch.nn.attention.SDPBackend, constant)
                     with torch.nn.attention.sdpa_kernel(backend):
@@ -93,7 +94,7 @@ def attention(bench: Any) -> dict[str, Any]:
 
 
 def attend(bench: Any, name: str, inputs: Any, mask: Any, gradients: bool) -> dict[str, float]:
-    """Compute attention there, causal where there is no mask, and compare it."""
+    """Compute attention on the device, causal if there is no mask, and compare it."""
     function = bench.torch.nn.functional.scaled_dot_product_attention
 
     def compute(x: Any) -> Any:
@@ -116,22 +117,22 @@ def attend(bench: Any, name: str, inputs: Any, mask: Any, gradients: bool) -> di
 
 
 def can_use(bench: Any, question: str, inputs: Any, mask: Any, gradients: bool) -> bool:
-    """Whether torch can use a backend for these inputs on the device."""
+    """Return whether torch can use a backend for these inputs on the device."""
     if bench.on_cpu or not question:
-        return question in ("", "can_use_flash_attention")  # what the CPU has
+        return question in ("", "can_use_flash_attention")  # the backends of the CPU
     cuda = bench.torch.backends.cuda
     q, k, v = inputs.to(bench.device).requires_grad_(gradients).unbind(0)
     own = mask if mask is None else mask.to(bench.device)
     parameters = (q, k, v, own, 0.0, mask is None, False)
     try:
         asked = cuda.SDPAParams(*parameters)
-    except TypeError:  # before torch 2.5 nothing is said of grouped queries
+    except TypeError:  # before torch 2.5 there is no argument for grouped queries
         asked = cuda.SDPAParams(*parameters[:-1])
     return question in dir(cuda) and bool(getattr(cuda, question)(asked))
 
 
 STEPS = (
-    # seconds on a healthy GPU, and those after which it hangs
+    # seconds on a healthy GPU, and seconds after which it hangs
     (cudnn, 1, 40),
     (convolution, 3, 60),
     (autocast, 1, 40),

@@ -1,14 +1,14 @@
-"""Steps of linear algebra: cuBLAS, cuSOLVER and MAGMA against the CPU."""
+"""Steps of linear algebra: cuBLAS, cuSOLVER and MAGMA, compared with the CPU."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
     from typing import Any
 
 
 def matmul(bench: Any) -> dict[str, Any]:
-    """A matrix product in four precisions, and its gradients."""
+    """Compute a matrix product in four precisions, and its gradients."""
     torch = bench.torch
     measured: dict[str, float] = {}
     for name in ("float64", "float32", "float16", "bfloat16"):
@@ -22,10 +22,10 @@ def matmul(bench: Any) -> dict[str, Any]:
 
 
 def magma(bench: Any) -> dict[str, Any]:
-    """MAGMA, which torch 2.15 reaches by LU without pivoting and by complex LDL alone.
+    """Run MAGMA, which torch 2.15 uses only for LU without pivoting and complex LDL.
 
-    All else goes to cuSOLVER, whichever is preferred. A matrix with a large diagonal needs no
-    pivots, so that the CPU, which cannot do without, comes to the same factors.
+    Everything else goes to cuSOLVER, whichever is preferred. A matrix with a large diagonal needs
+    no pivots, so that the CPU, which always pivots, computes the same factors.
     """
     torch = bench.torch
     measured: dict[str, float] = {}
@@ -44,10 +44,10 @@ def magma(bench: Any) -> dict[str, Any]:
 
 
 def svd(bench: Any) -> dict[str, Any]:
-    """Singular value decompositions of one matrix and of several, with and without full factors.
+    """Compute singular value decompositions of single and batched matrices.
 
-    Vectors are known but for their signs: compared are the values, the product, and whether the
-    factors are orthogonal.
+    Vectors are unique except for their signs, so compare the values and the product, and check that
+    the factors are orthogonal, with and without full factors.
     """
     torch = bench.torch
     measured: dict[str, float] = {}
@@ -63,7 +63,7 @@ def svd(bench: Any) -> dict[str, Any]:
 
 
 def pair_factors(torch: Any, a: Any, u: Any, s: Any, v: Any) -> list[tuple[Any, Any]]:
-    """Pair what follows of the factors of a matrix with what it must be."""
+    """Return pairs of a value computed from a matrix's factors and the expected value."""
     few = s.shape[-1]
     product = u[..., :few] * s[..., None, :] @ v[..., :few, :]
     pairs = [(product, a), (s, torch.linalg.svdvals(a.double()))]
@@ -73,7 +73,7 @@ def pair_factors(torch: Any, a: Any, u: Any, s: Any, v: Any) -> list[tuple[Any, 
 
 
 STEPS = (
-    # seconds on a healthy GPU, and those after which it hangs
+    # seconds on a healthy GPU, and seconds after which it hangs
     (matmul, 2, 30),
     (magma, 2, 30),
     (svd, 3, 40),
