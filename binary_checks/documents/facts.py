@@ -232,12 +232,12 @@ def _restore(document: Any, reading: WantedFacts) -> Statement:
     package: Package = decode_at(
         "package", partial(_decode_package, tables=tables), found["package"]
     )
-    record_sha256 = found["package"].get("record_sha256", "")
-    if reading.record and isinstance(package, Distribution):
-        _demand_record(package, record_sha256)
+    stated = found["package"].get("record_sha256", "")
+    if reading.record and isinstance(package, Distribution) and record_sha256(package) != stated:
+        raise DocumentError("record_sha256 is not that of its record").within("package")
     return Statement(
         sha256=found["package"]["sha256"],
-        record_sha256=record_sha256,
+        record_sha256=stated,
         package=package,
         edges=tables.get("linkage"),
         symbols=symbols,
@@ -247,11 +247,6 @@ def _restore(document: Any, reading: WantedFacts) -> Statement:
             for name, kind in DERIVED.items()
         },
     )
-
-
-def _demand_record(package: Distribution, stated: str) -> None:
-    if hash_record(package.dist_info, package.record or ()) != stated:
-        raise DocumentError("record_sha256 is not that of its record").within("package")
 
 
 def _demand_facts(document: Any, *, any_writer: bool) -> Mapping[str, Any]:

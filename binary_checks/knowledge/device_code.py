@@ -176,14 +176,12 @@ def find_container_gaps(
 ) -> Iterator[NotInspected]:
     """Yield which of the given containers have targets that are not all known."""
     for group in filter(is_doubtful, concerned):
-        yield NotInspected(path=item.path, sentence=_tell_gap(group), too_large=group.too_large)
-
-
-def _tell_gap(group: DeviceContainers) -> str:
-    if not group.count:
-        return f"code after offset {group.offset} was not read: {group.reason}"
-    plural = "" if group.count == 1 else "s"
-    return f"{group.count} container{plural}, first at offset {group.offset}: {group.reason}"
+        sentence = f"code after offset {group.offset} was not read: {group.reason}"
+        if group.count:
+            plural = "" if group.count == 1 else "s"
+            containers = f"{group.count} container{plural}"
+            sentence = f"{containers}, first at offset {group.offset}: {group.reason}"
+        yield NotInspected(path=item.path, sentence=sentence, too_large=group.too_large)
 
 
 def judged_containers(item: Carrier) -> list[DeviceContainers]:

@@ -232,7 +232,8 @@ def measure_parts(package: Package) -> Mapping[str, PartSize]:
         if member.path in native:
             split = _split_object(member, objects.get(member.path, []), package.layout)
         else:
-            split = {_find_part(member.path, package.layout): member.size}
+            rules = (part for part, belongs in _RULES if belongs(member.path, package.layout))
+            split = {next(rules, DATA): member.size}
         files.update(split.keys())
         sizes.update(split)
     return {part: PartSize(files=files[part], size=sizes[part]) for part in PARTS if files[part]}
@@ -247,28 +248,13 @@ def _split_object(member: Member, slices: list[ObjectFile], layout: Layout) -> d
         return {DEBUG: member.size}
     left, found = member.size, {}
     for part, measured in (
-        (DEVICE, map(_device_bytes, slices)),
-        (DEBUG, map(_debug_bytes, slices)),
+        (DEVICE, [code.bytes for each in slices for code in getattr(each, "device_code", ())]),
+        (DEBUG, [getattr(each, "debug_bytes", 0) for each in slices]),
     ):
         if taken := min(sum(measured), left):
             found[part] = taken
             left -= taken
     return {**found, **dict.fromkeys(rest, left)}
-
-
-def _device_bytes(item: ObjectFile) -> int:
-    """Return the bytes of device code within an object of the host."""
-    return sum(code.bytes for code in getattr(item, "device_code", ()))
-
-
-def _debug_bytes(item: ObjectFile) -> int:
-    """Return the bytes of sections with debug information in an object."""
-    return int(getattr(item, "debug_bytes", 0))
-
-
-def _find_part(path: str, layout: Layout) -> str:
-    """Return the part of a file other than an object file: the first whose rule matches."""
-    return next((part for part, belongs in _RULES if belongs(path, layout)), DATA)
 
 
 def is_bundled(path: str, layout: Layout) -> bool:

@@ -423,10 +423,6 @@ def find_stem(name: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"\.(?:so|dylib|dll)\b|\.\d", plain)[0]).lower()
 
 
-def _strip_name(requirement: str) -> str:
-    return re.sub(r"^lib|-cu1\d$", "", requirement)
-
-
 def find_qt_sibling(distribution: str, needed: str) -> str:
     """Return the wheel with Qt itself for a wheel with a part of Qt; "" for other distributions.
 
@@ -467,7 +463,8 @@ class RequiredNames:
                 self.known.append((name, theirs))
             for word in dict.fromkeys(name.split("-")):
                 self.by_word.setdefault(word, []).append(name)
-            self._by_stem.setdefault(_strip_name(name), []).append(name)
+            stem = re.sub(r"^lib|-cu1\d$", "", name)
+            self._by_stem.setdefault(stem, []).append(name)
         self.of_nvidia = tuple(filter(_read_tables().of_nvidia, self.names))
         self.torch = tuple(name for name in self.names if name == "torch")
 

@@ -549,10 +549,13 @@ class _Matching:
         before = _by_key(old, spell, old.objects if old_rest is None else old_rest)
         after = _by_key(new, spell, new.objects if new_rest is None else new_rest)
         matched = {key for key in before if len(before[key]) == len(after.get(key, ()))}
-        several = _find_fat(new.objects)
+        slices = Counter(item.path for item in new.objects)
         self.pairs = [
             ObjectPair(
-                subject=_name(plain_path(new.layout, two.path), two, several), old=one, new=two
+                subject=plain_path(new.layout, two.path)
+                + (f" ({two.architecture})" if slices[two.path] > 1 else ""),
+                old=one,
+                new=two,
             )
             for key in matched
             for one, two in zip(before[key], after[key], strict=True)
@@ -575,13 +578,3 @@ def _by_key(
 
 def _others(found: dict[_Key, list[ObjectFile]], matched: set[_Key]) -> Iterator[ObjectFile]:
     return (item for key, items in found.items() if key not in matched for item in items)
-
-
-def _find_fat(items: Iterable[ObjectFile]) -> frozenset[str]:
-    """Return the paths of files with several slices."""
-    counted = Counter(item.path for item in items)
-    return frozenset(path for path, slices in counted.items() if slices > 1)
-
-
-def _name(path: str, item: ObjectFile, fat: frozenset[str]) -> str:
-    return f"{path} ({item.architecture})" if item.path in fat else path

@@ -610,7 +610,8 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     finding = _fail(fault, f"{name} is not found there", cause, tried, edge)
     if edge and edge.elsewhere and isinstance(tried.linkage, Linkage):
         finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
-    beside = isinstance(tried.linkage, Linkage) and edge is None and not _needs(name, tried)
+    needed = any(each.name == name for item in tried.package.objects for each in item.needed)
+    beside = isinstance(tried.linkage, Linkage) and edge is None and not needed
     if beside and isinstance(finding, Problem):
         sentence = f"{finding.sentence}, which libraries of its requirements need"
         finding = replace(finding, sentence=sentence, level=Level.WARNING)
@@ -623,11 +624,6 @@ def _downgrade_for_own_code(finding: Finding, code: str) -> Finding:
         return finding
     sentence = f"{finding.sentence}; the package's own code may load it first ({code})"
     return replace(finding, sentence=sentence, level=Level.WARNING)
-
-
-def _needs(name: str, tried: _Tried) -> bool:
-    """Return whether an object of the package itself needs a library."""
-    return any(each.name == name for item in tried.package.objects for each in item.needed)
 
 
 def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
@@ -655,7 +651,8 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     names = frozenset(fault.name for fault in faults)
     if library is not None:
         names -= find_python_symbols(library, names).anywhere
-    if not _is_imported(root, tried):
+    loaded = tried.object(root)
+    if loaded is None or not is_extension(loaded):
         yield from _doubt(faults[0], names - _find_unresolved(path, tried.linkage), tried)
         names &= _find_unresolved(path, tried.linkage)
     if not names:
@@ -674,11 +671,6 @@ def _may_be_lent(path: str, names: frozenset[str], linkage: Linkage) -> bool:
     """Return whether code with RTLD_GLOBAL may let libraries of requirements define the symbols."""
     lacking = names & _find_unresolved(path, linkage)
     return linkage.loads_everywhere and (bool(linkage.requirements) or not lacking)
-
-
-def _is_imported(root: str, tried: _Tried) -> bool:
-    library = tried.object(root)
-    return library is not None and is_extension(library)
 
 
 def _doubt(fault: LoadFault, names: frozenset[str], tried: _Tried) -> Iterator[Finding]:

@@ -663,13 +663,12 @@ def describe_nodes(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
     newest: dict[str, NeededVersion] = {}
     for need in sorted(newer, key=lambda need: read_numbers(need.version.partition("_")[2])):
         newest[need.version.partition("_")[0]] = need
-    return " and ".join(_with_symbols(library, newest[prefix]) for prefix in sorted(newest))
-
-
-def _with_symbols(library: ElfFile, need: NeededVersion) -> str:
-    names = sorted(s.name for s in library.imports if s.version == need.version)
-    asked_by = f" ({list_symbols(names)})" if names else ""
-    return f"{need.version} of {need.library}{asked_by}"
+    described = []
+    for _, need in sorted(newest.items()):
+        names = sorted(symbol.name for symbol in library.imports if symbol.version == need.version)
+        needed_by = f" ({list_symbols(names)})" if names else ""
+        described.append(f"{need.version} of {need.library}{needed_by}")
+    return " and ".join(described)
 
 
 def find_newer(

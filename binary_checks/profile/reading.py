@@ -405,7 +405,8 @@ def validate(
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
-    reject_unknown(dict.fromkeys(_named(profile)), by_id, where, "check")
+    named = (*profile.enable, *profile.disable, *profile.options, *profile.levels)
+    reject_unknown(dict.fromkeys(named), by_id, where, "check")
     for known in profile.known_problems:
         if not known.is_shared:
             reject_unknown([known.check], by_id, known.listed or where, "check")
@@ -416,11 +417,6 @@ def validate(
     requests = read_requests(profile.probes, find_requests((*by_id.values(), *gatherers)), where)
     foreign = sorted({each.check for each in profile.known_problems} - by_id.keys())
     return replace(profile, options=options, requests=requests, foreign=tuple(foreign))
-
-
-def _named(profile: Profile) -> Iterator[str]:
-    """Yield the ids of checks that it names, except in its known problems."""
-    yield from (*profile.enable, *profile.disable, *profile.options, *profile.levels)
 
 
 def _convert_options(

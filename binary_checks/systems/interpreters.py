@@ -155,9 +155,6 @@ def stable_abi() -> Mapping[str, Version]:
 def _find_windows_interpreter(
     version: Version, free_threaded: bool, architecture: str
 ) -> Interpreter | None:
-    # needed for few packages only
-    from binary_checks.systems.interpreters import windows_interpreter
-
     if version not in interpreter_versions():
         return None
     return windows_interpreter(

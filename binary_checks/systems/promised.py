@@ -296,30 +296,20 @@ def target_for(
     Unavailable for a system whose loader is not simulated or without data on its libraries,
     NotApplicable if no system is claimed.
     """
-    # Each system has much data; that of the others is not imported.
     if any(each.system == "linux" and each.architectures for each in claims.systems):
-        from binary_checks.systems.promised import linux_target
-
         return linux_target(claims, extra_libraries)
     if _claims(claims, "macos", _ON_MACOS):
-        from binary_checks.systems.promised import macos_target
-
         return macos_target(claims, extra_libraries)
     if _claims(claims, "windows", _ON_WINDOWS):
-        from binary_checks.systems.promised import windows_target
-
         return windows_target(claims, extra_libraries, dll_directories)
     names = ", ".join(each.name for each in claims.systems) or "no system"
-    others = (_NOT_SIMULATED.get(each.system or _name_in(each.name)) for each in claims.systems)
+    others = (
+        _NOT_SIMULATED.get(each.system or each.name.partition("_")[0]) for each in claims.systems
+    )
     system = next(filter(None, others), "")
     if system or any(each.system != ANY_SYSTEM for each in claims.systems):
         raise Unavailable(f"the loader of {system or 'that system'} is not simulated ({names})")
     raise NotApplicable(f"no loader for {names}")
-
-
-def _name_in(tag: str) -> str:
-    """Return the name of the system at the beginning of a platform tag."""
-    return tag.partition("_")[0]
 
 
 def _claims(claims: Claims, system: str, simulated: frozenset[str]) -> bool:
