@@ -8,14 +8,14 @@ from binary_checks.model import Level
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "milder"),
+    ("one", "other", "less_severe"),
     [
         (Level.ERROR, Level.ERROR, Level.ERROR),
         (Level.ERROR, Level.WARNING, Level.WARNING),
         (Level.OFF, Level.WARNING, Level.OFF),
     ],
 )
-def test_the_milder_of_two_levels_is_that_which_matters_less(
+def test_the_less_severe_of_two_levels_is_returned(
     one: Level, other: Level, less_severe: Level
 ) -> None:
     assert one.less_severe(other) is other.less_severe(one) is less_severe
