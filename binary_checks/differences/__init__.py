@@ -1,4 +1,4 @@
-"""The differences of two builds: one pure function each, over the facts of both."""
+"""Differences between two builds: one pure function each, which compares facts of both."""
 
 from binary_checks.differences.comparison import compare, load_differences
 
@@ -18,6 +18,6 @@ MODULES = tuple(
         "verdicts",
     )
 )
-"""Those that have differences."""
+"""The modules that have differences."""
 
 __all__ = ["MODULES", "compare", "load_differences"]

@@ -11,11 +11,11 @@ from binary_checks.model.run_results import Change, NotCompared
 from binary_checks.profile.known import KnownProblem, accept, find_expired, find_stale
 
 GAP = "not-compared"
-"""What entries call a difference that could not be looked for."""
+"""The id by which entries accept a difference that could not be looked for."""
 
 
 class Waivers:
-    """The entries for one comparison, and what they met."""
+    """The entries of known differences for one comparison, and what they accepted."""
 
     def __init__(self, known: Sequence[KnownProblem], file_name: str, today: date) -> None:
         self._known = [each for each in known if each.selects(file_name)]
@@ -24,11 +24,11 @@ class Waivers:
         self._remaining: dict[str, list[Problem]] = {}
 
     def accept(self, name: str, change: Change) -> str:
-        """The reason of the entry that accepts a change; "" where none does."""
+        """Return the reason of the entry that accepts a change; "" if none does."""
         return self._accept(name, Problem(path=change.subject, sentence=change.sentence))
 
     def accept_gap(self, gap: NotCompared) -> NotCompared:
-        """The same of something that could not be compared."""
+        """Return the gap with the reason of the entry that accepts it, if one does."""
         reason = self._accept(GAP, Problem(path=gap.subject, sentence=gap.reason))
         return replace(gap, accepted=reason)
 
@@ -41,7 +41,7 @@ class Waivers:
         return reason
 
     def complaints(self) -> Iterator[str]:
-        """Entries that met nothing, or have expired while what they accepted is still there."""
+        """Yield a sentence for each entry that matched nothing or whose date has passed."""
         for name in sorted({each.check for each in self._known}):
             entries = [each for each in self._known if each.check == name]
             for problem in find_stale(entries, self._met.get(name, [])):

@@ -15,9 +15,9 @@ from binary_checks.model.run_results import Build, Change, Severity
 
 @difference
 def bundled_libraries(old: Build, new: Build) -> Iterator[Change]:
-    """The libraries of other projects that it has inside, by their file names.
+    """The libraries of other projects that a build contains, by their file names.
 
-    Those whose versions their own texts tell are compared by `linked-versions`.
+    Libraries whose own texts tell their version are compared by `linked-versions`.
     """
     before, after = _find_grafted(old.package), _find_grafted(new.package)
     told = _versions_of(old).keys() & _versions_of(new).keys()
@@ -59,7 +59,7 @@ def _versions_of(build: Build) -> dict[str, str]:
 
 @difference
 def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Change]:
-    """The versions of known libraries that it is linked with, and whether statically."""
+    """The versions of known libraries that a build is linked with, and whether statically."""
     before, after = _by_name(old), _by_name(new)
     for name in sorted(before.keys() & after.keys()):
         was, now = before[name], after[name]
@@ -99,7 +99,7 @@ def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Chan
 
 
 def _by_name(found: LinkedLibraries) -> dict[str, LinkedLibrary]:
-    """Those that are linked in one way alone: of two ways neither is the build's."""
+    """Return the linked libraries by name, without those that are linked in two ways."""
     grouped: dict[str, list[LinkedLibrary]] = {}
     for each in found.libraries:
         if each.linking is not Linking.UNKNOWN:
@@ -113,9 +113,9 @@ def _how(library: LinkedLibrary) -> str:
 
 @difference
 def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Iterator[Change]:
-    """Which std::string of libstdc++ an object's functions take: the other one does not link.
+    """Which std::string an object's functions take: code for the other one does not link.
 
-    Nobody links with an extension module: of one it is only noted.
+    For an extension module this is only noted, as nobody links with one.
     """
     was, now = _find_abi(old), _find_abi(new)
     if was and now and was != now:
@@ -125,12 +125,12 @@ def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Itera
 
 
 def _has_init_function(item: ElfFile | StaticArchive) -> bool:
-    """Whether Python imports it; a name alone is too little to call it no break."""
+    """Whether Python imports it; a module's name alone is not enough to exempt it."""
     return any(name.startswith("PyInit_") for name in item.exports.names)
 
 
 def _find_abi(item: ElfFile | StaticArchive) -> str:
-    """Which of the two it uses; "" for none of them, or both."""
+    """Return which of the two std::string types it uses; "" for neither or both."""
     if isinstance(item, StaticArchive):
         new, old = bool(item.strings.new), bool(item.strings.old)
     else:

@@ -1,4 +1,4 @@
-"""Compares two builds: every difference over what it asks for, folded into lines."""
+"""Compares two builds: calls every difference, and folds changes into lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from binary_checks.profile.known import KnownProblem
 from binary_checks.wording.sentences import name_first
 
 _WIDTH = 180
-"""Characters of the subjects that a line names of several."""
+"""Characters that a line spends on naming subjects."""
 _Found = Change | NotCompared
 
 
@@ -40,10 +40,10 @@ def compare(
     known: Sequence[KnownProblem] = (),
     today: date = date.min,
 ) -> BuildComparison:
-    """All that differs, and everything that could not be compared.
+    """Return all differences, and everything that could not be compared.
 
-    ``known`` are differences that are accepted: those with the ids of differences as their checks.
-    Raises ProfileError, one line, for builds of other projects, systems or architectures.
+    ``known`` are entries that accept differences: their ``check`` is the id of a difference. Raises
+    ProfileError, one line, for builds of different projects, systems or architectures.
     """
     _demand_comparable(old.package, new.package)
     pairs = pair_objects(old.package, new.package)
@@ -68,14 +68,14 @@ def compare(
 
 
 def load_differences() -> tuple[Difference[Any], ...]:
-    """Every difference of the room, by id."""
-    from binary_checks import differences  # which has this module in it
+    """Return every difference of this package, by id."""
+    from binary_checks import differences  # it imports this module
 
     return find_differences(map(import_module, differences.MODULES))
 
 
 def _demand_comparable(old: Package, new: Package) -> None:
-    named = not (old.claims.partial or new.claims.partial)  # a folder is called anything
+    named = not (old.claims.partial or new.claims.partial)  # a folder may have any name
     one, other = canonicalize_name(old.name), canonicalize_name(new.name)
     if named and one != other:
         raise ProfileError(
@@ -90,7 +90,7 @@ def _demand_comparable(old: Package, new: Package) -> None:
 
 
 def _claimed(package: Package, what: str) -> set[str]:
-    """Every system, or architecture, that it claims; none where it claims all or does not say."""
+    """Return the systems or architectures that a package claims; empty for all or none."""
     systems = package.claims.systems
     if any(claim.system in (ANY_SYSTEM, "") for claim in systems):
         return set()
@@ -100,7 +100,7 @@ def _claimed(package: Package, what: str) -> set[str]:
 
 
 def _list_gaps(build: Build) -> Iterator[NotCompared]:
-    """What is not known of one of them, whichever difference asks for it."""
+    """Yield what is unknown about one of the builds, whichever difference needs it."""
     for gap in build.gaps:
         yield NotCompared(subject=build.label, reason=gap)
     package = build.package
@@ -125,7 +125,7 @@ def _apply(each: Difference[Any], old: Build, new: Build, pairs: PairedObjects) 
 
 
 def _find_fact(kinds: tuple[type, ...], build: Build, pairs: PairedObjects) -> object:
-    """The build's fact of one of these classes; None where it has none, or nobody knows it."""
+    """Return the build's fact of one of these classes; None if it has none, or it is unknown."""
     known: dict[type, object] = {
         Linkage: build.linkage,
         BinaryConfiguration: build.configuration,
@@ -153,13 +153,14 @@ def _ask(each: Difference[Any], old: object, new: object, subject: str) -> Itera
         yield NotCompared(difference=each.id, subject=subject, reason=str(error))
     except BinaryChecksError:
         raise
-    except Exception as error:  # documents come from anywhere; the others are compared all the same
+    # documents come from anywhere: one that breaks a difference must not stop the others
+    except Exception as error:
         reason = f"this difference broke: {type(error).__name__}: {error}"
         yield NotCompared(difference=each.id, subject=subject, reason=reason)
 
 
 def _fold(changes: Iterable[tuple[str, Change, str]]) -> list[DifferenceLine]:
-    """One line for all that say the same, the gravest first."""
+    """Return one line for all changes that say the same, the most severe first."""
     groups: dict[tuple[Severity, str, str, str, str], list[Change]] = {}
     for name, change, reason in changes:
         said = change.together or change.sentence
@@ -194,7 +195,7 @@ def _write_line(name: str, said: str, reason: str, found: list[Change]) -> Diffe
 
 
 def _name_some(shown: list[str]) -> str:
-    """As many as fit into a line, and how many more there are."""
+    """Return as many subjects as fit into a line, and how many more there are."""
     fitting, length = 0, 0
     while fitting < len(shown) and (fitting < 1 or length + len(shown[fitting]) <= _WIDTH):
         length += len(shown[fitting]) + 2
@@ -203,7 +204,7 @@ def _name_some(shown: list[str]) -> str:
 
 
 def _fold_gaps(gaps: Iterable[NotCompared]) -> Iterator[NotCompared]:
-    """One for all objects with the same reason."""
+    """Yield one gap for all objects with the same reason."""
     groups: dict[tuple[str, str], list[str]] = {}
     for gap in gaps:
         groups.setdefault((gap.difference, gap.reason), []).append(gap.subject)

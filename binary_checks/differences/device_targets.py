@@ -1,4 +1,4 @@
-"""For which GPUs a build has code."""
+"""The GPUs for which a build has code."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def gpu_architectures(
 ) -> Iterator[Change]:
     """The GPU architectures that a library has code for.
 
-    A GPU whose code is gone still runs code of an older one of its major version, or PTX, which
-    its driver compiles, and AMD's run generic code of their family: that is a change, and a break
-    where there is neither. PTX also runs on GPUs that are newer than all code there is: where it
-    is gone, only PTX or code for newer ones takes its place.
+    A GPU that loses its machine code can still run code of an older architecture of its major
+    version, or PTX that its driver compiles; AMD's GPUs can run generic code of their family. That
+    is a change; it is a break if none of these is left. PTX also runs on GPUs newer than any code
+    in the library: if it is gone, only PTX or machine code for newer GPUs replaces it.
     """
     before, after = _targets(old), _targets(new)
     lost, gained = before - after, after - before
@@ -52,7 +52,7 @@ def _targets(item: ElfFile | PeFile | StaticArchive | DeviceFile) -> set[DeviceT
 
 
 def _is_served(lost: DeviceTarget, after: set[DeviceTarget], gained: set[DeviceTarget]) -> bool:
-    """Whether something that is still there runs where it ran."""
+    """Whether code that is still there runs on the GPUs of the code that is gone."""
     serving = [each for each in after if runs_on(each, lost.architecture)]
     if not _is_for_later(lost) or any(map(_is_for_later, serving)):
         return bool(serving)
@@ -65,7 +65,7 @@ def _is_for_later(target: DeviceTarget) -> bool:
 
 
 def _is_of_later_major(code: DeviceTarget, ptx: DeviceTarget) -> bool:
-    """Whether machine code is for a GPU on which, of the PTX's own, nothing but PTX would run."""
+    """Whether machine code is for a later major version than PTX."""
     compiled = DeviceTarget(kind=DeviceKind.SASS, architecture=ptx.architecture)
     gpu = code.architecture
     return code.kind is DeviceKind.SASS and runs_on(ptx, gpu) and not runs_on(compiled, gpu)

@@ -1,4 +1,4 @@
-"""The functions and variables that libraries have for others, and no longer have."""
+"""Functions and variables that libraries export, and no longer export."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINKERS = re.compile(
     r"__(?:init|fini|preinit)_array_(?:start|end)|__dso_handle|_IO_stdin_used|"
     r"__x86\.get_pc_thunk\.\w+|__cudaRegisterLinkedBinary_.*|__fatbinwrap_.*|__device_stub__.*|__gmon_start__|_mh_\w+|dyld_stub_binder|__odr_asan.*"
 )
-"""What linkers put there by themselves (GNU ld's scripts, LLD, ld64, nvcc's device linker)."""
+"""Symbols that linkers add by themselves (GNU ld's scripts, LLD, ld64, nvcc's device linker)."""
 _STANDARD = re.compile(
     r"_Z(?:GV|GR|GTt|T[VTIScvh])?(?:\d+_)*"
     r"(?:N[rVK]*[RO]?)?(?:S[tabsiod]|10__cxxabiv1|9__gnu_cxx|6__pstl)"
@@ -29,21 +29,23 @@ _STANDARD = re.compile(
 _TEMPLATES = re.compile(
     r"_ZN[rVK]*[RO]?(?:6thrust|3cub|4cuda3std|4cuda3__4|14at_cuda_detail|5nvtx3|7cutlass|4cute)"
 )
-"""Of CUDA's libraries that are headers alone: each library has its own copies."""
+"""Templates of CUDA's header-only libraries: each library has its own copies."""
 _NOBODYS = re.compile(
     r"_ZGV|_ZZ|_ZTS|^_Z(?:nw|na|dl|da)|\?\$TSS\d|@\?\d+\?\?|^\?\?_C@|_GLOBAL__(?:N_|sub_I_)|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
 )
 """Anonymous namespaces, variables of functions and their guards, lambdas, names of types, operators
-new and delete, and pieces that compilers cut off: no source can name them, or not as its own."""
+new and delete, and pieces that compilers split off: no source code can name them, or not as its
+own.
+"""
 
 
 @difference
 def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
-    """What a library exported and no longer exports: who was linked with it fails to load.
+    """Symbols that a library no longer exports: whatever was linked with it fails to load.
 
-    An extension module is called through its PyInit function alone, and nobody links with a
-    grafted library, or with what the compiler made of the standard library's templates. Weak
-    symbols are those of inline functions and templates, which every user has too.
+    An extension module is called through its PyInit function alone. Nobody links with a grafted
+    library, or with instances of the standard library's templates. Weak symbols are not compared:
+    they come from inline functions and templates, of which every user has its own.
     """
     if not _is_library(old):
         return
@@ -71,8 +73,9 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
 def imported_exports(old: Package, new: Package) -> Iterator[Change]:
     """Weak exports of ELF libraries that are gone although objects of the old build import them.
 
-    Whoever includes an inline function or a template has a weak symbol of it as well, and needs no
-    library's. One that is imported is an explicit instantiation, which users import as well.
+    Code that includes an inline function or a template has its own weak symbol of it and needs no
+    library's. A weak symbol that is imported is an explicit instantiation, which users import as
+    well.
     """
     for pair in pair_objects(old, new).pairs:
         if not (isinstance(pair.old, ElfFile) and _is_library(pair.old)):
@@ -95,19 +98,19 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _find_gone(old: ObjectFile, new: ObjectFile) -> tuple[frozenset[str], frozenset[str]]:
-    """The exports that are gone: the strong and the weak ones."""
+    """Return the exports that are gone: the strong ones, and the weak ones."""
     gone = frozenset(filter(_counts, old.exports.names - new.exports.names))
     weak = frozenset(name for name in gone if all(e.weak for e in old.exports.find(name)))
     return gone - weak, weak
 
 
 def _is_library(item: ObjectFile) -> bool:
-    """Whether others may be linked with it."""
+    """Whether other code may be linked with it."""
     return item.kind is Kind.SHARED and not is_grafted(item) and not is_module(item)
 
 
 def _is_renamed(old: ObjectFile, new: ObjectFile) -> bool:
-    """Whether loaders look for it under another name now, so that nothing finds it."""
+    """Whether it has another soname or install name now, so that loaders look for another file."""
     one, other = (strip_graft(item.name.rpartition("/")[2]) for item in (old, new))
     return bool(one and other) and one.lower() != other.lower()
 

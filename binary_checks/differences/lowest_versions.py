@@ -29,17 +29,18 @@ _NODE = re.compile(
     r"(GLIBC|GLIBCXX|CXXABI|GCC|GFORTRAN|GOMP|OMP|CXXABI_FLOAT128)_(\d{1,6}(?:\.\d{1,6})*)"
 )
 _CONSTANT_MUTEX = (14, 40)
-"""With which std::mutex became what older runtimes crash on (Visual Studio 2022 17.10)."""
+"""The toolset since which std::mutex crashes older runtimes (Visual Studio 2022 17.10)."""
 _ONE_DRIVER = 11
-"""The CUDA from which on all releases of a major version run on the same drivers."""
+"""The CUDA major version since which all its releases run on the same drivers."""
 _LEVELS = ("", "x86-64-baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
 @difference
 def system_versions(old: Package, new: Package) -> Iterator[Change]:
-    """The newest versions of glibc, libstdc++ and libgcc that its objects need of the system.
+    """The newest glibc, libstdc++ and libgcc that a build's objects need from the system.
 
-    Beyond what the old build promised a newer one is a break, within it is only noted.
+    A newer version is a break if it exceeds what the old build promised; otherwise it is only
+    noted.
     """
     before, after = _newest_nodes(old), _newest_nodes(new)
     promised = _promised_policy(old)
@@ -64,7 +65,7 @@ def system_versions(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _newest_nodes(package: Package) -> dict[str, tuple[tuple[int, ...], list[str]]]:
-    """By prefix the newest version that is needed of a library not in it, and who needs it."""
+    """Return the newest version needed from the system by prefix, and who needs it."""
     own = {name for item in package.objects for name in (item.file_name, item.name)}
     found: dict[str, tuple[tuple[int, ...], list[str]]] = {}
     for item in package.objects_of(ElfFile):
@@ -83,7 +84,7 @@ def _newest_nodes(package: Package) -> dict[str, tuple[tuple[int, ...], list[str
 
 
 def _promised_policy(package: Package) -> Policy | None:
-    """The policy of the lowest glibc that it promises; None where it promises none."""
+    """Return the policy of the lowest glibc that a package promises; None if it promises none."""
     claims = [
         (claim.minimum, claim.architectures)
         for claim in package.claims.systems
@@ -99,7 +100,7 @@ def _promised_policy(package: Package) -> Policy | None:
 
 @difference
 def lowest_macos(old: Build, new: Build) -> Iterator[Change]:
-    """The oldest macOS that its objects run on, by what they say and by the symbols they import."""
+    """The oldest macOS that a build's objects run on, by headers and imported symbols."""
     before, after = ({tag.architecture: tag for tag in _macos(each)} for each in (old, new))
     promised = [c.minimum for c in old.package.claims.systems if c.system == "macos" and c.minimum]
     for architecture in sorted(before.keys() & after.keys()):
@@ -129,7 +130,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 @difference
 def visual_cpp_runtime(old: Package, new: Package) -> Iterator[Change]:
-    """Microsoft's toolset, where users must have the runtime of that version at least."""
+    """Microsoft's toolset, if users must have a runtime of at least that version."""
     was, now = _newest_toolset(old), _newest_toolset(new)
     if was and now and was < now and _needs_runtime(new):
         yield Change(
@@ -144,7 +145,7 @@ def _newest_toolset(package: Package) -> tuple[int, int] | None:
 
 
 def _needs_runtime(package: Package) -> bool:
-    """Whether it needs a part of the runtime that neither it nor Python has."""
+    """Whether it needs a part of the runtime that neither the package nor Python has."""
     own = {item.file_name.lower() for item in package.objects}
     needed = {need.name.lower() for item in package.objects_of(PeFile) for need in item.needed}
     return any(is_redistributable(n) and not is_beside_python(n) for n in needed - own)
@@ -152,7 +153,7 @@ def _needs_runtime(package: Package) -> bool:
 
 @difference
 def stable_abi(old: Package, new: Package) -> Iterator[Change]:
-    """The oldest Python that the functions of the stable ABI need which it imports."""
+    """The oldest Python that has all functions of the stable ABI that a build imports."""
     claims = [old.claims.pythons, new.claims.pythons]
     if not all(any(claim.abi.startswith("abi3") for claim in each) for each in claims):
         return
@@ -169,10 +170,10 @@ def stable_abi(old: Package, new: Package) -> Iterator[Change]:
 
 @difference
 def numpy_api(old: Distribution, new: Distribution) -> Iterator[Change]:
-    """The oldest NumPy that its objects run with, by what they were compiled for.
+    """The oldest NumPy that a build's objects run with, by the NumPy they were compiled for.
 
-    Of objects in both builds alone, as one that is new may be for a newer NumPy only; nor does it
-    count where the package requires a NumPy that is as new.
+    Only objects in both builds are compared, as a new object may be for newer NumPys only; nothing
+    is reported if the package requires such a NumPy.
     """
     pairs = [(pair.old.numpy, pair.new.numpy) for pair in pair_objects(old, new).pairs]
     raised = [(was, now) for was, now in pairs if was and now and _rank(was) < _rank(now)]
@@ -195,7 +196,7 @@ def _oldest(build: NumpyBuild) -> str:
 
 
 def _numpy_required(package: Distribution, version: tuple[int, ...]) -> bool:
-    """Whether it requires NumPy at least in that version."""
+    """Whether it requires at least that version of NumPy."""
     found = filter(None, map(read_requirement, package.requires_dist))
     return any(
         read_numbers(each.version) >= version
@@ -208,7 +209,7 @@ def _numpy_required(package: Distribution, version: tuple[int, ...]) -> bool:
 
 @difference
 def cpu_level(old: ElfFile, new: ElfFile) -> Iterator[Change]:
-    """The x86-64 level that an object asks the CPU for."""
+    """The x86-64 level that an object requires of the CPU."""
     if old.isa_level == new.isa_level:
         return
     ranks = {name: rank for rank, name in enumerate(_LEVELS)}
@@ -223,7 +224,7 @@ def cpu_level(old: ElfFile, new: ElfFile) -> Iterator[Change]:
 
 @difference
 def accelerator(old: BinaryConfiguration, new: BinaryConfiguration) -> Iterator[Change]:
-    """For which accelerator it was built: the CPU alone, a CUDA, a ROCm."""
+    """The accelerator a build was made for: the CPU alone, a CUDA, a ROCm."""
     was, now = old.accelerator.value, new.accelerator.value
     if was != now and was and now:
         major = was.split(".")[0] != now.split(".")[0]
@@ -237,8 +238,8 @@ def accelerator(old: BinaryConfiguration, new: BinaryConfiguration) -> Iterator[
 def nvidia_driver(old: Build, new: Build) -> Iterator[Change]:
     """The oldest NVIDIA driver that runs a CUDA build, by NVIDIA's table of CUDA's versions.
 
-    A build for several CUDAs runs with the oldest of them. PTX needs the driver of the toolkit that
-    made it, which no file tells: what it needs is not compared.
+    A build for several CUDAs runs with the driver of the oldest. PTX needs the driver of the
+    toolkit that made it, which no file records: drivers for PTX are not compared.
     """
     if not (_is_for_cuda(old) and _is_for_cuda(new)):
         return
@@ -269,7 +270,7 @@ def _oldest_cuda(build: Build) -> str:
 
 
 def _driver_of(build: Build, cuda: str) -> str:
-    """The lowest one on any of the systems that it is for."""
+    """Return the lowest driver on any of the systems that the build is for."""
     systems = sorted({claim.system for claim in build.package.claims.systems})
     found = next(filter(None, (lowest_driver(cuda, each) for each in systems)), "")
     if not found:

@@ -1,4 +1,4 @@
-"""Which libraries objects need, and where loaders search for them."""
+"""The libraries that objects need, and where loaders search for them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ _ALWAYS_THERE = re.compile(
     r"(?i)lib(?:c|m|pthread|dl|rt|util)\.so\.\d+|ld-linux.*|libc\.musl-.*|ld-musl-.*|linux-vdso.*|"
     r"(?:api|ext)-ms-.*|kernel32\.dll|ntdll\.dll|ucrtbase\.dll|/usr/lib/libSystem\.B\.dylib"
 )
-"""Parts of the C library and of Windows: every process has them."""
+"""Parts of the C library and of Windows, which every process has."""
 _NOT_FOUND = "which is not found"
 
 
 @difference
 def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
-    """The libraries that it needs of others: of the system, of Python, of other packages.
+    """The libraries that a build needs from the system, from Python and from other packages.
 
-    One that no object needed before is a change, and so is another version of one; one that the
-    promised systems have is only noted.
+    A library that no object needed before is a change, and so is another version of a library; one
+    that the promised systems have is only noted.
     """
     before, after = _needs_of_others(old.package), _needs_of_others(new.package)
     replaced = {loose_name(name): name for name in before.keys() - after.keys()}
     missing = _find_missing(new)
-    new_needs: dict[tuple[Severity, tuple[str, ...]], list[str]] = {}  # by the objects with them
+    # keyed by severity and the objects that need them
+    new_needs: dict[tuple[Severity, tuple[str, ...]], list[str]] = {}
     for name in sorted(after.keys() - before.keys()):
         if name in missing or _ALWAYS_THERE.fullmatch(name) or is_python_dll(name):
             continue
@@ -54,7 +55,7 @@ def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
 
 
 def _needs_of_others(package: Package) -> dict[str, list[str]]:
-    """By name the libraries that are needed and not in it, and the objects that need them."""
+    """Return needed libraries outside of the package by name, and the objects that need them."""
     own = {
         _spell(name, windows=item.format == "PE")
         for item in package.objects
@@ -83,7 +84,7 @@ def _spell(name: str, *, windows: bool) -> str:
 
 
 def _is_systems(build: Build, name: str) -> bool:
-    """Whether the promised systems, or Python, have it."""
+    """Whether the promised systems, or Python, have the library."""
     edges = build.linkage.edges if build.linkage else ()
     found = [edge for edge in edges if strip_graft(edge.needed).lower() == name.lower()]
     kinds = {(edge.resolved or "").partition(":")[0] for edge in found}
@@ -94,7 +95,8 @@ def _is_systems(build: Build, name: str) -> bool:
 def unresolved_libraries(old: Build, new: Build) -> Iterator[Change]:
     """Libraries that nothing provides any more: the loader refuses the object.
 
-    A bundled library that no object of the build needs is not loaded, and so only a change.
+    For a bundled library that no object of the build needs this is only a change, as nothing loads
+    it.
     """
     before, after = _find_missing(old), _find_missing(new)
     loaded = {edge.resolved for edge in new.linkage.edges} if new.linkage else set()
@@ -123,10 +125,10 @@ def _find_missing(build: Build) -> Mapping[str, list[Edge]]:
 
 @difference
 def search_paths(old: ElfFile | MachOFile, new: ElfFile | MachOFile) -> Iterator[Change]:
-    """Where the loader searches for what it needs: RPATH, RUNPATH, LC_RPATH.
+    """The directories that the loader searches for an object's libraries: RPATH, RUNPATH, LC_RPATH.
 
-    Paths below the object's own that are gone do not count: what is not found without them does,
-    in `unresolved-libraries`.
+    Relative paths that are gone do not count: `unresolved-libraries` reports libraries that are no
+    longer found.
     """
     before, after = _paths_of(old), _paths_of(new)
     if before == after:

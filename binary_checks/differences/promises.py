@@ -1,4 +1,4 @@
-"""What a build promises: the systems and the Pythons that it is for."""
+"""The systems and the Pythons that a build promises to run on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Version = tuple[int, int]
 _Group = tuple[str, str, str]  # system, libc, architecture
 _MINORS = range(60)
 _FIRST_MACOS = {"aarch64": (11, 0), "arm64": (11, 0)}
-"""Before which there is no macOS of that architecture."""
+"""The first macOS for each architecture."""
 _FIRST_FREE_THREADED = (3, 13)
 
 
@@ -47,7 +47,7 @@ def promised_systems(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _lowest_promised(claims: Iterable[SystemClaim]) -> dict[_Group, _Version | None]:
-    """The oldest version promised of each, None for any: installers take whichever tag fits."""
+    """Return the oldest version promised for each group, None for any version."""
     found: dict[_Group, _Version | None] = {}
     for claim in claims:
         if claim.system == ANY_SYSTEM:
@@ -95,13 +95,13 @@ def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _is_bound(claim: PythonClaim) -> bool:
-    """Whether it is for one version alone: cp312-none is, py312-none for all later ones too."""
+    """Whether it is for one version alone: cp312-none is; py312-none is for all later ones, too."""
     bound = claim.version is not None and bool(claim.implementation or claim.abi)
     return bound and not claim.abi.startswith("abi3")
 
 
 def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
-    """Whether all Pythons of the other are among its own."""
+    """Whether it covers every Python that the other claim covers."""
     if claim.implementation not in ("", other.implementation):
         return False
     if _is_bound(claim):
@@ -117,7 +117,7 @@ def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
 
 
 def _is_for_any_gil(claim: PythonClaim) -> bool:
-    """Whether it is for the free-threaded Python too, as cp313-none is; there is none of 3.12."""
+    """Whether it covers free-threaded Python, too, as cp313-none does; 3.12 has no such build."""
     bound = _is_bound(claim) and claim.implementation == "cpython" and not claim.abi
     return bound and (claim.version or (0, 0)) >= _FIRST_FREE_THREADED
 
@@ -155,7 +155,7 @@ def requires_python(old: Distribution, new: Distribution) -> Iterator[Change]:
 
 
 def _is_for(claims: Sequence[PythonClaim], version: _Version) -> bool:
-    """Whether a build of these tags is for that Python: its users lose nothing of others."""
+    """Whether a build with these tags is for that Python; users of other Pythons lose nothing."""
     return not claims or any(
         claim.version == version if _is_bound(claim) else (claim.version or (3, 0)) <= version
         for claim in claims
@@ -163,7 +163,7 @@ def _is_for(claims: Sequence[PythonClaim], version: _Version) -> bool:
 
 
 def _allowed(text: str) -> frozenset[_Version]:
-    """Every minor version of Python 3 that it allows in some release; all where it says nothing."""
+    """Return every minor version of Python 3 of which a release is allowed; "" allows all."""
     try:
         specifiers = SpecifierSet(text)
     except InvalidSpecifier:

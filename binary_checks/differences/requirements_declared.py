@@ -1,4 +1,4 @@
-"""What a build requires of other packages, as its metadata say."""
+"""The packages that a build requires, by its metadata."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _OWN = "its own version"
 _OLDEST, _MINORS = (3, 8), range(8, 16)
-"""Of the Pythons that are asked for requirements."""
+"""The oldest Python, and the minor versions, for which markers of requirements are evaluated."""
 _TEXTS = re.compile(r"[\"']([^\"']*)[\"']")
 _TOGETHER = {
     (True, True): "are constrained to other versions",
     (True, False): "are no longer constrained",
     (False, True): "are constrained now",
 }
-"""Of packages that a build constrains, by whether the old and the new one do."""
+"""Phrases for packages that a build constrains, by whether the old and the new build do."""
 _OTHER = "are required in other versions"
 _OF_DEVELOPERS = re.compile(
     r"test|doc|dev|lint|bench|typ(?:e|ing)|nox|mypy|sdist|^ci$|cover|style|quality"
@@ -37,21 +37,22 @@ _SYSTEMS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "windows": ("nt", "Windows", "win32", {"x86_64": "AMD64", "aarch64": "ARM64", "i686": "x86"}),
 }
 _PROMISED = ("__glibc", "__osx", "__win", "__linux", "__unix")
-"""Virtual packages that claims of systems are made of: `promised-systems` compares them."""
+"""Virtual packages, from which claims of systems are made: `promised-systems` compares them."""
 
 
 @difference
 def requirements(old: Distribution, new: Distribution) -> Iterator[Change]:
-    """The packages that installers bring with it: Requires-Dist without extras.
+    """The packages that installers install with a build: Requires-Dist without extras.
 
-    Those whose markers hold on no system and no Python that it promises are left out.
+    Requirements are left out if their markers hold on none of the systems and Pythons that the
+    build promises.
     """
     yield from _compare(_group(old).get("", {}), _group(new).get("", {}), Severity.CHANGE)
 
 
 @difference
 def extras(old: Distribution, new: Distribution) -> Iterator[Change]:
-    """The extras that users ask for, and what they bring; those of developers are left out."""
+    """The extras of a build, and what they install; extras for developers are left out."""
     before, after = _extras(old), _extras(new)
     for name in sorted(before - after):
         yield Change(
@@ -81,7 +82,7 @@ def _extras(package: Distribution) -> set[str]:
 
 
 def _group(package: Distribution) -> dict[str, dict[str, str]]:
-    """By extra, "" for none, and normalised name all that is asked of it, in one spelling."""
+    """Return the requirements by extra ("" for none) and normalised name, in one spelling."""
     environments, extras = list(_environments(package)), _extras(package)
     found: dict[str, dict[str, set[str]]] = {}
     for item in filter(None, map(read_requirement, package.requires_dist)):
@@ -89,11 +90,11 @@ def _group(package: Distribution) -> dict[str, dict[str, str]]:
             asked = [applies(item, {**each, "extra": extra}) for each in environments]
             if any(asked):
                 spelled = _spell(item, package.version)
-                if not all(asked):  # the marker tells promised systems, or Pythons, apart
+                if not all(asked):  # the marker distinguishes promised systems, or Pythons
                     spelled = f"{spelled} ; {item.marker}".lstrip()
                 names = found.setdefault(extra, {})
                 names.setdefault(str(canonicalize_name(item.name)), set()).add(spelled)
-                if not extra:  # it comes with each extra, too
+                if not extra:  # a requirement without an extra holds with each extra, too
                     break
     return {
         extra: {name: ", ".join(sorted(each)) for name, each in names.items()}
@@ -102,15 +103,15 @@ def _group(package: Distribution) -> dict[str, dict[str, str]]:
 
 
 def _named_in(item: Requirement) -> set[str]:
-    """The texts that its marker has, the names of extras among them: no other one can ask for it.
+    """Return the texts in its marker, among them names of extras: no other extra can select it.
 
-    There may be hundreds of extras, and of environments dozens for each.
+    A package may have hundreds of extras, each with dozens of environments.
     """
     return {canonicalize_name(text) for text in _TEXTS.findall(str(item.marker or ""))}
 
 
 def _spell(item: Requirement, own: str) -> str:
-    """In any order, and the package's own version as such: every release asks for its own."""
+    """Return the requirement in one order, with a placeholder for the package's own version."""
     wanted = f"[{','.join(sorted(item.extras))}]" if item.extras else ""
     texts = (f"{e.operator}{_OWN if e.version == own else e.version}" for e in item.specifier)
     place = f" @ {item.url}" if item.url else ""
@@ -127,7 +128,7 @@ def _promised_versions(claims: Sequence[PythonClaim]) -> Iterator[tuple[int, int
 
 
 def _environments(package: Distribution) -> Iterator[dict[str, str]]:
-    """Those of PEP 508 that it promises to run in, as far as markers of requirements ask."""
+    """Yield the environments (PEP 508) that the package promises to run in."""
     systems = {each.system for each in package.claims.systems} & _SYSTEMS.keys() or _SYSTEMS.keys()
     architectures = {each for claim in package.claims.systems for each in claim.architectures}
     versions = sorted(set(_promised_versions(package.claims.pythons)))
@@ -152,7 +153,7 @@ def _environments(package: Distribution) -> Iterator[dict[str, str]]:
 
 @difference
 def conda_dependencies(old: CondaLike, new: CondaLike) -> Iterator[Change]:
-    """The packages that conda installs with it, and those that it only constrains."""
+    """The packages that conda installs with a build, and those that it only constrains."""
     yield from _compare(_specs(old.depends), _specs(new.depends), Severity.CHANGE)
     before, after = _specs(old.constrains), _specs(new.constrains)
     for name in sorted(before.keys() | after.keys()):
@@ -167,7 +168,7 @@ def conda_dependencies(old: CondaLike, new: CondaLike) -> Iterator[Change]:
 
 
 def _tell_constraint(was: str | None, now: str | None) -> str:
-    """Of a package that need not be there; an empty text allows any version of it."""
+    """Return what changed about a constraint on a package; "" allows any version of it."""
     if now is None:
         return f"is no longer constrained, before to {was!r}" if was else "is no longer named"
     said = f"is constrained to {now!r}" if now else "is constrained to no version"

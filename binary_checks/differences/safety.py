@@ -30,9 +30,9 @@ _PROTECTIONS = (_RELRO, _NOW, _NO_TEXTREL, _NO_RWX, _PIE, "IBT", "SHSTK", "BTI",
 
 @difference
 def elf_hardening(old: ElfFile, new: ElfFile) -> Iterator[Change]:
-    """What an ELF object has against attackers: RELRO, a stack without code, PIE, CET, BTI.
+    """Protections of an ELF object: RELRO, a stack without code, PIE, CET, BTI.
 
-    An executable stack that is new is a break: glibc 2.41 and later refuse the object.
+    A new executable stack is a break: glibc 2.41 and later refuse the object.
     """
     if not (is_loaded(old) and is_loaded(new)):
         return
@@ -48,7 +48,7 @@ def elf_hardening(old: ElfFile, new: ElfFile) -> Iterator[Change]:
 
 
 def _compare(before: set[str], after: set[str], known: Iterable[str]) -> Iterator[Change]:
-    """One change for all protections that are lost, and one for those that are gained."""
+    """Yield one change for all protections that are lost, and one for those that are gained."""
     if lost := [name for name in known if name in before - after]:
         yield Change(severity=Severity.CHANGE, sentence=f"lost {', '.join(lost)}")
     if gained := [name for name in known if name in after - before]:
@@ -68,7 +68,7 @@ def _protections(item: ElfFile) -> set[str]:
 
 @difference
 def pe_hardening(old: PeFile, new: PeFile) -> Iterator[Change]:
-    """What a PE image has against attackers: ASLR, DEP, Control Flow Guard."""
+    """Protections of a PE image: ASLR, DEP, Control Flow Guard."""
     if not (is_loaded(old) and is_loaded(new)):
         return
     before, after = (

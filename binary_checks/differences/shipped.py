@@ -31,7 +31,7 @@ def import_names(old: Package, new: Package) -> Iterator[Change]:
     A module that became a package, or an extension module, is still the same module.
     """
     before, after = _find_modules(old), _find_modules(new)
-    # A folder without __init__.py is a namespace package: it is imported all the same.
+    # A folder without __init__.py is a namespace package, which can be imported, too.
     before_too, after_too = before | _find_folders(old), after | _find_folders(new)
     yield from _list(
         _leave_out_below(before - after_too),
@@ -45,7 +45,7 @@ def import_names(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _find_folders(package: Package) -> set[str]:
-    """The folders with files in site-packages, as modules are named."""
+    """Return the folders in site-packages that contain files, spelled as modules."""
     found: set[str] = set()
     for member in package.members:
         folder = (package.layout.inside(member.path) or "").rpartition("/")[0]
@@ -84,7 +84,7 @@ def _is_public(parts: list[str]) -> bool:
 
 
 def _leave_out_below(names: set[str]) -> list[str]:
-    """Without those in a package that is among them itself."""
+    """Return the names without those inside another package of the set."""
     return sorted(
         name
         for name in names
@@ -103,7 +103,7 @@ def _list(
 
 @difference
 def entry_points(old: Distribution, new: Distribution) -> Iterator[Change]:
-    """Its plug-ins for other projects; `commands` has those that are commands."""
+    """The entry points of a build, without `commands`."""
     before, after = _plug_ins(old), _plug_ins(new)
     yield from _list(sorted(before - after), Severity.BREAK, "is gone", "entry points", "are gone")
     yield from _list(sorted(after - before), Severity.INFO, "is new", "entry points", "are new")
@@ -115,7 +115,7 @@ def _plug_ins(package: Distribution) -> set[str]:
 
 @difference
 def commands(old: Package, new: Package) -> Iterator[Change]:
-    """The commands that it installs, by entry points or as files."""
+    """The commands that a build installs, by entry points or as files."""
     before, after = _find_commands(old), _find_commands(new)
     yield from _list(
         sorted(before - after), Severity.BREAK, "the command is gone", "commands", "are gone"
@@ -140,9 +140,9 @@ def _find_commands(package: Package) -> set[str]:
 
 @difference
 def libraries(old: Package, new: Package) -> Iterator[Change]:
-    """The libraries of its own that others may link with or open.
+    """The libraries of a build that others may link with or open.
 
-    Extension modules are compared by the names that import them, grafted libraries by
+    Extension modules are compared by the names under which they are imported, grafted libraries by
     `bundled-libraries`.
     """
     pairs = pair_objects(old, new)
@@ -179,7 +179,7 @@ def _own(package: Package, items: Iterable[ObjectFile]) -> set[str]:
 
 
 def _unknown(package: Package) -> set[str]:
-    """The objects in it that could not be read: they are not gone, nor new once they can be."""
+    """Return the paths of objects that could not be read: they are neither gone nor new."""
     paths = [*(e.path for e in package.unread), *(e.path for e in package.malformed)]
     return {plain_path(package.layout, path) for path in paths}
 
@@ -194,7 +194,7 @@ def headers(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _find_headers(package: Package) -> set[str]:
-    """By what follows ``include/``: whoever asks for that folder follows where it moves to."""
+    """Return the headers by their paths below ``include/``, wherever that folder is."""
     return {
         package.layout.shorten(member.path).rpartition("include/")[2]
         for member in package.members
@@ -204,7 +204,7 @@ def _find_headers(package: Package) -> set[str]:
 
 @difference
 def cmake_packages(old: CppArchive, new: CppArchive) -> Iterator[Change]:
-    """The names that CMake's ``find_package`` finds in it."""
+    """The packages that CMake's ``find_package`` finds in a build."""
     before, after = ({each.name for each in build.cmake_packages} for build in (old, new))
     yield from _list(
         sorted(before - after), Severity.BREAK, "find_package no longer finds it", "CMake packages",

@@ -1,4 +1,4 @@
-"""How large a build is, by part."""
+"""The size of a build and its parts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from binary_checks.model import Package
 from binary_checks.model.run_results import Change, Severity
 
 _SHARE, _LEAST = 0.05, 64 << 10
-"""What is less than this share, or as many bytes, is no difference."""
+"""A change of a part below this share, or below so many bytes, is not reported."""
 _OF_ALL = 0.01
-"""Nor is what is less than this share of all of it."""
+"""Nor is one below this share of the whole size."""
 _JUMP = 0.25
 
 
 @difference
 def sizes(old: Package, new: Package) -> Iterator[Change]:
-    """Bytes of the file and of its parts, from 5 % and 64 kB on."""
+    """Bytes of the file and of its parts, if they change by at least 5 % and 64 kB."""
     if old.size and new.size and _is_folder(old) is _is_folder(new):
         yield from _compare("package file", old.size, new.size, jump=_JUMP)
     before, after = measure_parts(old), measure_parts(new)
@@ -30,7 +30,7 @@ def sizes(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _is_folder(package: Package) -> bool:
-    """Whether it is unpacked, or installed: as large as its files, which nobody compressed."""
+    """Whether it is unpacked or installed: its size is that of uncompressed files."""
     return package.size == sum(item.size for item in package.members)
 
 

@@ -1,4 +1,4 @@
-"""What a run found of one build and not of the other, where results are compared."""
+"""What checks found in one build and not in the other, if results of runs are compared."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from binary_checks.model.run_results import Change, Severity
 
 @difference
 def check_outcomes(old: PackageResult, new: PackageResult) -> Iterator[Change]:
-    """The checks that fail, or could not inspect, in one of two runs alone.
+    """The checks that fail, or could not inspect the package, in only one of two runs.
 
-    Of a check that ran in several places each place is compared with itself. One that fails now
-    is a break where the old run saw that it did not.
+    A check that ran in several places is compared place by place. One that fails now is a break if
+    the old run saw it pass.
     """
     before = {entry.item: entry.outcome for entry in old.entries}
     for entry in new.entries:

@@ -1,1 +1,1 @@
-"""How things are spelled in sentences, and what may be shown of a text from outside."""
+"""The words of problems: causes, shared parts of sentences, and lines of reports."""

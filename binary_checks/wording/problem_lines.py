@@ -1,4 +1,4 @@
-"""The causes of problems, and the lines that findings become."""
+"""Causes of problems, and the lines that reports print for findings."""
 
 from __future__ import annotations
 
@@ -22,47 +22,50 @@ from binary_checks.model.linkage import Directories, directories
 from binary_checks.model.outcomes import Level, Note, NotInspected, Problem
 from binary_checks.model.run_results import Accepted
 
-# Spells what problems come from, once for all checks: those of equal causes are one fault.
+# Texts for the causes of problems, the same in all checks: problems with equal causes are one
+# fault.
 #
-# A cause says what has to be mended, not what goes wrong because of it.
+# A cause names what has to be mended, not what goes wrong because of it.
 
 _GRAFTED = (".libs", ".dylibs")
-"""How the folders end that repair tools make: nothing but libraries was ever in one."""
+"""Suffixes of the folders into which repair tools put libraries; a wheel has nothing else there."""
 _IN_FRAMEWORK = re.compile(r"(?<=\.framework)/.*")
-"""A search path leads to the folder of a framework, not into it."""
+"""The part of a path inside a framework: a search path leads to the framework's folder, not into
+it.
+"""
 
 
 def of_library(name: str) -> str:
-    """A library that is nowhere, by whatever path or install name it is needed."""
+    """Return the cause for a library that exists nowhere, by any path or install name."""
     return f"library {name.rpartition('/')[2]}"
 
 
 def of_bundled(path: str) -> str:
-    """A file of the package that must come with the user's system."""
+    """Return the cause for a file of the package that must come from the user's system instead."""
     return f"bundled {path}"
 
 
 def of_broken_source(path: str) -> str:
-    """A Python file that does not compile, by its path in site-packages."""
+    """Return the cause for a Python file that does not compile, by its path in site-packages."""
     return f"syntax {path}"
 
 
 def of_lost_folder(folder: str) -> str:
-    """A folder of libraries that the package has lost as a whole."""
+    """Return the cause for a folder of libraries that is missing from the package as a whole."""
     return f"lost folder {folder}"
 
 
 def of_unreached_folder(folder: str) -> str:
-    """A folder of the package that objects need and no search path leads to."""
+    """Return the cause for a folder that objects need and no search path leads to."""
     return f"no search path to {folder or '.'}"
 
 
 Known = Callable[[], Directories]
-"""Finds the folders that a package has, which of few packages are asked for."""
+"""Returns the folders of a package; a function, because few packages need them."""
 
 
 def of_need(edge: Edge, known: Known, layout: Layout) -> str:
-    """Why a needed library is not found, or only by luck."""
+    """Return why a needed library is not found, or is found only through the load order."""
     there = edge.resolved or next(iter(edge.elsewhere), "")
     if there:
         place = _IN_FRAMEWORK.sub("", layout.shorten_label(there))
@@ -71,7 +74,7 @@ def of_need(edge: Edge, known: Known, layout: Layout) -> str:
 
 
 def of_lost_file(path: str, known: Known, layout: Layout) -> str:
-    """Why a file is not there that RECORD lists; its place counts from the prefix."""
+    """Return why a file is missing that RECORD lists; its place counts from the prefix."""
     folder, _, name = path.rpartition("/")
     return _find_lost((folder,), known, layout) or of_library(name)
 
@@ -83,27 +86,27 @@ def _find_lost(folders: tuple[str, ...], known: Known, layout: Layout) -> str:
 
 @lru_cache(maxsize=1024)
 def _find_grafted(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that repair tools make; thousands of needs may be looked for in the same folders."""
+    """Return the folders that repair tools make; thousands of needs may search the same."""
     return tuple(each for each in folders if each.endswith(_GRAFTED))
 
 
 def of_newer_build(minimum_os: str) -> str:
-    """Code that is compiled for a newer macOS than is promised."""
+    """Return the cause for code that is compiled for a newer macOS than the package promises."""
     return f"code built for macOS {minimum_os}"
 
 
 def of_other_version(library: str) -> str:
-    """A library that is there in another version than the one that was linked with."""
+    """Return the cause for a library that exists only in another version."""
     return f"version of {re.split('[/:]', library)[-1]}"
 
 
 def of_newer_system(lowest: str) -> str:
-    """Code that is compiled on a newer Linux than is promised; ``lowest`` is its true tag."""
+    """Return the cause for code compiled on a newer Linux; ``lowest`` is its correct tag."""
     return f"code built for {lowest or 'no tag at all'}"
 
 
 def of_symbols(items: Sequence[UnresolvedSymbol], linkage: Linkage) -> str:
-    """Symbols of one object that are undefined, for one reason."""
+    """Return the cause for undefined symbols of one object that share a reason."""
     first = items[0]
     if linkage.format != Format.ELF and first.library:
         return of_other_version(first.library)
@@ -123,13 +126,13 @@ _REFUSALS = (
 
 
 def read_refusal(message: str) -> str:
-    """The library that a loader did not find, as it says; "" where it says something else."""
+    """Return the library that a loader did not find; "" if the message says something else."""
     matches = (re.search(pattern, message) for pattern in _REFUSALS)
     return next((match["name"].rpartition("/")[2] for match in matches if match), "")
 
 
 def name_end(step: Step) -> str:
-    """Return the name of what a step failed for, which stays the same when words around it change.
+    """Return the name of what a step failed for, whatever words surround it.
 
     That is the module, file, library or symbol that was not found; without one, the class of the
     exception, and without that the kind of ending, as ``crashed``.
@@ -144,7 +147,10 @@ def name_end(step: Step) -> str:
 
 
 def of_refusal(message: str, linkage: Linkage | Package, package: Package) -> str:
-    """The same as a cause, with what the simulation knows of it, if there was one."""
+    """Return the cause that a loader's message gives, refined by what the simulation knows.
+
+    ``linkage`` is the package itself if there was no simulation.
+    """
     name = read_refusal(message)
     if not name:
         return _find_symbol(message, linkage) if isinstance(linkage, Linkage) else ""
@@ -155,7 +161,7 @@ def of_refusal(message: str, linkage: Linkage | Package, package: Package) -> st
 
 
 def _find_symbol(message: str, linkage: Linkage) -> str:
-    """Why a symbol is undefined that a loader names, where the simulation has missed it too."""
+    """Return the cause for a loader's undefined symbol if the simulation found it, too."""
     match = re.search(_UNDEFINED, message)
     name = match[match.lastgroup or 0] if match else ""
     first = next((item for item in linkage.unresolved if item.name == name), None)
@@ -166,43 +172,43 @@ def _find_symbol(message: str, linkage: Linkage) -> str:
     return of_symbols(tuple(items), linkage)
 
 
-# How findings are spelled as lines, and which problems of one check share one.
+# How findings become lines, and which problems of one check share a line.
 
-_NAMED = 3  # files of a group that its line names
+_NAMED = 3  # files that the line of a group names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProblemGroup:
-    """Problems of one check and one level that are one fault to users: never empty."""
+    """Problems of one check and one level that are one fault to users; never empty."""
 
     problems: tuple[Problem, ...]
 
     @property
     def first(self) -> Problem:
-        """The one whose sentence stands for all."""
+        """The problem whose sentence stands for the group."""
         return self.problems[0]
 
     @property
     def level(self) -> Level:
-        """The level that they share."""
+        """The level of all its problems."""
         return self.first.level
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that have it, each once, that of `first` first."""
+        """The files with these problems, each once; the file of `first` comes first."""
         return tuple(dict.fromkeys(problem.path for problem in self.problems))
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What stays the same from build to build, for fingerprints: the cause, or path and facts.
+        """What identifies the fault from build to build: the cause, or else path and facts.
 
-        A cause has no path: the fault is the same however many files have it.
+        With a cause the path is left out: the fault is the same however many files have it.
         """
         return (self.first.cause,) if self.first.cause else (self.first.path, *self.first.facts)
 
     @property
     def sentence(self) -> str:
-        """That of the first, with the number of the other files and the names of some."""
+        """The sentence of `first`, with the number of the other files and the names of some."""
         others = self.paths[1:]
         if not others:
             return self.first.sentence
@@ -213,7 +219,10 @@ class ProblemGroup:
 
 
 def group_problems(problems: Iterable[Problem]) -> tuple[ProblemGroup, ...]:
-    """Those of one check by level, and by cause or else by sentence, in order of the first."""
+    """Group the problems of one check by level, and by cause or else by sentence.
+
+    Groups are in the order of their first problems.
+    """
     groups: dict[tuple[Level, str, str], list[Problem]] = {}
     for problem in problems:
         alike = "" if problem.cause else problem.sentence
@@ -224,25 +233,25 @@ def group_problems(problems: Iterable[Problem]) -> tuple[ProblemGroup, ...]:
 def problem_lines(
     check_id: str, package_file_name: str, problems: Iterable[Problem]
 ) -> Iterator[str]:
-    """A line for each group of the problems of one check on one package."""
+    """Yield a line for each group of the problems of one check on one package."""
     for group in group_problems(problems):
         yield group_line(check_id, package_file_name, group)
 
 
 def group_line(check_id: str, package_file_name: str, group: ProblemGroup) -> str:
-    """``check-id: package-file-name: path: sentence``, with the path of the first file."""
+    """Return ``check-id: package-file-name: path: sentence``, with the path of the first file."""
     return _spell(check_id, package_file_name, group.first.path, group.sentence)
 
 
 def finding_line(
     check_id: str, package_file_name: str, finding: Problem | NotInspected | Note
 ) -> str:
-    """``check-id: package-file-name: path: sentence``, without the path where there is none."""
+    """Return ``check-id: package-file-name: path: sentence``, without the path if it is empty."""
     return _spell(check_id, package_file_name, finding.path, finding.sentence)
 
 
 def accepted_line(check_id: str, package_file_name: str, accepted: Accepted) -> str:
-    """The same of a problem that the project has accepted, with the reason and for how long."""
+    """Return the line of an accepted problem, with the reason and the last day."""
     line = finding_line(check_id, package_file_name, accepted.problem)
     until = f", until {accepted.expires}" if accepted.expires else ""
     return one_line(f"accepted: {line} ({accepted.reason}{until})")
@@ -253,7 +262,7 @@ def _spell(*parts: str) -> str:
 
 
 def summarise_gap(not_inspected: tuple[NotInspected, ...]) -> str:
-    """Say in one line what a check that ran could not see; "" when it saw all."""
+    """Return in one line what a check that ran could not see; "" if it saw everything."""
     if not not_inspected:
         return ""
     first = not_inspected[0]

@@ -40,16 +40,16 @@ from binary_checks.model.linkage import path_elements, path_tag, shorten
 from binary_checks.model.objects import ElfFile, MachOFile
 from binary_checks.model.published import Provenance
 
-# Phrases that several checks' sentences are made of.
+# Phrases that the sentences of several checks contain.
 
 _LONGEST_NAME = 160
 """Characters of one name; mangled C++ names may have thousands."""
 
 
 def name_first(names: Collection[str], most: int = 3, total: int | None = None) -> str:
-    """The first names in the order given, and how many more there are: ``a, b, c and 4 more``.
+    """Return the first names, and how many more there are: ``a, b, c and 4 more``.
 
-    ``total`` is how many there are where not all are given.
+    ``total`` is the number of all names if ``names`` is not complete.
     """
     total = len(names) if total is None else total
     shown = ", ".join(
@@ -59,7 +59,7 @@ def name_first(names: Collection[str], most: int = 3, total: int | None = None) 
     return f"{shown} and {total - most} more" if total > most else shown
 
 
-# Commands that mend a problem, as templates: a report fills in the package, or a file of it.
+# Commands that mend a problem, as templates; a report fills in the package or one of its files.
 
 SIGN = "codesign --force --sign - {path}"
 _LONGEST_COMMAND = 300  # characters of a command that a line shows
@@ -72,17 +72,17 @@ _BRACES = re.compile(r"\{(path|package)\}|([{}])\2")
 
 
 def bundle(form: str) -> str:
-    """What copies needed libraries into a wheel of that format of objects."""
+    """Return the command that copies needed libraries into a wheel; "" if there is none."""
     return next((command for each, command in _REPAIRS.items() if each == form), "")
 
 
 def retag(platform: str) -> str:
-    """What gives a wheel another platform tag."""
+    """Return the command that gives a wheel another platform tag."""
     return f"wheel tags --remove --platform-tag {_quote(platform)} {{package}}"
 
 
 def drop_elements(library: ElfFile | MachOFile, dropped: Collection[str]) -> str:
-    """What removes elements of a search path and keeps the others."""
+    """Return the command that removes elements of a search path and keeps the others."""
     if isinstance(library, MachOFile):
         words = " ".join(f"-delete_rpath {_quote(element)}" for element in dict.fromkeys(dropped))
         return f"install_name_tool {words} {{path}}"
@@ -95,12 +95,15 @@ def drop_elements(library: ElfFile | MachOFile, dropped: Collection[str]) -> str
 
 
 def remove_need(name: str) -> str:
-    """What lets an ELF object do without a library of which it uses nothing."""
+    """Return the command that removes a needed library of which an ELF object uses nothing."""
     return f"patchelf --remove-needed {_quote(name)} {{path}}"
 
 
 def lead_to(folder: str, path: str, needed: str, form: str) -> str:
-    """What has an object search a folder of its package; both count from the prefix."""
+    """Return the command that adds a folder to an object's search path; "" if none does.
+
+    Both paths count from the prefix.
+    """
     way = posixpath.relpath(folder or ".", posixpath.dirname(path) or ".")
     if form == Format.ELF:
         place = "$ORIGIN" if way == "." else f"$ORIGIN/{way}"
@@ -116,9 +119,10 @@ def _quote(word: str) -> str:
 
 
 def fill_in(template: str, *, path: str, package: str) -> str:
-    """The command for a file of a package; "" where a name would not be safe in a shell, or long.
+    """Return the command for a file of a package; "" if it would be unsafe or too long.
 
-    Names come out of archives: with a line break or an escape in one, a command is not offered.
+    Names come out of archives: no command is offered for a name with a line break or an escape in
+    it.
     """
     names = {"path": path, "package": package}
 
@@ -138,7 +142,7 @@ def fill_in(template: str, *, path: str, package: str) -> str:
     )
 
 
-# Spells where a needed library is looked for, and who may bring it, as parts of sentences.
+# Where a needed library was searched, and which packages may provide it, as parts of sentences.
 
 _WHOLE_PATH = 300  # characters of a search path that a sentence shows
 _MOST_DIRECTORIES = 8  # directories in a sentence; ibm_db's objects have two dozen
@@ -146,22 +150,22 @@ _MOST_NEEDED = 3  # libraries in a sentence
 _MOST_GUESSES = 3  # distributions in a sentence
 
 Owners = Mapping[tuple[str, str], ObjectFile]
-"""The objects of a package by path and architecture, as edges name them."""
+"""The objects of a package by path and architecture, as edges refer to them."""
 
 
 def owners(package: Package) -> Owners:
-    """Find the objects that the edges of a linkage belong to."""
+    """Return the objects that the edges of a linkage belong to."""
     return {(item.path, item.architecture): item for item in package.objects}
 
 
 def is_executable(edge: Edge, found: Owners) -> bool:
-    """Whether nothing can have been loaded before what needs the library."""
+    """Whether the object is a program: nothing can have been loaded before it."""
     owner = found.get((edge.path, edge.architecture))
     return owner is not None and owner.kind is Kind.EXECUTABLE
 
 
 def spell_search(edge: Edge, found: Owners, layout: Layout) -> str:
-    """Say where the loader looked: ``searched demo/, demo.libs/``."""
+    """Return where the loader searched: ``searched demo/, demo.libs/``."""
     if edge.searched:
         return f"searched {spell_directories(edge.searched, layout)}"
     owner = found.get((edge.path, edge.architecture))
@@ -173,19 +177,19 @@ def spell_search(edge: Edge, found: Owners, layout: Layout) -> str:
 
 
 def spell_directories(directories: Sequence[str], layout: Layout) -> str:
-    """List directories of the prefix, the first of them by name."""
+    """Return the first directories, relative to the prefix, and how many more there are."""
     shown = (layout.shorten(directory) or "." for directory in directories[:_MOST_DIRECTORIES])
     return name_first([f"{shorten(each)}/" for each in shown], _MOST_DIRECTORIES, len(directories))
 
 
 def spell_elements(library: ObjectFile, elements: Iterable[str]) -> str:
-    """Name the elements of a search path: ``looks for libraries in /a, /b (RUNPATH)``."""
+    """Return the elements of a search path: ``looks for libraries in /a, /b (RUNPATH)``."""
     names = [shorten(element) for element in dict.fromkeys(elements)]
     return f"looks for libraries in {name_first(names, _MOST_DIRECTORIES)} ({path_tag(library)})"
 
 
 def spell_empty_elements(library: ObjectFile) -> str:
-    """Say which elements of a search path are empty, and show all of it."""
+    """Return which elements of a search path are empty, and the whole path."""
     elements = path_elements(library)
     empty = [number for number, element in enumerate(elements, 1) if not element]
     if len(empty) == len(elements):
@@ -199,9 +203,10 @@ def spell_empty_elements(library: ObjectFile) -> str:
 
 
 def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: str) -> Finding:
-    """Say that nothing in sight brings the libraries; no problem where a required wheel may.
+    """Report libraries that no known place provides, unless a required wheel may.
 
-    Several needs of one object may share a cause; what is said of one alone comes alone.
+    ``edges`` are needs of one object with the same cause; a need that has a special sentence comes
+    alone.
     """
     edge = edges[0]
     if edge.unknown:
@@ -250,13 +255,13 @@ def name_needed(edges: Iterable[Edge]) -> str:
 
 
 def name_places(edges: Iterable[Edge], linkage: Linkage) -> str:
-    """Where the libraries lie that are needed and not searched for there, each once."""
+    """Return where the needed libraries lie, each place once, though no search path leads there."""
     places = (linkage.show(edge.resolved or edge.elsewhere[0]) for edge in edges)
     return name_first(tuple(dict.fromkeys(places)), _MOST_NEEDED)
 
 
 def spell_luck(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
-    """Say that an object does not find libraries that are there, and when it loads all the same."""
+    """Return the sentence for libraries that are found only through the load order."""
     first, places = edges[0], name_places(edges, linkage)
     them, are, were = ("it", "is", "was") if len(edges) == 1 else ("them", "are", "were")
     needs = f"needs {name_needed(edges)} and does not find {them} ({searched})"
@@ -271,7 +276,7 @@ def spell_luck(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
 
 
 def spell_loading(edge: Edge, linkage: Linkage) -> str:
-    """Say that the package's own code may load it; "" where that makes no difference."""
+    """Return a clause that the package's own code may load the library; "" if irrelevant."""
     code, find_dispensable = linkage.loading_code, linkage.find_dispensable(edge.path)
     if not code or (find_dispensable is not None and find_dispensable.complete):
         return ""
@@ -279,7 +284,7 @@ def spell_loading(edge: Edge, linkage: Linkage) -> str:
 
 
 def spell_out_of_reach(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
-    """Say that the loader does not find libraries that are there."""
+    """Return the sentence for libraries of the package to which no search path leads."""
     them, are = ("it", "is") if len(edges) == 1 else ("them", "are")
     return (
         f"needs {name_needed(edges)} and does not find {them} ({searched}): "
@@ -289,9 +294,10 @@ def spell_out_of_reach(edges: Sequence[Edge], linkage: Linkage, searched: str) -
 
 
 def spell_stray(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Finding:
-    """Say that an executable's library lies where it does not look.
+    """Report a library that exists where an executable does not search for it.
 
-    On Windows a script that starts the program may have put its directory on PATH, as panda3d's do.
+    On Windows this is a note: a script that starts the program may have put the directory on PATH,
+    as panda3d's do.
     """
     place = linkage.show(edge.elsewhere[0])
     lies = "was given" if place.startswith("wheel:") else "is in the package"
@@ -309,24 +315,24 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Find
 
 
 def spell_way(edge: Edge, linkage: Linkage) -> str:
-    """What has an object find a library that lies in the package; "" for one elsewhere."""
+    """Return the command that lets an object find a library of the package; "" if none."""
     place = edge.resolved or next(iter(edge.elsewhere), "")
     if not place or ":" in place:
         return ""
     return lead_to(place.rpartition("/")[0], edge.path, edge.needed, linkage.format)
 
 
-# Spells which symbols are undefined, and where they were looked for, as parts of sentences.
+# Undefined symbols, and where they were looked for, as parts of sentences.
 
 Show = Callable[[str], str]
-"""How a linkage shows an object, or where a library comes from."""
+"""Returns how a linkage shows an object, or the origin of a library."""
 _SYSTEM = "system:"
 _ABIS = ("new", "old")
 _LONGEST_SYMBOL = 60  # characters of a symbol in a sentence
 
 
 def spell_lacking(items: list[UnresolvedSymbol], show: Show) -> str:
-    """Say that a library which is asked for symbols does not have them."""
+    """Return the sentence for symbols that the library named for them does not have."""
     first = items[0]
     them = "it" if len(items) == 1 else "them"
     slice_of = f" ({first.architecture})" if first.architecture else ""
@@ -341,9 +347,9 @@ def spell_lacking(items: list[UnresolvedSymbol], show: Show) -> str:
 def spell_undefined(
     items: list[UnresolvedSymbol], show: Show, *, expected: bool, given: str = ""
 ) -> str:
-    """How many symbols, which, where they were looked for and what to do.
+    """Return how many symbols are undefined, which, where they were looked for, and what to do.
 
-    ``given`` names the framework whose they are, where that was given.
+    ``given`` names the framework that defines them, if its package was given.
     """
     first = items[0]
     names = [f"{item.name}@{item.version}" if item.version else item.name for item in items]
@@ -375,7 +381,7 @@ def spell_undefined(
 
 
 def spell_lent(items: list[UnresolvedSymbol], linkage: Linkage) -> str:
-    """Say that what is required, and was not given, may define symbols for the whole process."""
+    """Return the sentence for symbols that a required package may define; it was not given."""
     names = list_symbols([item.name for item in items])
     whose = name_first(linkage.requirements)
     return (
@@ -385,12 +391,12 @@ def spell_lent(items: list[UnresolvedSymbol], linkage: Linkage) -> str:
 
 
 def count_undefined(number: int) -> str:
-    """Count undefined symbols."""
+    """Return the number of undefined symbols with its noun."""
     return f"{number} undefined symbol{'' if number == 1 else 's'}"
 
 
 def list_symbols(names: list[str], most: int = 3) -> str:
-    """The first of the names, long ones (C++'s) cut."""
+    """Return the first of the names, with long ones (of C++) cut."""
     shown = (
         name if len(name) <= _LONGEST_SYMBOL else f"{name[:_LONGEST_SYMBOL]}..."
         for name in names[:most]
@@ -398,10 +404,10 @@ def list_symbols(names: list[str], most: int = 3) -> str:
     return name_first([*shown, *names[most:]], most)
 
 
-# Reads what a probed step left behind: how it ended, what it found, what of its stderr counts.
+# What a step of a probe left behind: how it ended, what it found, which lines of stderr count.
 
-# What the loader, the C library or the interpreter itself writes when something is badly wrong.
-# A package's own "cannot open shared object file" is no such text: optional plug-ins say that.
+# What the loader, the C library or the interpreter itself writes when something is badly wrong. A
+# package's own "cannot open shared object file" is not such a text: optional plug-ins print it.
 _FATAL_TEXT = (
     r"symbol lookup error:|error while loading shared libraries:|undefined symbol: "
     r"|no version information available \(required by|Inconsistency detected by ld\.so"
@@ -414,7 +420,7 @@ _GIL_MODULE = r"enabled to load module '(?P<name>[^']+)'"
 
 
 def describe_end(step: Step) -> str:
-    """Say how a step ended, as the end of a sentence."""
+    """Return how a step ended, as the end of a sentence."""
     end = "exits too early" if step.finished else "ends the process"
     return {
         Ending.RAISED: f"raises {step.detail}",
@@ -428,7 +434,10 @@ def describe_end(step: Step) -> str:
 
 
 def read_stderr(step: Step) -> Iterator[Finding]:
-    """Tell the system's lines from the package's own, where the import alone can have written."""
+    """Report the system's lines on stderr; the package's own last line is a note.
+
+    Only a step whose process wrote nothing else to stderr is judged.
+    """
     if step.finished:
         yield NotInspected(
             sentence=f"import {step.name} shares its stderr with a process that ended badly"
@@ -444,34 +453,34 @@ def read_stderr(step: Step) -> Iterator[Finding]:
 
 
 def find_fatal_lines(stderr: str) -> tuple[str, ...]:
-    """Find the lines by which the system reports an error, each once, without process numbers."""
+    """Return the lines by which the system reports an error, each once, without process numbers."""
     lines = [line for line in stderr.splitlines() if re.search(_FATAL_TEXT, line)]
     return tuple(dict.fromkeys(re.sub(r"\[\d+\]", "", line).strip() for line in lines))
 
 
 def find_gil_modules(stderr: str) -> tuple[str, ...]:
-    """Name the modules that a free-threaded interpreter blames for the GIL."""
+    """Return the modules for which a free-threaded interpreter enables the GIL."""
     return tuple(sorted({match["name"] for match in re.finditer(_GIL_MODULE, stderr)}))
 
 
 def find_unfinished(steps: Iterable[Step]) -> Iterator[NotInspected]:
-    """Name the imports that never came to their end: nothing that follows one was seen of them."""
+    """Report imports that failed: what an import does after it succeeds was not seen for them."""
     for step in steps:
         if step.outcome is not Ending.OK and not step.finished:
             yield NotInspected(sentence=f"import {step.name} did not succeed")
 
 
 def find_untried(report: ImportReport) -> Iterator[NotInspected]:
-    """Name the imports that were never begun, in one line."""
+    """Report, in one line, imports that were not started."""
     if report.untried:
         sentence = f"import of {name_first(report.untried)} was not tried: {report.limit}"
         yield NotInspected(sentence=sentence)
 
 
 def find_remark(stderr: str) -> str:
-    """Find the last line that no check counts, and how many there are beside it; "" for none.
+    """Return the last line that no check counts, and the number of other such lines; "" if none.
 
-    An indented line goes with the one above: Python shows source below a warning.
+    An indented line belongs to the line above it: Python shows source below a warning.
     """
     counted = find_fatal_lines(stderr)
     lines = [
@@ -488,9 +497,9 @@ def find_remark(stderr: str) -> str:
 
 
 def find_stranger(step: Step, hashes: Mapping[str, str]) -> Iterator[Finding]:
-    """Say what is wrong with the file that an import found; ``hashes`` are the package's, by path.
+    """Report an import that found a file other than the installed one; ``hashes`` are by path.
 
-    Nothing is said of an import that did not succeed.
+    Failed imports are not reported here.
     """
     if step.outcome is not Ending.OK and not step.finished:
         return
@@ -514,12 +523,12 @@ def find_stranger(step: Step, hashes: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def spell_dotted(path: str) -> str:
-    """Spell the path of an extension module as it is imported."""
+    """Return the dotted name by which the extension module at a path is imported."""
     folder, slash, file_name = path.rpartition("/")
     return (folder + slash).replace("/", ".") + file_name.partition(".")[0]
 
 
-# How a binary configuration is spelled in one line, and a claim of it in a sentence.
+# A binary configuration in one line, and one of its claims in a sentence.
 
 ASPECT_WORDS = {
     "kind": "the kind of package",
@@ -534,11 +543,11 @@ ASPECT_WORDS = {
     "date": "the date",
 }
 _PREFIXES = {"python": "Python ", "cxx_abi": "C++ ABI ", "date": "of "}
-_MOST_VALUES = 6  # values of one aspect: a package may be for several Pythons
+_MOST_VALUES = 6  # values of one aspect in a line: a package may be for several Pythons
 
 
 def describe_configuration(configuration: BinaryConfiguration) -> str:
-    """Say all that is known of it, with a mark where sources contradict each other."""
+    """Return what is known of a configuration, and mark what sources disagree about."""
     return ", ".join(_describe(configuration))
 
 
@@ -554,14 +563,14 @@ def _describe(configuration: BinaryConfiguration) -> Iterator[str]:
 
 
 def say_claim(claim: ConfigurationClaim) -> str:
-    """Say who says what: "DESIRED_CUDA=cu126 says cuda 12.6"."""
+    """Return who says what: "DESIRED_CUDA=cu126 says cuda 12.6"."""
     if claim.source is ClaimSource.BYTES:
         return f"{claim.evidence}: {claim.value}"
     return f"{claim.evidence} says {claim.value}"
 
 
 def describe_linked(linked: LinkedLibraries) -> Iterator[tuple[str, str]]:
-    """Say what is linked in, what is needed and from where, and who compiled it, each a line."""
+    """Yield label and text of libraries linked in, libraries needed, and compilers."""
     for linking in (Linking.STATIC, Linking.DYNAMIC):
         places: dict[str, list[str]] = {}
         for each in linked.libraries:
@@ -582,11 +591,11 @@ def _place_library(library: LinkedLibrary) -> str:
     return f"in {library.evidence.partition(': ')[0].rpartition('/')[2]}{more}"
 
 
-# Says in a few words where a published package comes from, and what its index says of it.
+# Where a published package comes from, and what its index says about it, in a few words.
 
 
 def describe_origin(provenance: Provenance) -> str:
-    """One line: the index or the URL, the hash that was taken, and what is unusual."""
+    """Return one line: the index or the URL, the hash that was taken, and what is unusual."""
     return "; ".join(_list_origin(provenance))
 
 
