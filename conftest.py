@@ -5,9 +5,20 @@ coverage has started by now, and the code that runs is the one of this checkout 
 that was installed, whichever is first on the path.
 """
 
+import contextlib
 import os
 
 os.environ.pop("GITHUB_ACTIONS", None)  # else packages of tests would annotate our own commits
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles us
+
+with contextlib.suppress(ImportError):  # the Windows Python of `nox -s wine` has no Hypothesis
+    from hypothesis import HealthCheck, settings
+
+    # No change fails for a find that another made: every run tries the same examples, however slow
+    # the machine is. `nox -s search` looks for others.
+    same = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("search", **same)
+    settings.register_profile("same", derandomize=True, database=None, **same)
+    settings.load_profile("same")
 
 pytest_plugins = ["binary_checks.plugin", "pytester"]

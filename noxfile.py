@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -27,7 +28,12 @@ PINNED = {
 }
 """Files of requirements, and what they have besides their own."""
 NOTHING_SELECTED = 5  # pytest's exit status
-_BOTH_CORES = ("-n", "2", "--dist", "worksteal")  # or one idles while the other ends slow tests
+_ALL_CORES = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
+_QUICK = (
+    *("checks", "differences", "documents", "loaders", "model", "objects", "packages", "profile"),
+    *("python_code", "reports", "systems", "trees", "wording", "test_architecture.py"),
+)
+"""The tests that judge, read and report, almost all of them without a process of their own."""
 SHIPPED_WHEEL = "fixtures/samples/wheels/demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
 
 
@@ -37,32 +43,64 @@ def group(name: str) -> list[str]:
     return [item.replace("binary-checks[", ".[") for item in found]
 
 
-@nox.session(python=PYTHONS)
-def tests(session: nox.Session) -> None:
-    """Run the unmarked tests with branch coverage; further arguments go to pytest."""
-    session.install("-e", ".[fast,test]")
-    session.run("coverage", "erase")
-    try:
-        session.run("coverage", "run", "-m", "pytest", *_BOTH_CORES, *session.posargs)
-    finally:
-        session.run("coverage", "combine", "--quiet")
-        session.run("coverage", "report")
+def run_tests(session: nox.Session, *arguments: str) -> None:
+    """Run the unmarked tests on all cores."""
+    session.run("python", "-m", "pytest", *_ALL_CORES, *arguments)
 
 
-@nox.session
-def lint(session: nox.Session) -> None:
-    """Hold style, format and layers."""
-    session.install("-e", ".", *group("lint"))
+def run_linters(session: nox.Session) -> None:
+    """Check style, format and layers."""
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports", "--no-cache")
 
 
+def run_mypy(session: nox.Session) -> None:
+    """Check the types, as the oldest Python that we support sees them."""
+    session.run("mypy")
+
+
+def check_docs(session: nox.Session) -> None:
+    """Fail if a generated list in docs/ is stale."""
+    session.run("python", "-m", "fixtures.documentation", "--check")
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run the unmarked tests: ``-- --quick`` for two minutes of them, others go to pytest."""
+    session.install("-e", ".[fast,test]")
+    arguments = [each for each in session.posargs if each != "--quick"]
+    if len(arguments) < len(session.posargs):
+        arguments += [f"tests/{name}" for name in _QUICK]
+    run_tests(session, *arguments)
+
+
+@nox.session
+def gate(session: nox.Session) -> None:
+    """Run tests, lint, typing and docs in one environment, all of them, whichever fails."""
+    session.install("-e", ".[fast,test]", *group("lint"), *group("typing"))
+    failed = []
+    for run in (run_linters, check_docs, run_mypy, run_tests):
+        try:
+            run(session)
+        except CommandFailed:
+            failed.append(run.__name__)
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, format and layers."""
+    session.install("-e", ".", *group("lint"))
+    run_linters(session)
+
+
 @nox.session
 def typing(session: nox.Session) -> None:
-    """Hold the types, as the oldest Python that we support sees them."""
+    """Check the types, as the oldest Python that we support sees them."""
     session.install(*group("typing"))
-    session.run("mypy")
+    run_mypy(session)
 
 
 @nox.session
@@ -77,6 +115,25 @@ def site(session: nox.Session) -> None:
     """Build the site of docs/ in build/site; a warning, such as a broken anchor, is an error."""
     session.install(*group("site"))
     session.run("sphinx-build", "-qEW", "--keep-going", "-j", "2", "docs", "build/site")
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Run the unmarked tests with branch coverage; further arguments go to pytest."""
+    session.install("-e", ".[fast,test]")
+    session.run("coverage", "erase")
+    try:
+        session.run("coverage", "run", "-m", "pytest", *_ALL_CORES, *session.posargs)
+    finally:
+        session.run("coverage", "combine", "--quiet")
+        session.run("coverage", "report")
+
+
+@nox.session
+def search(session: nox.Session) -> None:
+    """Have Hypothesis look for new counterexamples; the other sessions repeat the same examples."""
+    session.install("-e", ".[fast,test]")
+    run_tests(session, "-m", "hypothesis", "--hypothesis-profile", "search", *session.posargs)
 
 
 @nox.session

@@ -186,6 +186,7 @@ def test_every_session_that_is_scheduled_is_one_of_nox() -> None:
     noxfile = (ROOT / "noxfile.py").read_text("utf-8")
     own_jobs = {"fuzz", "wine"}
     sessions = {"slow", "network", "browser", "drift", "gpu", "sweep", "bench", "growth"}
+    sessions |= {"coverage", "search"}
     assert named == sessions | own_jobs
     for name in named:
         assert re.search(rf'def {name}\(|name="{name}"', noxfile), name
