@@ -19,12 +19,13 @@ from binary_checks.loaders.loader import (
 from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
 from binary_checks.model.linkage import expand_load_path, normalise
 
-_RPATH = "@rpath/"
+_RPATH = "@rpath/"  # replaced by each run path (dyld(1))
+# the interpreter as a framework build or a shared build installs it
 _LIBPYTHON = re.compile(
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
 )
 _CORE_FOUNDATION = "/System/Library/Frameworks/CoreFoundation.framework/Versions/A/CoreFoundation"
-_PRESUMED = {
+_SYMBOL_PREFIXES = {
     _CORE_FOUNDATION: ("CF", "kCF", "__CF"),
     "/usr/lib/libobjc.A.dylib": ("objc_", "OBJC_"),
     "/usr/lib/libiconv.2.dylib": ("iconv", "libiconv"),
@@ -113,7 +114,7 @@ class Dyld:
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
         """Return the prefixes of symbols that only this library has."""
-        return _PRESUMED.get(library, ())
+        return _SYMBOL_PREFIXES.get(library, ())
 
     def system_needs(self, name: str) -> tuple[str, ...]:
         """Return nothing: the exports of a library include those that it re-exports."""

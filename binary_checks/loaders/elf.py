@@ -43,6 +43,7 @@ from binary_checks.model.mangling import function_of, is_other_abi
 
 # Searching libraries. The rules in which glibc and musl differ are in modules of these names.
 
+# libpython3.so is the stable ABI's, libpython3.13t.so.1.0 a free-threaded build's
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
 
 

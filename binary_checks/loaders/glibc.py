@@ -13,7 +13,7 @@ SKIPS_FOREIGN_FILES = True
 CHECKS_VERSIONS = True
 """Needed version nodes are checked, and references match by version."""
 
-_LOADER = re.compile(r"ld(?:64|-linux.*)?\.so\.\d")
+_LOADER = re.compile(r"ld(?:64|-linux.*)?\.so\.\d")  # ld-linux-x86-64.so.2, ld64.so.1 …
 # Libraries that every CPython on Linux has loaded before it imports anything.
 _INTERPRETERS_OWN = frozenset(
     {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1"}

@@ -20,6 +20,7 @@ from binary_checks.loaders.loader import (
 )
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 
+# "Windows API sets" (Microsoft): a contract's name, major, minor and subversion
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 # DLLs next to the program of every Python for Windows. For CPython there is exact data.
 _ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3\.\d+-c\.dll|python3\d*t?\.dll"

@@ -52,12 +52,13 @@ _FILE = Struct("<HHIIIHH")
 # ANON_OBJECT_HEADER_BIGOBJ: 0, 0xFFFF, version, machine, time stamp, class, number of sections,
 # offset and number of symbols
 _BIG = Struct("<HHHHI16s16xIII")
+# {D1BAA1C7-BAEE-4BA9-AF20-FAF66AA4DCB8}, of `cl /bigobj`
 _BIG_CLASS = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
-_SECTION = Struct("<8s8xII16x")
-_MACHINES = frozenset({0x014C, 0x8664, 0xAA64})
+_SECTION = Struct("<8s8xII16x")  # name, SizeOfRawData, PointerToRawData of a section header
+_MACHINES = frozenset({0x014C, 0x8664, 0xAA64})  # i386, AMD64, ARM64
 _SYMBOL_SIZE, _BIG_SYMBOL_SIZE = 18, 20
 _MOST_SECTIONS = 1 << 17
-_LONGEST_SECTION_NAME = 64
+_LONGEST_SECTION_NAME = 64  # bytes
 
 
 def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
@@ -96,14 +97,16 @@ def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
 
 # What a member of a static archive is, and which std::string the symbols in its index use.
 
-_BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+_BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # magic of LLVM bitcode, and of its wrapper
 _COFF = {0x014C: "i686", 0x8664: "x86_64", 0xAA64: "aarch64", 0xA641: "arm64ec", 0x01C4: "armv7l"}
 # class of the objects that `cl /GL` writes
 _LTCG_CLASS = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
 _SHORT = b"\0\0\xff\xff"  # first bytes of import headers, big objects and objects of `cl /GL`
-_OF_GCC = ".gnu.lto_"
+_OF_GCC = ".gnu.lto_"  # first characters of sections with GIMPLE, GCC's intermediate code
 _CODE = 4  # SHF_EXECINSTR
+# tag "cxx11" in a mangled name: std::__cxx11 or [abi:cxx11]
 _NEW = re.compile(rb"\0(_Z[^\0]*cxx11[^\0]*)")
+# Ss is std::string, Sb std::basic_string (Itanium C++ ABI, "Compression")
 _OLD = re.compile(rb"\0(_Z[^\0]*(?:Ss|Sb|St4list)[^\0]*)")
 _OF_STD = re.compile(rb"_Z(?:T[VTISC]|GV|GR)?N?[VKRO]*S[a-z]|_ZN[VKRO]*9__gnu_cxx")
 _MOST_LOOKED_AT = 20_000  # names that may use the old ABI, which have to be demangled in part
@@ -136,6 +139,7 @@ def describe_member(member: LimitedSource) -> MemberKind:
 
 
 def _describe_elf(member: LimitedSource) -> MemberKind:
+    """Describe an ELF object; one with GIMPLE and no code is only for link-time optimisation."""
     header = elf_header.read_header(member)
     sections = read_sections(member, header)
     slim = any(each.name.startswith(_OF_GCC) for each in sections) and not any(
@@ -146,6 +150,7 @@ def _describe_elf(member: LimitedSource) -> MemberKind:
 
 
 def _describe_coff(head: bytes) -> MemberKind:
+    """Describe a COFF object, an import header or an object of `cl /GL`, by its first bytes."""
     if head.startswith(_SHORT) and len(head) >= 20:
         machine = _COFF.get(int.from_bytes(head[6:8], "little"), "")
         if head[12:28] == _LTCG_CLASS:
@@ -180,7 +185,7 @@ def find_strings(index: bytes) -> CxxStrings:
 MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"
 _HEAD = 60  # member header: name, time, owner, group, mode, the size in 10 digits, "`\n"
-_SIZE = slice(48, 58)
+_SIZE = slice(48, 58)  # bytes of the member header that hold the size
 _MOST_MEMBERS = 1 << 17  # real ones have some thousands
 _BLOCK = 1 << 18  # bytes
 _IMPORT = b"\0\0\xff\xff\0\0"  # first bytes of a member that only names one function of a DLL
@@ -188,10 +193,12 @@ _LONGEST_NAME = 256  # bytes
 _LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 characters
 _LONG_NAME = b"#1/"  # BSD: the name precedes the contents, and its length is in the header
 _NAMES_OF_MEMBERS = b"//"
+# of GNU and Visual C++ ("/"), GNU with 64-bit offsets, BSD and macOS
 _INDEXES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
 _LONGEST_INDEX = 256 << 20  # bytes; the indexes of torch's static libraries have 20 MB
+# members of import libraries that are no object: long names, ARM64EC's symbols, hashes of XFG
 _OTHERS = (_NAMES_OF_MEMBERS, b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
-_MOST_THIN = 10_000
+_MOST_THIN = 10_000  # names reported
 
 
 class _Window(LimitedSource):

@@ -421,6 +421,7 @@ def _find_page(at: int, end: int) -> Generator[Step, bytes, int]:
 
 
 def _unpack(packed: bytes) -> bytes:
+    """Return the first 64 KiB that zlib unpacks; b"" if the stream is broken."""
     try:
         return zlib.decompressobj().decompress(packed, _UNPACKED)
     except zlib.error:
@@ -446,6 +447,7 @@ def _read_table(head: bytes) -> list[_Row]:
 
 
 def _add_up(rows: Iterable[_Row], sizes: Iterable[int], compressed: int) -> tuple[Sum, ...]:
+    """Return the sums of rows by target, without the host's."""
     tally = Tally()
     for row, size in zip(rows, sizes, strict=True):
         if row.target is not None:

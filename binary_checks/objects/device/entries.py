@@ -78,6 +78,7 @@ def measure(size: int, claimed: int | None, factor: int = 1) -> int:
 
 
 def _choose(flags: int) -> Begin:
+    """Return the decompressor for an entry's flags. Raises Unavailable, NotInstalled."""
     if flags & SCRAMBLED:
         raise Unavailable("it is scrambled, as code for the device linker is")
     if flags & ZSTANDARD:
@@ -214,6 +215,7 @@ class _Block:
         return measure(self.stored.size, self.stored.unpacked_size, self._source.factor)
 
     def cost_of_all(self) -> int:
+        """Return the bytes that unpacking would produce; 0 if it has been done."""
         return self.cost() if self._unpacked is None else 0
 
     def unpack(self) -> bytes:

@@ -72,7 +72,7 @@ DF_1_NOOPEN: Final = 0x40
 DF_1_NODEFLIB: Final = 0x800
 DF_1_PIE: Final = 0x08000000
 
-_MOST_ENTRIES = 1 << 16
+_MOST_ENTRIES = 1 << 16  # real objects have some thirty
 _MOST_STRINGS = 1 << 28
 """Limit on the bytes of DT_STRTAB; the largest libraries have some ten million."""
 _LONGEST = 64 * 1024
@@ -146,6 +146,7 @@ def read_dynamic(image: MappedImage, segments: Iterable[Segment]) -> Dynamic:
 
 
 def _read_strings(image: MappedImage, dynamic: Dynamic) -> bytes:
+    """Read DT_STRTAB, which must end with NUL so that every string in it ends."""
     size = dynamic.value(DT_STRSZ)
     strings = image.read(dynamic.value(DT_STRTAB), size, "DT_STRTAB", _MOST_STRINGS)
     if strings and strings[-1]:
@@ -162,7 +163,7 @@ def _read_strings(image: MappedImage, dynamic: Dynamic) -> bytes:
 
 WIDE_SYSV: Final = (22, 0x9026)
 """EM_S390 and EM_ALPHA: their 64-bit DT_HASH has words of 8 bytes, where the gABI says 4."""
-_HASH_BITS: Final = 32
+_HASH_BITS: Final = 32  # of a hash in DT_GNU_HASH
 
 
 def hash_sysv(name: bytes) -> int:
@@ -200,8 +201,8 @@ def judge_hash_table(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
 # Symbol versions (LSB Core, "Symbol Versioning"): the ones that an ELF file needs (DT_VERNEED) and
 # defines (DT_VERDEF).
 
-_VER_FLG_BASE = 1
-_VER_FLG_WEAK = 2
+_VER_FLG_BASE = 1  # in vd_flags
+_VER_FLG_WEAK = 2  # in vna_flags: a missing version is no error
 _MOST_VERSIONS = 0x7FFF  # a version index has 15 bits; bit 15 marks a hidden version
 
 
@@ -274,6 +275,7 @@ def _read_defined(
 
 
 def _judge_revision(what: str, revision: int) -> Iterator[tuple[str, None]]:
+    """Yield a fault for vd_version or vn_version other than 1."""
     if revision != 1:
         yield f"has a {what} record of revision {revision}: glibc's loader knows only 1", None
 
@@ -287,6 +289,7 @@ def _judge_hash(verb: str, version: str, hashed: int) -> Iterator[tuple[str, Non
 def _chain(
     image: MappedImage, layout: Any, dynamic: Dynamic, tags: tuple[int, int], what: str
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield the records of DT_VERNEED or DT_VERDEF, whose number is in a second entry."""
     if tags[0] not in dynamic:
         return iter(())
     return _follow(image, layout, dynamic.value(tags[0]), dynamic.value(tags[1]), what)
@@ -390,6 +393,7 @@ def read_relocations(
 def _read_tables(
     image: MappedImage, dynamic: Dynamic, types: RelocationTypes
 ) -> Iterator[Relocations]:
+    """Yield DT_RELA or DT_REL, whichever the architecture uses, and DT_JMPREL."""
     kind = ("DT_RELA", DT_RELA, DT_RELASZ) if types.addends else ("DT_REL", DT_REL, DT_RELSZ)
     size = image.header.bits // 8 * (3 if types.addends else 2)
     for name, table, length in (kind, ("DT_JMPREL", DT_JMPREL, DT_PLTRELSZ)):

@@ -21,11 +21,15 @@ ET_EXEC: Final = 2
 ET_DYN: Final = 3
 
 MAGIC: Final = b"\x7fELF"
-_BITS = {1: 32, 2: 64}
-_BYTE_ORDER = {1: "<", 2: ">"}
+_BITS = {1: 32, 2: 64}  # EI_CLASS: ELFCLASS32, ELFCLASS64
+_BYTE_ORDER = {1: "<", 2: ">"}  # EI_DATA: ELFDATA2LSB, ELFDATA2MSB
+# the fields behind e_ident, from byte 16: e_type, e_machine, e_version, e_entry, e_phoff, e_shoff,
+# e_flags, then sizes and counts of 16 bits
 _HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
-_SEGMENT_SIZE = {32: 32, 64: 56}
-_SECTION_SIZE = {32: 40, 64: 64}
+_SEGMENT_SIZE = {32: 32, 64: 56}  # bytes of a program header
+_SECTION_SIZE = {32: 40, 64: 64}  # bytes of a section header
+# sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, sh_link, sh_info, sh_addralign,
+# sh_entsize
 _SECTION = {32: "IIIIIIIIII", 64: "IIQQQQIIQQ"}
 _MOST_SEGMENTS = 1 << 16
 _MOST_SECTIONS = 1 << 17  # object files with one section per function have tens of thousands
@@ -33,6 +37,7 @@ _MOST_SECTIONS = 1 << 17  # object files with one section per function have tens
 _PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF  # value of e_shstrndx if the index is in sh_link of section header 0
 
+# e_machine, bits, byte order
 _ARCHITECTURES = {
     (2, 32, ">"): "sparc",
     (3, 32, "<"): "i686",
@@ -59,6 +64,7 @@ _ARCHITECTURES = {
     (258, 32, "<"): "loongarch32",
     (258, 64, "<"): "loongarch64",
 }
+# e_machine
 _DEVICES = {
     94: "xtensa",
     164: "hexagon",
@@ -68,7 +74,7 @@ _DEVICES = {
     251: "ve",
 }
 _EM_ARM = 40
-_EF_ARM_ABI_FLOAT_SOFT = 0x200
+_EF_ARM_ABI_FLOAT_SOFT = 0x200  # in e_flags (ELF for the Arm Architecture)
 
 # Architectures for which glibc makes the stack executable if a file has no PT_GNU_STACK
 # (DEFAULT_STACK_PERMS in its stackinfo.h; the kernel agrees for these). aarch64, ppc64, ppc64le,
@@ -284,6 +290,7 @@ def read_sections(source: LimitedSource, header: ElfHeader) -> tuple[Section, ..
 def _read_names(
     source: LimitedSource, header: ElfHeader, rows: tuple[tuple[int, ...], ...]
 ) -> bytes:
+    """Return the section of sections' names (e_shstrndx); b"" if there is none."""
     if header.names_index == 0 or header.names_index >= len(rows):
         return b""
     _, kind, _, _, offset, size = rows[header.names_index][:6]
@@ -361,7 +368,7 @@ def find_read_only(
 
 _BLOCK = 16 * 1024
 """Bytes read at once from a table whose length is only known after walking it."""
-_PAGE = 4096
+_PAGE = 4096  # bytes of the smallest page
 
 
 class MappedImage:

@@ -117,6 +117,7 @@ _FROM_NOTES = frozenset({"x86_64", "x32", "i686"})
 """Architectures for which glibc reads the property note from PT_NOTE if there is no
 PT_GNU_PROPERTY, as in files of older linkers.
 """
+# GNU_PROPERTY_X86_ISA_1_V2 to _V4; bit 0 is the baseline
 _ISA_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
 _LONGEST_NOTE = 1 << 20  # limit on the bytes of one note segment; real ones have some hundred
 
@@ -227,7 +228,7 @@ _AARCH64 = bytes.fromhex(
     "7a 8a 8b 90 91 94 97 a9 aa ad b4 b5 b8 b9 cb d1 d2 d6 eb f1 f8 f9"
 )
 """The last bytes of common instructions, which hold the opcode (little-endian words)."""
-_AARCH64_SHARE = 0.6
+_AARCH64_SHARE = 0.6  # share of these last bytes among the instructions of code
 
 
 def _looks_like_x86_64(sample: bytes) -> bool:
@@ -242,6 +243,10 @@ def _looks_like_aarch64(sample: bytes) -> bool:
 def _is_code(
     looks_so: Callable[[bytes], bool], piece: bytes, start: int, end: int, offset: int
 ) -> bool:
+    """Return whether samples at the end of both halves of a range look like code.
+
+    Samples end at multiples of 4 bytes of the file, where AArch64 has its instructions.
+    """
     places = (end - (end - start) * number // _SAMPLES for number in range(_SAMPLES))
     aligned = (place - (offset + place) % _WORD for place in places)
     return all(looks_so(piece[max(place - _SAMPLE, start) : place]) for place in aligned)
@@ -624,6 +629,7 @@ def _read_loadable(
 def _count_code_relocations(
     image: MappedImage, segments: tuple[Segment, ...], dynamic: Dynamic
 ) -> int | None:
+    """Count text relocations; None if there are none, or if they cannot be read."""
     types = RELOCATION_TYPES.get(architecture_of(image.header))
     if types is None or not _announces_text_relocations(dynamic):
         return None
@@ -638,11 +644,13 @@ def _announces_text_relocations(dynamic: Dynamic) -> bool:
 
 
 def _aligned_size(segment: Segment) -> int:
+    """Return the bytes that a segment takes for each thread: p_memsz, rounded up to p_align."""
     step = max(segment.alignment, 1)
     return -(-segment.memory_size // step) * step
 
 
 def _read_interpreter(source: LimitedSource, segments: Iterable[Segment]) -> str:
+    """Return the path in PT_INTERP (gABI chapter 5, "Program Interpreter"); "" without one."""
     segment = next((s for s in segments if s.type == PT_INTERP), None)
     if segment is None:
         return ""

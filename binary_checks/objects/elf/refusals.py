@@ -154,8 +154,8 @@ _ARM_OS_ABIS = (64, 97)  # ELFOSABI_ARM_AEABI, ELFOSABI_ARM
 _NEWEST_ABI_VERSION: Final = 3  # LIBC_ABI_ABSOLUTE, the highest EI_ABIVERSION that glibc accepts
 _LARGEST: Final = 1 << 36  # bytes of memory; the largest libraries take some GiB
 _LARGEST_ALIGNMENT: Final = 1 << 30  # bytes; the largest pages that processors have
-_LARGEST_TLS: Final = 1 << 32
-_LARGEST_TLS_ALIGNMENT: Final = 1 << 20
+_LARGEST_TLS: Final = 1 << 32  # bytes
+_LARGEST_TLS_ALIGNMENT: Final = 1 << 20  # bytes
 _NAMES = {PT_PHDR: "PT_PHDR", PT_NOTE: "PT_NOTE", PT_GNU_PROPERTY: "PT_GNU_PROPERTY"}
 
 _FLAGS: Final = {
@@ -256,6 +256,11 @@ def _judge_table(
 
 
 def _judge_load(load: Segment) -> Iterator[str]:
+    """Yield faults of one PT_LOAD (gABI chapter 5, "Program Header").
+
+    p_vaddr and p_offset must be congruent modulo the page size, which is all that a loader needs,
+    and by the gABI modulo p_align.
+    """
     if (load.address - load.offset) % PAGE:
         yield (
             f"at address {load.address:#x} and offset {load.offset:#x}, which lie differently "
@@ -273,6 +278,7 @@ def _judge_load(load: Segment) -> Iterator[str]:
 
 
 def _judge_order(loads: list[Segment]) -> Iterator[str]:
+    """Yield PT_LOADs that overlap: the gABI demands ascending p_vaddr, and loaders rely on it."""
     used = [load for load in loads if load.memory_size]
     for before, after in pairwise(used):
         end = before.address + before.memory_size
@@ -294,6 +300,7 @@ def _shares_page(before: Segment, after: Segment) -> bool:
 
 
 def _judge_others(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str]:
+    """Yield segments other than PT_LOAD that lie where nothing, or nothing suitable, is loaded."""
     for segment in segments:
         size = segment.memory_size
         if segment.type in _NAMES and size and not holds(memory.readable, segment.address, size):
@@ -334,6 +341,7 @@ def _judge_relro(segment: Segment, memory: Memory) -> Iterator[str]:
 
 
 def _judge_thread(segment: Segment, memory: Memory) -> Iterator[str]:
+    """Yield faults of PT_TLS, the initial contents of thread-local storage."""
     step = segment.alignment
     if step & (step - 1) or step > _LARGEST_TLS_ALIGNMENT:
         yield f"has a PT_TLS with p_align {step:#x}, which no loader can serve"

@@ -38,7 +38,7 @@ from binary_checks.objects.elf.header import SHT_DYNSYM, MappedImage, Section
 
 # The columns of DT_SYMTAB (gABI chapter 4, "Symbol Table"): a large library has a million symbols.
 
-ENTRY_SIZE: Final = {32: 16, 64: 24}
+ENTRY_SIZE: Final = {32: 16, 64: 24}  # bytes of Elf32_Sym and Elf64_Sym
 _ZERO: Final = bytes(number == 0 for number in range(256))
 _BINDING_OF: Final = bytes(info >> 4 for info in range(256))
 _TYPE_OF: Final = bytes(info & 15 for info in range(256))
@@ -114,7 +114,7 @@ def join(*masks: bytes) -> bytes:
 
 # How many dynamic symbols an ELF file has: PT_DYNAMIC does not state it.
 
-_CHAIN_BLOCK = 4096
+_CHAIN_BLOCK = 4096  # bytes of a hash chain read at a time
 _MOST_BUCKETS: Final = 1 << 22  # the largest libraries have some hundred thousand symbols
 
 
@@ -188,6 +188,7 @@ def _from_sysv_hash(image: MappedImage, dynamic: Dynamic) -> int:
 
 
 def _from_sections(dynamic: Dynamic, sections: Iterable[Section], entry_size: int) -> int:
+    """Return the number of symbols from the section header of DT_SYMTAB; 0 if there is none."""
     address = dynamic.value(DT_SYMTAB)
     sizes = (s.size for s in sections if s.type == SHT_DYNSYM and s.address == address)
     return next(sizes, 0) // entry_size
@@ -207,6 +208,11 @@ def _from_relocations(image: MappedImage, dynamic: Dynamic) -> int:
 
 
 def _highest_symbol(image: MappedImage, address: int, size: int, entry_size: int) -> int:
+    """Return the highest symbol index in a relocation table; -1 if it is empty.
+
+    The index is in the upper part of r_info: behind 32 bits in a 64-bit file, behind 8 in a 32-bit
+    one (gABI chapter 4, "Relocation").
+    """
     word, shift = ("Q", 32) if image.header.bits == 64 else ("I", 8)
     padding = entry_size - 2 * image.header.bits // 8
     layout = image.header.struct(f"{word}{word}{padding}x")
@@ -218,7 +224,7 @@ def _highest_symbol(image: MappedImage, address: int, size: int, entry_size: int
 
 HIDDEN = 0x8000
 """Bit 15 of a version index: name@VERSION, which no import without a version is bound to."""
-_SHN_ABS = 0xFFF1
+_SHN_ABS = 0xFFF1  # section index of absolute symbols
 _GLOBAL = bytes(info > 15 for info in range(256))  # st_info with any binding but STB_LOCAL
 # st_other with STV_DEFAULT or STV_PROTECTED
 _VISIBLE = bytes(other & 3 in (0, 3) for other in range(256))
@@ -303,6 +309,7 @@ class DynamicSymbols:
         return array("I", found)
 
     def _is_node(self, index: int) -> bool:
+        """Return whether an absolute symbol has the name of its version node."""
         start, node = self.names[index], self.version(index)[1].encode()
         return bool(node) and self.strings[start : start + len(node) + 1] == node + b"\0"
 

@@ -35,10 +35,12 @@ THIN: Final = {
     b"\xce\xfa\xed\xfe": (32, "<"),
     b"\xcf\xfa\xed\xfe": (64, "<"),
 }
+# fat_arch (cputype, cpusubtype, offset, size, align) and fat_arch_64, with 64-bit offset and size;
+# always big-endian
 FAT: Final = {b"\xca\xfe\xba\xbe": Struct(">5I"), b"\xca\xfe\xba\xbf": Struct(">2I2QI4x")}
-_HEADER_SIZE = {32: 28, 64: 32}
+_HEADER_SIZE = {32: 28, 64: 32}  # bytes of mach_header and mach_header_64
 _HIGHEST_ALIGNMENT = 15  # as a power of two (MAXSECTALIGN of Apple's tools)
-_ARCHIVE = b"!<arch>\n"
+_ARCHIVE = b"!<arch>\n"  # static library, see ar(5)
 
 CPU_64_BITS = 0x01000000
 _SUBTYPE = 0x00FFFFFF
@@ -46,6 +48,7 @@ _SUBTYPE = 0x00FFFFFF
 arm64e's pointer authentication.
 """
 
+# CPU_TYPE_*; bit 24 is CPU_ARCH_ABI64, bit 25 CPU_ARCH_ABI64_32
 _NAMES = {
     0x00000007: "i686",
     0x01000007: "x86_64",
@@ -126,6 +129,11 @@ def is_archive(source: Slice) -> bool:
 
 
 def _read_fat(source: LimitedSource, layout: Struct) -> Iterator[Slice]:
+    """Yield the slices of a fat file. Raises MalformedError.
+
+    The fat header is always big-endian; offsets and sizes in it are bytes from the start of the
+    file.
+    """
     count = int.from_bytes(source.read(4, 4), "big")
     if 8 + count * layout.size > source.size:
         raise MalformedError("the file ends within the fat header", source.size)
@@ -149,6 +157,7 @@ def _read_fat(source: LimitedSource, layout: Struct) -> Iterator[Slice]:
 
 
 def _require_no_overlap(slices: tuple[Slice, ...]) -> None:
+    """Raise MalformedError for slices that share bytes."""
     end = 0
     for item in sorted(slices, key=lambda item: item.start):
         if item.start < end:
@@ -310,6 +319,7 @@ def read_commands(source: Slice, header: MachHeader) -> Commands:
 
 
 def _split(table: bytes, header: MachHeader) -> Iterator[Command]:
+    """Yield the load commands of a table. Their cmdsize includes the first 8 bytes."""
     head = header.struct("II")
     place = 0
     for number in range(header.command_count):
@@ -381,6 +391,7 @@ def _read_segment(header: MachHeader, command: Command) -> Segment:
 
 
 def _read_sections(header: MachHeader, command: Command, count: int) -> Iterator[MachSection]:
+    """Yield the sections behind a segment command's own fields."""
     segment, section = (header.struct(layout) for layout in _LAYOUTS[command.type])
     start = _HEAD + segment.size
     if start + count * section.size != len(command.contents):
@@ -400,6 +411,7 @@ def _read_sections(header: MachHeader, command: Command, count: int) -> Iterator
 
 
 def _decode_padded(name: bytes) -> str:
+    """Decode a name of 16 bytes, which ends with NUL only if it is shorter."""
     return name.partition(b"\0")[0].decode("ascii", "backslashreplace")
 
 
@@ -416,11 +428,12 @@ DYLIBS: Final = (
 
 # dylib_use_command: this number in place of a timestamp marks a command with flags
 _USE_MARKER = 0x1A741800
-_USE_SIZE = 28
+_USE_SIZE = 28  # bytes of dylib_use_command, where its name begins
 # smallest offsets of a dylib's name and of a path in their commands, in bytes
 _NAME, _PATH = 24, 12
-_WEAK, _REEXPORT, _UPWARD = 1, 2, 4
+_WEAK, _REEXPORT, _UPWARD = 1, 2, 4  # DYLIB_USE_WEAK_LINK, DYLIB_USE_REEXPORT, DYLIB_USE_UPWARD
 
+# PLATFORM_*
 _PLATFORMS = {
     1: "macos",
     2: "ios",
@@ -449,6 +462,7 @@ def read_needed(commands: Commands) -> tuple[Dependency, ...]:
 
 
 def _read_dylib(command: Command) -> Dependency:
+    """Return the dependency in a load command. A name's offset counts from the command's start."""
     name, marker, _, _ = command.unpack("4I")
     flags = 0
     if marker == _USE_MARKER and name == _USE_SIZE:
@@ -472,6 +486,7 @@ def _read_rpath(command: Command) -> str:
 
 
 def _require_behind(name: int, first: int, command: Command) -> None:
+    """Raise MalformedError for a name that begins within the command's fields."""
     if name < first:
         reason = f"the name of load command {command.type:#x} begins within its fields"
         raise MalformedError(reason, command.offset)

@@ -120,6 +120,7 @@ def verify_extent(commands: Commands, bits: int, size: int) -> None:
 
 
 def _list_extents(commands: Commands, bits: int) -> Iterator[_Extent]:
+    """Yield name, start and length in bytes of segments and of tables in __LINKEDIT."""
     for command in commands.find(LC_SEGMENT, LC_SEGMENT_64):
         words = "4I" if command.type == LC_SEGMENT else "4Q"
         name, _, memory, start, length = command.unpack(f"16s{words}")
@@ -142,6 +143,7 @@ def _list_linkedit(commands: Commands, bits: int) -> Iterator[_Extent]:
 
 
 def _list_symbol_tables(commands: Commands, bits: int) -> Iterator[_Extent]:
+    """Yield the tables of LC_SYMTAB (nlist: 12 or 16 bytes a symbol) and LC_DYSYMTAB."""
     for command in commands.find(LC_SYMTAB):
         symbols, count, strings, length = command.unpack("4I")
         yield "the symbol table", symbols, count * (16 if bits == 64 else 12)
@@ -168,6 +170,7 @@ def find_layout_faults(
 
 
 def _judge_header(header: MachHeader) -> Iterator[str]:
+    """Yield a CPU type that contradicts the header's width or byte order."""
     if bool(header.cpu_type & CPU_64_BITS) != (header.bits == 64):
         yield f"is for CPU type {header.cpu_type:#x} and has a header of {header.bits} bits"
     wrong = _BIG_ENDIAN if header.byte_order == "<" else _LITTLE_ENDIAN
@@ -176,6 +179,7 @@ def _judge_header(header: MachHeader) -> Iterator[str]:
 
 
 def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
+    """Yield load commands of a wrong size, or of a type that the file may not have."""
     end = header.commands_offset
     for command in commands.find_all():
         size = len(command.contents)
@@ -221,6 +225,7 @@ def _judge_counts(header: MachHeader, commands: Commands) -> Iterator[str]:
 
 
 def _judge_segment(header: MachHeader, segment: Segment) -> Iterator[str]:
+    """Yield faults of one segment. It begins at a page, in memory and in the file."""
     what = f"has segment {segment.name}"
     if segment.wide != (header.bits == 64):
         yield f"{what} of {64 if segment.wide else 32} bits in a file of {header.bits}"
@@ -235,6 +240,7 @@ def _judge_segment(header: MachHeader, segment: Segment) -> Iterator[str]:
 
 
 def _judge_sections(segment: Segment) -> Iterator[str]:
+    """Yield sections outside their segment, or at another place in it than in memory."""
     end = segment.address + segment.memory
     for section in segment.sections:
         stop = section.address + section.size
@@ -273,6 +279,7 @@ def _judge_order(segments: Sequence[Segment]) -> Iterator[str]:
 
 
 def _judge_text(header: MachHeader, segments: Sequence[Segment]) -> Iterator[str]:
+    """Yield faults of __TEXT, which must map header and load commands, to read and to execute."""
     text = next((segment for segment in segments if segment.name == "__TEXT"), None)
     if text is None:
         yield "has no segment __TEXT"

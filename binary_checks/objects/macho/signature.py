@@ -68,8 +68,8 @@ class PageScanner:
 
 # The signature.
 
-_SUPER_BLOB = 0xFADE0CC0
-_CODE_DIRECTORY = 0xFADE0C02
+_SUPER_BLOB = 0xFADE0CC0  # CSMAGIC_EMBEDDED_SIGNATURE
+_CODE_DIRECTORY = 0xFADE0C02  # CSMAGIC_CODEDIRECTORY
 # slots of code directories: CSSLOT_CODEDIRECTORY, CSSLOT_ALTERNATE_CODEDIRECTORIES (five)
 _SLOT, _FIRST_ALTERNATE, _LAST_ALTERNATE = 0, 0x1000, 0x1004
 
@@ -86,15 +86,17 @@ _HASHES: dict[int, tuple[str, _Hash, int]] = {
 # hash types from weak to strong; the kernel takes the strongest code directory
 _RANK = (1, 3, 2, 4)
 
-_BLOB = Struct(">2I")
-_INDEX = Struct(">2I")
+_BLOB = Struct(">2I")  # CS_SuperBlob: magic, bytes of the whole; a number of parts follows
+_INDEX = Struct(">2I")  # CS_BlobIndex: slot, offset from the start of the SuperBlob
+# CS_CodeDirectory: magic, length, version, flags, hashOffset, identOffset, nSpecialSlots,
+# nCodeSlots, codeLimit, hashSize, hashType, platform, log2 of the page size, spare
 _DIRECTORY = Struct(">9I4BI")
 _LIMIT_64 = Struct(">Q")
-_LIMIT_64_OFFSET = 56
-_WITH_LIMIT_64 = 0x20300
-_MOST_BLOBS = 64
-_CHUNK = 1 << 20
-_SMALLEST_PAGE = 1 << 9
+_LIMIT_64_OFFSET = 56  # of codeLimit64 in a code directory, in bytes
+_WITH_LIMIT_64 = 0x20300  # CS_SUPPORTSCODELIMIT64: oldest version with that field
+_MOST_BLOBS = 64  # parts; real signatures have some five
+_CHUNK = 1 << 20  # bytes hashed at a time
+_SMALLEST_PAGE = 1 << 9  # bytes
 
 
 class CodeDirectory(NamedTuple):
@@ -127,6 +129,7 @@ def find_signature_faults(
 
 
 def _read_directories(source: Slice, signature: bytes) -> Iterator[CodeDirectory]:
+    """Yield the code directories of a SuperBlob. Raises MalformedError, TooLarge."""
     if len(signature) < 12:
         raise MalformedError("the code signature is empty")
     magic, length = _BLOB.unpack_from(signature)
@@ -140,6 +143,7 @@ def _read_directories(source: Slice, signature: bytes) -> Iterator[CodeDirectory
 
 
 def _read_directory(signature: bytes, place: int) -> CodeDirectory:
+    """Read the code directory at an offset of the SuperBlob. Raises MalformedError."""
     blob = signature[place:]
     if len(blob) < _DIRECTORY.size:
         raise MalformedError("a code directory of the signature lies outside of it")
@@ -158,6 +162,7 @@ def _read_directory(signature: bytes, place: int) -> CodeDirectory:
 
 
 def _choose(directories: Iterator[CodeDirectory]) -> CodeDirectory:
+    """Return the strongest code directory, the one that the kernel uses."""
     known = [item for item in directories if item.hash_type in _RANK]
     if not known:
         raise MalformedError("the code signature has no code directory of a known hash type")
@@ -167,6 +172,7 @@ def _choose(directories: Iterator[CodeDirectory]) -> CodeDirectory:
 def _verify(
     source: Slice, seen: PageScanner | None, directory: CodeDirectory, signature_start: int
 ) -> Iterator[str]:
+    """Yield what is wrong with the hashes of a code directory."""
     name, _, length = _HASHES[directory.hash_type]
     limit, page_size = directory.limit, directory.step
     if limit > signature_start or (page_size < _SMALLEST_PAGE and directory.page_size):
@@ -213,6 +219,7 @@ def _hash_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iter
 
 
 def _hash_large_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
+    """Yield the digest of pages that are read in several chunks."""
     for start in range(0, limit, page_size):
         end = min(start + page_size, limit)
         hashed = hash_(b"")

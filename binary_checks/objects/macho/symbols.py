@@ -105,11 +105,11 @@ def library_of(name: bytes, ordinal: int, libraries: Mapping[int, str]) -> str:
 # and for each edge a NUL-terminated label and the ULEB offset of a child from the start of the
 # trie.
 
-WEAK_DEFINITION: Final = 0x4
-REEXPORT: Final = 0x8
+WEAK_DEFINITION: Final = 0x4  # EXPORT_SYMBOL_FLAGS_WEAK_DEFINITION
+REEXPORT: Final = 0x8  # EXPORT_SYMBOL_FLAGS_REEXPORT: an ordinal and a name follow
 # EXPORT_SYMBOL_FLAGS_KIND_MASK; kinds are regular 0, thread-local 1, absolute 2
 _KIND, _ABSOLUTE = 3, 2
-_RESOLVER = 0x10
+_RESOLVER = 0x10  # EXPORT_SYMBOL_FLAGS_STUB_AND_RESOLVER: two addresses follow
 _PLAIN = frozenset({0, 1, 2, 4, 5, 6})  # values of flags if an address follows and nothing else
 
 Export = tuple[bytes, int, int]
@@ -122,7 +122,7 @@ _Way = tuple[int, bytes, int, int]
 to.
 """
 
-_WORD = 0xFFFFFFFF
+_WORD = 0xFFFFFFFF  # dyld reads ordinals as signed integers of 32 bits
 _SIGN = 0x80000000
 _MOST_OF_NAMES = 1 << 28
 """Limit on the bytes of all names; those of the largest libraries have some ten million."""
@@ -266,6 +266,7 @@ def read_export(trie: bytes, name: bytes, node: int) -> Export:
 
 
 def _read_export(trie: bytes, place: int, name: bytes) -> Export:
+    """Return the export at an offset of the trie, behind the size of its node."""
     flags = trie[place]
     if flags & ~WEAK_DEFINITION == 0:
         return name, flags, 0
@@ -402,19 +403,22 @@ def group_binds(binds: Iterable[Bind]) -> Binds:
     return groups
 
 
+# BIND_OPCODE_SET_DYLIB_ORDINAL_IMM, BIND_OPCODE_SET_DYLIB_SPECIAL_IMM,
+# BIND_OPCODE_SET_SYMBOL_TRAILING_FLAGS_IMM; operands are in the low four bits
 _SET_ORDINAL, _SET_SPECIAL_ORDINAL, _SET_SYMBOL = 0x10, 0x30, 0x40
-_LAST_OPERATION = 0xD1
-_WEAK_IMPORT = 1
+_LAST_OPERATION = 0xD1  # BIND_SUBOPCODE_THREADED_APPLY, the highest
+_WEAK_IMPORT = 1  # BIND_SYMBOL_FLAGS_WEAK_IMPORT
 _IMMEDIATE = {_SET_ORDINAL | number: number for number in range(16)}
 _IMMEDIATE |= {_SET_SPECIAL_ORDINAL | number & 0xF: number for number in range(-15, 1)}
 """Ordinals that are encoded in the low four bits of an opcode; special ones are negative there."""
 
-_NUMBER = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_NUMBER = rb"[\x80-\xff]{0,9}[\x00-\x7f]"  # ULEB128 of up to ten bytes
+# BIND_OPCODE_DO_BIND, _ADD_ADDR_IMM_SCALED; _ADD_ADDR_ULEB; _ULEB_TIMES_SKIPPING_ULEB
 _BINDING = rb"[\x90-\x9f\xb0-\xbf]|[\xa0-\xaf]%b|[\xc0-\xcf]%b%b" % ((_NUMBER,) * 3)
 # Opcodes for the place and kind of a bind: type, addend, segment and offset. BIND_OPCODE_THREADED
 # (0xD0, 0xD1) is arm64e's, whose symbols are bound by 0x90 too.
 _PLACING = rb"[\x50-\x5f\xd1]|[\x60-\x8f\xd0]" + _NUMBER
-_DONE = rb"[\x00-\x0f]"
+_DONE = rb"[\x00-\x0f]"  # BIND_OPCODE_DONE
 _ORDINAL = rb"(?: [\x10-\x1f\x30-\x3f] | [\x20-\x2f]" + _NUMBER + rb")"
 _SYMBOL = rb"[\x40-\x4f] [^\x00]*"
 _PARTS = {b"ordinal": _ORDINAL, b"symbol": _SYMBOL, b"binding": _BINDING, b"number": _NUMBER}
@@ -477,6 +481,7 @@ def _group_runs(runs: Iterable[bytes]) -> Binds:
 
 
 def _step_through(opcodes: bytes, *, lazy: bool) -> Iterator[Bind]:
+    """Yield binds opcode by opcode, for tables that linkers do not usually write."""
     match = _compile(_ANY_RUN, _PLACING + rb"|" + _DONE if lazy else _PLACING).match
     name, ordinal, weak, fresh = b"", 0, False, False
     place, end = 0, len(opcodes)
@@ -500,6 +505,7 @@ def _step_through(opcodes: bytes, *, lazy: bool) -> Iterator[Bind]:
 
 
 def _find_fault(opcodes: bytes, place: int) -> MalformedError:
+    """Return the error for an opcode that no run matches."""
     if opcodes[place] > _LAST_OPERATION:
         return MalformedError(f"bind opcode {opcodes[place]:#04x}", place)
     return MalformedError("the bind opcodes run beyond their end")
@@ -542,6 +548,7 @@ def read_chained_imports(table: bytes, byte_order: str) -> Binds:
 
 
 def _unpack(key: int, bits: int) -> tuple[int, bool]:
+    """Return ordinal and weak_import from the low bits of an import."""
     ordinals = (1 << bits) - 1
     ordinal = key & ordinals
     if ordinal > ordinals - 15:  # the highest values are the negative, special ordinals
@@ -561,6 +568,7 @@ def _read_names(table: bytes, names: int, entries: array[int], before: int) -> I
 
 
 def _find_names(table: bytes, starts: Iterable[int]) -> Iterator[bytes]:
+    """Yield the name at each offset, and limit their total length."""
     most, length = 4 * len(table), 0  # names may overlap, but those of real files do not
     for start in starts:
         stop = table.find(0, start)
@@ -576,6 +584,7 @@ def _find_names(table: bytes, starts: Iterable[int]) -> Iterator[bytes]:
 # The symbol table (<mach-o/nlist.h>), for files that have neither chained fixups nor bind opcodes.
 
 _MOST_SYMBOLS = 1 << 22
+# N_STAB, N_PEXT, N_TYPE, N_EXT in n_type
 _STAB, _PRIVATE, _TYPE, _EXTERNAL = 0xE0, 0x10, 0x0E, 0x01
 _WEAK_REFERENCE, _WEAK_DEFINITION = 0x40, 0x80  # N_WEAK_REF and N_WEAK_DEF in n_desc
 _EVERYWHERE = -2
@@ -782,6 +791,7 @@ def _read_exports(
 def _read_binds(
     source: Slice, header: MachHeader, opcodes: Command | None, fixups: Command | None
 ) -> list[Binds]:
+    """Return the symbols that a loader binds, from LC_DYLD_INFO and chained fixups."""
     found = []
     if opcodes is not None:
         # The weak table is not read: its symbols are in the other tables too, or may be missing.

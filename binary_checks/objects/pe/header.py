@@ -43,19 +43,23 @@ DIRECTORY_NAMES: Final = (
     "reserved use",
 )  # fmt: skip
 
-_DOS_HEADER = 64
+_DOS_HEADER = 64  # bytes
+# PE, "COFF File Header": machine, sections, time stamp, offset and number of symbols, size of the
+# optional header, characteristics
 _FILE = Struct("<HHIIIHH")
+# name, VirtualSize, address, SizeOfRawData, PointerToRawData, relocations and line numbers
+# (offsets, then counts), characteristics
 SECTION: Final = Struct("<8sIIIIIIHHI")
 _MOST_DIRECTORIES = 16
 _MOST_SECTIONS = 256  # real images have some dozens
-_SYMBOL_SIZE = 18
+_SYMBOL_SIZE = 18  # bytes of a COFF symbol record, all before the string table
 
 # PE, "Optional Header (Image Only)", up to NumberOfRvaAndSizes: magic, linker version (2), entry
 # point, image base, alignments (2), subsystem version (2), sizes of image and headers, subsystem,
 # DllCharacteristics, number of directories.
 _PE32 = Struct("<HBB 12x I 8x III 8x HH 4x II 4x HH 20x I".replace(" ", ""))
 _PE64 = Struct("<HBB 12x I 4x QII 8x HH 4x II 4x HH 36x I".replace(" ", ""))
-_LAYOUTS = {0x10B: (32, _PE32), 0x20B: (64, _PE64)}
+_LAYOUTS = {0x10B: (32, _PE32), 0x20B: (64, _PE64)}  # magic of PE32 and PE32+
 
 _ARCHITECTURES = {
     0x014C: "i686",
@@ -296,11 +300,11 @@ def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSourc
 
 # The bytes of a PE image at the addresses where a loader maps them.
 
-_SECTOR = 0x200
-_PAGE = 0x1000
+_SECTOR = 0x200  # bytes; the loader reads sections from whole sectors
+_PAGE = 0x1000  # bytes
 _BLOCK = 16 * 1024
 """Bytes read at once from a table whose length is only known after walking it."""
-_LONGEST_NAME = 4096
+_LONGEST_NAME = 4096  # bytes of a string that is read
 
 
 class MappedImage:
@@ -416,21 +420,23 @@ def _map(
 # Load Configuration Structure (Image Only)") and .NET.
 
 _ENTRY = Struct("<12xIIII")  # Type, SizeOfData, AddressOfRawData, PointerToRawData
-_CODEVIEW = 2
-_ENTRY_SIZE = 28
+_CODEVIEW = 2  # IMAGE_DEBUG_TYPE_CODEVIEW
+_ENTRY_SIZE = 28  # bytes of IMAGE_DEBUG_DIRECTORY
 _MOST_ENTRIES = 64
 _PATHS = {b"RSDS": 24, b"NB10": 16}  # bytes before the path in both forms of a CodeView record
-_LONGEST_RECORD = 4096
+_LONGEST_RECORD = 4096  # bytes of a CodeView record that are read
 _FLAGS = Struct("<H")
 _POINTER = {32: Struct("<I"), 64: Struct("<Q")}
 # offsets of DependentLoadFlags in IMAGE_LOAD_CONFIG_DIRECTORY32 and 64
 _DEPENDENT_LOAD_FLAGS = {32: 54, 64: 78}
+# offsets of SecurityCookie, SEHandlerTable, GuardCFCheckFunctionPointer and GuardCFFunctionTable,
+# which hold absolute addresses
 _ADDRESSES = {
     32: {"cookie": 60, "exception handlers": 64, "guard check": 72, "guard table": 80},
     64: {"cookie": 88, "exception handlers": 96, "guard check": 112, "guard table": 128},
 }
-_CHPE_METADATA = {32: 124, 64: 200}
-_COMIMAGE_FLAGS_ILONLY = 1
+_CHPE_METADATA = {32: 124, 64: 200}  # offsets of CHPEMetadataPointer
+_COMIMAGE_FLAGS_ILONLY = 1  # flags at byte 16 of the CLI header (ECMA-335, II.25.3.3)
 _COMIMAGE_FLAGS_IL_LIBRARY = 4  # IL that is also compiled ahead of time (ReadyToRun)
 
 MAPPED = frozenset({0, 1, 2, 3, 5, 6, 9, 10, 12, 13, 14})

@@ -156,6 +156,7 @@ def plan(head: bytes, size: int, factor: int) -> Plan:
 
 
 def _find_scanners(sections: tuple[Section, ...], size: int, factor: int) -> Iterator[Scanner]:
+    """Yield the scanners for device code and for strings."""
     device = find_extents(sections, SHORT_SECTIONS)
     if device:
         yield DeviceScanner(device, size)
@@ -165,6 +166,7 @@ def _find_scanners(sections: tuple[Section, ...], size: int, factor: int) -> Ite
 
 
 def _find_ranges(header: PeHeader, sections: tuple[Section, ...], size: int) -> tuple[_Range, ...]:
+    """Return the byte ranges to keep."""
     if header.directories[SECURITY][1] or size <= _NEARBY:
         return ((0, size),)
     kept = [(0, max(_HEAD, header.headers_size, header.sections_end))]

@@ -74,6 +74,7 @@ def _is_code(sections: Sequence[Section], address: int) -> bool:
 
 
 def _judge_entry_point(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
+    """Yield an entry point without code; 0 means none, which only a DLL may have."""
     header = image.header
     if header.directories[CLR][0]:
         return  # .NET uses its own entry point; code compiled ahead has stubs for old processors
@@ -105,6 +106,11 @@ def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Itera
 
 
 def _judge_tls(image: MappedImage) -> Iterator[str]:
+    """Yield addresses of thread-local storage outside the image.
+
+    Unlike in other directories they are absolute, not relative to the image base (PE, "The .tls
+    Section").
+    """
     start, _ = image.header.directories[TLS]
     if not start:  # the loader does not look at its size
         return
@@ -123,11 +129,11 @@ def _judge_tls(image: MappedImage) -> Iterator[str]:
 # file, and fails with error 193, "not a valid Win32 application".
 
 _PAGE, _SECTOR = 0x1000, 0x200
-_LARGEST_FILE_ALIGNMENT = 0x10000
+_LARGEST_FILE_ALIGNMENT = 0x10000  # bytes (PE, "Optional Header Windows-Specific Fields")
 _LARGEST_IMAGE = 0x77000000  # bytes; MM_SIZE_OF_LARGEST_IMAGE in the kernel
 _DIRECTORIES = len(DIRECTORY_NAMES)
-_BASE_STEP = 0x10000
-_FORCE_INTEGRITY = 0x80
+_BASE_STEP = 0x10000  # bytes: ImageBase is a multiple of 64 K (same section)
+_FORCE_INTEGRITY = 0x80  # IMAGE_DLLCHARACTERISTICS_FORCE_INTEGRITY
 _BITS = {
     **dict.fromkeys((0x014C, 0x01C0, 0x01C2, 0x01C4, 0x5032, 0x6232), 32),
     **dict.fromkeys((0x0200, 0x5064, 0x6264, 0x8664, 0xA641, 0xA64E, 0xAA64), 64),
@@ -162,6 +168,7 @@ def find_layout_faults(header: PeHeader, sections: Sequence[Section]) -> Iterato
 
 
 def _judge_header(header: PeHeader) -> Iterator[str]:
+    """Yield faults of the file header and of fields of the optional header."""
     if header.signature % 4:
         yield f"has its PE header at byte {header.signature:#x}, which is no multiple of 4"
     if not header.characteristics & IMAGE_FILE_EXECUTABLE_IMAGE:
@@ -183,6 +190,11 @@ def _judge_header(header: PeHeader) -> Iterator[str]:
 
 
 def _judge_alignments(header: PeHeader) -> Iterator[str]:
+    """Yield faults of FileAlignment and SectionAlignment, both in bytes.
+
+    Both are powers of 2, and the first is not larger (PE, "Optional Header Windows-Specific
+    Fields").
+    """
     small, large = header.file_alignment, header.section_alignment
     for name, value in (("FileAlignment", small), ("SectionAlignment", large)):
         if value < 1 or value & (value - 1):
@@ -197,6 +209,7 @@ def _judge_alignments(header: PeHeader) -> Iterator[str]:
 
 
 def _judge_sizes(header: PeHeader) -> Iterator[str]:
+    """Yield faults of SizeOfImage and SizeOfHeaders, both in bytes."""
     image, headers = header.image_size, header.headers_size
     if image > _LARGEST_IMAGE:
         yield f"has SizeOfImage {image:#x}, more than Windows maps"
@@ -241,7 +254,7 @@ def _round_up(size: int, step: int) -> int:
 
 # All rules together.
 
-_ALIGNMENT = 4
+_ALIGNMENT = 4  # bytes: the loader writes pointers into the Import Address Table
 
 
 class Parsed(NamedTuple):
@@ -316,6 +329,7 @@ def _count_pointers(image: MappedImage, start: int, size: int) -> int:
 
 
 def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> Iterator[str]:
+    """Yield faults of one import descriptor. ``size`` is that of its address table, in bytes."""
     name = library.name[:80]
     if not name or not name.isprintable():
         yield f"imports from a library named {name!r}, which no file is called"

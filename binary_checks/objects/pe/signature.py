@@ -12,13 +12,15 @@ from struct import Struct
 from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.pe.header import SECURITY, PeHeader
 
+# WIN_CERTIFICATE: dwLength (bytes, this head included), wRevision, wCertificateType
 _CERTIFICATE = Struct("<IHH")
-_PKCS_SIGNED_DATA = 2
-_LARGEST = 1 << 24
-_BLOCK = 1 << 20
-_OID = 6
+_PKCS_SIGNED_DATA = 2  # WIN_CERT_TYPE_PKCS_SIGNED_DATA
+_LARGEST = 1 << 24  # bytes of a certificate table; real ones have some ten thousand
+_BLOCK = 1 << 20  # bytes hashed at a time
+_OID = 6  # DER tags (X.690): OBJECT IDENTIFIER, and OCTET STRING below
 _OCTET_STRING = 4
-_SPC_INDIRECT_DATA = bytes.fromhex("2b060104018237020104")
+_SPC_INDIRECT_DATA = bytes.fromhex("2b060104018237020104")  # OID 1.3.6.1.4.1.311.2.1.4
+# OIDs of the digest: 1.3.14.3.2.26, and 2.16.840.1.101.3.4.2.1 to .3
 _ALGORITHMS = {
     bytes.fromhex("2b0e03021a"): "sha1",
     bytes.fromhex("608648016503040201"): "sha256",
@@ -27,7 +29,7 @@ _ALGORITHMS = {
 }
 # offset in the optional header; checksum and the directory's entry are not part of the digest
 _CHECKSUM = 64
-_SECURITY_ENTRY = {32: 128, 64: 144}
+_SECURITY_ENTRY = {32: 128, 64: 144}  # offset of directory 4 in the optional header, in bytes
 
 
 def signature_matches(source: LimitedSource, header: PeHeader) -> bool | None:

@@ -28,8 +28,8 @@ from binary_checks.objects.pe.header import (
 # and symbols are made from these on demand.
 
 _GAP = 1 << 16  # bytes between two names that are still read together; also the limit on one name
-_TAIL = 512
-_LONGEST_FORWARDER = 1024
+_TAIL = 512  # bytes read first to find the end of a stretch's last name
+_LONGEST_FORWARDER = 1024  # bytes
 _MOST_OF_NAMES = 1 << 26  # bytes of names in one image; the largest libraries have some megabytes
 
 
@@ -209,9 +209,9 @@ DELAYED = Struct("<IIIIIIII")
 _RELATIVE = 1
 # our own mark; in the file it is bit 31 of a PE32 entry, bit 63 of a PE32+ entry
 _BY_ORDINAL = 1 << 31
-_MOST_LIBRARIES = 1 << 12
+_MOST_LIBRARIES = 1 << 12  # descriptors; real images have some dozens
 _MOST_SYMBOLS = 1 << 20  # the largest libraries have some ten thousand
-_BLOCK = 16 * 1024
+_BLOCK = 16 * 1024  # bytes of lookup tables read at a time
 _HINT = 2  # bytes before a name (PE, "Hint/Name Table"): its likely index in the exporting library
 
 
@@ -429,7 +429,7 @@ def _find_zero(rows: array[int], first: int) -> int:
 # functions and of names, addresses of three tables (functions, names, ordinals).
 _DIRECTORY = Struct("<IIHHIIIIIII")
 _MOST_EXPORTS = 1 << 16  # ordinals have 16 bits
-_MOST_NAMES = 1 << 18
+_MOST_NAMES = 1 << 18  # entries of the name and ordinal tables
 
 
 class PeExports(PeSymbolTable):
