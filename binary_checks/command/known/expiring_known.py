@@ -13,13 +13,13 @@ from typing import Any
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.files import read_named, written_beside
-from binary_checks.fleet.known.editing_lists import remove_entries
-from binary_checks.fleet.known.waived_nights import (
+from binary_checks.fleet.known import (
     LONG,
     LOOKED_AT,
     find_removable,
     key_of,
     read_before,
+    remove_entries,
 )
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import closed_nights

@@ -12,8 +12,7 @@ from binary_checks.command.cell_listing import read_matrix
 from binary_checks.errors import PROBLEMS, ProfileError
 from binary_checks.examination.declarations import find_declared, load_own_checks
 from binary_checks.files import read_named
-from binary_checks.fleet.known.editing_lists import find_headers
-from binary_checks.fleet.known.linting import MOST_DAYS, LintRules, lint_list
+from binary_checks.fleet.known import MOST_DAYS, LintRules, find_headers, lint_list
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.profile.known import LARGEST_LIST, LIST, read_known_list
 from binary_checks.profile.reading import load_profile

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.known.linting import MOST_DAYS
-from binary_checks.fleet.known.proposing import PLACEHOLDER, FailedProblem, list_failed, propose
+from binary_checks.fleet.known import MOST_DAYS, PLACEHOLDER, FailedProblem, list_failed, propose
 from binary_checks.fleet.night import NightPlan, final_state
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, list_nights, read_date

@@ -10,7 +10,7 @@ from itertools import chain
 
 from binary_checks.errors import BinaryChecksError, ProfileError, RecordError, StoreError
 from binary_checks.fleet.causes.naming_causes import find_leaders
-from binary_checks.fleet.known.waived_nights import (
+from binary_checks.fleet.known import (
     LONG,
     LOOKED_AT,
     CellOfNight,

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.known.editing_lists import find_headers, remove_entries
+from binary_checks.fleet.known import find_headers, remove_entries
 from binary_checks.profile.known import read_known_list
 
 HEAD = """\

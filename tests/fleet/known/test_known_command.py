@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from binary_checks.fleet.known.waived_nights import LONG
+from binary_checks.fleet.known import LONG
 from binary_checks.fleet.page.night_reading import read_night
 from binary_checks.fleet.store.store_names import frozen_name, plan_name
 from binary_checks.fleet.stored_nights import read_plan, write_plan

@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from binary_checks.fleet.known import linting
-from binary_checks.fleet.known.linting import LintRules, lint_list
+from binary_checks.fleet import known
+from binary_checks.fleet.known import LintRules, lint_list
 from binary_checks.fleet.night import Cell
 from binary_checks.profile.known import read_known_list
 
@@ -122,6 +122,6 @@ def test_entries_that_each_accept_something_else_are_fine(changes: dict[str, str
 
 
 def test_too_many_entries_to_compare_are_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linting, "_MOST_PAIRS", 100)
+    monkeypatch.setattr(known, "_MOST_PAIRS", 100)
     many = "".join(FINE.replace("libfoo.so.1", f"lib{n}q") for n in range(15))
     assert lint(many) == ["too many entries: overlaps were looked for only before entry 6"]

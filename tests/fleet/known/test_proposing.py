@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from binary_checks.fleet.known.proposing import FailedProblem, narrow, propose
+from binary_checks.fleet.known import FailedProblem, narrow, propose
 from binary_checks.fleet.night import Cell
 from binary_checks.model import Problem
 from binary_checks.profile.known import KnownProblem

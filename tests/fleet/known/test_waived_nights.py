@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from binary_checks.fleet.known.waived_nights import AcceptedProblem, WaivedNight, find_removable
+from binary_checks.fleet.known import AcceptedProblem, WaivedNight, find_removable
 from binary_checks.fleet.night import Cell, PlannedCell
 from binary_checks.model import Problem
 from binary_checks.profile.known import KnownList, KnownProblem, read_condition

@@ -1,1 +1,0 @@
-"""Lists of known problems over nights: what entries matched, what to add and what to mend."""
