@@ -1,1 +1,1 @@
-"""Gathers facts by type, once and lazily, and the packages given beside the judged one."""
+"""Gatherers: functions that compute the facts that checks ask for, and packages given alongside."""

@@ -1,4 +1,4 @@
-"""The packages beside the judged ones: those that were given, and those that are required."""
+"""Packages alongside the judged ones: those that were given, and those that are required."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ from binary_checks.model.protocols import Source
 from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
 
 _ENDINGS = (".whl", ".conda", ".tar.bz2")
-"""How packages are called that a folder is searched for."""
+"""Suffixes of packages that are searched in a given folder."""
 
 
 class Company(NamedTuple):
-    """The packages beside a judged one, and what it requires that may be given besides."""
+    """The packages alongside a judged one, and its requirements that could still be given."""
 
     packages: tuple[Package, ...]
     requirements: tuple[str, ...]
 
 
 class Companions:
-    """The packages beside the judged ones, each read once however many packages need it.
+    """The packages alongside the judged ones, each read once however many packages need it.
 
-    Those given; and with ``fetches`` those that the judged ones require and that were not given,
-    downloaded into the folder or, without one, into a private one that `close` removes.
+    These are the given ones and, with ``fetches``, requirements of the judged ones that were not
+    given. The latter are downloaded into ``folder`` or, without one, into a private folder that
+    `close` removes.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Companions:
         limit_factor: int = 1,
         channels: tuple[str, ...] = (),
     ) -> None:
-        self.given = tuple(paths)  # folders as folders: an installer takes from them what it wants
+        self.given = tuple(paths)  # folders stay folders: an installer chooses from them
         self.paths = tuple(_packages_in(self.given))
         self.fetches = fetches
         self.channels = channels  # of conda
@@ -64,22 +65,23 @@ class Companions:
         self._opened: dict[Path, Package] = {}
         self._required: dict[Path, tuple[Package, ...] | NoWheelError] = {}
         self._linked: dict[Path, tuple[Package, ...] | Unavailable | GatherError] = {}
-        self.limit_factor = limit_factor  # of how much is read, and followed, of each package
+        # factor for the limits of what is read and followed in each package
+        self.limit_factor = limit_factor
         self._reader = objects.LimitedReader(limit_factor)
 
     def others(self, than: Path) -> tuple[Package, ...]:
-        """Every companion except the package at that path. Raises GatherError."""
+        """Return every companion except the package at that path. Raises GatherError."""
         return tuple(self._open(path) for path in self.paths if path.name != than.name)
 
     def accompany(self, source: Source, package: Package, target: TargetSystem) -> Company:
-        """What the loader finds beside the package. Raises GatherError or Unavailable."""
+        """Return what the loader finds alongside the package. Raises GatherError or Unavailable."""
         others = self.others(source.path)
         if (neighbours := source.neighbours(self._reader)) is not None:
             from binary_checks.gather.required import find_around
 
             others = match_requirements(package.claims.requirements, others, target).packages
             around = find_around(package, neighbours, target, others)
-            # What is not there is lacking: nobody is to give it besides.
+            # Missing packages are missing: nobody needs to give more.
             return Company((*others, *around), ())
         if isinstance(package, Wheel | UnpackedWheel):
             others = (*others, *self.required(package, target))
@@ -88,7 +90,7 @@ class Companions:
         return Company(others, package.claims.requirements)
 
     def required(self, wheel: WheelLike, target: TargetSystem) -> tuple[Package, ...]:
-        """What the wheel requires on its system, beside what was given. Raises GatherError."""
+        """Return the wheel's requirements on its system that were not given. Raises GatherError."""
         if not self.fetches:
             return ()
         if wheel.path not in self._required:
@@ -99,11 +101,14 @@ class Companions:
         return answer
 
     def required_conda(self, package: CondaPackage) -> tuple[Package, ...]:
-        """What a conda package requires on its platform, from channels. Raises as `required`."""
+        """Return a conda package's requirements on its platform, from channels.
+
+        Raises as `required`.
+        """
         if not (self.fetches and self.channels):
             return ()
         if package.path not in self._linked:
-            from binary_checks.gather.required import fetch_conda  # for few runs
+            from binary_checks.gather.required import fetch_conda  # few runs need it
 
             try:
                 paths = fetch_conda(package, self.channels, self.given, self._open_folder())
@@ -118,7 +123,8 @@ class Companions:
         return answer
 
     def _fetch(self, wheel: WheelLike, target: TargetSystem) -> tuple[Package, ...] | NoWheelError:
-        from binary_checks.gather.required import fetch_required  # pip and processes, for few runs
+        # imports pip's settings and processes; few runs need it
+        from binary_checks.gather.required import fetch_required
 
         given = self.others(wheel.path)
         try:
@@ -149,7 +155,7 @@ class Companions:
 
 
 def _packages_in(paths: Iterable[Path]) -> Iterable[Path]:
-    """Each package file; those in a folder, or the folder itself if it is a package."""
+    """Yield each package file, those in a folder, or a folder that is itself a package."""
     for path in paths:
         within = sorted(each for each in path.glob("*") if each.name.endswith(_ENDINGS))
         if within or (path.is_dir() and not packages.recognises(path, folders=True)):
@@ -162,7 +168,7 @@ def _packages_in(paths: Iterable[Path]) -> Iterable[Path]:
 def find_required_wheels(
     package: Wheel, target: TargetSystem, companions: Companions
 ) -> RequiredWheels:
-    """Download what the wheel requires, where the user asked for that."""
+    """Download the wheel's requirements, if the user asked for that."""
     if not companions.fetches:
         raise NotApplicable("only with --binary-with-requirements")
     try:
@@ -175,7 +181,7 @@ def find_required_wheels(
 def hold_versions(
     source: Source, package: Package, target: TargetSystem, companions: Companions
 ) -> GivenVersions:
-    """Hold what was given beside the package against the requirements of all of them."""
+    """Compare the given packages with the requirements of all packages."""
     if not companions.paths:
         raise NotApplicable("no package was given beside it (--binary-with)")
     others = companions.accompany(source, package, target).packages
@@ -186,14 +192,14 @@ def hold_versions(
 def find_families(
     source: Source, package: Package, target: TargetSystem, companions: Companions
 ) -> GivenFamilies:
-    """Find the libraries beside the package that open others of their vendor's family."""
+    """Find the given libraries that open others of their vendor's family."""
     company = companions.accompany(source, package, target)
     return find_families_beside(package, company.packages, company.requirements, target)
 
 
 @gathers(GivenPackages)
 def find_given(package: CondaPackage, source: Source, companions: Companions) -> GivenPackages:
-    """Read the conda packages that were given beside one, or that its channels have for it."""
+    """Read the conda packages that were given, or that the channels have for its requirements."""
     beside = (*companions.others(source.path), *companions.required_conda(package))
     others = (each for each in beside if isinstance(each, CondaPackage))
     fitting = (each for each in others if each.subdir == package.subdir or each.noarch)

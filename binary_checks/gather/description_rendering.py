@@ -1,4 +1,4 @@
-"""Has readme-renderer, where it is installed, render a description in a process of its own."""
+"""Rendering of a package's description with readme-renderer, in a process of its own."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ DESCRIPTION = Want(chooses=_is_metadata, longest=_LARGEST)
 
 @gathers(RenderedDescription, wants=(DESCRIPTION,))
 def render_description(package: Distribution, contents: MemberContents) -> RenderedDescription:
-    """Render it as PyPI does. Raises PackageError, Unavailable or GatherError."""
+    """Render the description as PyPI does. Raises PackageError, Unavailable or GatherError."""
     text, kind = _read(package, contents), package.header("Description-Content-Type")
     kind = "" if kind == "UNKNOWN" else kind
     base = kind.partition(";")[0].strip().lower()
     if base in {"text/plain", "text/markdown"} or not text:
-        # PyPI shows these as they are, and nothing in them can fail.
+        # PyPI shows these types as text, so that rendering cannot fail.
         return RenderedDescription(content_type=kind, length=len(text), renders=True)
     answer = _ask(text)
     if "absent" in answer:
@@ -50,7 +50,7 @@ def render_description(package: Distribution, contents: MemberContents) -> Rende
 
 
 def _read(package: Distribution, contents: MemberContents) -> str:
-    """The body of METADATA, or the header that older metadata has it in."""
+    """Return the body of METADATA, or the Description header of older metadata."""
     name = f"{package.dist_info}/METADATA"
     found = [each for each in package.members if each.archive_name == name]
     if not found or found[-1].size > _LARGEST:

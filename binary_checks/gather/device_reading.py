@@ -1,4 +1,4 @@
-"""Takes what the objects of a package say of their code for NVIDIA's GPUs."""
+"""Device code for NVIDIA's GPUs in a package's objects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from binary_checks.objects.byte_source import DeviceAllowance
 from binary_checks.objects.device.details import read_details
 from binary_checks.profile.reading import Profile
 
-# Opens a package once more for the code for NVIDIA's GPUs in its objects.
+# Reading the objects once more, for device code.
 
 
 def reread(
@@ -45,10 +45,10 @@ def reread(
     *,
     everything: bool,
 ) -> tuple[ObjectDetails, ...]:
-    """Decompress a sample of the code of these objects, or all of it, in their order.
+    """Read a sample of the device code of these objects, or all of it, in order.
 
-    ``limit_factor`` times as much is read as usual. Raises PackageError where the package cannot
-    be opened again, GatherError where there is no room.
+    ``limit_factor`` multiplies the usual limits. Raises PackageError if the package cannot be
+    opened again, GatherError if there is no room on the disk.
     """
     paths = [item.path for item in carriers]
     allowance = DeviceAllowance(limit_factor)
@@ -65,11 +65,12 @@ def reread(
 def open_objects(
     package: Package, paths: Iterable[str], open_tree: Callable[[], Tree]
 ) -> Iterator[tuple[str, ByteSource | Unavailable]]:
-    """Open the package's tree for the bytes of some objects, each to be read before the next.
+    """Open the package's tree, and yield the bytes of some objects.
 
-    They come in any order. One after the other is copied to one file, which is removed in the end.
-    Raises PackageError where the package cannot be opened again, GatherError where there is no
-    room.
+    Each must be read before the next.
+
+    They come in any order. Each is copied to the same temporary file, which is finally removed.
+    Raises PackageError if the package cannot be opened again, GatherError if there is no room.
     """
     try:
         with (
@@ -112,31 +113,31 @@ def _copy(pieces: Iterator[bytes], copy: BinaryIO) -> ByteSource | Unavailable:
 
 
 class _CopiedBytes:
-    """The bytes of the file as a ByteSource."""
+    """The bytes of the temporary file as a ByteSource."""
 
     def __init__(self, copy: BinaryIO) -> None:
         self._copy = copy
         self.size = copy.seek(0, os.SEEK_END)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        """Return exactly ``length`` bytes. Raises MalformedError if the file ends before."""
         if offset < 0 or length < 0 or offset + length > self.size:
             raise MalformedError("the file ends before", self.size)
         self._copy.seek(offset)
         return self._copy.read(length)
 
 
-# Takes what the objects of a package say of their code for NVIDIA's GPUs.
+# The facts.
 
 
 @gathers(DeviceDetails)
 def read_device_details(
     package: Package, source: Source, profile: Profile, request: DeviceCodeRequest
 ) -> DeviceDetails:
-    """Take the samples that the objects have, or read everything where that is asked for.
+    """Return the objects' samples of device code, or read all of it if that is requested.
 
-    Objects out of a document have no samples: they are taken now. Raises PackageError where the
-    package cannot be opened again, GatherError where there is no room.
+    Objects from a document have no samples, so these are read now. Raises PackageError if the
+    package cannot be opened again, GatherError if there is no room.
     """
     carriers = tuple(find_nvidia_carriers(package))
     samples = tuple(
@@ -146,7 +147,7 @@ def read_device_details(
     )
     if len(samples) == len(carriers) and not (carriers and request.thorough):
         return DeviceDetails(objects=samples)
-    from binary_checks.gather.device_reading import reread  # for few runs
+    from binary_checks.gather.device_reading import reread  # few runs need it
 
     factor, everything = profile.limit_factor, request.thorough
     return DeviceDetails(
@@ -156,12 +157,12 @@ def read_device_details(
 
 @gathers(DeviceToolkits)
 def find_toolkits(details: DeviceDetails) -> DeviceToolkits:
-    """Count the toolkits that this code states."""
+    """Count the toolkits that the device code states."""
     return DeviceToolkits(samples=tuple(count_toolkits(details.objects)))
 
 
 def count_toolkits(objects: Iterable[ObjectDetails]) -> Iterator[ToolkitSample]:
-    """Count the toolkits and the versions of PTX that the code of each object states."""
+    """Count the toolkits and the versions of PTX that each object's code states."""
     for item in objects:
         toolkits: Counter[str] = Counter()
         ptx: Counter[str] = Counter()
@@ -181,6 +182,6 @@ def count_toolkits(objects: Iterable[ObjectDetails]) -> Iterator[ToolkitSample]:
 
 
 def _explain(item: ObjectDetails) -> str:
-    """Why some code could not be read; what is not installed is said rather than anything else."""
+    """Return why some code could not be read; a missing library comes before other reasons."""
     lacking = [each for each in item.unread if each.lacking]
     return next((each.reason for each in (*lacking, *item.unread)), "")

@@ -1,4 +1,4 @@
-"""Installs a package in the place where a run puts it, once, and finds it there."""
+"""Installation of a package in the place of a run, once for all facts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from binary_checks.sources.installed import find_installation
 
 @gathers(Place)
 def find_place(package: Package, settings: PlaceSettings, source: Source) -> Place:
-    """Choose where the package runs; nothing is made or installed yet.
+    """Choose the place in which the package runs; nothing is created or installed yet.
 
-    What it requires comes from the channel that it is from itself, where the user named no other.
+    Requirements come from the channel of the package itself if the user named no other.
     """
     remote = source.remote()
     own = remote.provenance if remote is not None else None
@@ -31,7 +31,7 @@ def find_place(package: Package, settings: PlaceSettings, source: Source) -> Pla
 
 @gathers(InstallReport)
 def install(place: Place, package: Package) -> InstallReport:
-    """Install the package, and report what that left behind."""
+    """Install the package, and return the report."""
     report = place.install(package)
     if report is None:
         raise NotApplicable("no installer put the package there in this run")
@@ -42,7 +42,7 @@ def install(place: Place, package: Package) -> InstallReport:
 def find_installed(place: Place, package: Package) -> Installed:
     """Install the package, and find its files on this host.
 
-    Raises Unavailable where it was refused, or lies where this host cannot read it.
+    Raises Unavailable if it could not be installed, or this host cannot read its files.
     """
     if not package.claims.requirements:
         raise Unavailable("it requires nothing that could be installed beside it")

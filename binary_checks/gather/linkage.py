@@ -1,4 +1,4 @@
-"""Simulates the loader of the target system on a package and on what lies beside it."""
+"""Simulation of the target system's loader on a package and the packages alongside it."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def simulate_loader(
     companions: Companions,
     installed: Installed | None,
 ) -> Linkage:
-    """Find what a loader would, among the package's own files and those of its requirements.
+    """Load the package's objects as the system would, with those of its requirements.
 
-    Where the companions leave something open, the environment that this run has installed the
-    package into answers it.
+    If libraries are missing, look for them in the environment into which this run installed the
+    package.
     """
     linkage = _simulate(source, code, target, companions)
     if installed is not None and _lacks_required(linkage):
@@ -68,9 +68,9 @@ def _simulate(
     companions: Companions,
     installed: Source | None = None,
 ) -> Linkage:
-    """Load what there is; and again with what imports have loaded before, where that matters.
+    """Load the objects; if it matters, load them again with those that imports load before.
 
-    ``installed`` is the same package where others lie beside it.
+    ``installed`` is the same package where it is installed next to others.
     """
     package = code.package
     company = companions.accompany(installed or source, package, target)
@@ -94,7 +94,7 @@ def _simulate(
 
 
 def _lacks_required(linkage: Linkage) -> bool:
-    """Whether something stays open that packages which are required, and not given, may answer."""
+    """Return whether requirements that were not given might provide what is missing."""
     if not linkage.requirements:
         return False
     needs = (edge for edge in linkage.edges if edge.resolved is None)
@@ -102,12 +102,12 @@ def _lacks_required(linkage: Linkage) -> bool:
     return open_needs or bool(linkage.unexplored or linkage.unresolved)
 
 
-# Searches a package's own Python code for the names of the objects in it.
+# The package's own Python code, searched for the names of its objects.
 
 _MOST = 96 << 20  # bytes of all sources together; torch 2.15 has 33 MiB
 _CALLED = re.compile(rb"^(?:\w+ *= *)?(?:\w+\.)*(\w{1,128})\(", re.MULTILINE)
-"""Functions that a module calls when it is imported, as far as no line around it is indented."""
-_SCRIPT = 64 << 10  # bytes of a script without an ending
+"""Functions that a module calls when it is imported, judged by lines without indentation."""
+_SCRIPT = 64 << 10  # bytes of a script without a suffix
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 
 
@@ -125,18 +125,20 @@ def _is_script(name: str, size: int, mode: int) -> bool:
 
 
 def _may_be_object(entry: TreeEntry) -> bool:
-    """Whether it is called like a library or a program, and is no script."""
+    """Return whether a member has the name of a library or program, and not that of a script."""
     name = entry.name.rpartition("/")[2]
     called = format_of_name(name) is not None or name.endswith(".exe")
     return called or ("." not in name and entry.size > _SCRIPT)
 
 
 CODE = Want(chooses=_is_code, longest=_MOST, beside=_may_be_object)
-"""Facts search it for the objects of the package, and without any it is not asked for."""
+"""Code in which facts search the names of the package's objects; useless in a package without
+any.
+"""
 
 
 class OwnCode:
-    """A package's own code, to be searched for what it does with the objects of the package."""
+    """A package's own code, searched for uses of the package's objects."""
 
     def __init__(self, package: Package, contents: MemberContents) -> None:
         self.package = package
@@ -144,9 +146,9 @@ class OwnCode:
 
     @cached_property
     def names(self) -> CodeNames:
-        """Which objects the package's code names, among those that are no extension modules.
+        """Return which objects that are no extension modules the package's code names.
 
-        What cannot be read is said in the answer, and nothing is raised for it.
+        Sources that cannot be read are listed in the result; nothing is raised.
         """
         candidates = dict(_find_candidates(self.package))
         if not candidates:
@@ -169,9 +171,9 @@ class OwnCode:
         )
 
     def find_import_openings(self) -> ImportOpenings:
-        """Which objects the package's code opens by their paths, and when.
+        """Return which objects the package's code opens by path, and when.
 
-        Of an opening whose name only running it tells, those count that the source spells out.
+        If an opened name is only known at run time, count the names that the source contains.
         """
         opening: dict[str, SourceFile] = {}
         called: set[str] = set()
@@ -180,7 +182,7 @@ class OwnCode:
             for item in self.package.objects
             if item.kind is Kind.SHARED
             and ".libs/" not in item.path
-            and not is_driver_library(item.file_name)  # so spelled, it is the user's
+            and not is_driver_library(item.file_name)  # written like that, it is the user's
         }
         paths = tuple(self.package.layout.shorten(member.path) for member in self.package.members)
         place = self.package.layout.place
@@ -195,7 +197,7 @@ class OwnCode:
             return ImportOpenings(unfollowed=frozenset(map(place, candidates)))
 
     def find_tried(self, linkage: Linkage) -> frozenset[str]:
-        """Extension modules that lack a library, and that the package imports only if they load."""
+        """Return extension modules that lack a library, and are imported only under ``try``."""
         lacking = {edge.path for edge in linkage.edges if _is_foreign(edge)}
         shorten = self.package.layout.shorten
         names = {
@@ -216,9 +218,9 @@ class OwnCode:
         return frozenset(path for path, module in modules.items() if module in tried)
 
     def read_loading_words(self) -> LoadingWords:
-        """Read what the package's sources import.
+        """Return what the package's sources import.
 
-        Sources that cannot be read may load anything: nobody knows that they do not.
+        Sources that cannot be read might load anything.
         """
         try:
             return read_words(self._read_sources())
@@ -227,7 +229,7 @@ class OwnCode:
 
     @cached_property
     def _sources(self) -> dict[Member, str]:
-        """The package's code, Python and the scripts beside its programs, and where it lies."""
+        """The package's code with its paths: Python, and the scripts next to its programs."""
         objects = {item.path for item in self.package.objects}
         files = (
             member
@@ -242,7 +244,7 @@ class OwnCode:
         }
 
     def _read_sources(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the sources. Raises TooLarge, and Unavailable where any cannot be read."""
+        """Yield the sources. Raises TooLarge, and Unavailable if one cannot be read."""
         if sum(member.size for member in self._sources) > _MOST:
             raise TooLarge(f"its own code has more than {_MOST >> 20} MiB")
         for member, content in self._contents.each(self._sources):
@@ -252,7 +254,7 @@ class OwnCode:
 
 
 def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What something else than an import statement must open, with its names."""
+    """Yield objects that only code can open, not an import statement, with their names."""
     needed = {need.name.rpartition("/")[2] for item in package.objects for need in item.needed}
     for item in package.objects:
         names = (item.file_name, item.name.rpartition("/")[2])
@@ -263,7 +265,7 @@ def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 @gathers(OwnCode, wants=(CODE,))
 def take_code(package: Package, contents: MemberContents) -> OwnCode:
-    """Take the package's own code, which is searched for what a fact asks for."""
+    """Return the package's own code, which other facts search."""
     return OwnCode(package, contents)
 
 
@@ -275,7 +277,7 @@ def find_code_names(code: OwnCode) -> CodeNames:
 
 @gathers(ImportOpenings)
 def find_import_openings(package: Package, code: OwnCode, linkage: Linkage) -> ImportOpenings:
-    """Find what the package's code opens, where it needs a library of the driver or has a copy."""
+    """Find objects that the code opens, if they need a library of the driver or exist twice."""
     needs = (edge.needed for edge in (*linkage.edges, *linkage.given_edges))
     if not any(map(is_driver_library, needs)) and not find_copies(
         package.objects, DRIVER_LIBRARIES
@@ -312,7 +314,7 @@ def _sort_openings(
 
 
 def _spell_out(source: SourceFile, names: FileNames) -> frozenset[str]:
-    """The files that one source names. Raises TooLarge."""
+    """Return the files that one source names. Raises TooLarge."""
     search = NameSearch(names)
     search.see(source.path, source.read())
     found = search.conclude()

@@ -1,4 +1,4 @@
-"""The contents of a package's members, of which most are kept since the package was read."""
+"""Contents of a package's members, most of which are kept since the package was read."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from binary_checks.model.protocols import Keeper, Tree, TreeEntry
 class MemberContents:
     """The contents of a package's members.
 
-    Those that a fact wanted beforehand were kept while the package was read. For any other the
-    package is opened once more, as for all where it was not read itself but stated; it stays open
-    until these contents are closed.
+    Those that facts requested were kept while the package was read. For any other the package is
+    opened again, and so it is for all members of a package that was stated instead of read; it
+    stays open until `close`.
     """
 
     def __init__(self, package: Package, kept: Keeper, open_tree: Callable[[], Tree]) -> None:
         self._package = package
         self._kept = kept
         self._open_tree = open_tree
-        self._tree: Tree | None = None  # once it was opened again
+        self._tree: Tree | None = None  # the tree once it is opened again
 
     def __enter__(self) -> MemberContents:
         return self
@@ -32,7 +32,7 @@ class MemberContents:
             self._tree.close()
 
     def read(self, member: Member) -> bytes:
-        """The content of one member. Raises Unavailable where it cannot be read, PackageError."""
+        """Return the content of one member. Raises PackageError, Unavailable if it is broken."""
         for _, content in self.each((member,)):
             if isinstance(content, Unavailable):
                 raise content
@@ -40,9 +40,9 @@ class MemberContents:
         raise AssertionError
 
     def each(self, members: Iterable[Member]) -> Iterator[tuple[Member, bytes | Unavailable]]:
-        """Yield each of the members with its content, or why it cannot be read, in any order.
+        """Yield each member with its content, or why it cannot be read, in any order.
 
-        Raises PackageError where the package has to be opened again, and cannot be.
+        Raises PackageError if the package has to be opened again, and cannot be.
         """
         left: list[Member] = []
         for member in members:
@@ -61,7 +61,7 @@ class MemberContents:
     def _read_again(
         self, tree: Tree, members: Sequence[Member]
     ) -> Iterator[tuple[Member, bytes | Unavailable]]:
-        """Read them out of the tree, in the order that costs it least."""
+        """Read members from the tree, in the order that is cheapest for it."""
         found: dict[int, tuple[TreeEntry, list[Member]]] = {}
         for member in members:
             entry = find_entry(tree, member, self._package.layout)
@@ -80,7 +80,7 @@ class MemberContents:
 
 
 def find_entry(tree: Tree, member: Member, layout: Layout) -> TreeEntry | None:
-    """The entry that the member was read from; of installed files RECORD spells the name."""
+    """Return the tree's entry of a member; for installed files, find it by RECORD's spelling."""
     found = (tree.find(name) for name in (member.archive_name, layout.shorten(member.path)))
     same = (each for each in found if each and not each.faults)
     return next((each for each in same if each.stored == member.archive_name), None)

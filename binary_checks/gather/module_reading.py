@@ -1,4 +1,4 @@
-"""Says what the modules bind that entry points and shared namespaces concern."""
+"""Names bound by the modules that entry points and shared namespaces refer to."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from binary_checks.python_code.parsing import (
 )
 
 _LEAST_COST, _COST = 32_000_000, 128
-"""What parsing may cost: this much, and that for each byte of the package."""
-_MOST_STARS = 300  # modules that are read once more, since others take all names of them
-_STAR, _NAME = 64, 64  # what it costs to find a module, and to take a name of it
+"""What parsing may cost: a constant, and a factor for each byte of the package."""
+_MOST_STARS = 300  # modules read again because others import all their names
+_STAR, _NAME = 64, 64  # cost of finding a module, and of taking a name from it
 _TOP_LEVEL = "top_level.txt"
-_LONGEST_LIST = 1 << 20  # bytes of that
+_LONGEST_LIST = 1 << 20  # bytes of entry_points.txt
 _SHARED_FILES = tuple(f"{name.replace('.', '/')}/__init__.py" for name in sorted(SHARED_PACKAGES))
 _REFERENCE = re.compile(r"\s*([\w.]{1,250})\s*(?::\s*(\w{1,250}))?")
 
@@ -55,19 +55,21 @@ MODULES = (
     Want(chooses=_may_be_referred, longest=LONGEST, beside=_has_entry_points),
     Want(chooses=_is_shared, longest=LONGEST),
 )
-"""An entry point may name any module, which may take its names from any other."""
+"""Modules requested beforehand. An entry point may name any module, which may import its names from
+any other.
+"""
 
 
 @gathers(PythonModules, wants=MODULES)
 def read_modules(package: Distribution, contents: MemberContents) -> PythonModules:
-    """Read the modules that entry points and namespaces concern. Raises PackageError."""
+    """Read the modules that entry points and namespaces refer to. Raises PackageError."""
     return _ModuleReader(package, contents).read()
 
 
 class _ModuleReader:
-    """Reads the few files whose names matter, and those of which they take all names.
+    """Reads the few files whose names matter, and those from which they import all names.
 
-    It pays for what parsing them takes.
+    It pays the cost of parsing them.
     """
 
     def __init__(self, package: Distribution, contents: MemberContents) -> None:
@@ -84,7 +86,7 @@ class _ModuleReader:
         self._starred: dict[str, ModuleNames | None] = {}
 
     def read(self) -> PythonModules:
-        """Read them all."""
+        """Read all of them."""
         contents = self._read_all(self._asked.keys() | self._shared)
         found = (self._read_one(path, content) for path, content in contents)
         names = (each for each in found if each is not None)
@@ -95,11 +97,11 @@ class _ModuleReader:
         )
 
     def _read_all(self, chosen: Collection[str]) -> Iterator[tuple[str, bytes]]:
-        """The contents of the files at these paths, as far as they can be read."""
+        """Yield the contents of the files at these paths, as far as they can be read."""
         admitted: list[Member] = []
         for name, path in self._files.sources.items():
             if path not in chosen or is_for_tests(name.split(".")):
-                continue  # users import no tests
+                continue  # users do not import tests
             member = self._members[path]
             try:
                 self._pay(member)
@@ -130,17 +132,20 @@ class _ModuleReader:
     def _read_one(self, path: str, content: bytes) -> ModuleNames | None:
         try:
             names = read_names(path, tabulate(content, self._budget), self._budget)
-            # numpy binds itself what its entry points name; its stars are thirty modules.
+            # numpy binds the names of its entry points itself; its star imports are thirty modules.
             found = self._asked.get(path, set()) <= names.bound
             return names if found else self._follow_stars(names)
-        except FaultyError:  # the interpreter tells that which compiles it
+        except FaultyError:  # the probe that compiles files reports it
             return None
         except LeftAloneError as error:
             self._leave(path, str(error))
             return None
 
     def _follow_stars(self, names: ModuleNames) -> ModuleNames:
-        """Add the names that a module takes from others of the package. Raises LeftAloneError."""
+        """Add the names that a module star-imports from others of the package.
+
+        Raises LeftAloneError.
+        """
         bound, opaque, left = set(names.bound), names.opaque, list[str]()
         seen, waiting = {names.path}, deque([names])
         while waiting:
@@ -173,9 +178,9 @@ class _ModuleReader:
         return self._starred.get(path)
 
     def _list_asked(self) -> Iterator[tuple[str, str]]:
-        """The files of the modules that entry points name, and the name that each is to bind.
+        """Yield the files of modules that entry points name, with the name that each must bind.
 
-        Of a module that is not there all packages around it: they may find it elsewhere.
+        For a missing module yield all packages around it: they may find it elsewhere.
         """
         for _, _, value in self._package.entry_points:
             match = _REFERENCE.match(value)
@@ -186,7 +191,7 @@ class _ModuleReader:
                 yield from ((self._files.sources.get(each, ""), "") for each in _list_around(name))
 
     def _list_shared_files(self) -> Iterator[str]:
-        """The files of the packages that other distributions fill too."""
+        """Yield the files of packages that other distributions extend, too."""
         for name in SHARED_PACKAGES:
             path = self._files.sources.get(name, "")
             if path.endswith("/__init__.py"):
@@ -205,13 +210,13 @@ class _ModuleReader:
 
 
 def _list_around(name: str) -> Iterator[str]:
-    """A module and all packages that are imported before it, the outermost first."""
+    """Yield a module and all packages that are imported before it, the outermost first."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def _resolve(named: str, module: str, *, is_package: bool) -> str:
-    """The full name of a module that another imports as ``..a.b``; "" where there is none."""
+    """Return the full name of a module that is imported as ``..a.b``; "" if there is none."""
     inner = named.lstrip(".")
     level = len(named) - len(inner)
     if not level:

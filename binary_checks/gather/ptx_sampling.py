@@ -1,4 +1,4 @@
-"""Reads a sample of the PTX in a package's objects, chosen before anything is decompressed."""
+"""A sample of the PTX in a package's objects, chosen before anything is decompressed."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from binary_checks.trees.kept_bytes import Kept
 
 @gathers(PtxTexts)
 def sample_ptx(package: Package, source: Source, request: PtxRequest) -> PtxTexts:
-    """Decompress a sample of the PTX. Raises NotApplicable where there is none."""
+    """Decompress a sample of the PTX. Raises NotApplicable if there is none."""
     if not any(map(has_ptx, package.objects)):
         raise NotApplicable("no PTX in the package")
     return read_sample(package, source.open, request.bytes)
 
 
 def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> PtxTexts:
-    """Read as much PTX as ``choose_texts`` takes; of equal texts one.
+    """Read the PTX that ``choose_texts`` selects; of equal texts only one.
 
-    The texts stay compressed, in a temporary file, until the sizes of all are known. Raises
-    PackageError where the package cannot be opened again, GatherError where there is no room.
+    The texts stay compressed, in a temporary file, until all sizes are known. Raises PackageError
+    if the package cannot be opened again, GatherError if there is no room.
     """
     found: dict[bytes, tuple[str, DeviceEntry]] = {}
     with closing(Kept()) as kept:
@@ -55,7 +55,7 @@ def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> P
 
 
 def has_ptx(item: ObjectFile) -> bool:
-    """Whether an object has PTX."""
+    """Return whether an object contains PTX."""
     return isinstance(item, Carrier) and any(
         code.kind is DeviceKind.PTX for code in item.device_code
     )

@@ -1,4 +1,4 @@
-"""Reads the package itself, once for all facts, and names the system that it promises to run on."""
+"""Reading of the package itself, once for all facts, and the system that it claims."""
 
 from __future__ import annotations
 
@@ -65,31 +65,31 @@ def read_source(
 
 @gathers(Package)
 def take_package(reading: Reading) -> Package:
-    """Take the package that was read."""
+    """Return the package of the reading."""
     return reading.package
 
 
 @gathers(MemberContents)
 def take_contents(reading: Reading, source: Source) -> MemberContents:
-    """Take what was kept of its members."""
+    """Return the kept contents of its members."""
     return MemberContents(reading.package, reading.kept, source.open)
 
 
 @gathers(TargetSystem)
 def name_target(package: Package, profile: Profile) -> TargetSystem:
-    """Name the system that the package promises to run on, with what the profile adds to it."""
+    """Return the system that the package claims to run on, with additions of the profile."""
     return systems.target_for(package.claims, profile.system_libraries, profile.dll_directories)
 
 
-# Reads of a published file what is said of it and what ranges show, before any download.
+# Published files: the index's statements, and what range requests show before any download.
 
-_CONDA = (".conda", ".tar.bz2")  # name-version-build
+_CONDA = (".conda", ".tar.bz2")  # files named name-version-build
 _FACTS: dict[type[Package], Callable[..., PublishedFile]] = {Wheel: PublishedWheel}
-"""The kinds of packages of which more is known than of any."""
+"""Kinds of packages with facts of their own."""
 
 
 def demand_remote(source: Source) -> Remote:
-    """The file where it is published. Raises NotApplicable for one that is here."""
+    """Return the published file. Raises NotApplicable for a local file."""
     remote = source.remote()
     if remote is None:
         raise NotApplicable("it is a file of this machine, not a published one")
@@ -98,12 +98,12 @@ def demand_remote(source: Source) -> Remote:
 
 @gathers(Publication)
 def find_publication(source: Source) -> Publication:
-    """Read what is stated of a published file. Raises NotApplicable for one that is here."""
+    """Read the statements about a published file. Raises NotApplicable for a local file."""
     return read_publication(demand_remote(source))
 
 
 def read_publication(remote: Remote) -> Publication:
-    """Read what the index states of the file, and its name. Raises GatherError."""
+    """Read the index's statements about the file, and its name. Raises GatherError."""
     name, version, tags = _read_name(remote.file_name)
     metadata = remote.core_metadata()
     return Publication(
@@ -117,7 +117,7 @@ def read_publication(remote: Remote) -> Publication:
 
 
 def _read_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
-    """What the name of a wheel or a conda package says; nothing where it is neither."""
+    """Return name, version and tags in a wheel's or conda package's name; "" for other files."""
     if file_name.endswith(_CONDA):
         stem = next(file_name.removesuffix(end) for end in _CONDA if file_name.endswith(end))
         name, version, _ = [*stem.rsplit("-", 2), "", ""][:3]
@@ -131,15 +131,15 @@ def _read_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
 
 @gathers(PublishedFile)
 def find_published(source: Source, reader: ObjectReader) -> PublishedFile:
-    """Read ranges of a published file. Raises NotApplicable for one that is here."""
+    """Read ranges of a published file. Raises NotApplicable for a local file."""
     return read_published(demand_remote(source), reader)
 
 
 def read_published(remote: Remote, reader: ObjectReader) -> PublishedFile:
-    """Read it by ranges; once more from the start where it changed meanwhile.
+    """Read the file by ranges; start again, once, if it changed meanwhile.
 
-    Raises Unavailable where the server sends no ranges, PackageError for what is no package, and
-    GatherError where the network broke or the file changed again.
+    Raises Unavailable if the server supports no ranges, PackageError if it is no package, and
+    GatherError if the network failed or the file changed again.
     """
     try:
         return _read(remote, reader)
@@ -168,17 +168,17 @@ def _read(remote: Remote, reader: ObjectReader, *, again: bool = False) -> Publi
     )
 
 
-# Reads of each package of a release what holds for all of them, and no more than that.
+# Releases: what must be known of each package to judge all of them together.
 
-_AT_ONCE = 8  # packages: those on a server are waited for
-_MOST_TEXTS = 8  # of them, in one package
+_AT_ONCE = 8  # packages; those on a server take time
+_MOST_TEXTS = 8  # files that state a commit, in one package
 
 
 @gathers(Release)
 def read_release(
     source: Source, request: ReleaseRequest, reader: ObjectReader, expected: ExpectedSet | None
 ) -> Release:
-    """Read every part. Raises NotApplicable of a single package, ProfileError for a bad pattern."""
+    """Read all parts. Raises NotApplicable for a single package, ProfileError for a bad pattern."""
     if not source.parts():
         raise NotApplicable("it is a package, not several")
     patterns = compile_patterns(request.commits, "probes.release.commits", "commit")
@@ -195,7 +195,7 @@ def read_release(
 
 
 def _list_siblings(source: Source) -> tuple[tuple[str, ...] | None, str]:
-    """The files that indexes list beside the packages, and why not all of them are known."""
+    """Return the files that indexes list next to the packages, and why not all are known."""
     remotes = [remote for part in source.parts() if (remote := part.remote()) is not None]
     found: set[str] = set()
     for remote in remotes:
@@ -209,7 +209,7 @@ def _list_siblings(source: Source) -> tuple[tuple[str, ...] | None, str]:
 def _read_part(
     source: Source, patterns: Mapping[str, re.Pattern[str]], reader: ObjectReader
 ) -> ReleasePart:
-    """What one says; what cannot be had of it is its gap, and none of the others'."""
+    """Read one part; what cannot be read of it is a gap, and affects no other part."""
     try:
         try:
             return _open_part(source, patterns, reader)
@@ -256,7 +256,10 @@ def _open_bytes(source: Source, files: ExitStack) -> PackageBytes:
 
 
 def _find_metadata(tree: Tree) -> tuple[str, str, str]:
-    """Name, version, and the member that says more; of what is no wheel nothing."""
+    """Return name, version, and the member with further metadata.
+
+    Return "" for each if it is no wheel.
+    """
     if not tree.label.endswith(".whl"):
         return "", "", ""
     name, version, _, _ = parse_file_name(tree.label)
@@ -264,7 +267,7 @@ def _find_metadata(tree: Tree) -> tuple[str, str, str]:
 
 
 def _find_stating(tree: Tree, patterns: Mapping[str, re.Pattern[str]]) -> list[TreeEntry]:
-    """The members that may say the commit."""
+    """Return the members that may state the commit."""
     found = [
         each
         for each in tree.entries()

@@ -1,6 +1,6 @@
-"""The process that renders: a description in reStructuredText in, an answer in JSON out.
+"""The process that renders a description: reStructuredText in, JSON out.
 
-Docutils is slow on some texts, and takes much memory for others: both are limited here.
+Docutils is slow for some texts, and uses much memory for others: both are limited here.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import re
 import sys
 
 _MEMORY = 2 << 30  # bytes
-_SECONDS = 50  # of the processor
+_SECONDS = 50  # seconds of processor time
 _MOST_FAULTS = 10
-_LONGEST = 300  # characters of one
+_LONGEST = 300  # characters of a message
 _WHERE = re.compile(r"^<string>:(\d*): \((\w+)/\d\) ", re.MULTILINE)
 
 
 def main() -> None:
-    """Answer, also where the library is not there."""
+    """Render and answer, also if the library is missing."""
     sys.path[:] = json.loads(sys.argv[1])
     try:
         from readme_renderer import rst

@@ -1,4 +1,4 @@
-"""Finds the wheels that a package requires, directly or not, for its own system, not this host."""
+"""Requirements of a package, direct or not, for its own system instead of this host's."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ Open = Callable[[Path], Package]
 def fetch_required(
     wheel: WheelLike, target: TargetSystem, given: Iterable[Package], folder: Path, open_one: Open
 ) -> tuple[Package, ...]:
-    """Download what the wheel requires on the target beside what was given, and read it.
+    """Download the wheel's requirements for the target that were not given, and read them.
 
-    What is downloaded lies in a folder of that folder, one a Python and platform, and is not
-    downloaded again. Raises GatherError where the index fails or has no wheel that fits,
-    Unavailable for a wheel whose requirements cannot be fetched: above all those by URL.
+    Downloads are stored in a subfolder for each Python and platform, and are not repeated. Raises
+    GatherError if the index fails or has no fitting wheel, Unavailable if requirements cannot be
+    fetched, mainly those by URL.
     """
     for text in wheel.requires_dist:
-        if read_requirement(text) is None:  # else what it means is left out, and nobody says so
+        # an invalid requirement would otherwise be skipped silently
+        if read_requirement(text) is None:
             raise Unavailable(
                 f"Requires-Dist {text[:_LONGEST_REQUIREMENT]!r} cannot be read; correct it"
             )
@@ -64,10 +65,10 @@ def find_around(
     target: TargetSystem,
     given: Iterable[Package],
 ) -> tuple[Package, ...]:
-    """Read what an installed package requires, directly or not, and what lies in its own folder.
+    """Read the packages in an installed package's folder that it requires, directly or not.
 
-    Only there do search paths find it. What is not there, or says not which files are its own, is
-    left out: whoever needs it finds it missing.
+    Search paths find packages only there. Packages that are missing, or do not list their files,
+    are omitted, and so count as missing.
     """
     known: dict[str, Package] = {canonicalize_name(item.name): item for item in (*given, package)}
     found: dict[str, Package | None] = {}
@@ -82,14 +83,14 @@ def find_around(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Index:
-    """Where wheels come from, and where they are put."""
+    """The source of wheels, and the folder for downloads."""
 
     python: ForeignPython
     folder: Path
     open_one: Open
 
     def get(self, asked: Mapping[str, list[Requirement]]) -> dict[str, tuple[Path, Package]]:
-        """Download a wheel of each name that fits all that is asked of it, and open it."""
+        """Download and open a wheel for each name that satisfies all its requirements."""
         spelled = [_spell(name, items) for name, items in sorted(asked.items())]
         broke = download(spelled, self.python, self.folder)
         got: dict[str, tuple[Path, Package]] = {}
@@ -102,7 +103,7 @@ class _Index:
         return got
 
     def _open(self, path: Path) -> Package:
-        """Open what was downloaded, which must be what its file name says."""
+        """Open a downloaded file, which must be what its name says."""
         package = self.open_one(path)
         if isinstance(package, Wheel):
             own = f"{package.header('Name')} {package.header('Version')}"
@@ -117,7 +118,7 @@ def _normalise(label: str) -> str:
 
 
 def _name_interpreter(python: ForeignPython) -> Interpreter:
-    """The interpreter as environment markers know it."""
+    """Return the interpreter's values for environment markers."""
     return Interpreter(
         implementation="cpython",
         version=python.version,
@@ -129,7 +130,7 @@ def _name_interpreter(python: ForeignPython) -> Interpreter:
 def _follow(
     wheel: WheelLike, target: TargetSystem, given: Mapping[str, Package], index: _Index
 ) -> dict[Path, Package]:
-    """Get what is lacking, look into it for what that requires, and begin again."""
+    """Download what is missing, add its own requirements, and repeat."""
     got: dict[str, tuple[Path, Package]] = {}
     for _ in range(_MOST_ROUNDS):
         opened = {name: package for name, (_, package) in got.items()}
@@ -148,17 +149,17 @@ def _fits_all(package: Package | None, asked: Iterable[Requirement]) -> bool:
 
 
 def _spell(name: str, asked: Iterable[Requirement]) -> str:
-    """All that is asked of one name, as one requirement for pip.
+    """Join all requirements on one name into one for pip.
 
-    In parentheses it cannot end like an archive: pip takes ``x==1+a.zip`` for a file that is there.
-    The spaces end a version behind ``===``, to which old ones of pip count all but them.
+    With parentheses it cannot look like a file: pip takes ``x==1+a.zip`` for a path. The spaces end
+    a version after ``===``, in which old versions of pip include all other characters.
     """
     versions = sorted({str(each) for item in asked for each in item.specifier})
     return f"{name} ({' ,'.join(versions)} )" if versions else name
 
 
 def _newest(folder: Path, name: str, asked: Iterable[Requirement]) -> Path | None:
-    """The wheel that pip chose: where a folder is used again there may be older ones."""
+    """Return the wheel that pip chose, or None; a reused folder may also contain older ones."""
     asked = tuple(asked)
     fitting: list[tuple[Version, Path]] = []
     for path in folder.glob("*.whl"):
@@ -171,24 +172,24 @@ def _newest(folder: Path, name: str, asked: Iterable[Requirement]) -> Path | Non
     return max(fitting)[1] if fitting else None
 
 
-# Finds the packages that a conda package requires, for its own platform, not this host's.
+# Requirements of a conda package, for its own platform.
 
-_LONGEST_SOLVING = 3600.0  # seconds; the libraries of CUDA are more than 2 GB
+_LONGEST_SOLVING = 3600.0  # seconds; CUDA's libraries are more than 2 GB
 _VIRTUAL = {
     "linux": {"__unix": "0", "__linux": "6.1", "__glibc": "2.39"},
     "osx": {"__unix": "0", "__osx": "15.0"},
     "win": {"__win": "10.0.22000"},
 }
-"""A system of each kind that is new enough for all: what is too new for the claim, checks say."""
-_DRIVER = "99.0"  # for what is for CUDA, and for nothing else: builds for CUDA would be chosen
+"""Virtual packages of recent systems: a check reports requirements that are newer than claimed."""
+_DRIVER = "99.0"  # only for packages for CUDA: otherwise builds for CUDA would be preferred
 
 
 def fetch_conda(
     package: CondaPackage, channels: tuple[str, ...], given: tuple[Path, ...], folder: Path
 ) -> tuple[Path, ...]:
-    """Download what the package requires from the channels, beside what was given.
+    """Download the package's requirements from the channels that were not given.
 
-    Raises Unavailable where nothing fits, GatherError where a channel broke.
+    Raises Unavailable if they cannot be satisfied, GatherError if a channel failed.
     """
     virtual = dict(_VIRTUAL.get(package.subdir.partition("-")[0], _VIRTUAL["linux"]))
     if any(map(is_of_cuda, (*package.depends, package.build))):

@@ -1,4 +1,4 @@
-"""Has other libraries read every object of a package again, from a file of its own."""
+"""Readings of every object of a package by other libraries, from a file of its own."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from binary_checks.gather.member_contents import find_entry
 from binary_checks.model import Package, SecondOpinion
 from binary_checks.model.protocols import Source, Tree, TreeEntry
 
-_SHOWN = 3  # reasons why there is no reading at all
+_SHOWN = 3  # reasons shown if there is no reading at all
 
 
 @gathers(SecondOpinion)
 def gather_opinion(package: Package, source: Source) -> SecondOpinion:
-    """What other libraries read in the objects of a package, whose members that tree has.
+    """Return what other libraries read in the package's objects.
 
-    Raises Unavailable where no library says anything of any object, PackageError where the package
-    cannot be opened again, GatherError where there is no room.
+    Raises Unavailable if no library can read any object, PackageError if the package cannot be
+    opened again, GatherError if there is no room.
     """
     opinion = _seek(package, source.open)
     if opinion.missing and not opinion.objects:
@@ -49,7 +49,7 @@ def _seek(package: Package, open_tree: Callable[[], Tree]) -> SecondOpinion:
 
 
 def _copy_members(package: Package, tree: Tree, target: Path) -> Iterator[Copied]:
-    """Write the file of each object to the same place, one after the other, in one pass."""
+    """Write each object to the same file, one after another, in one pass over the tree."""
     members = {member.path: member for member in package.members}
     times = Counter(member.path for member in package.members)
     waiting: dict[int, tuple[str, TreeEntry]] = {}

@@ -1,4 +1,4 @@
-"""Reads the generated files of a package that state which CUDA or ROCm it was built for."""
+"""The CUDA or ROCm for which a package was built, as its generated files state it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from binary_checks.model.binary_configuration import (
 from binary_checks.model.protocols import TreeEntry, Want
 from binary_checks.model.requests import BuildsRequest
 
-# Finds the small files of a package that state something of its build, by globs and patterns.
+# Files of a package selected by globs and searched with patterns.
 
 LONGEST = 1 << 20  # bytes of one of them
 _WILD = frozenset("*?[")
@@ -37,7 +37,7 @@ _WILD = frozenset("*?[")
 def compile_patterns(
     patterns: Mapping[str, str], where: str, what: str
 ) -> dict[str, re.Pattern[str]]:
-    """Compile the regular expressions of a table. Raises ProfileError for one that is none."""
+    """Compile the regular expressions of a table. Raises ProfileError for an invalid one."""
     found = {}
     for glob, pattern in patterns.items():
         place = f"{where}.{glob}"
@@ -51,16 +51,16 @@ def compile_patterns(
 
 
 def find_pattern(name: str, patterns: Mapping[str, re.Pattern[str]]) -> re.Pattern[str] | None:
-    """The pattern for a file; a ``*`` of a glob stands for no slash."""
+    """Return the pattern for a file, or None; a glob's ``*`` matches no slash."""
     return next((known for glob, known in patterns.items() if _matches(name, glob)), None)
 
 
 def find_named(
     paths: Iterable[str], tables: Iterable[Mapping[str, re.Pattern[str]]]
 ) -> Iterator[str]:
-    """Yield the paths that any of the tables has a pattern for.
+    """Yield the paths for which any of the tables has a pattern.
 
-    Of nearly all of them the last part of the path tells that it has none.
+    For most paths the last component shows that there is none.
     """
     globs = tuple(dict.fromkeys(glob for table in tables for glob in table))
     leaves = {glob.rpartition("/")[2] for glob in globs}
@@ -74,7 +74,7 @@ def find_named(
 
 
 def list_endings(tables: Iterable[Mapping[str, object]]) -> Iterator[str]:
-    """Yield how the names of files end that globs are for, in whichever folder they lie."""
+    """Yield the suffixes of the names that the globs match, in any folder."""
     for glob in dict.fromkeys(glob for table in tables for glob in table):
         yield re.split(r"[*?]|\[[^]]*\]", glob)[-1]
 
@@ -85,10 +85,10 @@ def _matches(name: str, glob: str) -> bool:
     return all(map(fnmatchcase, name.split("/"), glob.split("/")))
 
 
-# Reads the generated files of a package that state which CUDA or ROCm it was built for.
+# Build files: files that state the toolkits of the build.
 
 _MOST = 16  # such files of one package
-_SHOWN = 60  # characters of the text that says it
+_SHOWN = 60  # characters of the text that states it
 _LABELS = "labels"
 _Patterns: TypeAlias = Mapping[str, Mapping[str, re.Pattern[str]]]
 
@@ -107,7 +107,7 @@ STATING = Want(chooses=_may_state, longest=LONGEST)
 def find_stated_toolkits(
     package: Package, contents: MemberContents, target: TargetSystem, request: BuildsRequest
 ) -> StatedToolkits:
-    """Find which CUDA or ROCm label, name and requirements state, and the build's own files."""
+    """Find the CUDA or ROCm in the label, name and requirements, and in the build's files."""
     found = read_build_files(package, contents, request)
     return replace(found, claims=(*claim_by_package(package, target), *found.claims))
 
@@ -115,7 +115,7 @@ def find_stated_toolkits(
 def read_build_files(
     package: Package, contents: MemberContents, request: BuildsRequest
 ) -> StatedToolkits:
-    """Read every file that a glob names. Raises ProfileError for a pattern that is none."""
+    """Read every file that a glob names. Raises ProfileError for an invalid pattern."""
     patterns = {
         table: compile_patterns(globs, f"probes.builds.{table}", "version")
         for table, globs in (
@@ -188,16 +188,16 @@ def _find_claims(path: str, shown: str, text: str, patterns: _Patterns) -> Itera
                 )
 
 
-# Puts together which build of its project a package is, and what it is linked with.
+# The configuration of the build, and the libraries that it is linked with.
 
 
 @gathers(BinaryConfiguration)
 def find_configuration(package: Package, stated: StatedConfiguration) -> BinaryConfiguration:
-    """Find which of the many builds of its project the package is, by all that states it."""
+    """Find which of its project's many builds the package is, from everything that states it."""
     return configure(package, stated)
 
 
 @gathers(LinkedLibraries)
 def find_linked_libraries(package: Package, linkage: Linkage | None) -> LinkedLibraries:
-    """Find how the package is linked with known libraries; with a simulated loader, whence too."""
+    """Find how the package is linked with known libraries; a linkage adds where they come from."""
     return find_linked(package, linkage)

@@ -1,1 +1,1 @@
-"""Package indexes: what their pages list, and which of it an installer would take."""
+"""Package indexes: the files that they list, and the file that an installer would choose."""

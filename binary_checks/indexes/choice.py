@@ -1,4 +1,4 @@
-"""Chooses the wheel that pip would install, or says in one line why there is none."""
+"""Choice of the wheel that pip would install, or one line that says why there is none."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _FEW = 5  # versions, or platforms, that a message lists
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What is looked for, and the Python that it is for."""
+    """A requirement, and the Python for which it is resolved."""
 
     asked: str  # as the user wrote it
     project: str  # normalised
     specifier: SpecifierSet
-    tags: Sequence[Tag]  # that are taken, best first
+    tags: Sequence[Tag]  # accepted tags, best first
     python: str  # version, "3.12.0"
-    label: str  # of that Python: "cp312 on win_amd64"
+    label: str  # label of that Python: "cp312 on win_amd64"
     prereleases: bool = False
 
     @cached_property
     def ranks(self) -> Mapping[Tag, int]:
-        """The place of each tag among those that are taken."""
+        """The rank of each accepted tag."""
         return {tag: place for place, tag in reversed([*enumerate(self.tags)])}
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it names one version: then a yanked one is what users get (PEP 592)."""
+        """Whether it pins one version: then a yanked version is chosen, too (PEP 592)."""
         exact = (each for each in self.specifier if each.operator in ("==", "==="))
         return any(each.operator == "===" or not each.version.endswith(".*") for each in exact)
 
     def allows_python(self, requirement: str | None) -> bool:
-        """Whether a Requires-Python allows it; one that cannot be read allows all, as for pip."""
+        """Return whether a Requires-Python allows it; an invalid one allows all, as for pip."""
         try:
             return SpecifierSet(requirement or "").contains(self.python, prereleases=True)
         except (InvalidSpecifier, ValueError):
@@ -67,14 +67,14 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """All files of a project, their names read once for everything that is looked for in them."""
+    """All files of a project, with names parsed once for all requirements."""
 
     files: tuple[ListedFile, ...]
     wheels: tuple[Candidate, ...]
 
 
 def read_listing(files: Iterable[ListedFile], project: str) -> Listing:
-    """The files, and which of them are wheels of the project."""
+    """Parse the names of files, and find the wheels of the project."""
     files = tuple(files)
     return Listing(
         files=files, wheels=tuple(filter(None, (_read(each, project) for each in files)))
@@ -82,12 +82,12 @@ def read_listing(files: Iterable[ListedFile], project: str) -> Listing:
 
 
 def choose(files: Iterable[ListedFile], wish: Wish, where: str) -> ListedFile:
-    """The file that pip installs. Raises ProfileError where there is none."""
+    """Return the file that pip would install. Raises ProfileError if there is none."""
     return choose_listed(read_listing(files, wish.project), wish, where).file
 
 
 def choose_listed(listing: Listing, wish: Wish, where: str) -> Candidate:
-    """The same of files whose names were read. Raises ProfileError."""
+    """Return the wheel of a parsed listing that pip would install. Raises ProfileError."""
     files, wheels = listing.files, listing.wheels
     fitting = [each for each in wheels if _fits(each, wish)]
     wanted = _filter(fitting, wish)
@@ -118,7 +118,7 @@ def _fits(candidate: Candidate, wish: Wish) -> bool:
 
 
 def _filter(candidates: Sequence[Candidate], wish: Wish) -> list[Candidate]:
-    """Those of a version that is asked for; of pre-releases the specifier decides, or a setting."""
+    """Return the candidates of a requested version; the specifier decides on pre-releases."""
     versions = {str(each.version) for each in candidates}
     kept = {*wish.specifier.filter(versions, prereleases=True if wish.prereleases else None)}
     return [each for each in candidates if str(each.version) in kept]
@@ -161,7 +161,7 @@ def _explain(
 
 
 def _say_what_there_is(versions: Sequence[Candidate], best: Version, wish: Wish) -> str:
-    """The systems that the newest version has wheels for, or the Pythons that it wants."""
+    """Describe the systems or Pythons of the newest version."""
     newest = [each for each in versions if each.version == best]
     right = [each for each in newest if any(tag in wish.ranks for tag in each.tags)]
     if right:

@@ -1,4 +1,4 @@
-"""Where this user's packages come from, and every file of a project that is listed there."""
+"""The indexes in the user's settings, and the files of a project that they list."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class IndexPlaces:
     """The user's settings."""
 
     indexes: tuple[str, ...] = (PYPI,)
-    links: tuple[str, ...] = ()  # folders, pages and files that list or are packages
+    links: tuple[str, ...] = ()  # folders, pages and files that list packages or are packages
     prereleases: bool = False
     trusted_hosts: tuple[str, ...] = ()
 
     def name(self) -> str:
-        """How messages name them all."""
+        """All of them, as messages name them."""
         return " and ".join(map(show, (*self.indexes, *self.links))) or "no index (no-index is set)"
 
 
 def read_index_places(pip: Mapping[str, str], environ: Mapping[str, str]) -> IndexPlaces:
-    """The settings of pip; where it has none of an index, the variables of uv."""
+    """Read pip's settings; if they name no index, use uv's variables."""
     theirs = pip if any(pip.get(name) for name in _OF_PIP) else {**pip, **_read_uv(environ)}
     first = theirs.get("index-url") or PYPI
     indexes = (
@@ -51,7 +51,7 @@ def _words(settings: Mapping[str, str], name: str) -> list[str]:
 
 
 def _read_uv(environ: Mapping[str, str]) -> dict[str, str]:
-    """``UV_INDEX`` may name its indexes: ``name=https://…``."""
+    """Read ``UV_INDEX``, which may name its indexes: ``name=https://…``."""
     named = [
         word.rpartition("=")[2] if word.partition("=")[0].isidentifier() else word
         for word in environ.get("UV_INDEX", "").split()
@@ -71,10 +71,9 @@ def _as_url(place: str) -> str:
 
 
 def list_files(client: Client, places: IndexPlaces, project: str) -> list[ListedFile]:
-    """Every file of a project, in the order in which pip has them: of equals the last one counts.
+    """Return every file of a project, in pip's order: of equal files the last one counts.
 
-    Raises GatherError where one of these places cannot be asked: what it has could be what users
-    get.
+    Raises GatherError if an index fails, as its files could be those that users get.
     """
     loose: list[ListedFile] = []
     listed: list[ListedFile] = []
@@ -100,7 +99,7 @@ def _ask(client: Client, page: str, index: str) -> list[ListedFile]:
 
 
 def _demand_safe(index: str, places: IndexPlaces) -> None:
-    """Raise ProfileError for an index that pip leaves out: anybody could answer in its place."""
+    """Raise ProfileError for an index that pip ignores as insecure: anybody could answer for it."""
     bare = take_credentials(index)[0]
     if split(bare).scheme != "http":
         return
@@ -113,7 +112,7 @@ def _demand_safe(index: str, places: IndexPlaces) -> None:
 
 
 def _look_into(client: Client, link: str) -> tuple[list[ListedFile], list[ListedFile]]:
-    """The files that lie there, and those that pages there list; nothing where nothing is."""
+    """Return the files in a folder, and those that pages there list; none if nothing is there."""
     if not link.startswith("file:"):
         return [], _ask(client, link, link)
     path = path_of(link)

@@ -1,4 +1,4 @@
-"""Reads the page of a project: HTML (PEP 503) or JSON (PEP 691), with all that it says of files."""
+"""Project pages of an index: HTML (PEP 503) or JSON (PEP 691), with everything about files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACCEPT = (
 )
 _JSON = "application/vnd.pypi.simple.v1+json"
 _PAGES = ("text/html", "application/vnd.pypi.simple.v1+html", "application/xhtml+xml")
-_MOST = 250_000  # files of one project; the most that PyPI has is some 20,000
+_MOST = 250_000  # files of one project; PyPI has at most about 20,000
 _LONGEST_TAG = 8192  # characters of a link
 _ATTRIBUTE = re.compile(
     r"""\s*([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+)))?|\s*/""", re.DOTALL
@@ -34,25 +34,25 @@ _INTERACTIVE = re.compile(r"<(?:form|script|input)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedFile:
-    """One file as a page lists it; what the page does not say is empty."""
+    """One file as a page lists it; values that the page does not state are empty."""
 
     file_name: str
     url: str
-    index: str = ""  # the URL of the index, which may be shown
-    hashes: Mapping[str, str] = field(default_factory=dict)  # by algorithm, hexadecimal
+    index: str = ""  # URL of the index, without secrets
+    hashes: Mapping[str, str] = field(default_factory=dict)  # by algorithm, in hexadecimal
     requires_python: str | None = None
-    yanked: str | None = None  # the reason, maybe ""; None: it is not
-    metadata: bool = False  # whether METADATA is served beside it (PEP 658)
+    yanked: str | None = None  # the reason, maybe ""; None if it is not yanked
+    metadata: bool = False  # whether METADATA is provided separately (PEP 658)
     metadata_hash: str = ""  # "sha256=<hex>"
     provenance: bool = False  # whether there are attestations (PEP 740)
     size: int | None = None
     uploaded: str = ""
     serial: str = ""  # of the page
-    page: str = ""  # the SHA-256 of the page's bytes
+    page: str = ""  # SHA-256 of the page's content
 
 
 def read_page(answer: WebAnswer, index: str) -> list[ListedFile]:
-    """All files that the page lists. Raises GatherError for what is no page of an index."""
+    """Return all files that the page lists. Raises GatherError if it is no page of an index."""
     serial = answer.headers.get("x-pypi-last-serial", "")
     if answer.content_type == _JSON:
         files = _read_json(answer, index, serial)
@@ -65,7 +65,7 @@ def read_page(answer: WebAnswer, index: str) -> list[ListedFile]:
     found = []
     for each in files:
         if not _is_local(answer.url) and _is_local(each.url):
-            continue  # no server names files of this host
+            continue  # a server must not name files of this host
         found.append(replace(each, page=page))
         if len(found) > _MOST:
             raise GatherError(f"{show(answer.url)}: lists more than {_MOST:,} files")
@@ -86,7 +86,7 @@ def _read_html(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
         if href is None or name == "meta":
             continue
         if name == "base":
-            with suppress(ValueError):  # it is no URL: the page's own counts
+            with suppress(ValueError):  # an invalid URL: use the page's own
                 base = urljoin(base, href)
             continue
         count += 1
@@ -110,7 +110,7 @@ def _leave_out_comments(text: str) -> str:
 
 
 def _tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield tags and their attributes, in time that grows with the text alone."""
+    """Yield tags and their attributes, in linear time."""
     place = 0
     while found := _TAG.search(text, place):
         attributes: dict[str, str] = {}
@@ -178,7 +178,8 @@ def _read_row(base: str, row: Mapping[str, Any], index: str, serial: str) -> Lis
         return None
     try:
         url, _, fragment = urljoin(base, href).partition("#")
-        if file_name(url) != name:  # pip goes by the URL; where the two differ nobody knows
+        # pip uses the name in the URL; if they differ, the page is ambiguous
+        if file_name(url) != name:
             return None
     except ValueError:
         return None
@@ -208,7 +209,7 @@ def _text(value: object) -> str:
 
 
 def _make(**fields: Any) -> ListedFile | None:
-    """None for what is no file that could be fetched."""
+    """Return None if the file could not be fetched."""
     try:
         parts = split(fields["url"])
     except BinaryChecksError:
@@ -219,11 +220,11 @@ def _make(**fields: Any) -> ListedFile | None:
 
 
 def metadata_url(url: str) -> str:
-    """Where METADATA is served beside a file (PEP 658)."""
+    """Return the URL of a file's METADATA (PEP 658)."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(path=f"{parts.path}.metadata"))
 
 
 def stem(url: str) -> str:
-    """The last part of a URL's path, as it may be shown."""
+    """Return the last part of a URL's path, without secrets."""
     return unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])

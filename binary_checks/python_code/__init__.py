@@ -1,1 +1,1 @@
-"""Python code followed without running it: what it loads, imports and binds."""
+"""Static analysis of Python code: what it loads, imports and binds."""

@@ -1,4 +1,4 @@
-"""One walk over a Python file: what its names are bound to, and all that it calls."""
+"""Names and calls in a Python file, collected in one walk over its tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from binary_checks.python_code.parsing import ParsingBudget
 
 _LONGEST = 256  # characters of a module's full name
-_STEP = 16  # what it costs to look at a node
+_STEP = 16  # cost of visiting a node
 _EMPTY = frozenset({"annotation", "returns", "ctx", "op", "ops"})
 """Fields of a node that bind and load nothing; the last three are on every other node."""
 _DESCRIBING = frozenset({"restype", "argtypes", "errcheck"})
@@ -19,7 +19,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Call(NamedTuple):
-    """A call, and the scope in which its names are read."""
+    """A call, and the scope in which its names are looked up."""
 
     node: ast.Call
     scope: PythonScope
@@ -30,12 +30,13 @@ class BoundNames:
 
     def __init__(self, tree: ast.Module, budget: ParsingBudget) -> None:
         self.calls: list[Call] = []
-        self.callers: dict[str, list[Call]] = {}  # of the functions that are called by a name
+        self.callers: dict[str, list[Call]] = {}  # calls of a function by its name
         self.inner: dict[Function, PythonScope] = {}
         self.named: list[ast.Attribute | ast.Name] = []
-        self.used: set[ast.expr] = set()  # what is called, or described to ctypes
+        self.used: set[ast.expr] = set()  # functions that are called, or declared to ctypes
         self._grown: list[tuple[str, Binding]] = []
-        # Each takes down what a node binds, calls or returns, and says what is around its parts.
+        # Each method records what a node binds, calls or returns, and returns the context of its
+        # parts.
         self._noting: dict[type[ast.AST], Callable[..., BoundAt | None]] = {
             **dict.fromkeys((ast.Attribute, ast.Name), self._note_name),
             **dict.fromkeys((ast.AnnAssign, ast.NamedExpr), self._note_value),
@@ -162,7 +163,10 @@ class BoundNames:
 
 
 def _list_parts(node: ast.AST, place: BoundAt) -> list[tuple[ast.AST, BoundAt]]:
-    """The parts of a node that may have a say; each list of statements is a block."""
+    """Return the relevant parts of a node with their contexts.
+
+    Each list of statements is a block.
+    """
     parts: list[tuple[ast.AST, BoundAt]] = []
     for field in node._fields:
         part = None if field in _EMPTY else getattr(node, field, None)
@@ -196,7 +200,7 @@ def _end(node: ast.stmt | ast.expr) -> Position:
     return node.end_lineno or 0, node.end_col_offset or 0
 
 
-# What the names of a Python file are bound to, and where each binding counts.
+# Bindings of names, and where each applies.
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Position = tuple[int, int]  # line and column
@@ -207,50 +211,53 @@ END: Position = (1 << 62, 0)
 
 
 class Parameter(NamedTuple):
-    """A parameter of a function of the file, which its callers bind."""
+    """A parameter of a function in the file, which its callers bind."""
 
     function: Function
     name: str
 
 
 class Grown(NamedTuple):
-    """More elements of a list."""
+    """Elements added to a list."""
 
     more: ast.expr
 
 
 Bound = ast.expr | Function | Parameter | Grown | str | None
-"""What a name is bound to: an import's full name is text, what is not known None."""
+"""The value bound to a name: for an import its full name, None if it is unknown."""
 
 
 class BoundAt(NamedTuple):
-    """What is around a piece of code."""
+    """The context of a piece of code."""
 
     scope: PythonScope
-    until: Position = END  # of its block of statements
-    loop: Span = (END, END)  # the outermost of its function
+    until: Position = END  # end of its block of statements
+    loop: Span = (END, END)  # the outermost loop of its function
 
 
 class Binding(NamedTuple):
-    """What a name is bound to from some position on."""
+    """A value that is bound to a name from a position on."""
 
     value: Bound
     place: BoundAt
     after: Position = BEGIN
 
     def reaches(self, name: ast.Name, scope: PythonScope) -> bool:
-        """Whether the name may be bound so where it is read: another function may run any time."""
+        """Return whether a name may have this binding where it is read.
+
+        In another function any binding may apply, as it may run at any time.
+        """
         at, (first, last) = _begin(name), self.place.loop
         return scope is not self.place.scope or self.after <= at or first <= at < last
 
     def hides_others(self, name: ast.Name, scope: PythonScope) -> bool:
-        """Whether the name is bound so for certain where it is read, if not anew since."""
+        """Return whether a name certainly has this binding where it is read, unless bound again."""
         whole = scope is self.place.scope and not isinstance(self.value, Grown)
         return whole and self.after <= _begin(name) < self.place.until
 
 
 class PythonScope:
-    """The names of a module or of a function."""
+    """The names of a module or a function."""
 
     def __init__(self, outer: PythonScope | None = None) -> None:
         self.outer = outer
@@ -259,7 +266,7 @@ class PythonScope:
         self.returned: list[ast.expr] = []
 
     def bind(self, name: str, binding: Binding) -> None:
-        """Add a binding; what is declared global or nonlocal is bound in all scopes around."""
+        """Add a binding; bind names declared global or nonlocal in all enclosing scopes."""
         homes = [self]
         while name in self.shared and homes[-1].outer is not None:
             homes.append(homes[-1].outer)
@@ -267,14 +274,14 @@ class PythonScope:
             home.names.setdefault(name, []).append(binding)
 
     def find(self, name: str) -> list[Binding]:
-        """All bindings in the innermost scope that has some."""
+        """Return all bindings in the innermost scope that has any."""
         scope: PythonScope | None = self
         while scope is not None and name not in scope.names:
             scope = scope.outer
         return scope.names[name] if scope is not None else []
 
     def read(self, name: ast.Name) -> list[Binding]:
-        """The bindings that may count where a name is read."""
+        """Return the bindings that may apply where a name is read."""
         found = [each for each in self.find(name.id) if each.reaches(name, self)]
         hiding = (each.after for each in found if each.hides_others(name, self))
         latest = max(hiding, default=BEGIN)

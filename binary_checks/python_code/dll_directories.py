@@ -1,4 +1,4 @@
-"""Where a package's own Python code has Windows look for DLLs, found without running it."""
+"""Folders that a package's Python code adds to Windows' search for DLLs, and DLLs that it opens."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from binary_checks.python_code.bound_names import BoundNames
 from binary_checks.python_code.folding import SOMETHING, UNKNOWN, Folder, Places, Texts, relative
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
 
-# The Python files of a package in which the loading of DLLs is mentioned, and what they do.
+# Files that mention the loading of DLLs.
 
 _LONGEST_MENTION = 32  # bytes of a mention
 _SUFFIXES = (".py", ".pth")
-_TESTS = frozenset({"test", "tests", "testing", "conftest.py"})  # what users never import
+_TESTS = frozenset({"test", "tests", "testing", "conftest.py"})  # files that users never import
 
 
 class Mention:
-    """What code says that does a certain thing: expressions, compiled when they are used."""
+    """A search for code that does a certain thing; expressions are compiled on first use."""
 
     def __init__(self, *hints: bytes, pattern: bytes) -> None:
-        """Wherever ``pattern`` is, which is short, is one of the ``hints``.
+        """Search for ``pattern``, a short one; each match contains one of the ``hints``.
 
-        Each of these begins with one known letter, so that most code is passed over in no time.
+        Each hint begins with a literal letter, so that most code is skipped at once.
         """
         self._hints = hints
         self._pattern = pattern
@@ -39,12 +39,12 @@ class Mention:
         return tuple(re.compile(hint).search for hint in self._hints)
 
     def is_in(self, code: bytes) -> bool:
-        """Whether it is in that piece of code."""
+        """Return whether a piece of code contains it."""
         hinted = any(search(code) for search in self._searches)
         return hinted and re.search(self._pattern, code) is not None
 
     def search(self) -> Callable[[bytes], bool]:
-        """A function that takes code piece by piece and says whether it was in it yet."""
+        """Return a function that takes code in pieces and returns whether it was found so far."""
         found, tail = False, b""
 
         def take(piece: bytes) -> bool:
@@ -73,7 +73,7 @@ OPENING = Mention(
 
 
 class MentionSearch:
-    """Searches members for a mention while they stream by, in several threads."""
+    """Searches members for a mention while they are streamed, in several threads."""
 
     def __init__(self, mention: Mention, is_searched: Callable[[str], bool]) -> None:
         self._mention = mention
@@ -81,7 +81,7 @@ class MentionSearch:
         self.found: set[str] = set()  # names of members
 
     def watch(self, name: str) -> Callable[[bytes], object] | None:
-        """What is shown the content of the member of that name, None where nobody searches it."""
+        """Return a callback for the content of the member of that name, or None to skip it."""
         if not self._is_searched(name):
             return None
         take = self._mention.search()
@@ -94,59 +94,61 @@ class MentionSearch:
 
 
 class SourceFile(NamedTuple):
-    """A Python file, read when it is its turn."""
+    """A Python file whose content is read on demand."""
 
-    path: str  # installed
+    path: str  # installed path
     size: int
     read: Callable[[], bytes]
 
 
 class Opening(NamedTuple):
-    """A call by which code opens files of its package."""
+    """A call with which code opens files of its package."""
 
     source: str
     paths: tuple[str, ...]
-    patterns: tuple[str, ...]  # of those whose names only running it completes
-    tried: bool  # whether it goes on where that fails
-    late: bool  # whether no import comes there
+    patterns: tuple[str, ...]  # patterns for names that are only known at run time
+    tried: bool  # whether the code continues if it fails
+    late: bool  # whether no import executes it
 
 
 class Openings(NamedTuple):
-    """What the code of a package opens."""
+    """The files that a package's code opens."""
 
     calls: tuple[Opening, ...]
-    left: tuple[str, ...]  # sources that were not followed to their end
+    left: tuple[str, ...]  # sources that were not completely followed
 
 
 class DllLoading(NamedTuple):
-    """What the code of a package does, see ``Package``."""
+    """The DLL loading of a package's code; see ``Package``."""
 
     dll_directories: tuple[str, ...] = ()
     loading_code: tuple[str, ...] = ()
     preloaded: tuple[str, ...] = ()
 
     def placed(self, place: Callable[[str], str]) -> DllLoading:
-        """The same with other paths: all of them count from site-packages, where code stands."""
+        """Return it with other paths; the present ones are relative to site-packages."""
         return DllLoading(*(tuple(map(place, paths)) for paths in self))
 
 
 def is_source(path: str) -> bool:
-    """Whether a file is Python code that users' processes may run."""
+    """Return whether a file is Python code that users' processes may run."""
     return path.endswith(_SUFFIXES) and _TESTS.isdisjoint(path.split("/"))
 
 
-# Where a package's own Python code has Windows look for DLLs, found without running it.
+# Analysis of the files.
 
-_LONGEST_SOURCE = 192 << 10  # bytes of a source that is parsed: that takes up to 1000 times as many
-_MOST_BYTES = 2 << 20  # of all sources of a package together
+# bytes of a source that is parsed, which takes up to 1000 times as much memory
+_LONGEST_SOURCE = 192 << 10
+_MOST_BYTES = 2 << 20  # bytes of all sources of a package together
 _MOST_FILES = 400
-_MOST_COST = 30_000_000  # of all of them; those of torch 2.15 cost 25 million
+_MOST_COST = 30_000_000  # cost of all of them; torch 2.15 costs 25 million
 
 _ADDS = frozenset({"add_dll_directory", "AddDllDirectory"})
 _LIBRARY = "LoadLibrary LoadLibraryA LoadLibraryW LoadLibraryEx LoadLibraryExA LoadLibraryExW"
 _OPENS = frozenset({"CDLL", "WinDLL", "OleDLL", "PyDLL", "dlopen", *_LIBRARY.split()})
-_IMPORTS = frozenset({"spec_from_file_location", "ExtensionFileLoader"})  # by name and path
-_MAY_OPEN = "load_library"  # torch.ops has such a function, and so have many that open nothing
+# functions with the arguments name and path
+_IMPORTS = frozenset({"spec_from_file_location", "ExtensionFileLoader"})
+_MAY_OPEN = "load_library"  # torch.ops has this function, as have many objects that open nothing
 
 
 class _Found(NamedTuple):
@@ -155,9 +157,9 @@ class _Found(NamedTuple):
 
 
 def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoading:
-    """Read each source, those of the outermost packages first, as long as the budget lasts.
+    """Follow the sources, those of the outermost packages first, as long as the budget lasts.
 
-    ``paths`` are those of all files of the package.
+    ``paths`` are those of all files in the package.
     """
     budget = ParsingBudget(_MOST_COST)
     places = Places(paths, budget)
@@ -178,8 +180,8 @@ def find_openings(
 ) -> Openings:
     """Find the calls that open files of the package.
 
-    ``paths`` are those of all its files, and ``called`` the names of functions that other modules
-    of the package call when they are imported.
+    ``paths`` are those of all its files; ``called`` are names of functions that other modules of
+    the package call when they are imported.
     """
     budget = ParsingBudget(_MOST_COST)
     places, called = Places(paths, budget), frozenset(called)
@@ -214,7 +216,7 @@ def _list_openings(
 
 
 def choose_followed(sources: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, bool]]:
-    """Each source in its turn, and whether it is followed: the others are not even read."""
+    """Yield the sources in order, with whether to follow each; others are not even read."""
     total = 0
     in_turn = sorted(sources, key=lambda each: (each.path.count("/"), each.path))
     for number, source in enumerate(in_turn):
@@ -225,7 +227,7 @@ def choose_followed(sources: Iterable[SourceFile]) -> Iterator[tuple[SourceFile,
 
 
 def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found | None:
-    """What a file adds and opens; None where it is left alone."""
+    """Return the folders that a file adds and the files it opens; None if it is not followed."""
     try:
         budget.pay(source.size)
         tree = parse(_read(source), budget)
@@ -247,9 +249,9 @@ def _spell_patterns(texts: Iterable[str]) -> set[str]:
 
 
 def _spell_pattern(text: str) -> str:
-    """A path of which a part is known at most: ``demo/libdemo_*.so``, ``*/libdemo.so``, ``*``.
+    """Write a partly known path as a pattern: ``demo/libdemo_*.so``, ``*/libdemo.so``, ``*``.
 
-    A name in part without a folder, and a folder that is none of the package's, are the system's.
+    Partial names without a folder, and folders outside of the package, belong to the system.
     """
     folder, name = ntpath.split(text)
     if UNKNOWN in folder or text == UNKNOWN:
@@ -262,12 +264,12 @@ def _read(source: SourceFile) -> bytes:
     content = source.read()
     if not source.path.endswith(".pth"):
         return content
-    # Of these files Python runs only such lines.
+    # Python executes only these lines of .pth files.
     return b"\n".join(line for line in content.splitlines() if line.startswith(b"import"))
 
 
 def _list_loads(names: BoundNames, folder: Folder) -> Iterator[tuple[str, Texts, ast.Call | None]]:
-    """Each call that loads something, and its argument; what is not called may get anything."""
+    """Yield each call that loads something with its argument; functions not called may get any."""
     for node, scope in names.calls:
         name = folder.full_name(node.func, scope).rpartition(".")[2]
         given = (*node.args, *(each.value for each in node.keywords))
@@ -285,42 +287,42 @@ def _list_loads(names: BoundNames, folder: Folder) -> Iterator[tuple[str, Texts,
 
 
 def _decides(found: _Found | None, directories: set[str]) -> bool:
-    """Whether only running the file tells what it adds or opens."""
+    """Return whether only running the file shows what it adds or opens."""
     if found is None or any(UNKNOWN in text for text in found.added):
         return True
     folders = {ntpath.dirname(text) for text in found.opened if UNKNOWN in text}
     return any(UNKNOWN in each or relative(each) not in directories for each in folders)
 
 
-# Which calls of a Python file may fail, or come after the import, as far as its names tell.
+# Calls that may fail or run late, judged by the code around them.
 
 _CAUGHT = frozenset({"OSError", "WindowsError", "EnvironmentError", "Exception", "BaseException"})
-"""What ctypes raises for a library that does not load, or what catches that."""
+"""Exceptions that ctypes raises for a library that does not load, and those that catch them."""
 _OF_SYSTEM = frozenset({"sys", "os", "platform", "environ", "getenv", "TYPE_CHECKING"})
 _EXIST = frozenset({"exists", "isfile", "is_file"})
-_STEP = 4  # what it costs to look at a node
+_STEP = 4  # cost of visiting a node
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class SparedCalls(NamedTuple):
-    """Calls by what follows where they fail."""
+    """Calls whose failure does not stop an import."""
 
-    tried: frozenset[ast.Call]  # the code around them catches that and goes on
+    tried: frozenset[ast.Call]  # the code around them catches it and continues
     late: frozenset[ast.Call]  # in functions that no import calls, or under a condition
 
 
 class _Around(NamedTuple):
-    """What is around a piece of code."""
+    """The context of a piece of code."""
 
     functions: tuple[str, ...] = ()
     tried: bool = False
-    chosen: bool = False  # under a condition that nobody follows
+    chosen: bool = False  # under a condition that is not evaluated
 
 
 def find_spared_calls(
     tree: ast.Module, budget: ParsingBudget, called: Iterable[str] = ()
 ) -> SparedCalls:
-    """Walk over a file once. Raises LeftAloneError where that would cost too much.
+    """Walk over a file once. Raises LeftAloneError if it would cost too much.
 
     ``called`` are names of functions that other modules call when they are imported.
     """
@@ -363,7 +365,10 @@ def find_spared_calls(
 def _find_called(
     calls: Mapping[ast.Call, _Around], called: Iterable[str], budget: ParsingBudget
 ) -> dict[str, bool]:
-    """The names that an import calls, and whether it goes on wherever such a call fails."""
+    """Return the names of functions that an import calls.
+
+    The value is True if the code continues wherever such a call fails.
+    """
     found, before = dict.fromkeys(called, False), {"": False}
     while found != before:
         before = dict(found)
@@ -378,10 +383,10 @@ def _find_called(
 
 
 def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
-    """Whether a handler takes a failed load, and neither raises nor calls for another library.
+    """Return whether a handler catches a failed load, and neither raises nor loads another library.
 
-    An exception of the package's own may stand for one: xformers raises xFormersInvalidLibException
-    and catches that.
+    It may catch an exception of the package itself: xformers raises xFormersInvalidLibException and
+    catches that.
     """
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {_name_of(kind) for kind in kinds if kind is not None}
@@ -389,14 +394,14 @@ def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
     if handler.type is not None and not own and _CAUGHT.isdisjoint(names):
         return False
     for node in ast.walk(handler):
-        budget.pay(_STEP)  # again for each handler around it
+        budget.pay(_STEP)  # paid again for each enclosing handler
         if _tries_again(node):
             return False
     return True
 
 
 def _is_own(kind: ast.expr) -> bool:
-    """Whether an exception may be the package's own, rather than Python's."""
+    """Return whether an exception may be the package's own, rather than Python's."""
     name, module = _name_of(kind), kind.value if isinstance(kind, ast.Attribute) else None
     if not name or hasattr(builtins, name):
         return False
@@ -411,7 +416,7 @@ def _tries_again(node: ast.AST) -> bool:
 
 
 def _is_suppressing(node: ast.AST) -> bool:
-    """Whether a statement is ``with contextlib.suppress(OSError)``."""
+    """Return whether a statement is ``with contextlib.suppress(OSError)``."""
     items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
     calls = [item.context_expr for item in items if isinstance(item.context_expr, ast.Call)]
     return any(
@@ -421,7 +426,7 @@ def _is_suppressing(node: ast.AST) -> bool:
 
 
 def _is_of_system(test: ast.expr, budget: ParsingBudget) -> bool:
-    """Whether a condition asks for the system, for a variable of the environment, or for a file.
+    """Return whether a condition tests the system, an environment variable, or a file.
 
     lightgbm opens its library unless ``environ.get("LIGHTGBM_BUILD_DOC", "False") == "True"``.
     """

@@ -1,4 +1,4 @@
-"""Folds expressions of Python code into the texts that they may be on Windows; runs nothing."""
+"""Evaluation of path expressions in Python code, as on Windows, without running the code."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from itertools import product
 from binary_checks.python_code.bound_names import Binding, BoundNames, Grown, Parameter, PythonScope
 from binary_checks.python_code.parsing import ParsingBudget
 
-# Where a package's files lie on a Windows that is only imagined, so that paths can be computed.
+# The files of a package at imaginary paths on Windows.
 
 PREFIX = "Q:\\python"
-SITE = PREFIX + "\\Lib\\site-packages"  # the same in a virtual environment
+SITE = PREFIX + "\\Lib\\site-packages"  # site-packages of a virtual environment
 
 
 class Places:
-    """The files of a package, asked for by the paths that its code computes."""
+    """The files of a package, looked up by paths that its code computes."""
 
     def __init__(self, paths: Iterable[str], budget: ParsingBudget) -> None:
         self._paths = tuple(paths)
@@ -30,12 +30,12 @@ class Places:
         return {path.lower(): path for path in self._paths}
 
     def file(self, place: str) -> str | None:
-        """The package's own file at that place."""
+        """Return the package's file at an absolute path, or None."""
         path = (relative(place) or "").lower()
         return self._files.get(path) or self._files.get(f"{path}.dll")
 
     def match(self, pattern: str) -> frozenset[str]:
-        """The files that glob would find in one directory."""
+        """Return the files that glob would find in one folder."""
         folder, name = ntpath.split(pattern)
         directory = (relative(folder) or "").lower()
         self._budget.pay(len(self._files))
@@ -48,7 +48,7 @@ class Places:
         return fnmatchcase(last, pattern)
 
     def module(self, name: str) -> str | None:
-        """The file of the package's own module; a directory of DLLs alone passes for one."""
+        """Return the file of a module of the package; a folder of DLLs alone counts as one."""
         self._budget.pay(len(self._files) + len(name))
         path = name.replace(".", "/").lower()
         if f"{path}.py" in self._files:
@@ -58,12 +58,12 @@ class Places:
 
 
 def join(*parts: str) -> str:
-    """The place of a path that is written as RECORD writes it."""
+    """Return the absolute path for a path in RECORD."""
     return ntpath.normpath(ntpath.join(SITE, *(part.replace("/", "\\") for part in parts)))
 
 
 def relative(place: str) -> str | None:
-    """Say where a place lies seen from site-packages; None where that is none of the package's."""
+    """Return a path relative to site-packages, or None if it is outside of the package."""
     text = ntpath.normpath(place)
     lowered = text.lower()
     if lowered != PREFIX.lower() and not lowered.startswith(PREFIX.lower() + "\\"):
@@ -72,21 +72,21 @@ def relative(place: str) -> str | None:
     return "" if path == "." else path
 
 
-# The texts that an expression of Python code may be, and what is made of them at what cost.
+# Sets of texts that an expression may evaluate to, and the cost of computing them.
 
-_LONGEST = 1024  # characters of one text
-_MOST_TEXTS = 256  # that one expression may be
-_TEXT_COST = 32  # of keeping a text, beside its characters
+_LONGEST = 1024  # characters of a text
+_MOST_TEXTS = 256  # texts for one expression
+_TEXT_COST = 32  # cost of keeping a text, in addition to its characters
 
 UNKNOWN = "|"
-"""Stands for what only running the code tells: no path of Windows has this sign."""
+"""A placeholder for a part that is only known at run time; Windows allows it in no path."""
 
 Texts = frozenset[str]
-"""All that an expression may be; none where it is the user's affair: ``os.environ["PATH"]``."""
+"""All values of an expression; empty if only the user decides: ``os.environ["PATH"]``."""
 
 
 class Several(Texts):
-    """A list, a tuple or a set, of which any may be an element."""
+    """A list, tuple or set, of which any value may be an element."""
 
 
 NOTHING: Texts = frozenset()
@@ -94,12 +94,15 @@ SOMETHING: Texts = frozenset({UNKNOWN})
 
 
 def one(text: str) -> Texts:
-    """A text of the code, unless no path is spelled so: surrogates are not printable either."""
+    """Return a text in code; one that is not printable, as a surrogate, is no path."""
     return frozenset({text}) if len(text) <= _LONGEST and text.isprintable() else SOMETHING
 
 
 def combine(budget: ParsingBudget, function: Callable[..., str], *parts: Texts) -> Texts:
-    """Apply a function that gives no more than it is given, one character a part aside."""
+    """Apply a function whose result is not much longer than its arguments.
+
+    It may add one character for each argument.
+    """
     count, length = 1, len(parts)
     for part in parts:
         count *= len(part)
@@ -111,12 +114,12 @@ def combine(budget: ParsingBudget, function: Callable[..., str], *parts: Texts) 
 
 
 def change(budget: ParsingBudget, function: Callable[[str], str], texts: Texts) -> Texts:
-    """Apply a function that says something only of what is wholly known."""
+    """Apply a function to those values that are completely known."""
     return combine(budget, lambda each: UNKNOWN if UNKNOWN in each else function(each), texts)
 
 
 def unite(budget: ParsingBudget, many: Iterable[Texts]) -> Texts:
-    """Any of all of these; a list, if one of them is."""
+    """Return the union of values; it is a list if one of them is."""
     found, several = set[str](), False
     for texts in many:
         budget.pay(_TEXT_COST * len(texts))
@@ -127,7 +130,7 @@ def unite(budget: ParsingBudget, many: Iterable[Texts]) -> Texts:
     return Several(found) if several else frozenset(found)
 
 
-# What Python's library gives on Windows, as far as paths go.
+# Functions and values of Python's standard library on Windows, as far as paths need them.
 
 NAMES: Mapping[str, Texts] = {
     "os.sep": frozenset({"\\"}),
@@ -138,7 +141,7 @@ NAMES: Mapping[str, Texts] = {
     "site.getsitepackages": Several({PREFIX, SITE}),
     "site.getusersitepackages": NOTHING,
 }
-"""What stands for these names, also when they are called."""
+"""Values of these names, whether they are called or not."""
 
 _LISTS = {f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "reversed", "filter")}
 _PATHS = {"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PureWindowsPath"}
@@ -160,11 +163,11 @@ class PythonLibrary:
         self._budget = budget
 
     def change(self, name: str, texts: Texts) -> Texts:
-        """A function of one text, or an attribute of a path."""
+        """Apply a function of one text, or read an attribute of a path."""
         return change(self._budget, _CHANGES[name], texts)
 
     def call(self, name: str, given: list[Texts]) -> Texts:
-        """A function by its full name."""
+        """Call a function by its full name."""
         first = given[0] if given else NOTHING
         found = NAMES.get(name, SOMETHING)
         if name in _LISTS:
@@ -180,7 +183,7 @@ class PythonLibrary:
         return self.change(name, first) if name in _CHANGES else found
 
     def call_method(self, name: str, texts: Texts, given: list[Texts]) -> Texts:
-        """A method of a path or a text; all that is made of the user's is the user's."""
+        """Call a method of a path or a text; values derived from the user's stay the user's."""
         if f".{name}" in _CHANGES:
             return self.change(f".{name}", texts)
         if name == "joinpath":
@@ -201,15 +204,18 @@ def _change_suffix(path: str, suffix: str) -> str:
     return ntpath.splitext(path)[0] + suffix
 
 
-# Folds expressions of Python code into the texts that they may be on Windows; runs nothing.
+# The evaluation.
 
-_EXPRESSION_COST = 32  # of looking at an expression
-_DEEPEST = 40  # expressions in one another
-_MOST_PARTS = 64  # of one expression
+_EXPRESSION_COST = 32  # cost of visiting an expression
+_DEEPEST = 40  # nested expressions
+_MOST_PARTS = 64  # parts of one expression
 
 
 class Folder:
-    """The expressions of one file: a name is all that it may be bound to where it is read."""
+    """Evaluates the expressions of one file.
+
+    A name has all values that may be bound where it is read.
+    """
 
     def __init__(self, path: str, names: BoundNames, places: Places, budget: ParsingBudget) -> None:
         self._file = one(join(path))
@@ -237,20 +243,23 @@ class Folder:
         }
 
     def fold(self, node: ast.AST | None, scope: PythonScope) -> Texts:
-        """Every text that the expression may be; each expression is read once."""
+        """Return all values of an expression; each expression is evaluated only once."""
         reader = self._readers.get(type(node)) if node is not None else None
         if node is None or reader is None or self._depth == _DEEPEST:
             return SOMETHING
         if node not in self._done:
             self._budget.pay(_EXPRESSION_COST)
-            self._done[node] = SOMETHING  # as long as it is being read: it is made of itself
+            self._done[node] = SOMETHING  # meanwhile, as an expression may depend on itself
             self._depth += 1
             self._done[node] = reader(node, scope)
             self._depth -= 1
         return self._done[node]
 
     def full_name(self, node: ast.AST, scope: PythonScope) -> str:
-        """What a name means in full, ``os.path.join``; ``.join`` where it is of some object."""
+        """Return a name's full form, ``os.path.join``.
+
+        Return ``.join`` for an attribute of an unknown object.
+        """
         last: list[str] = []
         while isinstance(node, ast.Attribute) and len(last) < _MOST_PARTS:
             last.append(node.attr)
@@ -322,7 +331,7 @@ class Folder:
         return NAMES.get(value, SOMETHING) if isinstance(value, str) else self.fold(value, scope)
 
     def _read_parameter(self, parameter: Parameter) -> Texts:
-        """What the callers in the file give, if there are some."""
+        """Return the values that callers in the file pass, if there are any."""
         if parameter not in self._done:
             self._done[parameter] = SOMETHING
             if calls := self._names.callers.get(parameter.function.name):
@@ -372,7 +381,8 @@ class Folder:
                 return self._library.change("os.path.dirname", first)
         texts = self.fold(value, scope)
         if isinstance(texts, Several):
-            return frozenset(texts) or SOMETHING  # somebody fills a list that is always empty
+            # other code fills a list that is always empty here
+            return frozenset(texts) or SOMETHING
         return SOMETHING if texts else NOTHING
 
     def _read_call(self, node: ast.Call, scope: PythonScope) -> Texts:
@@ -387,7 +397,7 @@ class Folder:
         return self._library.call(name, given)
 
     def _call_bound(self, binding: Binding) -> Texts:
-        """What a function of the file returns."""
+        """Return the results of a function in the file."""
         if not isinstance(binding.value, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return SOMETHING
         inner = self._names.inner[binding.value]

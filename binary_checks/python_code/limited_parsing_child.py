@@ -1,6 +1,6 @@
-"""The process that parses a large file before this one does: a text in, an answer in JSON out.
+"""The process that parses a large file before this one does: source in, JSON out.
 
-It stands alone and is started isolated, so that it takes as long as the interpreter takes to start.
+It is self-contained and started isolated, so that only the interpreter's own start takes time.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import symtable
 import sys
 import warnings
 
-_LONGEST = 1_000  # characters of why it does not compile
+_LONGEST = 1_000  # characters of the reason why it does not compile
 
 
 def main() -> None:
-    """Answer; end without an answer at a limit, one of the parser's own too."""
+    """Parse and answer; exit without an answer at a limit, also at one of the parser itself."""
     memory, seconds = map(int, sys.argv[1:])
     _limit(memory, seconds)
     warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Which of a package's object files its own code spells out, found as text."""
+"""Object files that a package's own code names, found by searching its text."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ from binary_checks.python_code.dll_directories import OPENING
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
 
 _LONGEST_NAME = 128  # characters of a name
-_FEW = 24  # names that are searched one after the other, before all words are
-_MOST_COMPARED = 4_000_000  # names of files with names that code completes
+_FEW = 24  # names that are searched individually before all words are
+_MOST_COMPARED = 4_000_000  # comparisons of file names with names that code completes
 _QUOTED = re.compile(rb"""["'/\\=]([\w+.-]{1,128})(?=["'{%/\\]|$)""", re.MULTILINE)
-"""A word that ends a path or a text, or that code goes on with: ``"libdemo"``, ``f"libdemo{x}"``.
-Which quotes belong together is not asked: what is no name of a file does no harm."""
+"""A word that ends a path or a string, or that code continues: ``"libdemo"``, ``f"libdemo{x}"``.
+
+Quotes need not be paired: a word that is no file name does no harm.
+"""
 _GUIDES = re.compile(
     rb"""(?:\bLD|DYLD(?:_FALLBACK)?)_LIBRARY_PATH(?:["']?\]?|["'],[^\n]{0,500}\))\s*[=:]"""
 )
 """``env["LD_LIBRARY_PATH"] = ...``, ``{"LD_LIBRARY_PATH": ...}``, and a shell's assignment."""
 _GUIDING = b"LIBRARY_PATH"
 _TESTS = re.compile(rb"""\b(?:exists|isfile)\((?:[\w.]*join\()?[^()\n]*\)""")
-"""netCDF4 asks whether plugins/__nczhdf5filters.dll exists, and opens none of the plugins. What
-code opens after such a test it spells out again, or keeps in a variable before."""
+"""Tests for a file: netCDF4 tests for plugins/__nczhdf5filters.dll, and opens none of the plugins.
+Code that opens a file after such a test names it again, or stored its name before.
+"""
 _TESTING = (b"exists(", b"isfile(")
 _LOADS = re.compile(
     rb"""\b(?:spec_from_file_location|ExtensionFileLoader)\(\s*["']([\w.]{1,128})["']"""
 )
-"""PyNvVideoCodec imports PyNvVideoCodec_121.so or PyNvVideoCodec_130.so as ``_PyNvVideoCodec``."""
+"""Imports under another name: PyNvVideoCodec loads PyNvVideoCodec_121.so or PyNvVideoCodec_130.so
+as ``_PyNvVideoCodec``.
+"""
 _COMPUTED = re.compile(rb"""["'/\\]([\w+.-]{4,128}(?:\{[^{}"'\n]{0,80}\}|%\w)[\w+.-]{0,128})["']""")
 """A name that code completes: ``f"libdemo_{x}.so"``, ``"libdemo_%s.so"``."""
 _HOLE = re.compile(r"\{.*\}|%\w")
@@ -39,19 +44,19 @@ _LIBRARY = re.compile(r"(?i)\.(?:so|dylib|dll|pyd|exe)(?:\.|$)")
 
 
 class NamedFiles(NamedTuple):
-    """Paths of a package's files, see ``CodeNames``."""
+    """Paths of a package's files; see ``CodeNames``."""
 
     named: frozenset[str]
     completed: frozenset[str]
     guided: frozenset[str]
-    modules: frozenset[str]  # names, no paths
+    modules: frozenset[str]  # names instead of paths
 
 
 class FileNames:
-    """The names of some files, which many searches share."""
+    """The names of some files, shared by many searches."""
 
     def __init__(self, candidates: Mapping[str, Iterable[str]]) -> None:
-        """``candidates``: by path all names of a file, as file name and soname."""
+        """``candidates`` maps a path to all names of the file, such as file name and soname."""
         self.whole: dict[str, set[str]] = {}
         self.stems: dict[bytes, set[str]] = {}
         self._left = _MOST_COMPARED
@@ -63,11 +68,11 @@ class FileNames:
         self._few = tuple(self.stems) if len(self.stems) <= _FEW else ()
 
     def may_be_in(self, content: bytes) -> bool:
-        """Whether code may have one of the names in it: of many that is not asked."""
+        """Return whether code may contain one of the names; with many names, always True."""
         return any(name in content for name in self._few) if self._few else bool(self.stems)
 
     def complete(self, pattern: str, folders: Collection[str]) -> Iterator[str]:
-        """The files of a name that code completes, in folders that it spells out or lies in.
+        """Yield the files of a name that code completes, in folders that it names or is in.
 
         Raises TooLarge.
         """
@@ -78,7 +83,7 @@ class FileNames:
                     yield path
 
     def pay(self, count: int) -> None:
-        """Count names that are compared with what code completes. Raises TooLarge."""
+        """Count comparisons of names with names that code completes. Raises TooLarge."""
         self._left -= count
         if self._left < 0:
             raise TooLarge("its own code completes too many names of files")
@@ -90,7 +95,7 @@ class NameSearch:
     def __init__(self, names: FileNames) -> None:
         self._names = names
         self._named: set[str] = set()
-        # By words that say something only where libraries are opened.
+        # Files by words that count only in sources that load libraries.
         self._hinted: set[str] = set()
         self._opens = False
         self._guided: set[str] = set()
@@ -98,7 +103,7 @@ class NameSearch:
         self._modules: set[str] = set()
 
     def see(self, path: str, content: bytes) -> None:
-        """Search one source, which lies there. Raises TooLarge."""
+        """Search one source at that path. Raises TooLarge."""
         opens = OPENING.is_in(content)
         if not opens and not self._names.may_be_in(content):
             return
@@ -122,7 +127,7 @@ class NameSearch:
                 self._completed.update(self._names.complete(pattern, folders))
 
     def conclude(self) -> NamedFiles:
-        """Say what all sources name together."""
+        """Return what all sources name together."""
         return NamedFiles(
             named=frozenset(self._named | self._hinted if self._opens else self._named),
             completed=frozenset(self._completed),
@@ -133,13 +138,14 @@ class NameSearch:
 
 def _list_words(content: bytes) -> set[bytes]:
     words = set(_QUOTED.findall(content))
-    return words | {word.rstrip(b".") for word in words if word.endswith(b".")}  # "libdemo.%s"
+    return words | {word.rstrip(b".") for word in words if word.endswith(b".")}  # from "libdemo.%s"
 
 
 def spell_stems(name: str) -> Iterator[str]:
-    """All that code may write for a library of that name: it adds the ending of the system.
+    """Yield all forms in which code may write a library's name without the system's suffix.
 
-    ``libdemo.so.1``, ``libdemo`` and ``demo`` are one library's, as ``_demo.abi3.so``, ``_demo``.
+    ``libdemo.so.1``, ``libdemo`` and ``demo`` are the same library, as are ``_demo.abi3.so`` and
+    ``_demo``.
     """
     if len(name) > _LONGEST_NAME:
         return
@@ -154,22 +160,26 @@ def spell_stems(name: str) -> Iterator[str]:
             yield each.removeprefix("lib") or each
 
 
-# Which extension modules a package imports only where it goes on without them.
+# Extension modules that a package imports only under ``try``.
 
 _CAUGHT = frozenset({"ImportError", "Exception", "BaseException"})
-"""What a failed load raises, or what catches that; ModuleNotFoundError does not."""
+"""Exceptions that a failed load raises, and those that catch them; not ModuleNotFoundError."""
 _LONGEST_SOURCE = 512 << 10  # bytes of a source that is parsed
 _LEAST_COST, _COST = 16_000_000, 16
-"""What all of them may cost: this much, and that for each byte of the package; cupy takes 80
-million."""
-_STEP = 16  # what it costs to look at a node
+"""What all of them may cost: a constant, and a factor for each byte of the package; cupy costs 80
+million.
+"""
+_STEP = 16  # cost of visiting a node
 
 
 class TriedImports:
-    """Looks through sources for the import statements that name some modules."""
+    """Searches sources for import statements of certain modules."""
 
     def __init__(self, modules: frozenset[str], size: int = 0) -> None:
-        """``modules`` by their full names, ``demo.core._fast``; ``size``: the package, in bytes."""
+        """``modules`` are full names, ``demo.core._fast``.
+
+        ``size`` is that of the package in bytes.
+        """
         self._modules = modules
         stems = sorted({module.rpartition(".")[2] for module in modules})
         words = b"|".join(re.escape(stem.encode()) for stem in stems)
@@ -179,7 +189,7 @@ class TriedImports:
         self._budget = ParsingBudget(_LEAST_COST + _COST * size)
 
     def see(self, path: str, content: bytes) -> None:
-        """Look at one source; its path counts from site-packages."""
+        """Search one source; its path is relative to site-packages."""
         if b"import" not in content:
             return
         stems = {name.decode() for name in set(self._mentioned.findall(content))}
@@ -201,16 +211,16 @@ class TriedImports:
             (self._tried if guarded else self._demanded).update(found)
 
     def conclude(self) -> frozenset[str]:
-        """Those of the modules that no statement imports without catching its failure."""
+        """Return those of the modules whose every import catches a failure."""
         return frozenset(self._tried - self._demanded)
 
 
 def _list_tried_imports(
     tree: ast.AST, package: list[str], budget: ParsingBudget
 ) -> Iterator[tuple[str, bool]]:
-    """Every name that is imported, in full, and whether code goes on where that fails.
+    """Yield the full name of every import, and whether the code continues if it fails.
 
-    ``importlib.import_module("demo._fast")`` imports what its text says.
+    ``importlib.import_module("demo._fast")`` imports the module in its argument.
     """
     waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:
@@ -243,14 +253,14 @@ def _is_import(function: ast.expr) -> bool:
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler takes a failed import, and nothing in it raises again."""
+    """Return whether a handler catches a failed import, and raises nothing."""
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {kind.id for kind in kinds if isinstance(kind, ast.Name)}
     caught = handler.type is None or not _CAUGHT.isdisjoint(names)
     return caught and not any(isinstance(each, ast.Raise) for each in ast.walk(handler))
 
 
-# What Python code imports, and whether it may load libraries by itself: by its words alone.
+# Words of Python code: its imports, and whether it may load libraries itself.
 
 _WORDS = (
     b"ctypes",
@@ -266,7 +276,7 @@ _HINTS = (*_WORDS, b"environ[")
 _LOADING = re.compile(
     rb"(?<!\w)(?:" + b"|".join(_WORDS) + rb"""|environ\[\s*["']PATH["']\s*\])(?!\w)""", re.ASCII
 )
-"""Whole words: PYTHONPATH is not PATH."""
+"""Whole words only: PYTHONPATH is not PATH."""
 _EVERYWHERE = b"RTLD_GLOBAL"
 _KEYWORD = b"import"
 _FARTHEST = 512  # bytes of a line before the keyword
@@ -274,27 +284,27 @@ _STATEMENT = re.compile(
     rb"""[ \t]*(?:import[ \t]+([\w., \t]{1,999})|from[ \t]+(\w[\w.]{0,250})[ \t]+import\b"""
     rb"""[ \t]*(?:\(([\w, \t\r\n]{1,999})|([\w, \t]{1,999}))?)"""
 )
-"""From the beginning of a line on."""
+"""An import statement from the start of its line."""
 _CALL = re.compile(rb"""(?<!\w)(?:import_module|__import__)\(\s*["'](\w[\w.]{0,250})["']""")
 
 
 class LoadingWords(NamedTuple):
-    """What the sources of a package say together."""
+    """Imports and library loading in all sources of a package."""
 
     imports: frozenset[str]  # full names of modules
-    loading: str  # "ctypes in demo/__init__.py"; "" where no word is of loading libraries
-    everywhere: bool  # whether one says RTLD_GLOBAL
+    loading: str  # "ctypes in demo/__init__.py"; "" if no word suggests that libraries are loaded
+    everywhere: bool  # whether a source mentions RTLD_GLOBAL
 
 
 def _list_names(text: bytes) -> Iterator[bytes]:
-    """Those in ``first, second as name``."""
+    """Yield the names in ``first, second as name``."""
     yield from (each.split()[0] for each in text.split(b",") if each.split())
 
 
 def _list_imports(content: bytes) -> Iterator[bytes]:
-    """The modules that statements import, and calls whose text says which.
+    """Yield the modules in import statements, and in calls with a literal name.
 
-    Most lines are passed over in no time: all of these have the keyword in them.
+    Most lines are skipped at once, as all imports contain the keyword.
     """
     place = content.find(_KEYWORD)
     while place >= 0:
@@ -305,7 +315,7 @@ def _list_imports(content: bytes) -> Iterator[bytes]:
             yield from _list_names(several)
             if module:
                 yield module
-                # "from nvidia import cublas": each name may be a module.
+                # "from nvidia import cublas": each name may be a module
                 yield from (module + b"." + each for each in _list_names(inner or plain))
         called = _CALL.match(content, place) or _CALL.match(content, max(place - 2, 0))
         if called is not None:
@@ -315,7 +325,7 @@ def _list_imports(content: bytes) -> Iterator[bytes]:
 
 
 def read_words(sources: Iterable[tuple[str, bytes]]) -> LoadingWords:
-    """Read the words of sources, which come by their paths."""
+    """Read the imports and words of sources, which are sorted by path."""
     imports, everywhere = set[bytes](), False
     outermost: tuple[int, str] | None = None
     word = b""

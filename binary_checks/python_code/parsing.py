@@ -1,9 +1,10 @@
-"""The one way to Python's parser for files of packages: each is measured first, and paid for.
+"""The only access to Python's parser for files of packages: each is measured and paid for first.
 
-The parser was not made for strangers' files. Per token it takes up to 930 bytes, and 1,550 where
-there is an error, for then it reads everything again. Some files take more than their length says:
-many names times many scopes, ``import`` of a name with many parts, identifiers with many combining
-marks, and before Python 3.12 f-strings with many fields. Each of these is bounded here.
+The parser is not made for files from strangers. It takes up to 930 bytes of memory for each token,
+and 1,550 if there is an error, since it then parses the file again. Some files take more than their
+length suggests: many names times many scopes, ``import`` of a name with many parts, identifiers
+with many combining marks, and before Python 3.12 f-strings with many fields. All of these are
+limited here.
 """
 
 from __future__ import annotations
@@ -30,26 +31,27 @@ _ENCODINGS = frozenset(
     {"utf-8", "utf8", "utf-8-sig", "iso-8859-1", "latin1", "ascii", "us-ascii"}
     | {"cp1252", "windows-1252"}
 )
-"""Those that take linear time and spell ASCII as it is: neither do punycode and utf-7."""
-LONGEST = 8 << 20  # bytes of a file; the largest of 645 wheels has 2.8 MB, moto's 4.7 MB
-MOST_TOKENS = 650_000  # of a file; casadi has 641,334, as they are counted here
-MOST_OF_TREE = 290_000  # of a file that is parsed into a tree, or that may have an error
-MOST_CROSSINGS = 3_000_000  # names times nested scopes: 100 bytes for each
-_DEEPEST_SCOPES = 1_500  # scopes in each other; Python 3.13 takes 1,400 lambdas
-_MOST_OF_STATEMENT = 20_000  # tokens, where a parser may break off the process
-_MOST_MARKS = 30  # combining marks in a row, as in UAX #15's Stream-Safe Text Format
+"""Encodings that are decoded in linear time and contain ASCII; punycode and utf-7 are not."""
+LONGEST = 8 << 20  # bytes of a file; the largest in 645 wheels has 2.8 MB, moto's 4.7 MB
+MOST_TOKENS = 650_000  # tokens of a file; casadi has 641,334, as counted here
+MOST_OF_TREE = 290_000  # tokens of a file that is parsed to a tree, or may have an error
+MOST_CROSSINGS = 3_000_000  # names times nested scopes; each product takes 100 bytes
+_DEEPEST_SCOPES = 1_500  # nested scopes; Python 3.13 accepts 1,400 nested lambdas
+# tokens of a statement; more may overflow the parser's stack, which kills the process
+_MOST_OF_STATEMENT = 20_000
+_MOST_MARKS = 30  # consecutive combining marks, as in UAX #15's Stream-Safe Text Format
 _CHUNK = 1 << 16  # bytes that are counted at once
 
-TOKEN = 32  # what it costs to parse one; a byte costs 1, which stands for 30 ns
+TOKEN = 32  # cost of parsing a token; a byte costs 1, which is about 30 ns
 _CROSSING = 2
-_FIELDS = 7  # log2 of how many characters times fields of an f-string cost 1
+_FIELDS = 7  # log2 of the number of characters times fields of an f-string that costs 1
 
 _SIGNS = string.punctuation.replace("_", "").encode() + b"\n"
 _TO_BLANKS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
 _SCOPES = (b"lambda", b"def", b"class", b"for", b"type ")
 _LONG_NAME = re.compile(rb"(?<![\w.])(?:\w+[\s\\]*\.[\s\\]*){32}")
-"""Of ``import a.a.a`` the parser keeps every beginning."""
-_MOST_BEGINNINGS = 1 << 25  # bytes times dots that cannot take much
+"""A long dotted name: for ``import a.a.a`` the parser keeps every prefix."""
+_MOST_BEGINNINGS = 1 << 25  # bytes times dots that are harmless
 _FORMATTED = re.compile(rb"(?<!\w)(?:[fFtT][rR]?|[rR][fFtT])['\"]")
 _OPENED = re.compile(rb"(?<!\w)(?:[fF][rR]?|[rR][fF])\Z")
 _FOREIGN = re.compile(rf"[^\x00-\x7f]{{{_MOST_MARKS + 1},}}")
@@ -69,33 +71,36 @@ class FaultyError(Exception):
 
 
 class ParsingBudget:
-    """How much the Python files of one package may still cost, in looks and characters."""
+    """The cost that the Python files of one package may still cause."""
 
     def __init__(self, left: int) -> None:
         self.left = left
 
     def pay(self, cost: int) -> None:
-        """Pay for what is done next; LeftAloneError, then and ever after, where it is too much."""
+        """Pay for the next step.
+
+        Raises LeftAloneError, then and ever after, if it costs too much.
+        """
         self.left -= cost
         if self.left < 0:
             raise LeftAloneError("all sources of the package take too much to parse")
 
 
 class CodeSize(NamedTuple):
-    """How much there is in a file for the parser, or more."""
+    """Counts of what the parser reads in a file, or upper bounds of them."""
 
     tokens: int
-    names: int  # different ones
+    names: int  # distinct names
     scopes: int  # functions, classes and comprehensions
 
     @property
     def crossings(self) -> int:
-        """For how many names in how many scopes a symbol table may have room at once."""
+        """An upper bound for the names in all scopes of the symbol table."""
         return self.names * min(self.scopes, _DEEPEST_SCOPES)
 
 
 def measure(content: bytes) -> CodeSize:
-    """Count what the parser has to read. Raises LeftAloneError where that is too much."""
+    """Count what the parser has to read. Raises LeftAloneError if it is too much."""
     if len(content) > LONGEST:
         raise LeftAloneError(f"it has {len(content)} bytes; more than {LONGEST} are not parsed")
     scopes = sum(map(content.count, _SCOPES))
@@ -109,7 +114,7 @@ def measure(content: bytes) -> CodeSize:
 
 
 def _count(content: bytes, scopes: int) -> CodeSize | None:
-    """The words and signs, None for too many. A word may be two tokens: ``1if``."""
+    """Return the counts, or None if they are too large. A word may be two tokens: ``1if``."""
     tokens, names = len(content) >> 7, set[bytes]()
     for start in range(0, len(content), _CHUNK):
         piece = content[start : start + _CHUNK]
@@ -122,14 +127,14 @@ def _count(content: bytes, scopes: int) -> CodeSize | None:
 
 
 def _leave_out_strings(content: bytes) -> bytes:
-    """The code without its comments and with a word for each string. It has no f-string."""
+    """Return the code without comments and with a word for each string. It has no f-strings."""
     for escaped in (b"\\\\", b"\\'", b'\\"'):
         content = content.replace(escaped, b"__")
     return _STRINGS.sub(b" s ", content, count=MOST_TOKENS)
 
 
 def admit(content: bytes, budget: ParsingBudget) -> CodeSize:
-    """Measure a file that was read and paid for; pay for parsing it. Raises LeftAloneError."""
+    """Measure a file that was read and paid for, and pay for parsing it. Raises LeftAloneError."""
     size = measure(content)
     if len(content) * content.count(b".") > _MOST_BEGINNINGS and _LONG_NAME.search(content):
         raise LeftAloneError("it has a name of more than 32 parts")
@@ -140,7 +145,7 @@ def admit(content: bytes, budget: ParsingBudget) -> CodeSize:
 
 
 def _weigh_formatted(content: bytes) -> int:
-    """The fields of f-strings times their lengths, or more: each is searched from the beginning."""
+    """Return the cost of f-strings: fields times length, as the parser scans each field anew."""
     if _FORMATTED.search(content) is None:
         return 0
     spans = content.replace(b"\\\n", b"").split(b"\n")
@@ -152,7 +157,7 @@ def _weigh_formatted(content: bytes) -> int:
 
 
 def parse(content: bytes, budget: ParsingBudget) -> ast.Module:
-    """Parse a file; what the parser would warn of concerns nobody here."""
+    """Parse a file, without the parser's warnings."""
     size = admit(content, budget)
     if size.tokens > MOST_OF_TREE:
         raise LeftAloneError(f"it has {size.tokens} words and signs, too many for a tree")
@@ -168,11 +173,11 @@ def parse(content: bytes, budget: ParsingBudget) -> ast.Module:
 
 
 def decode(content: bytes) -> str:
-    """The text of a file, as Python decodes it.
+    """Return the text of a file, as Python decodes it.
 
-    Raises SyntaxError or UnicodeDecodeError where Python does, LeftAloneError for an encoding that
-    nobody has to take the time for, and for more combining marks in a row than any language has:
-    the parser sorts those of identifiers in quadratic time.
+    Raises SyntaxError or UnicodeDecodeError if Python does; LeftAloneError for an encoding that is
+    slow to decode, and for more consecutive combining marks than any language has: the parser sorts
+    those of identifiers in quadratic time.
     """
     encoding = tokenize.detect_encoding(BytesIO(content).readline)[0].lower()
     if encoding not in _ENCODINGS:
@@ -188,7 +193,7 @@ def decode(content: bytes) -> str:
 
 
 def _refuse_long_statements(content: bytes) -> None:
-    """Raise ValueError where Python 3.10 could overflow its stack: ``a.b.b.b`` without end."""
+    """Raise ValueError if Python 3.10 could overflow its stack: an endless ``a.b.b.b``."""
     ends = [0]
     try:
         for number, token in enumerate(tokenize.tokenize(BytesIO(content).readline)):
@@ -201,26 +206,26 @@ def _refuse_long_statements(content: bytes) -> None:
         raise ValueError(_MOST_OF_STATEMENT)
 
 
-# Has a process of its own, whose memory is limited, try to parse a file that may take too much.
+# Trial of large files in a process of its own, with limited memory.
 #
-# What parses there parses here, in as much memory. Where it does not, the parser reads the file
-# again to find the fault, and takes twice as much.
+# A file that parses there also parses here, in as much memory. For one that does not, the parser
+# would read the file again to find the error, and take twice as much.
 
 _CHILD = Path(__file__).with_name("limited_parsing_child.py")
-_MEMORY = 448 << 20  # bytes, the interpreter's own with them
-_SECONDS = 20  # of the processor; the largest of 645 wheels takes 0.5
-_PATIENCE = 120  # seconds that pass
+_MEMORY = 448 << 20  # bytes, including the interpreter's own
+_SECONDS = 20  # seconds of processor time; the largest file in 645 wheels takes 0.5
+_PATIENCE = 120  # seconds of wall time
 
 
 def is_large(size: CodeSize) -> bool:
-    """Whether a file is tried first: about 1 of 500 files of published wheels."""
+    """Return whether to try a file first: about 1 of 500 files in published wheels."""
     return size.tokens > MOST_OF_TREE or size.crossings > MOST_CROSSINGS
 
 
 def try_parsing(text: str) -> None:
-    """Parse it into symbols.
+    """Parse a text into symbols in that process.
 
-    Raises FaultyError where it does not parse, LeftAloneError where that takes too much.
+    Raises FaultyError if it does not parse, LeftAloneError if that takes too much.
     """
     arguments = (str(_MEMORY), str(_SECONDS))
     command = [sys.executable, "-I", "-S", str(_CHILD), *arguments]
@@ -239,12 +244,12 @@ def try_parsing(text: str) -> None:
         raise FaultyError(fault)
 
 
-# Says what the module of a Python file binds, by one pass of the parser.
+# Names that the module in a Python file binds, found by one pass of the parser.
 #
-# The pass makes a table of symbols and no tree of objects: it takes half the time of ``ast.parse``,
-# 60 ms for a megabyte.
+# The pass makes a table of symbols instead of a tree: it takes half the time of ``ast.parse``, 60
+# ms for a megabyte.
 
-_SYMBOL = 16  # what it costs to ask for one
+_SYMBOL = 16  # cost of reading one symbol
 _STAR = re.compile(r"^[ \t]*from[ \t]*(\S+)[ \t]+import[ \t]*\*", re.MULTILINE)
 _OPAQUE = re.compile(
     r"globals\(\)|locals\(\)|vars\(\)|sys\.modules|\bexec\(|\bsetattr\(|__dict__|__path__"
@@ -254,17 +259,17 @@ _CODE = re.compile(r"^[^\s#]", re.MULTILINE)
 
 
 class SourceTable(NamedTuple):
-    """A file that compiles, and its symbols."""
+    """A file that compiles, with its symbols."""
 
     text: str
     symbols: symtable.SymbolTable
 
 
 def tabulate(content: bytes, budget: ParsingBudget) -> SourceTable:
-    """Have the parser read a file.
+    """Parse a file into symbols.
 
-    Raises FaultyError where it does not compile on this Python, LeftAloneError where it takes too
-    much to find out.
+    Raises FaultyError if it does not compile on this Python, LeftAloneError if it costs too much to
+    find out.
     """
     size = admit(content, budget)
     try:
@@ -274,14 +279,14 @@ def tabulate(content: bytes, budget: ParsingBudget) -> SourceTable:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return SourceTable(text, symtable.symtable(text, "", "exec"))
-    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, or another encoding
+    except (SyntaxError, ValueError) as error:  # ValueError: NUL bytes, or another encoding
         raise FaultyError(str(error)) from None
     except (RecursionError, MemoryError):
         raise LeftAloneError("it is nested too deeply for the parser") from None
 
 
 def read_names(path: str, table: SourceTable, budget: ParsingBudget) -> ModuleNames:
-    """Return what the module binds, wherever at its top level. Raises LeftAloneError."""
+    """Return what the module binds anywhere at its top level. Raises LeftAloneError."""
     bound = frozenset(_list_bound(table.symbols, budget))
     opaque = _OPAQUE.search(table.text)
     return ModuleNames(
@@ -308,13 +313,13 @@ def _list_bound(table: symtable.SymbolTable, budget: ParsingBudget) -> Iterator[
 
 
 def _list_symbols(table: symtable.SymbolTable, budget: ParsingBudget) -> list[symtable.Symbol]:
-    """The symbols of a scope, for each of which the library goes over all scopes in it."""
+    """Return the symbols of a scope; for each the library visits all nested scopes."""
     budget.pay(len(table.get_identifiers()) * (_SYMBOL + len(table.get_children())))
     return table.get_symbols()
 
 
 def _has_code(text: str) -> bool:
-    """Whether a module does anything, beside comments and a docstring."""
+    """Return whether a module contains anything besides comments and a docstring."""
     if _CODE.search(text) is None:
         return False
     try:

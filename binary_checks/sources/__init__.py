@@ -1,4 +1,4 @@
-"""Where a package comes from: one module a source, each with ``parse(argument, folder)``."""
+"""Sources of packages: one module for each kind, with ``parse(argument, folder)``."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = [
 
 
 class NamedSource(Protocol):
-    """A package that the user named, which may not be there."""
+    """A package that the user named, which may not exist."""
 
     @property
     def path(self) -> Path:
-        """The file; of what has none, its label in the current folder."""
+        """The path of the file; for a package without a file, its label in the current folder."""
 
     def resolve(self, surroundings: Surroundings) -> Source:
-        """Find it. Raises ProfileError, PackageError or GatherError where that fails."""
+        """Find the package. Raises ProfileError, PackageError or GatherError if that fails."""
 
 
 class _Module(Protocol):
@@ -47,11 +47,10 @@ SOURCES: tuple[_Module, ...] = (installed, *REMOTE, folder_source, file)
 
 
 def parse(argument: str, folder: Path, *, folders: bool = False) -> NamedSource | None:
-    """What the user names so in that folder, None where it is no package.
+    """Return the package that an argument names, relative to a folder, or None if it names none.
 
-    With ``folders`` a folder may be one by its path alone.
-
-    Nothing runs for that, and a file is opened only where its name alone does not tell.
+    With ``folders`` a folder may be named by its path alone. Nothing is executed, and a file is
+    opened only if its name does not suffice.
     """
     found = (module.parse(argument, folder) for module in SOURCES)
     named = next((each for each in found if each is not None), None)
@@ -59,26 +58,26 @@ def parse(argument: str, folder: Path, *, folders: bool = False) -> NamedSource 
 
 
 def demand_named(argument: str, folder: Path) -> None:
-    """Raise ProfileError where it names no package of any source."""
+    """Raise ProfileError if the argument names no package of any source."""
     try:
         if parse(argument, folder, folders=True) is None:
             if hint := suggest_requirement(argument, folder / argument):
                 raise ProfileError(f"{explain(argument, folder / argument)}{hint}")
             demand_package(argument)
-    except (OSError, ValueError):  # too long a name, or a NUL in it
+    except (OSError, ValueError):  # a name that is too long, or contains a NUL
         demand_package(argument)
 
 
 def is_published(argument: str, folder: Path) -> bool:
-    """Whether it names what is to be fetched, and no file of this host."""
+    """Return whether the argument names a package to fetch, instead of a file of this host."""
     remote = (module.parse(argument, folder) for module in REMOTE)
     return any(named is not None for named in remote)
 
 
 def expand(name: str, folder: Path) -> list[str]:
-    """The packages that match a pattern: the shells of Windows leave it to programs.
+    """Return the packages that match a pattern; shells of Windows do not expand patterns.
 
-    Anything else stays what it is, and so does a pattern that no package matches.
+    Return the name itself if it is no pattern, or if no package matches.
     """
     if not set("*?") & set(name) or is_published(name, folder) or (folder / name).exists():
         return [name]

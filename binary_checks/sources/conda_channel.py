@@ -1,4 +1,4 @@
-"""A package that a conda channel has: ``conda:conda-forge::numpy==2.4.6``."""
+"""Packages in conda channels: ``conda:conda-forge::numpy==2.4.6``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from binary_checks.sources.remote import Found, RemoteSource, agree_on
 from binary_checks.sources.surroundings import Surroundings
 
 LABEL = "conda:"
-"""Before the channel, which ``::`` keeps apart from what is asked of it."""
+"""Prefix of the argument; ``::`` separates the channel from the specification."""
 _PATIENCE = 300.0  # seconds for the index of a channel, which may have 300 MB
-_SUBDIRS = (  # platform tags, and what conda calls them
+_SUBDIRS = (  # platform tags, and conda's names for them
     (r".*linux.*_x86_64", "linux-64"),
     (r".*linux.*_(aarch64|ppc64le|s390x|riscv64)", "linux-{}"),
     (r"macosx_.*_x86_64", "osx-64"),
@@ -29,7 +29,7 @@ _SUBDIRS = (  # platform tags, and what conda calls them
 
 
 def parse(argument: str, folder: Path) -> NamedRecord | None:
-    """The channel and the specification behind ``conda:``."""
+    """Read the channel and the specification after ``conda:``."""
     if not argument.startswith(LABEL):
         return None
     channel, spec = _split(argument.removeprefix(LABEL))
@@ -37,18 +37,18 @@ def parse(argument: str, folder: Path) -> NamedRecord | None:
 
 
 def cut_check(argument: str) -> tuple[str, str, str]:
-    """The name of a package, ``::`` and a check: that of a channel has colons of its own."""
+    """Split an argument into package, ``::`` and check; a channel may contain colons itself."""
     if not argument.startswith(LABEL):
         return argument.partition("::")
     channel, colons, rest = argument.partition("::")
-    if re.match(r"conda:(?![A-Za-z]:[\\/])[^:]+:[^:/]+\Z", channel):  # as ids have it: one colon
+    if re.match(r"conda:(?![A-Za-z]:[\\/])[^:]+:[^:/]+\Z", channel):  # test ids have a single colon
         return channel, colons, rest
     spec, colons, check = rest.partition("::")
     return f"{channel}::{spec}" if spec else channel, colons, check
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The parts around ``::``, or around the last colon, as the ids of items have it."""
+    """Split at ``::``, or at the last colon, as test ids are written."""
     channel, colons, spec = text.partition("::")
     if not colons:
         channel, colons, spec = text.rpartition(":")
@@ -57,27 +57,27 @@ def _split(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedRecord:
-    """A package that a channel is said to have."""
+    """A package in a channel, as the user named it."""
 
     channel: str  # a name, a URL or a folder
     spec: str  # "numpy==2.4.6", or another match specification
-    folder: Path  # the current one
+    folder: Path  # the current folder
 
     @property
     def shown(self) -> str:
-        """The channel without what may be a secret in it."""
+        """The channel without secrets in its URL."""
         from binary_checks.web.addresses import show
 
         return show(self.channel) if "://" in self.channel else self.channel
 
     @property
     def path(self) -> Path:
-        """What the user named, in the current folder."""
+        """The argument as a path in the current folder."""
         text = f"{LABEL}{self.shown}:{self.spec}"
         return self.folder / re.sub(r"[/\\]+", "_", re.sub(r"\s+", " ", text))
 
     def resolve(self, surroundings: Surroundings) -> RemoteSource:
-        """Choose what a user would get. Raises ProfileError or GatherError."""
+        """Choose the package that a user would get. Raises ProfileError or GatherError."""
         if not self.channel or not self.spec:
             raise ProfileError(
                 f"{LABEL}{self.shown}{self.spec}: name a channel and a package, as "
@@ -115,21 +115,21 @@ def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordWish:
-    """A package that is looked for in a channel."""
+    """A query for a package in a channel."""
 
     spec: str  # "numpy==2.4.6", or another match specification
-    subdir: str  # "linux-64"; "": of this host
-    python: str  # "3.12", "3.13t"; "": of any
-    strict: bool = True  # whether a build for another Python is none
+    subdir: str  # "linux-64"; "" for this host's
+    python: str  # "3.12", "3.13t"; "" for any
+    strict: bool = True  # whether to exclude builds for other Pythons
 
 
 def find_records(
     channel: str, folder: Path, wishes: Sequence[RecordWish], surroundings: Surroundings
 ) -> list[dict[str, Any]]:
-    """For each wish the newest record of the channel, or why there is none under ``unsolved``.
+    """Return the channel's newest record for each wish, or the reason under ``unsolved``.
 
-    All of them in one process, which reads the channel's index once. Raises ProfileError or
-    GatherError where the channel cannot be asked.
+    One process answers all of them, so that it reads the channel's index only once. Raises
+    ProfileError or GatherError if the channel cannot be queried.
     """
     from binary_checks.places.channels import spell_channel
 
@@ -176,7 +176,7 @@ def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[
 
 
 def _name_subdir(target: str) -> str:
-    """What conda calls the system of ``cp312-win_amd64``; "" for this host."""
+    """Return conda's name of the system of ``cp312-win_amd64``; "" for this host."""
     platform = target.partition("-")[2]
     for pattern, subdir in _SUBDIRS:
         if match := re.fullmatch(pattern, platform):

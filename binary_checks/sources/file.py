@@ -1,4 +1,4 @@
-"""A package file, named by its path."""
+"""Package files, named by path, and what they share with other sources that read a tree."""
 
 from __future__ import annotations
 
@@ -32,11 +32,9 @@ from binary_checks.packages import recognises
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.trees import open_tree
 
-# What sources share whose package is read from a tree.
-
 
 def take_objects(surveyed: Package, stated: Package) -> Package:
-    """What was found installed, with its objects, and what loads them, as they were stated."""
+    """Return an installed package with the stated objects and the code that loads them."""
     return replace(
         surveyed,
         objects=stated.objects,
@@ -49,53 +47,53 @@ def take_objects(surveyed: Package, stated: Package) -> Package:
 
 
 class OpenedSource(ABC):
-    """A source that opens a tree; what kind of package it holds, the tree tells."""
+    """A source that opens a tree, whose contents determine the kind of package."""
 
     @abstractmethod
     def open(self) -> Tree:
-        """Open what holds the members."""
+        """Open the container of the members."""
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Say its kind and the formats of its objects. Raises PackageError."""
+        """Return its kind and the formats of its objects. Raises PackageError."""
         with closing(self.open()) as tree:
             return packages.kind_of(tree).preview(tree, reader)
 
     def read(
         self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
     ) -> Reading:
-        """Read every member once, and keep the contents that are wanted. Raises PackageError."""
+        """Read every member once, and keep requested contents. Raises PackageError."""
         with closing(self.open()) as tree:
             return packages.read_tree(tree, reader, progress, wants)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
-        """How to find what is installed beside it; None where nothing is."""
+        """Return a function that reads packages installed next to it.
+
+        Return None if it is not installed.
+        """
         del reader
         return None
 
     def remote(self) -> Remote | None:
-        """The file where it is published; None of one that is here."""
+        """Return the published file, or None for a local one."""
         return None
 
     def parts(self) -> tuple[Source, ...]:
-        """None: it is a single package."""
+        """Return (): it is a single package."""
         return ()
 
 
-# A package file, named by its path.
-
-
 def parse(argument: str, folder: Path) -> FileSource | None:
-    """A file that is a package of a kind that is known, or would be if it were there."""
-    path = Path(os.path.normpath(folder / argument))  # links not resolved
+    """Return a file that is a package of a known kind, or would be if it existed."""
+    path = Path(os.path.normpath(folder / argument))  # links are not resolved
     return FileSource(path=path, written=argument) if packages.recognises(path) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileSource(OpenedSource):
-    """One package file."""
+    """A package file."""
 
     path: Path
-    written: str = ""  # how the user named it
+    written: str = ""  # as the user wrote it
 
     @property
     def label(self) -> str:
@@ -103,18 +101,18 @@ class FileSource(OpenedSource):
         return self.path.name
 
     def resolve(self, surroundings: Surroundings) -> FileSource:
-        """The same, if it is there. Raises ProfileError."""
+        """Return the source itself if the file exists. Raises ProfileError."""
         del surroundings
         written = self.written or self.path.name
         try:
             if not self.path.is_file():
                 raise ProfileError(explain(written, self.path))
-        except OSError as error:  # too long a name
+        except OSError as error:  # a name that is too long
             raise ProfileError(f"{written}: {error.strerror}") from None
         return self
 
     def identity(self) -> str:
-        """By what it is known: ``sha256 …``. Raises GatherError."""
+        """Return the ``sha256 …`` by which it is recognised. Raises GatherError."""
         digest = hashlib.sha256()
         try:
             with self.path.open("rb") as file:
@@ -129,24 +127,24 @@ class FileSource(OpenedSource):
         return trees.open_tree(self.path)
 
     def restate(self, package: Package) -> Package:
-        """All of it is stated: the file is the same to the last bit."""
+        """Return the stated package unchanged: the file has the same hash."""
         return replace(package, path=self.path)
 
 
-# Says in one line of a path that is no package what it is instead, and what to do.
+# Messages for paths that are no package: what is there, and what to do.
 
 _EMPTY = "a folder without packages or object files"
 _ARCHIVES = (".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".zip")
 _PROJECT = re.compile(r"[A-Za-z0-9][\w-]*")
-"""What may be a project's name on an index, too: a typo never becomes a download."""
+"""A name that may also be a project's on an index: a typo must not become a download."""
 _AS_CONDA = re.compile(r"([A-Za-z0-9][\w.-]*)=(\d[\w.]*)")
-"""A version behind one equals sign, as conda takes it."""
-_MOST_NAMES = 5_000  # PKG-INFO is among the first of an sdist, or nearly so
+"""A version after a single equals sign, as conda accepts it."""
+_MOST_NAMES = 5_000  # members; PKG-INFO is among the first of an sdist
 _PACKAGES = ("*.whl", "*.conda", "*.tar.bz2", "*/*.whl", "*/*.conda")
 
 
 def explain(written: str, path: Path) -> str:
-    """What is at that path, which the user wrote so. Raises OSError for one that no system has."""
+    """Describe what is at that path, written so by the user. Raises OSError for an invalid path."""
     if path.is_dir():
         return f"{written}: {explain_folder(written, path) or _EMPTY}"
     if not path.exists():
@@ -162,7 +160,7 @@ def explain(written: str, path: Path) -> str:
 
 
 def suggest_requirement(written: str, path: Path) -> str:
-    """What to add to that of a name that an index may know; "" for another."""
+    """Suggest the requirement for a name that may be on an index; return "" for other names."""
     if path.exists():
         return ""
     if as_conda := _AS_CONDA.fullmatch(written):
@@ -173,19 +171,19 @@ def suggest_requirement(written: str, path: Path) -> str:
 
 
 def demand_package(written: str) -> None:
-    """Raise ProfileError where that is no package file, in the current folder."""
+    """Raise ProfileError if there is no such package file in the current folder."""
     path = Path(written)
     try:
         if not (path.is_file() and recognises(path)):
             raise ProfileError(explain(written, path))
-    except OSError as error:  # too long a name
+    except OSError as error:  # a name that is too long
         raise ProfileError(f"{written}: {error.strerror}") from None
-    except ValueError:  # a NUL in it
+    except ValueError:  # a NUL in the name
         raise ProfileError(f"{written}: not a path") from None
 
 
 def explain_folder(written: str, path: Path) -> str:
-    """What to name instead of a folder with packages or a project in it; "" for any other."""
+    """Suggest what to name instead of a folder with packages or a project; return "" for others."""
     pattern = next((each for each in _PACKAGES if any(path.glob(each))), "")
     if pattern:
         return f"a folder; name its packages: {written.rstrip('/')}/{pattern}"
@@ -199,7 +197,7 @@ def _say_unknown(_: str) -> str:
 
 
 def _explain_archive(name: str, path: Path) -> str:
-    """Tell a source distribution, which somebody must build, from any other archive."""
+    """Describe an archive: a source distribution must be built, others are no packages."""
     try:
         with closing(open_tree(path)) as tree:
             names = [entry.name for entry in islice(tree.each_entry(), _MOST_NAMES)]
@@ -234,4 +232,4 @@ _KINDS: tuple[tuple[str, Callable[[str], str]], ...] = (
     (".json", _say_document),
     *((ending, _say_linkable) for ending in (".a", ".lib", ".o", ".obj")),
 )
-"""How names end that are often taken for a package's, or are parts of one."""
+"""Suffixes of files that are often taken for packages, or are parts of packages."""

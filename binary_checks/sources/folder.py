@@ -1,4 +1,4 @@
-"""A folder that is a package: an unpacked wheel, an environment, what a build has made."""
+"""Folders that are packages: an unpacked wheel, an environment, the output of a build."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABEL = "folder:"
 
 
 def parse(argument: str, folder: Path) -> FolderSource | None:
-    """A folder behind ``folder:``; pytest takes any other for tests to collect."""
+    """Return a folder named with ``folder:``; pytest collects tests in any other folder."""
     if not argument.startswith(LABEL):
         return None
     written = argument.removeprefix(LABEL)
@@ -28,7 +28,7 @@ def parse(argument: str, folder: Path) -> FolderSource | None:
 
 
 def find(argument: str, folder: Path) -> FolderSource | None:
-    """A folder named by its path alone, if a package lies unpacked in it."""
+    """Return a folder named by its path alone, if it is an unpacked package."""
     path = Path(os.path.normpath(folder / argument))
     if not path.is_dir() or explain_folder(argument, path):
         return None
@@ -38,18 +38,18 @@ def find(argument: str, folder: Path) -> FolderSource | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FolderSource(OpenedSource):
-    """One folder, with all that is in it."""
+    """A folder with everything in it."""
 
     path: Path
-    written: str = ""  # how the user named it
+    written: str = ""  # as the user wrote it
 
     @property
     def label(self) -> str:
-        """The folder's name, with a slash."""
+        """The folder's name with a slash."""
         return f"{self.path.name}/"
 
     def resolve(self, surroundings: Surroundings) -> FolderSource:
-        """The same, if it is there. Raises ProfileError."""
+        """Return the source itself if the folder exists. Raises ProfileError."""
         del surroundings
         if self.written == LABEL:
             raise ProfileError(f"{LABEL}: name a folder behind it: {LABEL}build/lib")
@@ -61,7 +61,7 @@ class FolderSource(OpenedSource):
         return self
 
     def identity(self) -> str:
-        """``sha256 …`` of a list of all its files, a name and a hash each, and of its links.
+        """Return ``sha256 …`` of a list of all files with their hashes, and of all links.
 
         Raises PackageError.
         """
@@ -80,9 +80,9 @@ class FolderSource(OpenedSource):
         return f"sha256 {digest.hexdigest()}"
 
     def open(self) -> Tree:
-        """The files in it."""
+        """Return the tree of its files."""
         return trees.open_tree(self.path)
 
     def restate(self, package: Package) -> Package:
-        """All of it is stated: the files are the same to the last bit."""
+        """Return the stated package unchanged: the files have the same hashes."""
         return replace(package, path=self.path)

@@ -1,4 +1,4 @@
-"""A package that is installed for an interpreter, named ``installed:NAME``."""
+"""Packages installed for an interpreter, named ``installed:NAME``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from binary_checks.trees.folder import FolderTree
 
 
 def parse(argument: str, folder: Path) -> NamedInstallation | None:
-    """The name of a package behind ``installed:``."""
+    """Read the name of a package after ``installed:``."""
     if not argument.startswith(LABEL):
         return None
     name = canonicalize_name(argument.removeprefix(LABEL))
@@ -31,20 +31,21 @@ def parse(argument: str, folder: Path) -> NamedInstallation | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedInstallation:
-    """A package that is said to be installed."""
+    """An installed package, as the user named it."""
 
     name: str  # normalised
-    folder: Path  # the current one
+    folder: Path  # the current folder
 
     @property
     def path(self) -> Path:
-        """Its label in the current folder."""
+        """Its label as a path in the current folder."""
         return self.folder / f"{LABEL}{self.name}"
 
     def resolve(self, surroundings: Surroundings) -> Installation | LinkedSource:
-        """Find it by reading alone; where that is not enough, unless static, as an import would.
+        """Find it by reading files only, or else as an import would.
 
-        What no interpreter knows of may have been linked into its conda prefix.
+        Static mode omits the latter. A package that the interpreter does not know may be linked
+        into its conda prefix.
         """
         folders = surroundings.folders
         found = find_installation(self.name, folders.search, folders.prefix)
@@ -60,7 +61,7 @@ class NamedInstallation:
 
 
 def _say_what_is_lost(unread: tuple[str, ...]) -> str:
-    """That code in .pth files may say more, as editable installs and coverage put it there."""
+    """Say that code in .pth files may add folders, as editable installs and coverage do."""
     if not unread:
         return ""
     few = ", ".join(unread[:3]) + ", …" * (len(unread) > 3)
@@ -69,11 +70,11 @@ def _say_what_is_lost(unread: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installation(OpenedSource):
-    """Where a distribution lies installed."""
+    """An installed distribution."""
 
     dist_info: Path
-    prefix: Path  # of the environment: what lies outside it is not looked at
-    folder: Path = Path()  # the current one
+    prefix: Path  # of the environment; files outside of it are not inspected
+    folder: Path = Path()  # the current folder
 
     @property
     def name(self) -> str:
@@ -82,21 +83,21 @@ class Installation(OpenedSource):
 
     @property
     def label(self) -> str:
-        """How messages name it: there is no package file."""
+        """The name in messages, as there is no package file."""
         return f"{LABEL}{self.name}"
 
     @property
     def path(self) -> Path:
-        """Its label in the current folder."""
+        """Its label as a path in the current folder."""
         return self.folder / self.label
 
     def identity(self) -> str:
-        """By what it is known: ``record_sha256 …``. Raises PackageError."""
+        """Return the ``record_sha256 …`` by which it is recognised. Raises PackageError."""
         with closing(self.open()) as tree:
             return f"record_sha256 {installed.hash_rows(tree)}"
 
     def open(self) -> Tree:
-        """The files in its folder and around it, which RECORD names."""
+        """Return the tree of the files that RECORD names, in its folder and around it."""
         return FolderTree(
             self.dist_info,
             root=self.dist_info.parent,
@@ -106,16 +107,16 @@ class Installation(OpenedSource):
         )
 
     def restate(self, package: Package) -> Package:
-        """Look whether its files are there, and take their objects as they are stated."""
+        """Check that its files exist, and add the stated objects."""
         with closing(self.open()) as tree:
             return take_objects(installed.survey(tree), package)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours:
-        """What lies in its own folder: only there do search paths find it."""
+        """Return a function that reads packages in its own folder, where search paths find them."""
         return partial(self._read_neighbour, reader)
 
     def _read_neighbour(self, reader: ObjectReader, name: str) -> Package | None:
-        """One that is not there, or does not say which files are its own, is found missing."""
+        """Read a package; return None if it is missing, or lists no files of its own."""
         try:
             found = find_installation(name, (self.dist_info.parent,), self.prefix)
             if found is None:
@@ -127,13 +128,13 @@ class Installation(OpenedSource):
 
 
 def find_installation(name: str, folders: Iterable[Path], prefix: Path) -> Installation | None:
-    """Find a distribution as the import system would, in the first folder that has it.
+    """Find a distribution as the import system does, in the first folder that contains it.
 
-    Raises PackageError where what is there has no ``*.dist-info``, or two of them.
+    Return None if there is none. Raises PackageError if it has no ``*.dist-info``, or two of them.
     """
     wanted = canonicalize_name(name)
     for folder in folders:
-        # RECORD has no case: a name may be spelled in many ways.
+        # Names are case-insensitive, and may be spelled in several ways.
         near = [path for path in _list(folder) if canonicalize_name(_stem(path)) == wanted]
         found = sorted(path for path in near if path.name.endswith(DIST_INFO) and path.is_dir())
         if len(found) > 1:
@@ -159,57 +160,57 @@ def _stem(path: Path) -> str:
     return path.name.removesuffix(path.suffix).partition("-")[0]
 
 
-# A package of a conda prefix, known by ``conda-meta`` alone: ``installed:NAME`` of a library.
+# Packages of a conda prefix that only ``conda-meta`` lists, such as libraries.
 
 _META = conda_record.META
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkedSource(OpenedSource):
-    """Where a conda package lies installed."""
+    """A package installed in a conda prefix."""
 
     record: Path  # the file in conda-meta
-    folder: Path = Path()  # the current one
+    folder: Path = Path()  # the current folder
 
     @property
     def name(self) -> str:
-        """The package's name, as the user spells it."""
+        """The package's name as the user wrote it."""
         return str(canonicalize_name(_name_of(self.record)))
 
     @property
     def label(self) -> str:
-        """How messages name it: there is no package file."""
+        """The name in messages, as there is no package file."""
         return f"{LABEL}{self.name}"
 
     @property
     def path(self) -> Path:
-        """Its label in the current folder."""
+        """Its label as a path in the current folder."""
         return self.folder / self.label
 
     @property
     def prefix(self) -> Path:
-        """The folder that it is linked into."""
+        """The prefix into which it is linked."""
         return self.record.parents[1]
 
     def identity(self) -> str:
-        """By what it is known: ``record_sha256 …``. Raises PackageError."""
+        """Return the ``record_sha256 …`` by which it is recognised. Raises PackageError."""
         with closing(self.open()) as tree:
             return f"record_sha256 {conda_record.hash_rows(tree)}"
 
     def open(self) -> Tree:
-        """The files in the prefix that its record names."""
+        """Return the tree of the files in the prefix that its record lists."""
         prefix = self.prefix
         return FolderTree(
             self.record, root=prefix, within=prefix, label=self.label, listed_by="conda-meta"
         )
 
     def restate(self, package: Package) -> Package:
-        """Look whether its files are there, and take their objects as they are stated."""
+        """Check that its files exist, and add the stated objects."""
         with closing(self.open()) as tree:
             return take_objects(conda_record.survey(tree), package)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours:
-        """What lies in the same prefix."""
+        """Return a function that finds packages in the same prefix."""
         return partial(self._read_neighbour, reader)
 
     def _read_neighbour(self, reader: ObjectReader, name: str) -> Package | None:
@@ -224,7 +225,10 @@ class LinkedSource(OpenedSource):
 
 
 def find_linked(name: str, prefix: Path) -> LinkedSource | None:
-    """Find what conda's tools noted of a package; names count as those of distributions do."""
+    """Find the record of a package, or return None.
+
+    Names are compared as those of distributions.
+    """
     wanted = canonicalize_name(name)
     for record in sorted(prefix.glob(f"{_META}/*.json")):
         if canonicalize_name(_name_of(record)) == wanted:
@@ -233,5 +237,5 @@ def find_linked(name: str, prefix: Path) -> LinkedSource | None:
 
 
 def _name_of(record: Path) -> str:
-    """``libx-1.2-h0_0.json``: neither the version nor the build has a hyphen in it."""
+    """Return the name in ``libx-1.2-h0_0.json``; version and build contain no hyphen."""
     return record.stem.rsplit("-", 2)[0]

@@ -1,7 +1,7 @@
-"""Where a list of known problems comes from: a file, or a URL of which a copy is kept.
+"""Lists of known problems: a file, or a URL whose last valid copy is stored.
 
-A waiver holds only where its list is surely the one that was meant, and still valid. Where that
-cannot be told none of its entries holds, and whoever asked has to say so.
+A waiver applies only if its list is certainly the intended one and still valid. Otherwise none of
+its entries apply, and the caller must report that.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ UNAVAILABLE = "known list unavailable"
 _PIN = "sha256="
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_LARGEST = 4 << 20  # bytes that a server may send
-_WITHIN = 60.0  # seconds in which it must have sent them
+_LARGEST = 4 << 20  # bytes of a server's answer
+_WITHIN = 60.0  # seconds for a server's whole answer
 _RETRIES = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeldList:
-    """A list as far as it holds: without entries where it does not."""
+    """A list, without entries if it is not valid."""
 
     identity: KnownListIdentity
     entries: tuple[KnownProblem, ...] = ()
-    content: bytes = b""  # of the list that holds
+    content: bytes = b""  # of the valid list
 
     @property
     def complaint(self) -> str:
-        """Why it does not hold, in one line; "" where it does."""
+        """Why the list is not valid, in one line; "" if it is."""
         source, said = self.identity.source, self.identity.complaint
         where = f"{source}: " if source and source not in said else ""
         return one_line(f"{UNAVAILABLE}: {where}{said}") if said else ""
@@ -60,7 +60,7 @@ class HeldList:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Named:
-    """What the user named: a path or a URL, and the hash that its bytes must have."""
+    """The user's argument: a path or a URL, and the hash that the content must have."""
 
     place: str
     sha256: str = ""
@@ -68,7 +68,7 @@ class _Named:
 
     @property
     def source(self) -> str:
-        """The place as it may be shown and stored."""
+        """The path or URL without secrets, as it is shown and stored."""
         if not self.is_url:
             return one_line(self.place)
         from binary_checks.web.addresses import shorten
@@ -77,10 +77,10 @@ class _Named:
 
 
 def hold_list(argument: str, folder: Path, now: datetime) -> HeldList:
-    """The list that ``PATH_OR_URL[#sha256=...]`` names, counted from a folder, at that time.
+    """Return the list named by ``PATH_OR_URL[#sha256=...]``, relative to a folder, at a time.
 
-    Raises ProfileError for a file that cannot be read or followed, and for other bytes than the
-    hash says. What a server does wrong is in the list's complaint.
+    Raises ProfileError for a file that cannot be read or parsed, and for content with another hash.
+    Failures of a server are in the list's complaint.
     """
     named = _read_argument(argument)
     if named.is_url:
@@ -94,7 +94,7 @@ def hold_list(argument: str, folder: Path, now: datetime) -> HeldList:
 
 
 def is_url(argument: str) -> bool:
-    """Whether a list is named by its address rather than by its path."""
+    """Return whether a list is named by its URL instead of a path."""
     return _SCHEME.match(argument) is not None
 
 
@@ -118,7 +118,7 @@ def _read_argument(argument: str) -> _Named:
 
 
 def _split_path(argument: str) -> tuple[str, str, str]:
-    """A path may have a # of its own."""
+    """Split a path and its hash; a path may contain a "#" itself."""
     place, found, digest = argument.rpartition(f"#{_PIN}")
     return (place, found, f"{_PIN}{digest}") if found else (argument, "", "")
 
@@ -153,7 +153,7 @@ def _demand_hash(named: _Named, content: bytes) -> None:
 
 
 def _weigh(identity: KnownListIdentity, content: bytes, read: KnownList, now: datetime) -> HeldList:
-    """The list with its entries, if they hold."""
+    """Return the list, with its entries if they are valid."""
     identity = replace(
         identity,
         sha256=hashlib.sha256(content).hexdigest(),
@@ -188,7 +188,7 @@ def _hold_url(named: _Named, now: datetime) -> HeldList:
 
 
 def _fetch(named: _Named, kept: KeptList | None) -> WebAnswer | None:
-    """The answer of the server, None where it has what was kept. Raises GatherError."""
+    """Return the server's answer, or None if the stored copy is current. Raises GatherError."""
     from binary_checks.places.index_settings import read_pip_settings
     from binary_checks.processes import user_environment
     from binary_checks.web.client import Client
@@ -207,7 +207,7 @@ def _fetch(named: _Named, kept: KeptList | None) -> WebAnswer | None:
 
 
 def _take(named: _Named, answer: WebAnswer, kept: KeptList | None, now: datetime) -> HeldList:
-    """What the server sent, if that is a list. Raises GatherError; ProfileError for its hash."""
+    """Return the list in an answer. Raises GatherError, or ProfileError for another hash."""
     from binary_checks.sources.known_problem_lists import KeptList, keep_list
     from binary_checks.web.transport import is_html
 
@@ -239,7 +239,7 @@ def _spell_time(now: datetime) -> str:
 
 
 def _demand_no_rollback(read: KnownList, kept: KeptList) -> None:
-    """Raise GatherError for a list that was issued before one that the server had already."""
+    """Raise GatherError for a list issued before one that the server has already sent."""
     before = read_known_list(kept.content, "").issued
     had = KnownList(issued=before).issued_at()
     has = read.issued_at()
@@ -251,7 +251,7 @@ def _demand_no_rollback(read: KnownList, kept: KeptList) -> None:
 def _fall_back(
     identity: KnownListIdentity, kept: KeptList | None, why: str, now: datetime
 ) -> HeldList:
-    """The copy where it is still valid; else nothing holds, for two reasons."""
+    """Return the stored copy if it is still valid, else a list without entries and both reasons."""
     if kept is None:
         return HeldList(identity=replace(identity, complaint=f"{why}; no copy of it is kept here"))
     read = read_known_list(kept.content, f"{LIST}{identity.source}")
@@ -267,19 +267,19 @@ def _fall_back(
     return replace(held, identity=replace(held.identity, remark=remark))
 
 
-# Copies of lists of known problems that were fetched, kept for when their server is not there.
+# Stored copies of fetched lists, for when their server cannot be reached.
 #
-# Each is held against its own hash when it is read, and dropped where it is not what was written.
+# Each copy is compared with its hash when it is read, and dropped if it was changed.
 
 _FOLDER = "known-lists"
 _LARGEST_NOTE = 1 << 14  # bytes
 _LARGEST_LIST = 4 << 20  # bytes
-_MOST = 64 * _LARGEST_LIST  # bytes that are kept
+_MOST = 64 * _LARGEST_LIST  # bytes of all stored lists
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Note:
-    """What is remembered of a URL, which is not: it may hold secrets."""
+    """The state of a URL's list; the URL itself is not stored, as it may contain secrets."""
 
     sha256: str  # of the list
     fetched: str  # RFC 3339, UTC
@@ -289,7 +289,7 @@ class _Note:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptList:
-    """A copy of a list, and how its server knows that state of it."""
+    """A stored list, and the server's validator for it."""
 
     content: bytes
     sha256: str
@@ -299,7 +299,7 @@ class KeptList:
 
 
 def find_kept(url: str) -> KeptList | None:
-    """The copy of the list at a URL; None where there is none that can be trusted."""
+    """Find the stored list of a URL; return None if there is none or it was changed."""
     path = _note_path(url)
     try:
         said = json.loads(_read(path, _LARGEST_NOTE))
@@ -319,7 +319,7 @@ def find_kept(url: str) -> KeptList | None:
 
 
 def find_content(sha256: str) -> bytes | None:
-    """The list of that hash; None where no copy of it is here, or something else in its place."""
+    """Find the stored list with that hash; return None if there is none or it was changed."""
     if not _SHA256.fullmatch(sha256):
         return None
     path = _content_path(sha256)
@@ -334,7 +334,10 @@ def find_content(sha256: str) -> bytes | None:
 
 
 def keep_list(kept: KeptList, url: str = "") -> None:
-    """Keep a list by its hash, and as the newest state of a URL; a full disk keeps none."""
+    """Store a list by its hash, and as the latest state of a URL.
+
+    Do nothing if the disk is full.
+    """
     note = _Note(
         sha256=kept.sha256, fetched=kept.fetched, etag=kept.etag, last_modified=kept.last_modified
     )
@@ -355,7 +358,7 @@ def _content_path(sha256: str) -> Path:
 
 
 def _read(path: Path, most: int) -> bytes:
-    """A file that this user wrote. Raises OSError for any other."""
+    """Read a file of this user. Raises OSError for a file of another user."""
     with open_regular(path) as file:
         owner = os.fstat(file.fileno()).st_uid
         if hasattr(os, "geteuid") and owner != os.geteuid():
@@ -364,7 +367,7 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file whole, which only this user may read."""
+    """Write a file completely, readable only for this user."""
     make_private(path.parent)
     with written_beside(path) as file:
         file.write(content)

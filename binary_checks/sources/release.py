@@ -1,4 +1,4 @@
-"""The packages of one run as a whole: what can only be judged of several has a name of its own."""
+"""The packages of one run as a release; checks of several packages together have this name."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from binary_checks.packages.wheel import parse_file_name
 from binary_checks.sources.file import OpenedSource
 
 RELEASE = "release"
-"""How arguments and reports call it."""
-_MOST_GLOBS, _LARGEST = 10_000, 4 << 20  # of a list; the latter in bytes
+"""Its name in arguments and reports."""
+_MOST_GLOBS, _LARGEST = 10_000, 4 << 20  # lines of a list, and its bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedSet:
-    """The files that a release must have."""
+    """The files that a release must contain."""
 
-    written: str  # how the user named the file that lists them
-    globs: tuple[str, ...]  # on file names
+    written: str  # path of the list, as the user wrote it
+    globs: tuple[str, ...]  # patterns for file names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,20 +40,20 @@ class ReleaseSource(OpenedSource):
     """Several packages that are judged together; there is no file of that name."""
 
     packages: tuple[Source, ...]
-    folder: Path  # the current one
+    folder: Path  # the current folder
     label: str = RELEASE
 
     @property
     def path(self) -> Path:
-        """Its label in the current folder."""
+        """Its label as a path in the current folder."""
         return self.folder / self.label
 
     def parts(self) -> tuple[Source, ...]:
-        """The packages."""
+        """Return the packages."""
         return self.packages
 
     def identity(self) -> str:
-        """Raise GatherError: each package has a hash, and their set has none."""
+        """Raise GatherError: each package has a hash, but the set has none."""
         raise GatherError(f"{self.label}: not a file")
 
     def open(self) -> Tree:
@@ -61,7 +61,7 @@ class ReleaseSource(OpenedSource):
         raise PackageError(f"{self.label}: not a package")
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Say that it is a package of no kind."""
+        """Return the preview of no kind of package."""
         del reader
         return Preview(kind=Package)
 
@@ -73,16 +73,16 @@ class ReleaseSource(OpenedSource):
         raise PackageError(f"{self.label}: not a package")
 
     def restate(self, package: Package) -> Package:
-        """The same: nothing is stated of it."""
+        """Return the package unchanged: no facts are stated for it."""
         return package
 
 
 def make_release(
     packages: Sequence[Source], expected: ExpectedSet | None, folder: Path, label: str = RELEASE
 ) -> ReleaseSource | None:
-    """Make it where there is something to judge: a set that is expected, or wheels of one version.
+    """Return a release if there is something to judge: an expected set, or wheels of one version.
 
-    None elsewhere: of unrelated packages nothing holds in common, and two builds of one file in
+    Return None otherwise: unrelated packages have nothing in common, and two builds of one file in
     two folders are no release.
     """
     labels = {each.label for each in packages}
@@ -101,7 +101,7 @@ def _read_title(label: str) -> tuple[str, str] | None:
 
 
 def read_expected_set(path: Path, written: str) -> ExpectedSet:
-    """Read a list of globs, one a line; ``#`` begins a comment. Raises ProfileError."""
+    """Read a list of patterns, one a line; ``#`` starts a comment. Raises ProfileError."""
     try:
         text = read_named(path, _LARGEST, f"{written}: cannot be read").decode("utf-8-sig")
     except UnicodeDecodeError as error:

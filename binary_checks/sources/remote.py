@@ -1,4 +1,4 @@
-"""A package file on a server, found but not fetched: it is downloaded once somebody reads it."""
+"""Package files on a server, which are downloaded when they are first read."""
 
 from __future__ import annotations
 
@@ -39,40 +39,40 @@ if TYPE_CHECKING:
 
 
 _KINDS: dict[str, type[Package]] = {".whl": Wheel, ".conda": CondaPackage}
-"""How the names of packages end whose kind needs no look into them."""
+"""Kinds of packages that are recognised by suffix alone."""
 _LONGEST_METADATA = 16 << 20  # bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """A file on a server, as it was found: in simple values, for other processes to take over."""
+    """A file found on a server, in simple values that other processes can read."""
 
-    url: str  # with what its server is to see
+    url: str  # with credentials for its server
     file_name: str
-    key: str  # by what the download is known here
+    key: str  # identifies the download on this host
     hashes: Mapping[str, str]
-    provenance: Mapping[str, Any]  # of `Provenance`
-    metadata_url: str = ""  # where METADATA is served beside it
+    provenance: Mapping[str, Any]  # fields of `Provenance`
+    metadata_url: str = ""  # URL of METADATA, if the server provides it
     siblings: tuple[str, ...] = ()
-    pinned: bool = False  # whether nothing of it is read before all of it has the stated hash
+    pinned: bool = False  # whether nothing may be read before the whole file is verified
 
     def spell(self) -> dict[str, Any]:
-        """It as simple values."""
+        """Return it as simple values."""
         return asdict(self)
 
     @staticmethod
     def read(said: Mapping[str, Any]) -> Found:
-        """What `spell` gave."""
+        """Read the values of `spell`."""
         return Found(**{**said, "siblings": tuple(said["siblings"])})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RemoteSource(OpenedSource):
-    """One package file on a server."""
+    """A package file on a server."""
 
-    path: Path  # how the user named it, in the current folder
+    path: Path  # the argument as a path in the current folder
     found: Found
-    connect: Callable[[str], Client]  # to the server of a URL
+    connect: Callable[[str], Client]  # returns the client for the server of a URL
     progress: Progress | None = None
 
     @property
@@ -81,21 +81,21 @@ class RemoteSource(OpenedSource):
         return self.found.file_name
 
     def identity(self) -> str:
-        """By what it is known: ``sha256 …`` of what was downloaded. Raises GatherError."""
+        """Return the ``sha256 …`` of the downloaded file. Raises GatherError."""
         return f"sha256 {self.fetch().sha256}"
 
     def fetch(self) -> KeptFile:
-        """Download it, if it was not. Raises GatherError."""
+        """Download the file unless it was downloaded before. Raises GatherError."""
         return fetch(self.connect(self.found.url), _await(self.found), self.progress)
 
     def open(self) -> Tree:
-        """Open the archive, once it is here."""
+        """Open the archive, downloading it if need be."""
         return trees.open_tree(self.fetch().path)
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Say by the name alone what it is, and that objects of every format may be in it.
+        """Return the kind by the name alone, and all formats.
 
-        Nothing is fetched for that: there may be no check that wants the whole file.
+        Nothing is fetched: maybe no check needs the whole file.
         """
         kind = next((kind for end, kind in _KINDS.items() if self.label.endswith(end)), None)
         if kind is None:
@@ -103,11 +103,11 @@ class RemoteSource(OpenedSource):
         return Preview(kind=kind, formats=frozenset(map(Format, object_kinds())))
 
     def restate(self, package: Package) -> Package:
-        """All of it is stated: the file is the same to the last bit."""
+        """Return the stated package unchanged: the file has the same hash."""
         return replace(package, path=self.fetch().path)
 
     def remote(self) -> PublishedPackage:
-        """The file where it is published."""
+        """Return the published file."""
         return PublishedPackage(found=self.found, connect=self.connect)
 
 
@@ -116,7 +116,7 @@ class PublishedPackage:
     """A package file before it is downloaded."""
 
     found: Found
-    connect: Callable[[str], Client]  # to the server of a URL
+    connect: Callable[[str], Client]  # returns the client for the server of a URL
 
     @property
     def file_name(self) -> str:
@@ -125,11 +125,11 @@ class PublishedPackage:
 
     @property
     def provenance(self) -> Provenance:
-        """What is said of it there, and the hash of what was downloaded, once it was."""
+        """The published facts, and the file's hash once it was downloaded."""
         return read_provenance(self.found)
 
     def open(self) -> RemoteFile:
-        """Open it to be read by ranges. Raises Unavailable, NotThere or GatherError."""
+        """Open the file for range requests. Raises Unavailable, NotThere or GatherError."""
         client, url = self.connect(self.found.url), self.found.url
         if self.found.pinned:
             url = fetch(client, _await(self.found)).path.as_uri()
@@ -139,7 +139,7 @@ class PublishedPackage:
         return file
 
     def core_metadata(self) -> bytes | None:
-        """The METADATA that the index serves beside it; None where it serves none."""
+        """Return the METADATA that the index provides separately, or None."""
         if not self.found.metadata_url:
             return None
         try:
@@ -154,12 +154,12 @@ class PublishedPackage:
         return answer.content
 
     def siblings(self) -> tuple[str, ...]:
-        """All files that the index has of the same project and version."""
+        """Return all files that the index lists for the same project and version."""
         return self.found.siblings
 
 
 def read_provenance(found: Found) -> Provenance:
-    """What was said of a file, with the hash of its bytes where they are here."""
+    """Return the published facts of a file, with its hash if it was downloaded."""
     taken = find_taken(found.key, found.file_name, find_here(found.url))
     stated = Provenance(**found.provenance)
     how = "PEP 658" if found.metadata_url else "download" if taken else ""
@@ -179,7 +179,7 @@ def _await(found: Found) -> Awaited:
 
 
 def find_here(url: str) -> Path | None:
-    """The file that a ``file:`` URL is about: it is read where it lies."""
+    """Return the path of a ``file:`` URL, which is read in place; None for other URLs."""
     if not url.lower().startswith("file:"):
         return None
     from binary_checks.web.client import path_of
@@ -190,7 +190,7 @@ def find_here(url: str) -> Path | None:
 def agree_on(
     path: Path, key: str, find: Callable[[], Found], surroundings: Surroundings
 ) -> RemoteSource:
-    """The source of what this run found under that key, in whichever of its processes."""
+    """Return the source for a key, as the first process of this run found it."""
     found = Found.read(surroundings.agree(key, lambda: find().spell()))
     return RemoteSource(
         path=path,
@@ -200,7 +200,7 @@ def agree_on(
     )
 
 
-# A package file named by its URL: ``https``, ``http`` or ``file``.
+# Package files named by URL: ``https``, ``http`` or ``file``.
 
 _SCHEME = re.compile(r"(?:https?|file):", re.IGNORECASE)
 _HASH = re.compile(r"(sha256|sha384|sha512)=([0-9a-fA-F]{64,128})(?![^&])")
@@ -208,31 +208,31 @@ _ANY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def is_url(argument: str) -> bool:
-    """Whether it is written as one."""
+    """Return whether the argument is written as a URL."""
     return bool(_SCHEME.match(argument) or _ANY.match(argument))
 
 
 def parse(argument: str, folder: Path) -> NamedUrl | None:
-    """Anything with a scheme in front; what cannot be fetched says so when it is looked for."""
+    """Return an argument with a scheme; unsupported schemes are reported when it is resolved."""
     return NamedUrl(url=argument, folder=folder) if is_url(argument) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedUrl:
-    """A file that is said to be there."""
+    """A file at a URL, as the user named it."""
 
     url: str
-    folder: Path  # the current one
+    folder: Path  # the current folder
 
     @property
     def path(self) -> Path:
-        """The URL in the current folder, without what may be a secret in it."""
+        """The URL without secrets, as a path in the current folder."""
         from binary_checks.web.addresses import show
 
         return self.folder / show(self.url)
 
     def resolve(self, surroundings: Surroundings) -> RemoteSource:
-        """Ask the server whether it is there. Raises ProfileError or GatherError."""
+        """Ask the server whether the file exists. Raises ProfileError or GatherError."""
         from binary_checks.web.addresses import shorten
 
         if not _SCHEME.match(self.url):
@@ -272,15 +272,15 @@ def _look(url: str, surroundings: Surroundings) -> Found:
 
 
 def read_hashes(fragment: str) -> dict[str, str]:
-    """What a URL says behind its ``#`` of the file's hashes: ``sha256=…``."""
+    """Return the hashes in a URL's fragment: ``sha256=…``."""
     return {found[1]: found[2].lower() for found in _HASH.finditer(fragment)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """What a server says of a file as it is now."""
+    """The state of a file on a server."""
 
-    key: str  # another one for another state of it
+    key: str  # differs for each state
     size: int | None
     modified: str
 
@@ -288,7 +288,7 @@ class State:
 def look_at(client: Client, url: str) -> State:
     """Ask for the state of a file. Raises NotThere or GatherError.
 
-    Without any mark of it the file is fetched anew in each run.
+    If the server sends no validator, each run fetches the file anew.
     """
     from binary_checks.web.addresses import take_credentials
 
@@ -302,30 +302,30 @@ def look_at(client: Client, url: str) -> State:
         )
 
 
-# Downloaded package files, kept by their hashes: fetched once for all runs and processes.
+# Downloaded package files, stored by hash: each is fetched once for all runs and processes.
 
-_MOST = 20 << 30  # bytes that are kept; what was used last goes last
-_LONGEST = 6 * 3600.0  # seconds for which another process may be downloading the same file
+_MOST = 20 << 30  # bytes of all stored files; the least recently used are removed
+_LONGEST = 6 * 3600.0  # seconds that another process may take to download the same file
 _STRENGTHS = ("sha512", "sha384", "sha3_256", "sha256", "blake2b", "sha1", "md5")
 _TAKEN, _PART = "taken.json", "part"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Awaited:
-    """A file to be fetched."""
+    """A file to fetch."""
 
-    url: str  # with what its server is to see
+    url: str  # with credentials for its server
     file_name: str
-    key: str  # by what it is known here: a hash of its bytes, or of its address and state
-    hashes: Mapping[str, str]  # that the index states, by algorithm
-    size: int | None = None  # that it states
-    stated_by: str = ""  # the index, as messages name it
-    here: Path | None = None  # of a file: URL: it is read where it lies
+    key: str  # identifies the file on this host: a hash of its content, or of its URL and state
+    hashes: Mapping[str, str]  # stated by the index, by algorithm
+    size: int | None = None  # stated by the index
+    stated_by: str = ""  # the index in messages
+    here: Path | None = None  # path of a file: URL, which is read in place
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptFile:
-    """A file that was fetched, and is what its index says."""
+    """A downloaded file that has the stated hashes."""
 
     path: Path
     sha256: str
@@ -333,7 +333,7 @@ class KeptFile:
 
 
 def fetch(client: Client, wanted: Awaited, progress: Progress | None = None) -> KeptFile:
-    """The file, downloaded unless it lies here. Raises NotThere or GatherError."""
+    """Return the file, downloading it if need be. Raises NotThere or GatherError."""
     folder = name_cache_folder() / "downloads" / wanted.key[:2] / wanted.key
     try:
         with take_turns(folder / ".lock", _LONGEST):
@@ -347,16 +347,16 @@ def fetch(client: Client, wanted: Awaited, progress: Progress | None = None) -> 
 
 
 def find_taken(key: str, file_name: str, here: Path | None) -> KeptFile | None:
-    """The same, if it lies here."""
+    """Return the file if it is on this host, else None."""
     folder = name_cache_folder() / "downloads" / key[:2] / key
     return _find(folder, here or _place(folder, file_name))
 
 
 def keep_by_hash(kept: KeptFile) -> None:
-    """Let a download whose hash nobody stated be found by its hash too, without another copy."""
+    """Make a download without a stated hash available by its hash, too, without copying it."""
     folder = name_cache_folder() / "downloads" / kept.sha256[:2] / kept.sha256
     if folder == kept.path.parent or not kept.path.is_relative_to(name_cache_folder()):
-        return  # a file: URL is read where it lies
+        return  # a file: URL is read in place
     with contextlib.suppress(OSError), take_turns(folder / ".lock", _LONGEST):
         if _find(folder, folder / kept.path.name) is None:
             (folder / kept.path.name).unlink(missing_ok=True)
@@ -365,7 +365,10 @@ def keep_by_hash(kept: KeptFile) -> None:
 
 
 def _place(folder: Path, file_name: str) -> Path:
-    """Where it is kept. Raises GatherError for a name of a server's that is no file's, or ours."""
+    """Return the path for a file.
+
+    Raises GatherError for an invalid name, or one of our own files.
+    """
     from binary_checks.web.addresses import is_plain
 
     if not is_plain(file_name) or file_name == _TAKEN or "." not in file_name.strip("."):
@@ -374,7 +377,7 @@ def _place(folder: Path, file_name: str) -> Path:
 
 
 def _find(folder: Path, path: Path) -> KeptFile | None:
-    """A file that was verified, and that nobody wrote to since."""
+    """Return a file that was verified and not changed since, or None."""
     note = folder / _TAKEN
     try:
         said = json.loads(note.read_text(encoding="utf-8"))
@@ -382,7 +385,7 @@ def _find(folder: Path, path: Path) -> KeptFile | None:
         same = (said["size"], said["mtime_ns"]) == (found.st_size, found.st_mtime_ns)
         if not same:
             return None
-        os.utime(folder)  # it was used
+        os.utime(folder)  # for the order of last use
         return KeptFile(path=path, sha256=str(said["sha256"]), size=found.st_size)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -417,7 +420,7 @@ def _take(client: Client, wanted: Awaited, folder: Path, progress: Progress | No
 
 @contextmanager
 def _remove_refused(part: Path) -> Iterator[None]:
-    """Keep what a cut left, and nothing that is not the file that was asked for."""
+    """Keep a partial download, but remove a file that has other content than stated."""
     try:
         yield
     except _OtherBytes as error:
@@ -429,7 +432,7 @@ def _remove_refused(part: Path) -> Iterator[None]:
 
 
 class _OtherBytes(Exception):
-    """The server sends other bytes than the index says."""
+    """The server sent other bytes than the index states."""
 
 
 def _hash(path: Path, stated: Mapping[str, str]) -> dict[str, str]:
@@ -443,9 +446,9 @@ def _hash(path: Path, stated: Mapping[str, str]) -> dict[str, str]:
 
 
 def _demand_hashes(wanted: Awaited, found: Mapping[str, str]) -> None:
-    """Compare each hash that the index states: neither side is the package's fault.
+    """Compare all hashes that the index states; a difference is not the package's fault.
 
-    One alone would not do: the file is kept by its SHA-256, for other indexes too.
+    All are compared because the file is stored by its SHA-256, for other indexes, too.
     """
     for name in _STRENGTHS:
         stated = wanted.hashes.get(name)
@@ -457,45 +460,45 @@ def _demand_hashes(wanted: Awaited, found: Mapping[str, str]) -> None:
             )
 
 
-# A package that was named, and could not be found out about: the network or an index broke.
+# Packages that could not be resolved because the network or an index failed.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LostSource(OpenedSource):
-    """Whatever is asked of it raises why it is lost: the package is not to blame."""
+    """A package that could not be resolved; every method raises the reason."""
 
     path: Path
     reason: str
 
     @property
     def label(self) -> str:
-        """How the user named it."""
+        """The user's argument."""
         return self.path.name
 
     def _raise(self) -> NoReturn:
         raise GatherError(self.reason)
 
     def identity(self) -> str:
-        """Nothing is known of it."""
+        """Raise the reason."""
         self._raise()
 
     def open(self) -> Tree:
-        """There is nothing to open."""
+        """Raise the reason."""
         self._raise()
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """There is nothing to look at."""
+        """Raise the reason."""
         del reader
         self._raise()
 
     def read(
         self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
     ) -> Reading:
-        """There is nothing to read."""
+        """Raise the reason."""
         del reader, progress, wants
         self._raise()
 
     def restate(self, package: Package) -> Package:
-        """Nobody knows whether it is the same."""
+        """Raise the reason."""
         del package
         self._raise()

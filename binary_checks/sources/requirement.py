@@ -1,4 +1,4 @@
-"""A package that an index has, named as pip takes it: ``numpy==2.4.6``, ``index:numpy``."""
+"""Packages on an index, named as for pip: ``numpy==2.4.6``, ``index:numpy``."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from binary_checks.sources.remote import Found, RemoteSource, agree_on, look_at
 from binary_checks.sources.surroundings import Surroundings
 
 LABEL = "index:"
-"""Before what is to be looked for in an index, and may have no version."""
+"""Prefix of a project to find on an index; it may have no version."""
 _PACKAGES = (".whl", ".conda", ".tar.bz2", ".tar.gz", ".tar.xz", ".tgz", ".zip", ".egg")
 _SPECIFIED = re.compile(r"[A-Za-z0-9][\w.-]*\s*(?:\[[\w\s,.-]*\])?\s*(?:[=~!]=|[<>])")
 
 
 def parse(argument: str, folder: Path) -> NamedRequirement | None:
-    """What has a version specifier, or says ``index:``, and is no path.
+    """Read an argument with a version specifier, or with ``index:``, that is no path.
 
-    A path exists, has a separator, or ends as packages do: a typo never becomes a download.
+    An argument is a path if it exists, contains a separator, or has a package's suffix: a typo must
+    not become a download.
     """
     if argument.startswith(LABEL):
         return NamedRequirement(text=argument.removeprefix(LABEL).strip(), folder=folder)
@@ -52,20 +53,20 @@ def _is_path(argument: str, folder: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedRequirement:
-    """A package that an index is said to have."""
+    """A package on an index, as the user named it."""
 
     text: str  # "numpy==2.4.6"
-    folder: Path  # the current one
+    folder: Path  # the current folder
 
     @property
     def path(self) -> Path:
-        """The requirement in the current folder, without extras: they change no file."""
+        """The requirement as a path in the current folder, without extras, which change no file."""
         bare = re.sub(r"\[[^\]]*\]|\s", "", self.text)
         bare = bare.replace("/", "_").replace("\\", "_")
         return self.folder / (bare if _SPECIFIED.match(bare) else f"{LABEL}{bare}")
 
     def resolve(self, surroundings: Surroundings) -> RemoteSource:
-        """Choose what a user would get. Raises ProfileError or GatherError."""
+        """Choose the package that a user would get. Raises ProfileError or GatherError."""
         wanted = _read(self.text)
         key = f"requirement {self.text} for {surroundings.target}"
         choose = partial(_choose, wanted, self.text, surroundings)
@@ -132,7 +133,7 @@ def _choose(wanted: Requirement, text: str, surroundings: Surroundings) -> Found
 
 
 def _list_siblings(names: Sequence[str], chosen: str, project: str) -> tuple[str, ...]:
-    """All files of the same version."""
+    """Return all files of the same version."""
     version = _read_version(chosen, project)
     same = {name for name in names if _read_version(name, project) == version}
     return tuple(sorted(same))

@@ -1,4 +1,4 @@
-"""Facts that were stated of a package before: they stand in for reading its objects."""
+"""Facts stated in a document, which replace reading a package's objects."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ from binary_checks.model.protocols import (
 )
 from binary_checks.trees.kept_bytes import KeptContents
 
-if TYPE_CHECKING:  # only runs that are given a document load what reads it
+if TYPE_CHECKING:  # only runs with a document import its reader
     from binary_checks.documents.facts import Statement
 
 
 def trust(source: Source, statement: Statement) -> StatedSource | None:
-    """Take the facts from there, None where they are about another package."""
+    """Return the source with the stated facts, or None if they are about another package."""
     path = source.path
     if path.is_file() and path.stat().st_size != statement.package.size:
-        return None  # without hashing all of it
+        return None  # decided without hashing all of it
     if source.identity() not in describe(statement):
         return None
     return StatedSource(source=source, stated=statement.package)
 
 
 def describe(statement: Statement) -> tuple[str, str]:
-    """By what the package is known that a statement is about."""
+    """Return the two identities by which a statement's package may be recognised."""
     return f"sha256 {statement.sha256}", f"record_sha256 {statement.record_sha256}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatedSource:
-    """A source of which no more is read than was not stated."""
+    """A source that reads only what is not stated."""
 
     source: Source
     stated: Package
 
     @property
     def path(self) -> Path:
-        """That of the source."""
+        """The path of the source."""
         return self.source.path
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """The name in messages."""
         return self.source.label
 
     @cached_property
@@ -64,15 +64,15 @@ class StatedSource:
         return self.source.restate(self.stated)
 
     def identity(self) -> str:
-        """By what the source is known."""
+        """Return the identity of the source."""
         return self.source.identity()
 
     def open(self) -> Tree:
-        """Open what holds the members."""
+        """Open the container of the members."""
         return self.source.open()
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Say its kind and the formats of its objects. Raises PackageError."""
+        """Return its kind and the formats of its objects. Raises PackageError."""
         del reader
         package = self._package
         found: tuple[ReadObject, ...] = (*package.objects, *package.malformed, *package.unread)
@@ -81,23 +81,23 @@ class StatedSource:
     def read(
         self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
     ) -> Reading:
-        """The package as it was stated; nothing is kept. Raises PackageError."""
+        """Return the stated package, without any contents. Raises PackageError."""
         del progress, wants
         formats = self.preview(reader).formats
         return Reading(package=self._package, kept=KeptContents(), formats=formats)
 
     def restate(self, package: Package) -> Package:
-        """The package with these facts."""
+        """Return the package with the stated facts."""
         return self.source.restate(package)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
-        """How to find what is installed beside it."""
+        """Return a function that finds installed packages next to it."""
         return self.source.neighbours(reader)
 
     def remote(self) -> Remote | None:
-        """The file where it is published."""
+        """Return the published file."""
         return self.source.remote()
 
     def parts(self) -> tuple[Source, ...]:
-        """The packages that are judged together."""
+        """Return the packages that are judged together."""
         return self.source.parts()

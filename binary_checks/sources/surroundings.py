@@ -1,4 +1,4 @@
-"""What a run knows that a source is found with: the interpreter, the indexes, the network."""
+"""The environment in which a run finds packages: interpreter, indexes, network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from binary_checks.places.sandbox import Sandbox
     from binary_checks.web.client import Client
 
-_PATIENCE = 60.0  # seconds in which an interpreter must have started
+_PATIENCE = 60.0  # seconds for an interpreter to start
 
 
 _ERRORS = {kind.__name__: kind for kind in (GatherError, PackageError, ProfileError)}
@@ -30,27 +30,33 @@ _ERRORS = {kind.__name__: kind for kind in (GatherError, PackageError, ProfileEr
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaggedPython:
-    """A Python that wheels are chosen for."""
+    """A Python for which wheels are chosen."""
 
     version: str  # "3.12.0"
-    tags: tuple[Tag, ...]  # that it takes, best first
+    tags: tuple[Tag, ...]  # tags that it accepts, best first
     label: str  # "cp312 on win_amd64"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """All is asked once, however many packages are named: the interpreter, pip's settings."""
+    """The interpreter and pip's settings, each queried once for all packages of a run."""
 
     python: Path
     sandbox: Sandbox | None = None
-    static: bool = False  # nothing runs that is installed for it
-    target: str = ""  # another Python and system, "cp312-win_amd64", that wheels are chosen for
-    progress: Callable[[str], Progress | None] | None = None  # watches the download of a file
+    static: bool = False  # whether no installed code may run
+    target: str = ""  # another Python and system, "cp312-win_amd64", for which wheels are chosen
+    # returns a callback for the download of a file
+    progress: Callable[[str], Progress | None] | None = None
     agreed: MutableMapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What was found, in simple values, for other processes of this run; they ask nobody anew."""
+    """Results as simple values, by key; other processes of this run use them without asking
+    again.
+    """
 
     def agree(self, key: str, find: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """What this run found under that key, failures too. Raises what ``find`` raised."""
+        """Return the result of ``find``, computed once for each key in this run.
+
+        Errors are remembered, too.
+        """
         if key not in self.agreed:
             try:
                 self.agreed[key] = {"found": find()}
@@ -64,11 +70,11 @@ class Surroundings:
         return found
 
     def watch(self, name: str) -> Progress | None:
-        """What is told how far a download is; None where nobody watches."""
+        """Return a callback for the progress of a download, or None."""
         return self.progress(name) if self.progress is not None else None
 
     def connect(self, url: str = "") -> Client:
-        """The client of this run, with the user's own settings; none are read for a file here."""
+        """Return the client of this run with the user's settings; a ``file:`` URL needs none."""
         return self._local_client if url[:5].lower() == "file:" else self._client
 
     @cached_property
@@ -97,7 +103,7 @@ class Surroundings:
 
     @cached_property
     def index_places(self) -> IndexPlaces:
-        """Where the user's packages come from."""
+        """The indexes that the user's packages come from."""
         from binary_checks.indexes.index_places import read_index_places
         from binary_checks.processes import user_environment
 
@@ -105,7 +111,7 @@ class Surroundings:
 
     @cached_property
     def tagged_python(self) -> TaggedPython:
-        """What wheels are chosen for. Raises ProfileError or GatherError."""
+        """The Python for which wheels are chosen. Raises ProfileError or GatherError."""
         if self.target:
             from binary_checks.places.foreign_tags import read_target_name
 
@@ -120,21 +126,21 @@ class Surroundings:
         from binary_checks.places.running import identify
 
         try:
-            asked = identify(self.python, timeout=_PATIENCE, site=False)  # also in static mode
+            asked = identify(self.python, timeout=_PATIENCE, site=False)  # in static mode, too
         except BinaryChecksError as error:
             raise ProfileError(f"--binary-python: {error}") from None
         return _label(asked.version, asked.ranked_tags)
 
     @cached_property
     def folders(self) -> Folders:
-        """Where it looks for packages, by reading alone. Raises GatherError."""
-        from binary_checks import places  # for few runs
+        """The folders in which it looks for packages, without running code. Raises GatherError."""
+        from binary_checks import places  # few runs need it
 
         return places.list_folders(self.python, timeout=_PATIENCE, site=False)
 
     @cached_property
     def folders_by_code(self) -> Folders | None:
-        """The same as an import finds it, None where no code may run, or there is none."""
+        """The folders that an import uses, or None if no code may run or there is none."""
         from binary_checks import places
 
         if self.static or not self.folders.unread:

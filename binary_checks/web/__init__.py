@@ -1,1 +1,1 @@
-"""Reads what lies behind URLs: a client that is patient, bounded, and silent about credentials."""
+"""HTTP client: retries, limits, and credentials that appear in no message."""

@@ -1,4 +1,4 @@
-"""Takes URLs apart: what of one may be shown, whose host it is, and the credentials in it."""
+"""Parts of URLs: what may be shown, the server, and credentials."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from binary_checks.errors import GatherError, ProfileError
 from binary_checks.lines import one_line
 
 _PORTS = {"http": 80, "https": 443}
-_LONGEST = 8192  # characters; web servers take no more
+_LONGEST = 8192  # characters; web servers accept no more
 _TOKEN = re.compile(r"(?<=/t/)[^/]+(?=/)")
 _STRANGE = re.compile(r"[\x00-\x20\x7f<>\"\\^`{|}]")
 
 
 class Credentials(NamedTuple):
-    """What a server is shown by whoever may read there."""
+    """The user name and password for a server."""
 
     user: str
     password: str
@@ -27,7 +27,7 @@ class Credentials(NamedTuple):
 
 
 class WebOrigin(NamedTuple):
-    """Scheme, host and port: who shares all three is one server, and may see the same secrets."""
+    """Scheme, host and port: URLs that share them have the same server, and share its secrets."""
 
     scheme: str
     host: str
@@ -35,7 +35,7 @@ class WebOrigin(NamedTuple):
 
 
 def split(url: str) -> SplitResult:
-    """The parts of a URL. Raises ProfileError for what is none, or is no address of a file."""
+    """Return the parts of a URL. Raises ProfileError if it is invalid, or no address of a file."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -49,7 +49,7 @@ def split(url: str) -> SplitResult:
 
 
 def take_credentials(url: str) -> tuple[str, Credentials | None]:
-    """The URL without what stands before its ``@``, and that."""
+    """Return the URL without the part before ``@``, and the credentials in that part."""
     parts = split(url)
     before, found, host = parts.netloc.rpartition("@")
     if not found:
@@ -60,17 +60,17 @@ def take_credentials(url: str) -> tuple[str, Credentials | None]:
 
 
 def origin_of(url: str) -> WebOrigin:
-    """Whose server it is."""
+    """Return the server of a URL."""
     parts = split(url)
     port = parts.port or _PORTS.get(parts.scheme, 0)
     return WebOrigin(parts.scheme, (parts.hostname or "").rstrip("."), port)
 
 
 def show(url: str) -> str:
-    """The URL as messages and documents have it: what may be a secret in it is left out.
+    """Return the URL without possible secrets, for messages and documents.
 
-    Some servers take signatures in the query, credentials stand before the host, and conda's tokens
-    stand in the path, behind ``/t/``.
+    Some servers accept signatures in the query; credentials are before the host; conda's tokens are
+    in the path after ``/t/``.
     """
     try:
         parts = urlsplit(url)
@@ -82,29 +82,29 @@ def show(url: str) -> str:
 
 
 def shorten(url: str) -> str:
-    """The same, of a URL of any length."""
+    """Return the URL without secrets, shortened."""
     shown = show(url[:_LONGEST])
     return shown if len(shown) <= 200 else f"{shown[:200]}…"
 
 
 def file_name(url: str) -> str:
-    """The last part of its path, decoded; "" where that is no name of a file."""
+    """Return the last part of its path, decoded; "" if that is no file name."""
     name = unquote(basename(urlsplit(url).path))
     return name if is_plain(name) else ""
 
 
 def is_plain(name: str) -> bool:
-    """Whether a server's name for a file names one in its folder, on Windows too (``C:x``)."""
+    """Return whether a server's file name is a name in a folder, also on Windows (``C:x``)."""
     return not ({"/", "\\", ":", "\0"} & set(name) or name in ("", ".", "..") or len(name) > 255)
 
 
 def quote_strange(url: str) -> str:
-    """The URL with escapes for characters that none has; servers send them in redirects."""
+    """Return the URL with invalid characters escaped; servers send such redirects."""
     return _STRANGE.sub(lambda found: f"%{ord(found[0]):02X}", url)
 
 
 def demand_web(url: str, whence: str) -> str:
-    """The URL, where another server may send us to it. Raises GatherError."""
+    """Return the URL of a redirect to a web server. Raises GatherError for another scheme."""
     if len(url) > _LONGEST:
         raise GatherError(f"{whence}: redirects to a URL of {len(url):,} characters")
     try:

@@ -1,4 +1,4 @@
-"""The HTTP client: asks again where that may help, and shows credentials to nobody else."""
+"""The HTTP client: requests with retries and redirects, downloads, and range requests."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ from binary_checks.web.web_settings import WebSettings
 
 _T = TypeVar("_T")
 PAGE: Final = 32 << 20
-"""Bytes of a page of an index; the longest ones of PyPI have some 10 MB."""
+"""Bytes of a page of an index; PyPI's longest have about 10 MB."""
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 _ELSEWHERE = (301, 302, 303, 307, 308)
 _NOT_MODIFIED = 304
 _CONDITIONS = frozenset({"If-None-Match", "If-Modified-Since"})
 _MOST_REDIRECTS = 10
-_LONGEST_WAIT = 60.0  # seconds for which a server may ask to be left alone
+_LONGEST_WAIT = 60.0  # longest wait in seconds that a server may request
 _LONGEST_PAUSE = 8.0
 LARGEST: Final = 16 << 30
-"""Bytes of a file that is downloaded."""
+"""Bytes of a downloaded file."""
 
 
 class Client:
-    """Reads pages, files, and parts of files; its connections are kept until it is closed."""
+    """A client for pages, files, and parts of files; connections are kept until it is closed."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
         keeps_tls: bool = False,
     ) -> None:
-        """With ``keeps_tls`` no redirect leads from https to http, where anybody may answer."""
+        """With ``keeps_tls``, refuse redirects from https to http, where anybody could answer."""
         self._keeps_tls = keeps_tls
         self._settings = settings or WebSettings()
         self._transport = Transport(self._settings)
@@ -75,7 +75,7 @@ class Client:
         self._sleep = sleep
 
     def get(self, url: str, *, accept: str = "*/*", limit: int = PAGE) -> WebAnswer:
-        """The whole answer, inflated. Raises NotThere, or GatherError where there is none."""
+        """Return the whole answer, decompressed. Raises NotThere or GatherError."""
         if _is_file(url):
             return read_file_url(url, limit)
 
@@ -87,9 +87,9 @@ class Client:
     def get_changed(
         self, url: str, known: Validator, *, limit: int, within: float
     ) -> WebAnswer | None:
-        """The whole answer, None where the file is still in the state that is known.
+        """Return the whole answer, or None if the file still has the known state.
 
-        Raises NotThere, or GatherError where there is none in so many seconds.
+        Raises NotThere, or GatherError if there is no answer within so many seconds.
         """
         asked = {"If-None-Match": known.etag, "If-Modified-Since": known.last_modified}
         headers = {name: value for name, value in asked.items() if value}
@@ -104,7 +104,7 @@ class Client:
         return self.insist(url, ask)
 
     def open_remote(self, url: str) -> WebFile | DiskFile:
-        """A file of which parts can be read, if ``ranges`` says so; its end is read at once.
+        """Open a file whose parts can be read if ``ranges`` is True; its end is read at once.
 
         Raises NotThere or GatherError.
         """
@@ -120,10 +120,10 @@ class Client:
         limit: int = LARGEST,
         hashed: bool = False,
     ) -> None:
-        """Write the whole file to that path; one of the same state that was cut is completed.
+        """Write the whole file to that path; complete a partial download of the same state.
 
-        A note beside it says which state that is; ``hashed`` says that the caller knows by a hash
-        whether it is the right one. Raises NotThere or GatherError.
+        A note next to it records the state; ``hashed`` says that the caller will compare the file's
+        hash. Raises NotThere or GatherError.
         """
         from binary_checks.web.client import Download, copy
 
@@ -135,7 +135,7 @@ class Client:
             download.finish()
 
     def open(self, url: str, headers: Mapping[str, str]) -> Reply:
-        """The good answer to one GET, wherever that leads, its body not read.
+        """Return a successful answer to a GET, following redirects, with its body unread.
 
         Raises Transient, NotThere or GatherError.
         """
@@ -156,7 +156,7 @@ class Client:
         raise GatherError(f"{show(url)}: redirects more than {_MOST_REDIRECTS} times")
 
     def _introduce(self, url: str) -> tuple[str, Credentials | None]:
-        """The URL without credentials, and those that its server is to see."""
+        """Return the URL without credentials, and the credentials for its server."""
         url, given = take_credentials(quote_strange(url))
         origin = origin_of(url)
         if origin.scheme not in ("http", "https"):
@@ -167,22 +167,25 @@ class Client:
         return url, known or self._settings.find_credentials(origin)
 
     def know(self, url: str) -> None:
-        """Remember the credentials in a URL for its server."""
+        """Store the credentials in a URL for its server."""
         bare, given = take_credentials(url)
         if given is not None:
             self._known[origin_of(bare)] = given
 
     def insist(self, url: str, ask: Callable[[], _T]) -> _T:
-        """Ask again while that may help, with pauses that grow; no Transient leaves it."""
+        """Repeat a request while that may help, with growing pauses. Raises no Transient."""
         for pause in self._pauses():
             try:
                 return ask()
             except Transient as error:
                 self.rest(url, error, pause)
-        raise AssertionError  # the last pause is None, after which `rest` raises
+        raise AssertionError  # `rest` raises after the last pause, which is None
 
     def rest(self, url: str, error: Transient, pause: float | None) -> None:
-        """Wait until it may work again. Raises GatherError where that is too long, or enough."""
+        """Wait before the next try.
+
+        Raises GatherError after the last one, or if it would take too long.
+        """
         if pause is None:
             times = self._settings.retries + 1
             tried = f" (asked {times} times)" if times > 1 else ""
@@ -198,7 +201,7 @@ class Client:
         yield None
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close all connections."""
         self._transport.close()
 
 
@@ -212,7 +215,7 @@ def _spell(credentials: Credentials) -> str:
 
 
 def _follow(url: str, location: str) -> str:
-    """Where a redirect leads; nothing stands before the host there."""
+    """Return the target of a redirect, in which no credentials are allowed."""
     try:
         text = location.encode("latin-1").decode("utf-8", "replace")
         there = urljoin(url, quote_strange(text))
@@ -222,7 +225,7 @@ def _follow(url: str, location: str) -> str:
 
 
 def _read(reply: Reply, limit: int, within: float | None = None) -> WebAnswer:
-    """The whole answer, inflated."""
+    """Return the whole answer, decompressed."""
     try:
         content = reply.read(limit, within)
     except BaseException:
@@ -251,9 +254,9 @@ def _demand_good(reply: Reply, *, conditional: bool = False) -> Reply:
     raise GatherError(f"{show(reply.url)}: {said}")
 
 
-# Downloads one file whole: after a cut it goes on where it was, if the file is still the same.
+# Downloads, which continue after a cut if the file is still the same.
 
-_STEP = 1 << 20  # bytes that must have come for a further try to be worth it
+_STEP = 1 << 20  # bytes that must have arrived for a further try
 
 
 def copy(source: Path, path: Path, progress: Progress | None) -> None:
@@ -270,7 +273,7 @@ def copy(source: Path, path: Path, progress: Progress | None) -> None:
 
 
 class Download:
-    """One download into one file, beside which lies the state of the file that it is of."""
+    """A download to a file, with a note that records the state of the remote file."""
 
     def __init__(  # noqa: PLR0913 - what the client was asked
         self,
@@ -284,11 +287,11 @@ class Download:
     ) -> None:
         self._client, self._url, self._path = client, url, path
         self._size, self._progress, self._limit = size, progress, limit
-        self.hashed = False  # whether somebody will know whether it is the right file
+        self.hashed = False  # whether the caller will compare the file's hash
         self._note = path.with_name(f"{path.name}.state")
 
     def finish(self) -> None:
-        """Ask until all of it is there; each try that brings something counts as the first one."""
+        """Request until the file is complete; any progress resets the number of tries."""
         before = -1
         while True:
             try:
@@ -323,7 +326,7 @@ class Download:
             self._write(reply, there, part[2])
         elif reply.status == 200:
             self._write(reply, 0, reply.length)
-        else:  # what is there is of another file, or longer than this one
+        else:  # the partial file is another one, or longer than this one
             self._path.unlink(missing_ok=True)
             raise Transient("the file changed while it was read")
 
@@ -364,19 +367,20 @@ class Download:
         self._note.write_text(json.dumps(row), encoding="utf-8")
 
 
-# A file on a server, read in parts, and refused as soon as it is not the same file any more.
+# Range requests to a file, refused as soon as the file has changed.
 
-_TAIL = 1 << 18  # bytes at the end that the first request asks for: there zip archives are listed
+# bytes at the end that the first request reads: zip archives have their directory there
+_TAIL = 1 << 18
 _LARGEST = 64 << 20  # bytes of one part
 
 
 class WebFile:
-    """Its end is there from the start; every other part is one request."""
+    """A remote file. Its end is read at the start, any other part by one request."""
 
     def __init__(self, client: Client, url: str, reply: Reply) -> None:
         self._client = client
-        self._asked = url  # with what the server is to see
-        self._url = url  # the same, or where it led to
+        self._asked = url  # with credentials for the server
+        self._url = url  # the same URL, or the target of redirects
         self.url = show(url)
         self.name = file_name(url)
         self.validator = reply.validator
@@ -386,11 +390,11 @@ class WebFile:
         self.requests = 1
         self.headers = reply.headers
         self._tail = (0, b"")
-        self._counting = threading.Lock()  # parts are asked for from several threads
+        self._counting = threading.Lock()  # parts are requested by several threads
 
     @classmethod
     def begin(cls, client: Client, url: str) -> WebFile:
-        """Ask for its end; a server that sends it all is not listened to. Raises GatherError."""
+        """Request the file's end; do not read an answer with the whole file. Raises GatherError."""
 
         def ask(wanted: str) -> WebFile:
             reply = client.open(url, {**AS_IT_IS, "Range": wanted})
@@ -403,7 +407,7 @@ class WebFile:
 
         try:
             return client.insist(url, lambda: ask(f"bytes=-{_TAIL}"))
-        except _NoSuffix:  # some servers know no range that counts from the end
+        except _NoSuffix:  # some servers do not support ranges that count from the end
             return client.insist(url, lambda: ask("bytes=0-0"))
 
     def _take_first(self, reply: Reply, *, suffix: bool) -> None:
@@ -426,19 +430,19 @@ class WebFile:
 
     @property
     def etag(self) -> str:
-        """The server's mark of this state of the file."""
+        """The server's ETag for this state of the file."""
         return self.validator.etag
 
     @property
     def last_modified(self) -> str:
-        """When it last changed, as the server says it."""
+        """The server's Last-Modified."""
         return self.validator.last_modified
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly those bytes, with one request where they are not there yet.
+        """Return exactly these bytes, with one request unless they were read before.
 
-        Raises MalformedError where the file ends before, RemoteChanged where it is another one by
-        now, Unavailable where the server sends no parts, GatherError where the network broke.
+        Raises MalformedError if the file ends before, RemoteChanged if the file has changed,
+        Unavailable if the server supports no ranges, GatherError if the network failed.
         """
         if not self.ranges:
             raise Unavailable("the server sends no parts of files")
@@ -474,7 +478,7 @@ class WebFile:
         return content
 
     def _open(self, headers: dict[str, str]) -> Reply:
-        """Where the first request led to; from the beginning where that address has expired."""
+        """Open the target of the first request's redirects, or the original URL if it expired."""
         if self._url == self._asked:
             return self._client.open(self._asked, headers)
         try:
@@ -486,32 +490,32 @@ class WebFile:
             return self._client.open(self._asked, headers)
 
     def _demand_same(self, reply: Reply) -> None:
-        """Raise RemoteChanged unless it is a part of the file that was begun with."""
+        """Raise RemoteChanged if the answer is part of another state of the file."""
         part = reply.part
         other = part is not None and part[2] != self.size
         if reply.status != 206 or other or self.validator.differs(reply.validator):
             raise RemoteChanged(f"{self.url}: the file changed while it was read: try again")
 
     def close(self) -> None:
-        """Nothing is held open between two requests."""
+        """Do nothing: no connection is held between requests."""
 
 
 class _NoSuffix(Exception):
-    """The server does not know ranges that count from the end."""
+    """The server does not support ranges that count from the end."""
 
 
 def demand_file(reply: Reply, head: bytes) -> None:
-    """Raise GatherError for a web page in the place of a file: a login, an error, a portal."""
+    """Raise GatherError for a web page instead of a file: a login, an error, a portal."""
     if reply.content_type in ("text/html", "application/xhtml+xml") and (not head or is_html(head)):
         raise GatherError(f"{show(reply.url)}: a web page (HTML) instead of the file")
 
 
-# Serves ``file:`` URLs as servers do the others.
+# ``file:`` URLs.
 
 
 def path_of(url: str) -> Path:
-    """Where the file lies. Raises GatherError for one on another host."""
-    from urllib.request import url2pathname  # with all that speaks HTTP
+    """Return the path of a file URL. Raises GatherError for another host."""
+    from urllib.request import url2pathname  # imports everything for HTTP
 
     parts = urlsplit(url)
     if parts.netloc not in ("", "localhost"):
@@ -523,7 +527,7 @@ def path_of(url: str) -> Path:
 
 
 def read_file_url(url: str, most: int) -> WebAnswer:
-    """The whole file; of a folder the page in it. Raises NotThere or GatherError."""
+    """Return the whole file, or the index page of a folder. Raises NotThere or GatherError."""
     path = path_of(url)
     try:
         if path.is_dir():
@@ -542,7 +546,7 @@ def read_file_url(url: str, most: int) -> WebAnswer:
 
 
 class DiskFile:
-    """A file behind a ``file:`` URL, read in parts."""
+    """A file at a ``file:`` URL, read in parts."""
 
     ranges = True
     transferred = requests = 0
@@ -551,7 +555,7 @@ class DiskFile:
         self.url = show(url)
         path = path_of(url)
         self.name = path.name
-        self._lock = threading.Lock()  # parts are read from several threads
+        self._lock = threading.Lock()  # parts are read by several threads
         try:
             if not path.is_file():
                 raise NotThere(f"{self.url}: no such file")
@@ -564,16 +568,16 @@ class DiskFile:
 
     @property
     def etag(self) -> str:
-        """By what this state of the file is known."""
+        """A validator for this state of the file."""
         return self.validator.etag
 
     @property
     def last_modified(self) -> str:
-        """Nothing: the other says it."""
+        """Return "": the ETag suffices."""
         return ""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly those bytes. Raises MalformedError where the file ends before."""
+        """Return exactly these bytes. Raises MalformedError if the file ends before."""
         with self._lock:
             self._file.seek(offset)
             content = self._file.read(length)
@@ -582,5 +586,5 @@ class DiskFile:
         return content
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         self._file.close()

@@ -1,4 +1,4 @@
-"""Sends one request through urllib3, and says in a few words why there is no answer."""
+"""Single requests through urllib3, and short reasons for their failures."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, PoolManager
 
 
-_PATIENCE = 60.0  # seconds for a request, until the head of its answer is whole
+_PATIENCE = 60.0  # seconds for a request, until all headers of the answer are there
 
 
 class Transient(Exception):
-    """It may well work the next time; ``wait`` is how long the server wants to be left alone."""
+    """A failure that may not occur again.
+
+    ``wait`` is the pause in seconds that the server requests.
+    """
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)
@@ -35,16 +38,16 @@ class Transient(Exception):
 
 
 class Transport:
-    """The connections of one client; they are made when they are needed, and kept."""
+    """The connections of a client, opened on demand and kept."""
 
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
         self._managers: dict[tuple[str, bool, bool], PoolManager] = {}
 
     def ask(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
-        """The answer to a GET, its body not read, whatever its status.
+        """Return the answer to a GET, with its body unread, whatever its status.
 
-        Raises Transient where there is none, GatherError where there never will be.
+        Raises Transient if there is none, GatherError if there never will be one.
         """
         urllib3 = demand_urllib3()
         origin = origin_of(url)
@@ -62,7 +65,7 @@ class Transport:
             raise explain(url, error) from None
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close all connections."""
         for manager in self._managers.values():
             manager.clear()
         self._managers.clear()
@@ -99,7 +102,7 @@ class Transport:
 
 
 def demand_urllib3() -> Any:
-    """The library. Raises ProfileError where it is not installed."""
+    """Import urllib3. Raises ProfileError if it is not installed."""
     try:
         import urllib3
     except ImportError:
@@ -110,9 +113,9 @@ def demand_urllib3() -> Any:
 
 
 def _hasty_pools() -> dict[str, Any]:
-    """Connections on which a server has so long for the head of an answer, however slowly it sends.
+    """Return connection pools that limit the time until all headers of an answer are there.
 
-    The timeouts of sockets count anew with every byte.
+    The timeouts of sockets start again with every byte.
     """
     from urllib3.connection import HTTPConnection, HTTPSConnection
     from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
@@ -173,7 +176,7 @@ def _make_context(settings: WebSettings, *, trusted: bool) -> ssl.SSLContext:
 
 
 def explain(url: str, error: BaseException) -> Transient | GatherError:
-    """Why there was no answer, or no more of one, in the words of whoever knows it best."""
+    """Return why there was no answer, or an incomplete one, with the most specific reason."""
     chain = list(_causes(error))
     for each in chain:
         if isinstance(each, ssl.SSLCertVerificationError):
@@ -206,44 +209,45 @@ def _causes(error: BaseException | None) -> Any:
         error = inner or error.__cause__ or error.__context__
 
 
-# What a server answered: the body in bounded pieces, and what the head says of the file.
+# Answers: the body in bounded pieces, and the headers that describe the file.
 
 _PIECE = 1 << 16  # bytes
-_SLOWEST = 1024  # bytes a second, on average over a window: slower is no download but a trap
+# bytes a second, on average over a window; a slower answer is an attack and no download
+_SLOWEST = 1024
 _WINDOW = 60.0  # seconds
-_LONGEST_PAGE = 300.0  # seconds for a page of an index, of 10 MB for the longest projects
+_LONGEST_PAGE = 300.0  # seconds for an index page; for the longest projects it has 10 MB
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _HTML = re.compile(rb"<(?:!doctype\s+html|html|head|script|body)\b", re.I)
 AS_IT_IS: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
-"""The header for files: their hashes are of the bytes that lie on the server."""
-_LONGEST_HEADER = 300  # characters of one that is kept
+"""Headers for files, whose hashes are those of the bytes on the server."""
+_LONGEST_HEADER = 300  # characters of a header that is kept
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebAnswer:
-    """A whole answer that was wanted."""
+    """A whole answer."""
 
-    url: str  # where it came from in the end, without credentials
+    url: str  # URL after redirects, without credentials
     content: bytes
-    content_type: str = ""  # "text/html", in small letters, without parameters
-    headers: Mapping[str, str] = field(default_factory=dict)  # names in small letters
+    content_type: str = ""  # "text/html", in lower case, without parameters
+    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Validator:
-    """By what a server tells one state of a file from another."""
+    """The values by which a server distinguishes states of a file."""
 
     etag: str = ""
     last_modified: str = ""
 
     @property
     def for_ranges(self) -> str:
-        """What to send as If-Range: a strong ETag, else the date (RFC 9110, 13.1.5)."""
+        """Return the value for If-Range: a strong ETag, else the date (RFC 9110, 13.1.5)."""
         strong = self.etag if self.etag and not self.etag.startswith("W/") else ""
         return strong or self.last_modified
 
     def differs(self, other: Validator) -> bool:
-        """Whether the file is surely another one by now."""
+        """Return whether the file has certainly changed."""
         if self.etag and other.etag:
             return self.etag != other.etag
         dates = self.last_modified, other.last_modified
@@ -251,7 +255,7 @@ class Validator:
 
 
 class Reply:
-    """An answer whose body was not read yet."""
+    """An answer whose body is not read yet."""
 
     def __init__(self, url: str, response: BaseHTTPResponse) -> None:
         self.url = url
@@ -264,25 +268,25 @@ class Reply:
 
     @property
     def content_type(self) -> str:
-        """The type of the body, without parameters."""
+        """The media type of the body, without parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
     def validator(self) -> Validator:
-        """By what the file is known there."""
+        """The validator of the file."""
         return Validator(
             etag=self.headers.get("etag", ""), last_modified=self.headers.get("last-modified", "")
         )
 
     @property
     def length(self) -> int | None:
-        """The bytes of the body, None where the server does not say."""
+        """The length of the body in bytes, or None if the server does not state it."""
         text = self.headers.get("content-length", "")
         return int(text) if text.isdecimal() and len(text) < 19 else None
 
     @property
     def part(self) -> tuple[int, int, int] | None:
-        """Of a part of a file: its first byte, the byte behind it, and the whole's size."""
+        """The range of a partial answer: first byte, end, and size of the whole file."""
         found = _RANGE.fullmatch(self.headers.get("content-range", ""))
         if self.status != 206 or found is None:
             return None
@@ -291,7 +295,7 @@ class Reply:
 
     @property
     def wait(self) -> float:
-        """The seconds for which the server wants to be left alone."""
+        """The seconds that the server wants the client to wait."""
         text = self.headers.get("retry-after", "")
         if text.isdecimal():
             return float(text[:9])
@@ -301,7 +305,10 @@ class Reply:
             return 0.0
 
     def pieces(self, most: int) -> Iterator[bytes]:
-        """The body as it is sent. Raises Transient for a cut, GatherError for too many bytes."""
+        """Yield the body as it is sent.
+
+        Raises Transient if it is cut, GatherError if it is too long.
+        """
         if self.length is not None and self.length > most:
             raise GatherError(f"{show(self.url)}: {self.length:,} bytes, of at most {most:,}")
         started, seen, marked = time.monotonic(), 0, 0
@@ -327,7 +334,7 @@ class Reply:
             raise explain(self.url, error) from None
 
     def read(self, most: int, within: float | None = None) -> bytes:
-        """The whole body, inflated where it is sent compressed; so many bytes at most."""
+        """Return the whole body, decompressed, of at most ``most`` bytes."""
         pieces = self._in_time(self.pieces(most), within or _LONGEST_PAGE)
         how = self.headers.get("content-encoding", "identity").strip().lower()
         if how in ("", "identity"):
@@ -337,7 +344,7 @@ class Reply:
         return self._inflate(pieces, most)
 
     def _in_time(self, pieces: Iterator[bytes], within: float) -> Iterator[bytes]:
-        """The pieces, as long as they come within the time for a page, however slowly."""
+        """Yield the pieces, as long as they arrive within the time for a page."""
         started = time.monotonic()
         for piece in pieces:
             if time.monotonic() - started > within:
@@ -345,7 +352,7 @@ class Reply:
             yield piece
 
     def _inflate(self, pieces: Iterator[bytes], most: int) -> bytes:
-        inflater: Any = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by its head
+        inflater: Any = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by the header
         found = bytearray()
         try:
             for piece in pieces:
@@ -359,7 +366,7 @@ class Reply:
         return bytes(found)
 
     def drop(self) -> None:
-        """Read no more of it; a short rest is read, so that the connection can serve again."""
+        """Stop reading; read a short rest, so that the connection can be used again."""
         if self.length is not None and self.length <= _PIECE and self.status != 200:
             try:
                 for _ in self.pieces(_PIECE):
@@ -372,13 +379,13 @@ class Reply:
         self._response.close()
 
     def done(self) -> None:
-        """All was read."""
+        """Record that everything was read."""
         self._response.release_conn()
 
 
 def is_html(head: bytes) -> bool:
-    """Whether a file begins as a web page does."""
+    """Return whether a file begins like a web page."""
     text = head[:1024].lstrip()
-    while text.startswith(b"<!--"):  # not in the pattern, which would try every division of them
+    while text.startswith(b"<!--"):  # not part of the pattern, which would backtrack
         text = text[4:].partition(b"-->")[2].lstrip()
     return bool(_HTML.match(text))

@@ -1,4 +1,4 @@
-"""How this user reaches the web: certificates, proxies, patience, and where credentials lie."""
+"""The user's settings for the web: certificates, proxies, timeouts, and credentials."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from binary_checks.web.addresses import Credentials, WebOrigin
 
 _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _MOST_RETRIES = 10
-_TIMEOUTS = (1.0, 600.0)  # seconds, within which a setting counts
+_TIMEOUTS = (1.0, 600.0)  # seconds; values outside of this range are ignored
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebSettings:
-    """What a client needs to know of the user."""
+    """The user's settings for a client."""
 
-    certificates: str = ""  # a file or a folder of authorities; "": the system's own
+    certificates: str = ""  # a file or folder of certificate authorities; "" for the system's own
     client_certificate: str = ""  # a file with a key and its certificate
-    proxies: Mapping[str, str] = field(default_factory=dict)  # by scheme; "no": hosts without one
-    trusted_hosts: tuple[str, ...] = ()  # "host" or "host:port", whose certificates do not count
-    timeout: float = 15.0  # seconds without any answer, as pip has it
-    retries: int = 5  # after the first try, as pip has it
+    # by scheme; "no": hosts without a proxy
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    # "host" or "host:port", whose certificates are not verified
+    trusted_hosts: tuple[str, ...] = ()
+    timeout: float = 15.0  # seconds without any answer; pip's default
+    retries: int = 5  # after the first try; pip's default
     netrc: Path | None = None
 
     def trusts(self, origin: WebOrigin) -> bool:
-        """Whether the user takes that server for what it says that it is."""
+        """Return whether the user trusts that server without a valid certificate."""
         return bool({origin.host, f"{origin.host}:{origin.port}"} & set(self.trusted_hosts))
 
     def reaches_directly(self, origin: WebOrigin) -> bool:
-        """Whether that server is asked without a proxy: NO_PROXY names it, or its domain."""
+        """Return whether NO_PROXY names the server or its domain."""
         names = {origin.host, f"{origin.host}:{origin.port}"}
         for spared in self.proxies.get("no", "").lower().replace(",", " ").split():
             domain = spared.lstrip("*").lstrip(".")
@@ -44,7 +46,10 @@ class WebSettings:
         return False
 
     def find_credentials(self, origin: WebOrigin) -> Credentials | None:
-        """The user's own for that host in their netrc. Raises GatherError for a broken one."""
+        """Return the user's credentials for that host in netrc.
+
+        Raises GatherError for an invalid file.
+        """
         if self.netrc is None or not self.netrc.is_file():
             return None
         try:
@@ -57,7 +62,7 @@ class WebSettings:
 
 
 def read_web_settings(pip: Mapping[str, str], environ: Mapping[str, str]) -> WebSettings:
-    """The user's settings for pip, and the variables that everybody reads."""
+    """Return the settings for pip, completed by variables that most programs read."""
     certificates = next((environ[name] for name in _CERTIFICATES if environ.get(name)), "")
     return WebSettings(
         certificates=pip.get("cert") or certificates,
@@ -78,7 +83,7 @@ def _read_number(text: str | None, usual: float, least: float, most: float) -> f
 
 
 def _read_proxies(given: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """By scheme; the small spelling wins, and CGI programs get HTTP_PROXY from strangers."""
+    """Return proxies by scheme; lower-case variables win, as CGI sets HTTP_PROXY from a header."""
     found = {"no": environ.get("no_proxy") or environ.get("NO_PROXY", "")}
     for scheme in ("http", "https"):
         names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
@@ -90,7 +95,7 @@ def _read_proxies(given: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ask_system() -> dict[str, str]:
-    """The proxies that Windows and macOS keep elsewhere."""
+    """Return the proxies in the settings of Windows and macOS."""
     if os.name != "nt" and platform.system() != "Darwin":
         return {}
     from urllib.request import getproxies
