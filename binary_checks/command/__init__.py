@@ -12,8 +12,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NoReturn
 
 from binary_checks import errors
@@ -23,20 +23,20 @@ from binary_checks.options import Program
 
 _ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {
-    "artifact": "binary_checks.command.artifact",
-    "diff": "binary_checks.command.differing",
-    "cells": "binary_checks.command.cell_listing",
-    "ci": "binary_checks.command.ci",
-    "hud": "binary_checks.command.hud",
-    "inspect": "binary_checks.command.inspecting",
-    "known": "binary_checks.command.known",
-    "nightly": "binary_checks.command.nightly",
-    "query": "binary_checks.command.querying",
-    "report": "binary_checks.command.rewriting",
+    "artifact": "binary_checks.command.actions:ARTIFACT.run",
+    "diff": "binary_checks.command.diff:run",
+    "cells": "binary_checks.command.cells:run",
+    "ci": "binary_checks.command.actions:CI.run",
+    "hud": "binary_checks.command.hud:run",
+    "inspect": "binary_checks.command.inspect:run",
+    "known": "binary_checks.command.actions:KNOWN.run",
+    "nightly": "binary_checks.command.actions:NIGHTLY.run",
+    "query": "binary_checks.command.query:run",
+    "report": "binary_checks.command.report:run",
 }
-"""The modules, loaded when they are called, in which ``run(arguments)`` returns the exit status.
+"""The functions, loaded when called, that take the further arguments and return the exit status.
 
-Without the name of one, packages are checked.
+Without the name of a subcommand, packages are checked.
 """
 UNREADABLE, INTERRUPTED = errors.PROBLEMS, errors.INTERRUPTED
 MISUSED, TRY_AGAIN = errors.MISUSED, errors.TRY_AGAIN
@@ -146,12 +146,12 @@ def _leave_out_the_folder() -> None:
 
 def _run(arguments: Sequence[str], *, alone: bool) -> int:
     if arguments and arguments[0] in SUBCOMMANDS:
-        run: Callable[[Sequence[str]], int] = import_module(SUBCOMMANDS[arguments[0]]).run
+        run: Callable[[Sequence[str]], int] = resolve_name(SUBCOMMANDS[arguments[0]])
         return run(arguments[1:])
     status = _answer(arguments)
     if status is not None:
         return status
-    from binary_checks.command.checking import check, print_all_options
+    from binary_checks.command.check import check, print_all_options
 
     return print_all_options() if _ALL_HELP in arguments else check(arguments, alone=alone)
 

@@ -1,17 +1,17 @@
-"""Commands of several actions, as `binary-checks nightly collect` is: a module for each action."""
+"""Subcommands of several actions, such as `binary-checks nightly collect`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from pkgutil import resolve_name
 
 from binary_checks.command import MISUSED, complain, guard, suggest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionGroup:
-    """A subcommand, and the modules, loaded when called, in which ``run(arguments)`` ends it."""
+    """A subcommand of several actions, each with its function, loaded when called."""
 
     name: str
     actions: Mapping[str, str]
@@ -21,7 +21,7 @@ class ActionGroup:
         """Do what is asked; returns the exit status."""
         if not arguments or arguments[0] not in self.actions:
             return self._answer(arguments)
-        action: Callable[[Sequence[str]], int] = import_module(self.actions[arguments[0]]).run
+        action: Callable[[Sequence[str]], int] = resolve_name(self.actions[arguments[0]])
         return guard(lambda: action(arguments[1:]), OSError)
 
     def _answer(self, arguments: Sequence[str]) -> int:
@@ -34,3 +34,117 @@ class ActionGroup:
         named = f"{arguments[0]}: not an action{hint}" if arguments else "no action"
         complain(f"{self.name}: {named} (known: {known})")
         return MISUSED
+
+
+ARTIFACT = ActionGroup(
+    name="artifact",
+    actions={
+        "push": "binary_checks.command.artifact_files:run",
+        "pull": "binary_checks.command.pulling_artifacts:run",
+        "find": "binary_checks.command.finding_artifacts:run",
+        "attest": "binary_checks.command.attesting_results:run",
+        "promote": "binary_checks.command.artifact_channels:run",
+        "withdraw": "binary_checks.command.withdrawing_artifacts:run",
+        "index": "binary_checks.command.writing_indexes:run",
+        "verify": "binary_checks.command.verifying_artifacts:run",
+        "prune": "binary_checks.command.pruning_channels:run",
+    },
+    help="""\
+usage: binary-checks artifact ACTION --store URL ...
+
+Keep built packages and libraries by their bytes, and publish those that are fit to ship.
+
+  push FILE...     store files, and add them to a channel: --channel test
+  attest RESULT... store the verdicts of a run beside the packages; --key signs them
+  find             list the packages that match: --where "variant=cu130 python=3.12"
+  pull FOLDER      fetch packages with their licenses, dependencies and metadata
+  promote NAME...  add packages to another channel, if its policy lets them through
+  withdraw NAME... mark packages of a channel as not to be installed, with a reason
+  index            write the index of a channel, from which pip, uv and conda install
+  verify           check everything against its hashes, policies and signatures
+  prune            show what a channel would lose by number and age; --do-it deletes it
+
+The store is a folder or s3://bucket/prefix (gs://, az:// alike), that of the nights.
+Exit code: 0 done, 1 refused, wrong or not found, 4 usage, 6 a store or network failed: try again.
+`binary-checks artifact ACTION --help` has the options.
+""",
+)
+
+
+CI = ActionGroup(
+    name="ci",
+    actions={
+        "init": "binary_checks.command.initialising:run",
+        "write": "binary_checks.command.writing_pipelines:run",
+        "check": "binary_checks.command.checking_ci:run",
+        "pin": "binary_checks.command.pinning_actions:run",
+        "stage": "binary_checks.command.running_stage:run",
+    },
+    help="""\
+usage: binary-checks ci ACTION [CELLS.toml] ...
+
+Run a matrix (cells.toml) in CI, by small files that do not change when its cells do.
+
+  init    append a first [ci] table to the matrix, and write the files
+  write   write them: GitHub Actions, GitLab, CircleCI, Azure Pipelines, tox, docs
+  check   show every difference from what write would write
+  pin     pin actions to the commits of their tags, or report pinned tags that have moved
+  stage   build, test or publish one cell: the command of a job, the same on a desk
+
+Exit code: 0 done, 1 a file differs or a tag has moved, 4 usage or an unusable matrix, 6 a network
+or disk failed: try again.
+`binary-checks ci ACTION --help` has the options; `binary-checks cells` lists the matrix.
+""",
+)
+
+
+KNOWN = ActionGroup(
+    name="known",
+    actions={
+        "propose": "binary_checks.command.proposing_known:run",
+        "expire": "binary_checks.command.known_lists:run",
+        "lint": "binary_checks.command.linting_known:run",
+    },
+    help="""\
+usage: binary-checks known ACTION ...
+
+Keep a published list of known problems (--known-problems URL) short, owned and up to date.
+
+  propose   print entries for the problems of a night; they expire in 14 days
+  expire    print the list without entries that have expired or no longer match anything
+  lint      report what is wrong with a list: no owner, no date, unknown checks, overlaps
+
+Exit code: 0 done, 1 lint found faults, 4 usage or an unreadable list, 6 the store or a network
+failed: try again.
+`binary-checks known ACTION --help` has the options.
+""",
+)
+
+
+NIGHTLY = ActionGroup(
+    name="nightly",
+    actions={
+        "run": "binary_checks.command.nightly_running:run",
+        "collect": "binary_checks.command.collecting_nights:run",
+        "show": "binary_checks.command.nightly_showing:run",
+        "rerun": "binary_checks.command.rerunning_cells:run",
+        "summary": "binary_checks.command.summarising:run",
+        "prune": "binary_checks.command.pruning:run",
+    },
+    help="""\
+usage: binary-checks nightly ACTION --store URL ...
+
+Judge every cell of a matrix (cells.toml) once a day, and keep the results in a store.
+
+  run [CELLS.toml]   plan tonight, or continue it, and run the cells that have no result yet
+  collect            make the night's tables, and close it
+  summary            how it ended, for the morning mail
+  show CELL          how a cell ended, why, and the command that runs it again
+  rerun CELL         judge here the very bytes that the night judged
+  prune              show what retention would delete; --do-it deletes it
+
+The store is a folder or s3://bucket/prefix (gs://, az:// alike).
+`binary-checks nightly ACTION --help` has the options;
+`binary-checks cells` lists the matrix, hud writes the page, query answers questions.
+""",
+)

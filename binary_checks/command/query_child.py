@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from binary_checks.command.asking_apart import READY, named
-from binary_checks.command.query_answers import write_csv, write_json, write_markdown, write_table
+from binary_checks.command.query_process import write_csv, write_json, write_markdown, write_table
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import closed_nights

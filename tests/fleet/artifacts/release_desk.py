@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.command.artifact import run
+from binary_checks.command.actions import ARTIFACT
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channels import join_channel, list_members
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
@@ -46,7 +46,7 @@ class Desk:
         return write_run(self.folder / f"{artifact.sha256}.json", made)
 
     def do(self, *arguments: object) -> tuple[int, str, str]:
-        status = run([str(each) for each in arguments] + ["--store", self.store.url])
+        status = ARTIFACT.run([str(each) for each in arguments] + ["--store", self.store.url])
         said = self.capsys.readouterr()
         return status, said.out, said.err
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.command.artifact import run
+from binary_checks.command.actions import ARTIFACT
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channels import join_channel, list_members
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
@@ -262,7 +262,7 @@ def test_of_sixteen_who_promote_other_bytes_of_one_name_one_wins(desk: Desk) -> 
     def promote(number: int) -> int:
         channels = ["--from", f"c{number}", "--to", "release", "--no-index"]
         where = ["--store", desk.store.url, "--policy", str(desk.folder / "policy.toml")]
-        return run(["promote", *channels, *where])
+        return ARTIFACT.run(["promote", *channels, *where])
 
     with ThreadPoolExecutor(16) as pool:
         statuses = [*pool.map(promote, range(16))]

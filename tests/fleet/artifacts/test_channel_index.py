@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.command.artifact import run
+from binary_checks.command.actions import ARTIFACT
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.artifacts.channel_index import (
     find_differences,
@@ -215,7 +215,7 @@ def test_what_is_broken_is_named_and_takes_nobody_with_it(
     absent = add(folder_store, tmp_path, "absent")
     folder_store.delete(artifact_name(absent))
     folder_store.create("channels/release/demo/demo-9.0-py3-none-any.whl", b"not a hash\n")
-    assert run(["index", "--store", folder_store.url, "--channel", "release"]) == 1
+    assert ARTIFACT.run(["index", "--store", folder_store.url, "--channel", "release"]) == 1
     assert listed(folder_store) == [sound]
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
@@ -229,7 +229,7 @@ def test_a_member_of_a_strange_name_leads_nowhere(
     sha256 = add(folder_store, tmp_path)
     for name in ("demo/linux-64/x.whl", "else/demo-1.0-py3-none-any.whl", "demo/evil.whl"):
         folder_store.create(f"channels/release/{name}", f"{sha256}\n".encode())
-    assert run(["index", "--store", folder_store.url, "--channel", "release"]) == 1
+    assert ARTIFACT.run(["index", "--store", folder_store.url, "--channel", "release"]) == 1
     assert listed(folder_store) == [sha256]
     assert {each.name.split("/")[2] for each in folder_store.names("simple/release/")} == {
         "demo",
@@ -244,7 +244,7 @@ def test_a_mistyped_channel_is_no_empty_one(
     folder_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add(folder_store, tmp_path)
-    assert run(["index", "--store", folder_store.url, "--channel", "relaese"]) == 4
+    assert ARTIFACT.run(["index", "--store", folder_store.url, "--channel", "relaese"]) == 4
     assert "no channel relaese (known: release)" in capsys.readouterr().err
     assert list(folder_store.names("simple/")) == []
 
@@ -260,7 +260,7 @@ def test_all_channels_are_written_where_none_is_named(
 ) -> None:
     add(folder_store, tmp_path)
     publish(folder_store, "test", build_conda(tmp_path / "noarch"))
-    assert run(["index", "--store", folder_store.url]) == 0
+    assert ARTIFACT.run(["index", "--store", folder_store.url]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{folder_store.url}: channel release: 1 wheel: 5 objects written",
         f"{folder_store.url}: channel test: 0 wheels and 1 conda package: 6 objects written",
@@ -318,7 +318,7 @@ def test_a_static_folder_with_a_base_leads_to_the_store(
     publish(folder_store, "release", build_conda(tmp_path / "noarch", subdir="noarch"))
     out, base = tmp_path / "site", "https://example.org/s"
     options = ["--store", folder_store.url, "--output", str(out)]
-    assert run(["index", *options, "--base", base]) == 0
+    assert ARTIFACT.run(["index", *options, "--base", base]) == 0
     assert not (out / "packages").exists()
     page = (out / "simple/release/demo/index.html").read_text()
     assert f'href="{base}/packages/{sha256[:2]}/{sha256}/' in page
@@ -333,7 +333,7 @@ def test_a_folder_of_somebody_else_is_left_alone(
     home = tmp_path / "home"
     home.mkdir()
     (home / "thesis").write_text("mine")
-    assert run(["index", "--store", folder_store.url, "--output", str(home)]) == 4
+    assert ARTIFACT.run(["index", "--store", folder_store.url, "--output", str(home)]) == 4
     assert "index: " in (said := capsys.readouterr().err)
     assert "holds 'thesis' already" in said
     assert [each.name for each in home.iterdir()] == ["thesis"]
@@ -352,6 +352,6 @@ def test_a_base_that_is_none_is_misuse(
     folder_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], base: str, said: str
 ) -> None:
     options = ["--store", folder_store.url, "--output", str(tmp_path / "site"), "--base", base]
-    assert run(["index", *options]) == 4
+    assert ARTIFACT.run(["index", *options]) == 4
     assert said in (text := capsys.readouterr().err)
     assert "secret" not in text

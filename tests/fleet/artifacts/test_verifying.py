@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.command.artifact import run
+from binary_checks.command.actions import ARTIFACT
 from binary_checks.errors import StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channel_index import write_index
@@ -70,7 +70,7 @@ def test_a_repository_that_is_sound_has_no_fault(
     kept: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert find(kept) == find(kept, "release") == []
-    assert run(["verify", "--store", kept.url]) == 0
+    assert ARTIFACT.run(["verify", "--store", kept.url]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{kept.url}: verified 3 files, ")
     assert line.endswith("; channels: release (3 members)")
@@ -219,7 +219,7 @@ def test_a_channel_without_an_index_says_so_and_is_no_fault(
     kept: Store, wheel: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(kept, "test", wheel)
-    assert run(["verify", "--store", kept.url]) == 0
+    assert ARTIFACT.run(["verify", "--store", kept.url]) == 0
     assert "test (1 member, without an index)" in capsys.readouterr().out
 
 
@@ -238,7 +238,7 @@ def test_a_push_that_did_not_end_is_no_fault(
     kept: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept.create(package_name("a" * 64, "demo-2.0-py3-none-any.whl"), b"half")
-    assert run(["verify", "--store", kept.url]) == 0
+    assert ARTIFACT.run(["verify", "--store", kept.url]) == 0
     assert "1 that a push did not finish, which are ignored" in capsys.readouterr().out
 
 
@@ -253,7 +253,7 @@ def test_what_cannot_be_read_never_passes(
         return true_pieces(self, name)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(kept), "pieces", pieces)
-    assert run(["verify", "--store", kept.url]) == 6
+    assert ARTIFACT.run(["verify", "--store", kept.url]) == 6
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("not verified: demo-1.0-py3-none-any.whl: ")
     assert lines[-1] == "0 faults, 1 not verified"
@@ -264,7 +264,7 @@ def test_a_withdrawal_that_is_broken_is_a_fault(
 ) -> None:
     wheel = artifacts_of(kept)["wheel"]
     kept.create(withdrawn_name("release", "demo", wheel.sha256), b"{")
-    assert run(["verify", "--store", kept.url]) == 1
+    assert ARTIFACT.run(["verify", "--store", kept.url]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{kept.url}: withdrawn/release/demo/{wheel.sha256}.json: ")
     assert lines[1] == "1 fault; nothing else was verified"
@@ -275,7 +275,7 @@ def test_each_fault_is_a_line_and_the_status_is_1(
 ) -> None:
     for each in artifacts_of(kept).values():
         put(kept, package_name(each.sha256, each.file_name), None)
-    assert run(["verify", "--store", kept.url, "--channel", "release"]) == 1
+    assert ARTIFACT.run(["verify", "--store", kept.url, "--channel", "release"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.endswith(": its bytes are not there") for line in lines) == 3
     assert lines[-1].endswith(" faults, 0 not verified")
@@ -284,14 +284,14 @@ def test_each_fault_is_a_line_and_the_status_is_1(
 def test_a_channel_that_there_is_not_is_misuse(
     kept: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["verify", "--store", kept.url, "--channel", "relaese"]) == 4
+    assert ARTIFACT.run(["verify", "--store", kept.url, "--channel", "relaese"]) == 4
     assert "no channel relaese (known: release)" in capsys.readouterr().err
 
 
 def test_a_store_without_artifacts_is_not_a_sound_one(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["verify", "--store", store.url]) == 4
+    assert ARTIFACT.run(["verify", "--store", store.url]) == 4
     assert "it has no artifacts and no channels" in capsys.readouterr().err
 
 
@@ -320,15 +320,15 @@ def test_a_host_that_may_only_read_verifies_and_is_told_that_it_may_not_write(
     publish(store, "release", wheel)
     write_index(store, "release")
     be("reader")
-    assert run(["verify", "--store", url]) == 0
-    assert run(["index", "--store", url]) == 0  # it is right: there is nothing to write
+    assert ARTIFACT.run(["verify", "--store", url]) == 0
+    assert ARTIFACT.run(["index", "--store", url]) == 0  # it is right: there is nothing to write
     be("writer")
     publish(store, "release", build_wheel(tmp_path / "dist", version="2.0", tags=("py3-none-any",)))
     be("reader")
-    assert run(["index", "--store", url]) == 6
+    assert ARTIFACT.run(["index", "--store", url]) == 6
     (line,) = capsys.readouterr().err.splitlines()
     assert "cannot be written: the server answers 403" in line
-    assert run(["verify", "--store", url]) == 1
+    assert ARTIFACT.run(["verify", "--store", url]) == 1
 
 
 def test_bytes_without_end_are_not_fetched(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:

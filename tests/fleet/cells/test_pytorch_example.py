@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from binary_checks.command.ci import run
+from binary_checks.command.actions import CI
 from binary_checks.fleet.cells.cells_file import parse_cells, read_cells
 from binary_checks.fleet.cells.choosing import choose_tier
 from binary_checks.fleet.cells.matrix import Matrix
@@ -94,9 +94,9 @@ def test_and_the_jobs_of_a_run_grow_by_what_that_line_adds(
     monkeypatch.chdir(folder)
     file = folder / "cells.toml"
     file.write_bytes(EXAMPLE.read_bytes())
-    assert run(["write", "--system", "github"]) == 0
+    assert CI.run(["write", "--system", "github"]) == 0
     file.write_bytes(with_line('    "cu140",', after='    "cu132",').content)
-    assert run(["check", "--system", "github"]) == 0  # those that are checked in are the same
+    assert CI.run(["check", "--system", "github"]) == 0  # those that are checked in are the same
     capsys.readouterr()
     assert main(["cells", "--ci", "github"]) == 0
     jobs = capsys.readouterr().out
@@ -108,4 +108,4 @@ def test_its_page_in_docs_is_the_one_that_is_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(EXAMPLE.parent)
-    assert run(["check", "--system", "docs"]) == 0, capsys.readouterr().out
+    assert CI.run(["check", "--system", "docs"]) == 0, capsys.readouterr().out

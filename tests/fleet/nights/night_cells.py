@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import fixtures
-from binary_checks.command.nightly import run
+from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
 from binary_checks.fleet.nights.coordinating import read_attempts
 from binary_checks.fleet.store import Store
@@ -66,7 +66,7 @@ def keep_plan(store: Store, *cells: PlannedCell, night: str = NIGHT) -> NightPla
 def run_night(store: Store, *options: str, night: str = NIGHT) -> int:
     """Run the command in this process, with the stand-in and without pauses."""
     program = ("--program", shlex.join(STAND_IN), "--pause", "0")
-    return run(["run", "--store", store.url, "--date", night, *program, *options])
+    return NIGHTLY.run(["run", "--store", store.url, "--date", night, *program, *options])
 
 
 def begin_night(store: Store, *options: str, night: str = NIGHT) -> subprocess.Popen[str]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from binary_checks.command.nightly import run
+from binary_checks.command.actions import NIGHTLY
 from binary_checks.errors import GatherError
 from binary_checks.fleet.night import CPU, GPU
 from binary_checks.fleet.nights.coordinating import read_attempts
@@ -186,7 +186,10 @@ def test_without_distributed_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.delitem(sys.modules, dask_engine.__name__)
     keep_plan(store)
-    assert run(["run", "--store", store.url, "--date", NIGHT, "--engine", "dask:tcp://a:1"]) == 4
+    assert (
+        NIGHTLY.run(["run", "--store", store.url, "--date", NIGHT, "--engine", "dask:tcp://a:1"])
+        == 4
+    )
     assert capfd.readouterr().err == (
         "binary-checks: --engine dask:tcp://a:1: distributed is not installed: "
         "pip install 'binary-checks[dask]'\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.command.nightly import ACTIONS, run
+from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.night import PlannedCell
 from binary_checks.fleet.nights.engines import open_folder
 from binary_checks.fleet.store import Store
@@ -312,9 +312,9 @@ def test_a_second_signal_ends_it_at_once(store: Store, tmp_path: Path) -> None:
 
 
 def test_the_help_says_what_each_action_does(capsys: Lines) -> None:
-    assert run(["--help"]) == 0
+    assert NIGHTLY.run(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert {line.split()[0] for line in lines if line.startswith("  ")} == ACTIONS.keys()
+    assert {line.split()[0] for line in lines if line.startswith("  ")} == NIGHTLY.actions.keys()
 
 
 def test_a_closed_night_does_not_change(store: Store, tmp_path: Path, capsys: Lines) -> None:

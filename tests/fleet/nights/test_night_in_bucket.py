@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
-from binary_checks.command.nightly import run
+from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.store import Store, open_store
 from fixtures.fleet.object_store import BUCKET, ObjectStore
 from tests.fleet.nights.night_cells import (
@@ -40,8 +40,8 @@ def test_a_night_is_run_collected_and_pruned(store: Store, tmp_path: Path) -> No
     for night in ("2026-11-18", "2026-11-19", NIGHT):
         keep_plan(store, *cells, bad, night=night)
         assert run_night(store, night=night) == 1
-        assert run(["collect", "--store", store.url, "--date", night]) == 0
-    assert run(["prune", "--store", store.url, "--keep", "1", "--do-it"]) == 0
+        assert NIGHTLY.run(["collect", "--store", store.url, "--date", night]) == 0
+    assert NIGHTLY.run(["prune", "--store", store.url, "--keep", "1", "--do-it"]) == 0
     left = [each.name for each in store.names("night=") if "/results/" in each.name]
     assert left == sorted(
         f"night={NIGHT}/results/{name}.cpu1.json"

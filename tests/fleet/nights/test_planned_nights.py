@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.command.nightly import run
+from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.nights.coordinating import read_attempts
 from binary_checks.fleet.store import Store
@@ -45,7 +45,7 @@ def matrix(tmp_path: Path) -> Path:
 
 
 def nightly(matrix: Path, store: Store, *options: str) -> int:
-    return run(["run", str(matrix), "--store", store.url, "--date", NIGHT, *options])
+    return NIGHTLY.run(["run", str(matrix), "--store", store.url, "--date", NIGHT, *options])
 
 
 def test_a_night_of_real_packages_says_what_the_command_says(
@@ -114,7 +114,7 @@ def test_a_night_that_midnight_left_open_is_named_when_the_next_begins(
 ) -> None:
     nightly(matrix, store, "--plan-only")
     capsys.readouterr()
-    assert run(["run", str(matrix), "--store", store.url, "--plan-only"]) == 0
+    assert NIGHTLY.run(["run", str(matrix), "--store", store.url, "--plan-only"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"{NIGHT} is not closed; to go on with it: --date {NIGHT}"
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from binary_checks.command.artifact import run
+from binary_checks.command.actions import ARTIFACT
 from binary_checks.errors import PruneRefusedError, StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channel_index import write_index
@@ -249,7 +249,7 @@ def faults(store: Store) -> list[str]:
 
 
 def prune(store: Store, *options: str) -> int:
-    return run(["prune", "--store", store.url, "--channel", "nightly", *options])
+    return ARTIFACT.run(["prune", "--store", store.url, "--channel", "nightly", *options])
 
 
 @pytest.mark.parametrize("wrong", [("--keep", "0"), ("--days", "-1"), ("--days", "9999999")])

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
-from binary_checks.command.nightly import run
+from binary_checks.command.actions import NIGHTLY
 from binary_checks.errors import PruneRefusedError, StoreError
 from binary_checks.fleet import store as store_room
 from binary_checks.fleet.artifacts.artifact import Artifact, write_artifact
@@ -59,7 +59,7 @@ def plan_of(store: Store, night: str) -> NightPlan:
 
 
 def prune(store: Store, *options: str) -> int:
-    return run(["prune", "--store", store.url, "--keep", str(KEEP), *options])
+    return NIGHTLY.run(["prune", "--store", store.url, "--keep", str(KEEP), *options])
 
 
 def names(store: Store) -> list[str]:
@@ -298,7 +298,7 @@ def test_a_night_that_runs_keeps_the_packages_of_its_plan(store: Store, made: Ni
 def test_two_at_once_do_what_one_does(store: Store, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     shutil.copytree(tmp_path / "store", alone)
-    assert run(["prune", "--store", str(alone), "--keep", str(KEEP), "--do-it"]) == 0
+    assert NIGHTLY.run(["prune", "--store", str(alone), "--keep", str(KEEP), "--do-it"]) == 0
     ended: list[int] = []
     both = [
         threading.Thread(target=lambda: ended.append(prune(store, "--do-it"))) for _ in range(2)
@@ -316,7 +316,7 @@ def test_one_that_is_ended_in_between_is_finished_by_the_next(
 ) -> None:
     alone = tmp_path / "alone"
     shutil.copytree(tmp_path / "store", alone)
-    assert run(["prune", "--store", str(alone), "--keep", str(KEEP), "--do-it"]) == 0
+    assert NIGHTLY.run(["prune", "--store", str(alone), "--keep", str(KEEP), "--do-it"]) == 0
     monkeypatch.setattr(store_room, "_AT_ONCE", 1)
     true_delete = type(store).delete
     for limit in (1, 7, 10):
@@ -343,7 +343,7 @@ def test_options_that_are_none_are_misuse(store: Store, options: list[str]) -> N
 def test_a_url_that_is_no_store_deletes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["prune", "--store", str(tmp_path / "typo"), "--do-it"]) == 6
+    assert NIGHTLY.run(["prune", "--store", str(tmp_path / "typo"), "--do-it"]) == 6
     assert "not a store: it has no store.json" in capsys.readouterr().err
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser
-from binary_checks.command.ci import writing_ci
+from binary_checks.command.writing_pipelines import run as write
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, parse_cells, read_cells
 from binary_checks.fleet.ci.ci_settings import SYSTEMS, demand_install, has_settings, read_ci
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
     demand_install(settings, str(file))
     file.write_bytes(content)
     print(one_line(f"{file}: [ci] appended"))
-    return writing_ci.run([str(file)])
+    return write([str(file)])
 
 
 def _spell(value: str | list[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
-from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
+from binary_checks.command.signing_options import add_signing_options, read_signing_keys
 from binary_checks.documents.json_values import DocumentError
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES

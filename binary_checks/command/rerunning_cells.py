@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser
-from binary_checks.command.nightly.showing_cells import find_cell
+from binary_checks.command.nightly_showing import find_cell
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
 from binary_checks.fleet.store import open_store

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from binary_checks.command import UNREADABLE, SubcommandParser
-from binary_checks.command.artifact.updating_indexes import tell_faults
+from binary_checks.command.updating_indexes import tell_faults
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.channel_index import IndexWritten, write_index, write_static
 from binary_checks.fleet.artifacts.channels import list_channels

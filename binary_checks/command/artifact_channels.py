@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
-from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
-from binary_checks.command.artifact.updating_indexes import update_index
+from binary_checks.command.signing_options import add_signing_options, read_signing_keys
+from binary_checks.command.updating_indexes import update_index
 from binary_checks.documents.json_values import dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, StoreError
 from binary_checks.fleet.artifacts.channels import demand_channel, list_members

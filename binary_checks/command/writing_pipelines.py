@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binary_checks.command import SubcommandParser, complain, suggest
-from binary_checks.command.cell_listing import read_matrix
+from binary_checks.command.cells import read_matrix
 from binary_checks.errors import FIT, MISUSED, ProfileError
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.ci.ci_settings import SYSTEMS
@@ -19,6 +19,7 @@ from binary_checks.reports.verdict_texts import count
 if TYPE_CHECKING:
     from binary_checks.fleet.ci.generated_files import RenderedFiles
     from binary_checks.fleet.ci.pipeline import Pipeline
+
 
 _PURPOSE = (
     "Write the files with which CI systems run a matrix, from its [ci] and [[runners]] tables."

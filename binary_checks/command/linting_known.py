@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser
-from binary_checks.command.cell_listing import read_matrix
+from binary_checks.command.cells import read_matrix
 from binary_checks.errors import PROBLEMS, ProfileError
 from binary_checks.examination.declarations import find_declared, load_own_checks
 from binary_checks.files import read_named

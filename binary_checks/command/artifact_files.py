@@ -17,7 +17,7 @@ from binary_checks.command import (
     read_count,
     status_of,
 )
-from binary_checks.command.artifact.updating_indexes import update_index
+from binary_checks.command.updating_indexes import update_index
 from binary_checks.errors import BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand

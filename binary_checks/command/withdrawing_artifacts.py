@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from binary_checks.command import SubcommandParser
-from binary_checks.command.artifact.promoting_artifacts import add_member_options, name_actor
-from binary_checks.command.artifact.updating_indexes import update_index
+from binary_checks.command.artifact_channels import add_member_options, name_actor
+from binary_checks.command.updating_indexes import update_index
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.channel_index import is_indexed
 from binary_checks.fleet.artifacts.channels import Withdrawal, demand_channel, withdraw

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser
-from binary_checks.command.cell_listing import read_matrix
+from binary_checks.command.cells import read_matrix
 from binary_checks.errors import PROBLEMS
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.lines import one_line

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from binary_checks.command import SubcommandParser
-from binary_checks.command.nightly.pruning_nights import finish, tell_gone
+from binary_checks.command.pruning import finish, tell_gone
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.retention.pruning import read_prune_view
 from binary_checks.fleet.retention.rules import ExpiryRule, expire

@@ -15,7 +15,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain, read_count
-from binary_checks.command.cell_listing import add_one_off, ask_one_off, read_matrix
+from binary_checks.command.cells import add_one_off, ask_one_off, read_matrix
 from binary_checks.errors import PROBLEMS, ProfileError
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.cells.choosing import OneOff, choose_cells

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
-from binary_checks.command.artifact.finding_artifacts import add_wishes, find_wanted
+from binary_checks.command.finding_artifacts import add_wishes, find_wanted
 from binary_checks.fleet.artifacts.matching import tell_differences
 from binary_checks.fleet.artifacts.transfers import pull
 from binary_checks.fleet.store import open_store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from binary_checks.command.ci.writing_ci import make_parser, places_of, render
+from binary_checks.command.writing_pipelines import make_parser, places_of, render
 from binary_checks.errors import PROBLEMS
 from binary_checks.lines import one_line
 from binary_checks.reports.verdict_texts import count
