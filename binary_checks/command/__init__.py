@@ -27,8 +27,8 @@ SUBCOMMANDS = {
     "diff": "binary_checks.command.diff:run",
     "cells": "binary_checks.command.cells:run",
     "ci": "binary_checks.command.actions:CI.run",
-    "hud": "binary_checks.command.hud:run",
-    "inspect": "binary_checks.command.inspect:run",
+    "hud": "binary_checks.command.hud:run_hud",
+    "inspect": "binary_checks.command.inspect:run_inspect",
     "known": "binary_checks.command.actions:KNOWN.run",
     "nightly": "binary_checks.command.actions:NIGHTLY.run",
     "query": "binary_checks.command.query:run",
@@ -162,9 +162,9 @@ def _answer(arguments: Sequence[str]) -> int | None:
         arguments = ["--help"]
     options = {each for each in arguments if each.startswith("-")}
     if "--list" in options:
-        from binary_checks.command.listing import run
+        from binary_checks.command.inspect import run_list
 
-        return run([each for each in arguments if each != "--list"])
+        return run_list([each for each in arguments if each != "--list"])
     if arguments and not options & {"-h", "--help", "-V", "--version"}:
         return _refuse_subcommand(arguments[0])
     from binary_checks.command.helping import HELP, tell_version

@@ -39,15 +39,15 @@ class ActionGroup:
 ARTIFACT = ActionGroup(
     name="artifact",
     actions={
-        "push": "binary_checks.command.artifact_files:run",
-        "pull": "binary_checks.command.pulling_artifacts:run",
-        "find": "binary_checks.command.finding_artifacts:run",
-        "attest": "binary_checks.command.attesting_results:run",
-        "promote": "binary_checks.command.artifact_channels:run",
-        "withdraw": "binary_checks.command.withdrawing_artifacts:run",
-        "index": "binary_checks.command.writing_indexes:run",
-        "verify": "binary_checks.command.verifying_artifacts:run",
-        "prune": "binary_checks.command.pruning_channels:run",
+        "push": "binary_checks.command.artifact_files:run_push",
+        "pull": "binary_checks.command.artifact_files:run_pull",
+        "find": "binary_checks.command.artifact_files:run_find",
+        "attest": "binary_checks.command.artifact_channels:run_attest",
+        "promote": "binary_checks.command.artifact_channels:run_promote",
+        "withdraw": "binary_checks.command.artifact_channels:run_withdraw",
+        "index": "binary_checks.command.artifact_channels:run_index",
+        "verify": "binary_checks.command.artifact_channels:run_verify",
+        "prune": "binary_checks.command.pruning:run_prune_channels",
     },
     help="""\
 usage: binary-checks artifact ACTION --store URL ...
@@ -74,11 +74,11 @@ Exit code: 0 done, 1 refused, wrong or not found, 4 usage, 6 a store or network 
 CI = ActionGroup(
     name="ci",
     actions={
-        "init": "binary_checks.command.initialising:run",
-        "write": "binary_checks.command.writing_pipelines:run",
-        "check": "binary_checks.command.checking_ci:run",
-        "pin": "binary_checks.command.pinning_actions:run",
-        "stage": "binary_checks.command.running_stage:run",
+        "init": "binary_checks.command.writing_pipelines:run_init",
+        "write": "binary_checks.command.writing_pipelines:run_write",
+        "check": "binary_checks.command.writing_pipelines:run_check",
+        "pin": "binary_checks.command.writing_pipelines:run_pin",
+        "stage": "binary_checks.command.writing_pipelines:run_stage",
     },
     help="""\
 usage: binary-checks ci ACTION [CELLS.toml] ...
@@ -101,9 +101,9 @@ or disk failed: try again.
 KNOWN = ActionGroup(
     name="known",
     actions={
-        "propose": "binary_checks.command.proposing_known:run",
-        "expire": "binary_checks.command.known_lists:run",
-        "lint": "binary_checks.command.linting_known:run",
+        "propose": "binary_checks.command.known_lists:run_propose",
+        "expire": "binary_checks.command.known_lists:run_expire",
+        "lint": "binary_checks.command.known_lists:run_lint",
     },
     help="""\
 usage: binary-checks known ACTION ...
@@ -124,12 +124,12 @@ failed: try again.
 NIGHTLY = ActionGroup(
     name="nightly",
     actions={
-        "run": "binary_checks.command.nightly_running:run",
-        "collect": "binary_checks.command.collecting_nights:run",
-        "show": "binary_checks.command.nightly_showing:run",
-        "rerun": "binary_checks.command.rerunning_cells:run",
-        "summary": "binary_checks.command.summarising:run",
-        "prune": "binary_checks.command.pruning:run",
+        "run": "binary_checks.command.nightly_running:run_night",
+        "collect": "binary_checks.command.nightly_running:run_collect",
+        "show": "binary_checks.command.nightly_showing:run_show",
+        "rerun": "binary_checks.command.nightly_running:run_rerun",
+        "summary": "binary_checks.command.hud:run_summary",
+        "prune": "binary_checks.command.pruning:run_prune_nights",
     },
     help="""\
 usage: binary-checks nightly ACTION --store URL ...

@@ -1,4 +1,4 @@
-"""``binary-checks artifact promote``: puts files into a channel that its policy lets through."""
+"""``binary-checks artifact`` on channels: promote, withdraw, index, attest and verify."""
 
 from __future__ import annotations
 
@@ -7,17 +7,34 @@ import getpass
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
-from binary_checks.command.signing_options import add_signing_options, read_signing_keys
-from binary_checks.command.updating_indexes import update_index
-from binary_checks.documents.json_values import dump
-from binary_checks.errors import ArtifactRefusedError, ProfileError, StoreError
-from binary_checks.fleet.artifacts.channels import demand_channel, list_members
+from binary_checks.command.artifact_files import tell_faults, update_index
+from binary_checks.documents.json_values import DocumentError, dump
+from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
+from binary_checks.fleet.artifacts.artifact import FILE_AXES
+from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results
+from binary_checks.fleet.artifacts.axis_claims import read_by_hand
+from binary_checks.fleet.artifacts.channel_index import (
+    IndexWritten,
+    is_indexed,
+    write_index,
+    write_static,
+)
+from binary_checks.fleet.artifacts.channels import (
+    Withdrawal,
+    demand_channel,
+    list_channels,
+    list_members,
+    withdraw,
+)
 from binary_checks.fleet.artifacts.gating import Gate
+from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
 from binary_checks.fleet.artifacts.matching import (
     MemberWish,
     choose_members,
@@ -26,21 +43,28 @@ from binary_checks.fleet.artifacts.matching import (
 )
 from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
 from binary_checks.fleet.artifacts.promoting import Occasion, PromotionCandidate, promote, weigh
-from binary_checks.fleet.artifacts.signatures import SigningKey
+from binary_checks.fleet.artifacts.signatures import SigningKey, load_signing_key, read_passphrase
+from binary_checks.fleet.artifacts.verdict import read_time
+from binary_checks.fleet.artifacts.verifying import Verifier, VerifyScope, read_scope, verify
 from binary_checks.fleet.cells.cells_file import read_cells
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.stored_nights import choose_night
 from binary_checks.lines import MOST, cut, one_line
+from binary_checks.reports.html.templating import spell_size
+from binary_checks.reports.verdict_texts import count
 
-_PURPOSE = "Add files of one channel to another, if its policy lets them through."
+# ``binary-checks artifact promote``: puts files into a channel that its policy lets through.
+
+_PROMOTE = "Add files of one channel to another, if its policy lets them through."
 _REPORT = "binary-checks/promotions/1"
 _PROMOTED, _WOULD, _REFUSED, _BROKE = "promoted", "would be promoted", "refused", "not promoted"
 _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUESTEDFOR")
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_promote(arguments: Sequence[str]) -> int:
     """Promote; returns the exit status."""
-    options = _options().parse_args(arguments)
+    options = _make_promote_parser().parse_args(arguments)
     demand_channel(options.source)
     demand_channel(options.to)
     now = datetime.now(timezone.utc)
@@ -89,7 +113,7 @@ def _carry_out(
     if options.json:
         print(dump(_describe(occasion, rows)))
     else:
-        for line in _tell(rows):
+        for line in _tell_promote(rows):
             print(cut(one_line(line)))
     states = {state for _, state, _ in rows}
     indexed = 0
@@ -117,7 +141,7 @@ def _settle(
     return (_PROMOTED if joined else "there already"), []
 
 
-def _tell(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> Iterator[str]:
+def _tell_promote(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> Iterator[str]:
     counts: dict[str, int] = {}
     for candidate, state, why in rows:
         counts[state] = counts.get(state, 0) + 1
@@ -214,8 +238,8 @@ def add_member_options(parser: argparse.ArgumentParser, least: str) -> None:
     add("--by", metavar="NAME", default="", help="who does it (default: as CI or the system says)")
 
 
-def _options() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks artifact promote", description=_PURPOSE)
+def _make_promote_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact promote", description=_PROMOTE)
     add = parser.add_argument
     parser.add_store()
     add("--from", dest="source", metavar="CHANNEL", required=True, help="the channel they are in")
@@ -229,3 +253,315 @@ def _options() -> argparse.ArgumentParser:
     add_member_options(parser, least="*")
     add_signing_options(parser, "the records of promotions")
     return parser
+
+
+# ``binary-checks artifact withdraw``: has a channel advise against files that it has.
+
+_WITHDRAW = "Mark files of a channel as yanked: installers skip them unless they are pinned."
+
+
+def run_withdraw(arguments: Sequence[str]) -> int:
+    """Withdraw files; returns the exit status."""
+    options = _make_withdraw_parser().parse_args(arguments)
+    channel = demand_channel(options.channel)
+    reason = cut(one_line(options.reason.strip()))
+    if not reason:
+        raise ProfileError(
+            "artifact withdraw: --reason is empty: it is what users of the files will read"
+        )
+    store = open_store(options.store)
+    chosen = choose_members(store, channel, MemberWish(names=options.names, digests=options.sha256))
+    for artifact in chosen:
+        new = withdraw(
+            store,
+            artifact,
+            Withdrawal(
+                sha256=artifact.sha256,
+                file_name=artifact.file_name,
+                channel=channel,
+                reason=reason,
+                at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                by=options.by or name_actor(),
+            ),
+        )
+        print(one_line(f"{artifact.file_name}: {'withdrawn' if new else 'withdrawn already'}"))
+    if not options.no_index and is_indexed(store, channel):
+        return update_index(store, channel)
+    return 0
+
+
+def _make_withdraw_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact withdraw", description=_WITHDRAW)
+    add = parser.add_argument
+    parser.add_store()
+    add("--channel", metavar="CHANNEL", required=True, help="the channel they are in")
+    add("--reason", metavar="TEXT", required=True, help="why; installers show it")
+    add_member_options(parser, least="+")
+    return parser
+
+
+# ``binary-checks artifact index``: writes the index of channels, from which users install.
+
+_INDEX = "Write the index of channels, from which pip, uv and conda's tools install."
+
+
+def run_index(arguments: Sequence[str]) -> int:
+    """Write them; returns the exit status: 1 where a member cannot be listed."""
+    options = _make_index_parser().parse_args(arguments)
+    base = _read_base(options)
+    store = open_store(options.store)
+    channels = [*dict.fromkeys(options.channel)] or list_channels(store)
+    if not channels:
+        raise ProfileError(f"artifact index: {store.url}: no channel has members")
+    if options.output is None:
+        written, place = [write_index(store, each) for each in channels], store.url
+    else:
+        written, place = write_static(store, channels, options.output, base), str(options.output)
+    for each in written:
+        _tell_index(each, place)
+    return UNREADABLE if any(each.faults for each in written) else 0
+
+
+def _tell_index(done: IndexWritten, place: str) -> None:
+    index = done.index
+    held = count(len(index.wheels), "wheel")
+    if index.condas:
+        held += f" and {count(len(index.condas), 'conda package')}"
+    removed = f", {done.removed:,} removed" if done.removed else ""
+    changed = f"{count(done.written, 'object')} written{removed}"
+    print(f"{place}: channel {index.channel}: {held}: {changed}")
+    tell_faults(index.channel, done.faults)
+
+
+def _read_base(options: argparse.Namespace) -> str:
+    """The URL before every link, with its "/"."""
+    base: str = options.base
+    if not base:
+        return ""
+    if options.output is None:
+        raise ProfileError(
+            "artifact index: --base goes with --output: the links in a store are relative"
+        )
+    parts = urlsplit(base)
+    if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:
+        raise ProfileError("artifact index: --base: not an http, https or file URL without a query")
+    if parts.username or parts.password:
+        raise ProfileError("artifact index: --base: has credentials, which everybody would read")
+    return f"{base.rstrip('/')}/"
+
+
+def _make_index_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact index", description=_INDEX)
+    add = parser.add_argument
+    parser.add_store()
+    add(
+        "--channel",
+        metavar="CHANNEL",
+        action="append",
+        default=[],
+        help="only the index of this channel (repeatable; default: all channels)",
+    )
+    add(
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="write a folder for a static site, files included, and nothing to the store",
+    )
+    add(
+        "--base",
+        metavar="URL",
+        default="",
+        help="the address of the files, which are then left out of the folder",
+    )
+    return parser
+
+
+# ``binary-checks artifact attest``: keeps what runs found beside the artifacts, signed or not.
+
+_ATTEST = (
+    "Store the verdicts of result documents, or of a night, beside the artifacts they are about."
+)
+
+
+def run_attest(arguments: Sequence[str]) -> int:
+    """Keep verdicts; returns the exit status."""
+    options = _make_attest_parser().parse_args(arguments)
+    if bool(options.results) == (options.night is not None):
+        raise ProfileError("artifact attest: give result documents, or --night DATE")
+    if options.set and options.night is not None:
+        raise ProfileError("artifact attest: --set: the cells of a night have their own axes")
+    _demand_time(options.ended)
+    keys = read_signing_keys(options)
+    store = open_store(options.store)
+    found = _find(store, options)
+    for verdict in found.verdicts:
+        new = keep_verdict(store, verdict, keys)
+        how = ("signed" if keys else "kept, not signed") if new else "there already"
+        where = f" at {', '.join(verdict.places)}" if verdict.places and verdict.ran_on else ""
+        print(cut(one_line(f"{verdict.file_name}: {verdict.word}{where}, {verdict.ended}: {how}")))
+    for line in found.refusals:
+        complain(f"artifact attest: {line}")
+    if found.strangers:
+        count, first = len(found.strangers), found.strangers[0]
+        more = f" and {count - 1:,} more" if count > 1 else ""
+        print(one_line(f"left out: {first}{more}: {store.url} does not keep their files"))
+    for line in found.undecided:
+        print(cut(one_line(f"not attested, try again: {line}")))
+    if found.refusals:
+        return UNREADABLE
+    if found.undecided and not found.verdicts:
+        return TRY_AGAIN
+    if not found.verdicts:
+        complain("artifact attest: none of the verdicts is about a file that the store keeps")
+        return UNREADABLE
+    return 0
+
+
+def _find(store: Store, options: argparse.Namespace) -> FoundVerdicts:
+    if options.night is not None:
+        return take_night(store, choose_night(store, options.night))
+    by_hand = read_by_hand(options.set, (*FILE_AXES, "project", "version"))
+    return take_results(store, [Path(each) for each in options.results], options.ended, by_hand)
+
+
+def _demand_time(text: str) -> None:
+    try:
+        _ = read_time(text) if text else None
+    except DocumentError as error:
+        raise ProfileError(f"artifact attest: --ended: {error}") from None
+
+
+def _make_attest_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact attest", description=_ATTEST)
+    add = parser.add_argument
+    add(
+        "results",
+        metavar="RESULT",
+        nargs="*",
+        help="a result document, from --report json:RESULT",
+    )
+    parser.add_store()
+    add("--night", metavar="DATE", help="take all results of this night of the store instead")
+    add(
+        "--ended",
+        metavar="TIME",
+        default="",
+        help="when the run ended, for results that do not say so",
+    )
+    add(
+        "--set",
+        metavar="AXIS=VALUE",
+        action="append",
+        default=[],
+        help="state this of the files of RESULT, as `artifact push --set` did (repeatable)",
+    )
+    add_signing_options(parser, "each verdict")
+    return parser
+
+
+# ``binary-checks artifact verify``: holds what a store keeps against itself, from anywhere.
+
+_VERIFY = (
+    "Check every file, document and index of a store against its hashes, from the store alone."
+)
+
+
+def run_verify(arguments: Sequence[str]) -> int:
+    """Verify; returns the exit status: 1 where something is wrong, 6 where it cannot be read."""
+    options = _make_verify_parser().parse_args(arguments)
+    today = datetime.now(timezone.utc).date()
+    policy = read_policy(Path(options.policy), today) if options.policy else None
+    cells = read_cells(Path(options.cells)).cells if options.cells else ()
+    store = open_store(options.store)
+    try:
+        scope = read_scope(store, [*dict.fromkeys(options.channel)])
+    except RecordError as error:  # a withdrawal that is broken must not be passed over
+        print(cut(one_line(f"{error}")))
+        print("1 fault; nothing else was verified")
+        return UNREADABLE
+    scope = replace(scope, by=Verifier(policy=policy, cells=cells))
+    wrong = unknown = 0
+    for each in verify(scope):
+        wrong, unknown = wrong + each.looked, unknown + (not each.looked)
+        word = "" if each.looked else "not verified: "
+        print(cut(one_line(f"{word}{each.about}: {each.text}")), flush=True)
+    print(_tell_verify(scope))
+    if wrong or unknown:
+        print(f"{count(wrong, 'fault')}, {unknown:,} not verified")
+    return UNREADABLE if wrong else TRY_AGAIN if unknown else 0
+
+
+def _tell_verify(scope: VerifyScope) -> str:
+    """What was looked at."""
+    files = f"{count(len(scope.artifacts), 'file')}, {spell_size(scope.size)}"
+    channels = (
+        f"{name} ({count(len(view.members), 'member')}"
+        f"{'' if name in scope.indexed else ', without an index'})"
+        for name, view in scope.channels.items()
+    )
+    line = f"{scope.store.url}: verified {files}; channels: {', '.join(channels) or 'none'}"
+    if scope.whole and scope.unfinished:
+        line += f"; {len(scope.unfinished):,} that a push did not finish, which are ignored"
+    promoted = any("/promotions/" in name for name in scope.names)
+    policy = scope.by.policy
+    if policy is None:
+        own = (
+            "; promotions checked by their own records only (--policy FILE: by keys that you trust)"
+        )
+        line += own if promoted else ""
+    else:
+        gated = ", ".join(sorted(policy.gates.keys() & scope.channels.keys())) or "none"
+        line += f"; gates of {policy.source}: {gated}"
+    return one_line(line)
+
+
+def _make_verify_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact verify", description=_VERIFY)
+    add = parser.add_argument
+    parser.add_store()
+    add(
+        "--channel",
+        metavar="CHANNEL",
+        action="append",
+        default=[],
+        help="only members of this channel (repeatable; default: the whole store)",
+    )
+    add(
+        "--policy",
+        metavar="FILE",
+        help="trust the keys and gates of this policy, not those that the store recorded",
+    )
+    add(
+        "--cells",
+        metavar="FILE",
+        help="the matrix: files with a GPU stage need its verdict, whatever their records say",
+    )
+    return parser
+
+
+# The options of commands that sign: keys and passphrases come from files, never as text.
+
+
+def add_signing_options(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--key`` and where its passphrase is."""
+    add = parser.add_argument
+    add(
+        "--key",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help=f"sign {what} with the ed25519 key in this PEM file (repeatable)",
+    )
+    add(
+        "--passphrase-env",
+        metavar="VARIABLE",
+        default="",
+        help="the environment variable that holds the key's passphrase",
+    )
+    add("--passphrase-file", metavar="FILE", default="", help="the file that holds it")
+
+
+def read_signing_keys(options: argparse.Namespace) -> list[SigningKey]:
+    """The keys that were named. Raises ProfileError, before anything is done."""
+    passphrase = read_passphrase(options.passphrase_env, options.passphrase_file)
+    return [load_signing_key(each, passphrase) for each in options.key]

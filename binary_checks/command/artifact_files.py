@@ -1,11 +1,13 @@
-"""``binary-checks artifact push``: keeps files with what they are, and puts them into a channel."""
+"""``binary-checks artifact push``, ``pull`` and ``find``: files that a store keeps by hash."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from binary_checks.command import (
@@ -17,14 +19,29 @@ from binary_checks.command import (
     read_count,
     status_of,
 )
-from binary_checks.command.updating_indexes import update_index
 from binary_checks.errors import BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand
+from binary_checks.fleet.artifacts.channel_index import write_index
+from binary_checks.fleet.artifacts.channels import demand_channel, list_channels
 from binary_checks.fleet.artifacts.deriving import INSPECT_LIMIT, StatedArtifact
+from binary_checks.fleet.artifacts.kept_verdicts import label_artifacts
+from binary_checks.fleet.artifacts.matching import (
+    FIELDS,
+    FoundArtifact,
+    choose,
+    keep_latest,
+    list_found,
+    read_wish,
+    spell_found,
+    tell_differences,
+    tell_nearest,
+    write_found,
+)
 from binary_checks.fleet.artifacts.transfers import (
     PushEnd,
     PushRequest,
+    pull,
     push_file,
     read_companions,
     tell_host,
@@ -32,21 +49,23 @@ from binary_checks.fleet.artifacts.transfers import (
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import now
 from binary_checks.knowledge.configurations import read_variables
-from binary_checks.lines import one_line
+from binary_checks.lines import MOST, one_line
 from binary_checks.trees.batches import count_cores
 
-_PURPOSE = "Store files by their SHA-256, with what they are, and add them to a channel."
+# ``binary-checks artifact push``: keeps files with what they are, and puts them into a channel.
+
+_PUSH = "Store files by their SHA-256, with what they are, and add them to a channel."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
 """Of several files the first of these statuses counts."""
 _LONGEST = 86400.0  # seconds
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_push(arguments: Sequence[str]) -> int:
     """Push files; returns the exit status. What is wrong with one keeps none of the others."""
-    options = _options().parse_args(arguments)
+    options = _make_push_parser().parse_args(arguments)
     request = _read_request(options)
     store = open_store(options.store, make=True)
-    statuses = {_tell(path, end, request) for path, end in _push(store, request, options)}
+    statuses = {_tell_push(path, end, request) for path, end in _push(store, request, options)}
     if options.index and 0 in statuses:
         statuses |= {update_index(store, each) for each in request.channels}
     return next((status for status in _ORDER if status in statuses), 0)
@@ -100,7 +119,7 @@ def _push(
             pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C none begins
 
 
-def _tell(path: Path, end: PushEnd | BinaryChecksError, request: PushRequest) -> int:
+def _tell_push(path: Path, end: PushEnd | BinaryChecksError, request: PushRequest) -> int:
     """Say what became of one; the exit status."""
     if isinstance(end, BinaryChecksError):
         text = str(end)
@@ -130,8 +149,8 @@ def spell_axes(artifact: Artifact) -> str:
     return f"{name}: {said}; {artifact.commit[:12]}"
 
 
-def _options() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks artifact push", description=_PURPOSE)
+def _make_push_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact push", description=_PUSH)
     add = parser.add_argument
     add(
         "files",
@@ -197,3 +216,171 @@ def _options() -> argparse.ArgumentParser:
         help=f"the time limit for reading one file (default: {INSPECT_LIMIT:g})",
     )
     return parser
+
+
+# ``binary-checks artifact pull``: fetches artifacts, with licenses, dependencies and a .meta.
+
+_PULL = "Fetch artifacts with their licenses, dependencies and metadata (NAME.meta)."
+
+
+def run_pull(arguments: Sequence[str]) -> int:
+    """Fetch what is meant into a folder; returns the exit status."""
+    parser = SubcommandParser(prog="binary-checks artifact pull", description=_PULL)
+    parser.add_argument(
+        "folder", metavar="FOLDER", help="where the files are written; created if new"
+    )
+    add_wishes(parser)
+    parser.add_argument("--all", action="store_true", help="fetch all that match, not just one")
+    options = parser.parse_args(arguments)
+    store = open_store(options.store)
+    found, sound = find_wanted(store, options)
+    if not sound:  # which of them is the only one, or the latest, is not known then
+        return TRY_AGAIN
+    if not found:
+        return UNREADABLE
+    if len(found) > 1 and not options.all:
+        complain(
+            f"{len(found)} artifacts match; they differ in {tell_differences(found)}: choose "
+            "one with --where, or take --all"
+        )
+        return UNREADABLE
+    folder = Path(options.folder)
+    written = pull(store, [each.artifact for each in found], folder)
+    for each in written:
+        print(one_line(str(folder / each)))
+    if not written:
+        print(one_line(f"{folder}: nothing to fetch, all files are there"))
+    return 0
+
+
+# ``binary-checks artifact find``: which artifacts a store keeps, and in which channels.
+
+_FIND = "List the artifacts of a store, with what they are and their channels."
+
+
+def run_find(arguments: Sequence[str]) -> int:
+    """List artifacts; returns the exit status: 1 where there is none such."""
+    parser = SubcommandParser(prog="binary-checks artifact find", description=_FIND)
+    add_wishes(parser)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--json", action="store_true", help="print a document with all that is known of them"
+    )
+    how.add_argument("--ids", action="store_true", help="print only their SHA-256, one per line")
+    parser.add_argument(
+        "--verdicts", action="store_true", help="show which are untested, failing or passed"
+    )
+    options = parser.parse_args(arguments)
+    store = open_store(options.store)
+    found, sound = find_wanted(store, options)
+    if options.verdicts:
+        labels = label_artifacts(store, [each.artifact.sha256 for each in found])
+        found = [replace(each, verdict=labels[each.artifact.sha256]) for each in found]
+    if options.json:
+        sys.stdout.write(write_found(found))
+    elif options.ids:
+        for each in found:
+            print(each.artifact.sha256)
+    elif found:
+        _print_table(found)
+    if not sound:
+        return TRY_AGAIN
+    return 0 if found else UNREADABLE
+
+
+def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundArtifact], bool]:
+    """Those that the options mean, and whether all documents could be read to know it.
+
+    Where there is none, one line says which is the nearest.
+    """
+    wish = read_wish(
+        options.where,
+        project=options.project,
+        version=options.version,
+        commit=options.commit.lower(),
+        sha256=options.sha256.lower(),
+    )
+    channels = [demand_channel(each) for each in options.channel]
+    if unknown := sorted({*channels} - {*(known := list_channels(store))}):
+        raise ProfileError(
+            f"{store.url}: no channel {unknown[0]} (known: {', '.join(known) or 'none'})"
+        )
+    broken: list[str] = []
+    there = list_found(store, channels, broken)
+    for line in broken:
+        complain(line)
+    found = choose(there, wish)
+    found = keep_latest(found) if options.latest else found
+    if not found:
+        where = f"{store.url}: {', '.join(channels)}: " if channels else f"{store.url}: "
+        complain(f"{where}no artifact matches; {tell_nearest(there, wish)}")
+    return found, not broken
+
+
+def add_wishes(parser: SubcommandParser) -> None:
+    """The options by which artifacts are chosen."""
+    add = parser.add_argument
+    parser.add_store()
+    add(
+        "--where",
+        metavar="CONDITION",
+        action="append",
+        default=[],
+        help=f'"variant=cu* python=3.12": globs of {", ".join(FIELDS)}',
+    )
+    add(
+        "--channel",
+        metavar="CHANNEL",
+        action="append",
+        default=[],
+        help="only members of this channel (repeatable)",
+    )
+    add("--project", metavar="NAME", default="", help="only this project")
+    add("--version", metavar="VERSION", default="", help="only this version")
+    add(
+        "--commit",
+        metavar="HEX",
+        default="",
+        help="only builds of this commit, or of one that begins like this",
+    )
+    add(
+        "--sha256",
+        metavar="HEX",
+        default="",
+        help="only the file with this SHA-256, or one that begins like this",
+    )
+    add("--latest", action="store_true", help="only the newest version of each configuration")
+
+
+def _print_table(found: Sequence[FoundArtifact]) -> None:
+    rows = [tuple(map(one_line, row)) for row in spell_found(found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+# Brings the index of a channel up to date after its members have changed.
+
+
+def update_index(store: Store, channel: str) -> int:
+    """Have the index be that of the members; the exit status, 0 where all of them are in it.
+
+    What has been done to the members stays done, whatever becomes of the index.
+    """
+    try:
+        faults = write_index(store, channel).faults
+    except BinaryChecksError as error:
+        complain(str(error))
+        return status_of(error)
+    tell_faults(channel, faults)
+    return UNREADABLE if faults else 0
+
+
+def tell_faults(channel: str, faults: Iterable[str]) -> None:
+    """Complain of the members that an installer could not read, and are left out."""
+    faults = tuple(faults)
+    for fault in faults[:MOST]:
+        complain(f"{channel}: {fault}")
+    if len(faults) > MOST:
+        complain(f"{channel}: and {len(faults) - MOST:,} more that are not listed")

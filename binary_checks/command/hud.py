@@ -1,25 +1,26 @@
-"""``binary-checks hud``: the nights of a store as a folder of pages that need nothing else."""
+"""``binary-checks hud`` writes a store's nights as pages, ``nightly summary`` one as a mail."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser, guard
-from binary_checks.errors import ProfileError
+from binary_checks.errors import FIT, PROBLEMS, ProfileError
 
-_PURPOSE = "Write the nights of a store as pages: static, for any browser, offline, without script."
+_HUD = "Write the nights of a store as pages: static, for any browser, offline, without script."
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_hud(arguments: Sequence[str]) -> int:
     """Write the site; returns the exit status."""
-    return guard(lambda: _write(_read_options(arguments)), OSError)
+    return guard(lambda: _write(_read_hud_options(arguments)), OSError)
 
 
-def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = SubcommandParser(prog="binary-checks hud", description=_PURPOSE)
+def _read_hud_options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = SubcommandParser(prog="binary-checks hud", description=_HUD)
     parser.add_argument("out", metavar="OUT", type=Path, help="a folder for the site alone")
     parser.add_store()
     parser.add_argument("--nights", metavar="N", default="30", help="how many are shown (30)")
@@ -48,3 +49,30 @@ def _write(options: argparse.Namespace) -> int:
     size = write_site(options.out, files)
     print(f"{options.out / 'index.html'}: night {view.history.last}, {size / 1e6:.1f} MB")
     return 0
+
+
+_SUMMARY = "Say in some forty lines how a night ended, and in three where all is well."
+
+
+def run_summary(arguments: Sequence[str]) -> int:
+    """Print it; returns 0 for a night that is well, else 1."""
+    from binary_checks.fleet.page.morning import look_back, write_mail
+    from binary_checks.fleet.page.night_reading import read_night
+
+    options = _read_summary_options(arguments)
+    view = read_night(options.store, project=options.project, date=options.date)
+    morning = look_back(view.history, view.remarks)
+    lines = write_mail(morning, markdown=options.markdown)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    return FIT if morning.is_well else PROBLEMS
+
+
+def _read_summary_options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = SubcommandParser(prog="binary-checks nightly summary", description=_SUMMARY)
+    parser.add_store()
+    parser.add_date()
+    parser.add_argument(
+        "--project", metavar="NAME", default="", help="only the cells of this project"
+    )
+    parser.add_argument("--markdown", action="store_true", help="for a chat or a pull request")
+    return parser.parse_args(arguments)

@@ -1,33 +1,56 @@
-"""``binary-checks known expire``: a list without what has expired or matches nothing any more."""
+"""``binary-checks known``: expire, lint and propose entries of a list of known problems."""
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from binary_checks.command import SubcommandParser, complain
-from binary_checks.errors import ProfileError, StoreError
+from binary_checks.command.cells import read_matrix
+from binary_checks.errors import PROBLEMS, ProfileError, StoreError
+from binary_checks.examination.declarations import find_declared, load_own_checks
 from binary_checks.files import read_named, written_beside
 from binary_checks.fleet.known import (
     LONG,
     LOOKED_AT,
+    MOST_DAYS,
+    PLACEHOLDER,
+    FailedProblem,
+    LintRules,
+    find_headers,
     find_removable,
     key_of,
+    lint_list,
+    list_failed,
+    propose,
     read_before,
     remove_entries,
 )
-from binary_checks.fleet.store import open_store
-from binary_checks.fleet.stored_nights import closed_nights
+from binary_checks.fleet.night import NightPlan, final_state
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.stored_nights import (
+    NightAttempts,
+    closed_nights,
+    demand_plan,
+    list_nights,
+    read_date,
+)
 from binary_checks.fleet.tables.views import open_tables
+from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model.outcomes import CellState
 from binary_checks.profile.known import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
+from binary_checks.profile.reading import load_profile
+from binary_checks.reports.known_list import format_entry
+from binary_checks.reports.verdict_texts import count
 
-_PURPOSE = "Print a list without the entries that have expired, or matched nothing for five nights."
+# ``binary-checks known expire``: a list without what has expired or matches nothing any more.
+
+_EXPIRE = "Print a list without the entries that have expired, or matched nothing for five nights."
 _QUESTION = "select strftime(night, '%Y-%m-%d'), cell, state, coalesce(accepted, 0) from cells"
 
 
@@ -40,9 +63,9 @@ class _Row:
     accepted: int
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_expire(arguments: Sequence[str]) -> int:
     """Print the list, or write it; returns the exit status."""
-    options = _read_options(arguments)
+    options = _read_expire_options(arguments)
     path = Path(options.list)
     where = f"{LIST}{options.list}"
     content = read_named(path, LARGEST_LIST, where)
@@ -65,8 +88,8 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read_options(arguments: Sequence[str]) -> Namespace:
-    parser = SubcommandParser(prog="binary-checks known expire", description=_PURPOSE)
+def _read_expire_options(arguments: Sequence[str]) -> Namespace:
+    parser = SubcommandParser(prog="binary-checks known expire", description=_EXPIRE)
     add = parser.add_argument
     add("list", metavar="LIST", help="a file of [[known_problems]]")
     parser.add_store(": its nights say which entries still match", required=False)
@@ -117,3 +140,162 @@ def _replace(path: Path, content: bytes) -> None:
         raise ProfileError(f"known expire: {path.name}: not a regular file: it cannot be replaced")
     with written_beside(path) as file:
         file.write(content)
+
+
+# ``binary-checks known lint``: what is wrong with a list before it is published.
+
+_LINT = "Report what is wrong with a list of known problems, one line per fault."
+
+
+def run_lint(arguments: Sequence[str]) -> int:
+    """Print a line for each fault; returns the exit status."""
+    options = _read_lint_options(arguments)
+    name = options.list
+    content = read_named(Path(name), LARGEST_LIST, f"{LIST}{name}")
+    rules = _read_rules(options)
+    try:
+        listed = read_known_list(content, name)
+    except ProfileError as error:
+        print(cut(str(error)))
+        return PROBLEMS
+    headers = find_headers(content.decode("utf-8"), len(listed.entries))
+    found = [*lint_list(listed, rules)]
+    for number, said in found[:MOST_OF_A_RUN]:
+        line = f" (line {headers[number] + 1})" if headers and number is not None else ""
+        entry = "" if number is None else f" known_problems[{number}]{line}:"
+        print(cut(one_line(f"{name}:{entry} {said}")))
+    if len(found) > MOST_OF_A_RUN:
+        print(f"and {len(found) - MOST_OF_A_RUN:,} more")
+    if not found:
+        print(f"{one_line(name)}: nothing wrong in {count(len(listed.entries), 'known problem')}")
+    return PROBLEMS if found else 0
+
+
+def _read_lint_options(arguments: Sequence[str]) -> Namespace:
+    parser = SubcommandParser(prog="binary-checks known lint", description=_LINT)
+    add = parser.add_argument
+    add("list", metavar="LIST", help="a file of [[known_problems]]")
+    add(
+        "--cells",
+        metavar="FILE",
+        help="a matrix: every `cells` condition must match some of its cells",
+    )
+    add(
+        "--days",
+        metavar="N",
+        type=_days,
+        default=MOST_DAYS,
+        help=f"the most days until an entry may expire (default: {MOST_DAYS})",
+    )
+    add(
+        "--profile",
+        metavar="NAME_OR_TOML",
+        help="a profile whose own checks are known, too; runs their code",
+    )
+    return parser.parse_args(arguments)
+
+
+def _read_rules(options: Namespace) -> LintRules:
+    """What the list is held against; runs the code of the profile's own checks."""
+    own = load_profile(options.profile).checks if options.profile else ()
+    checks, _ = find_declared(map(load_own_checks, own))
+    return LintRules(
+        now=datetime.now(timezone.utc),
+        checks=[check.id for check in checks],
+        cells=read_matrix(Path(options.cells)).cells if options.cells else None,
+        most_days=options.days,
+    )
+
+
+def _days(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= 3660:
+        raise ArgumentTypeError(f"{text!r:.40} is not a number of days")
+    return int(text)
+
+
+# ``binary-checks known propose``: entries for what failed in a night, for a person to complete.
+
+_PROPOSE = "Print entries for the problems of a night; a person then adds the reason and the owner."
+
+
+def run_propose(arguments: Sequence[str]) -> int:
+    """Print them; returns the exit status."""
+    options = _read_propose_options(arguments)
+    store = open_store(options.store)
+    night = read_date(options.night, "known propose: DATE") if options.night else _find_last(store)
+    plan = demand_plan(store, night)
+    found, beside = _read_failed(store, plan)
+    chosen = [each for each in found if not options.check or each.check in options.check]
+    today = datetime.now(timezone.utc).date()
+    entries = [
+        *propose(
+            chosen,
+            [each.cell for each in plan.cells],
+            owner=options.owner,
+            issue=options.issue,
+            expires=today + timedelta(days=options.days),
+        )
+    ]
+    print(
+        f"# Proposed for the failures of the night of {night}: replace each {PLACEHOLDER}, then run"
+    )
+    print("# `binary-checks known lint` on the list.")
+    for entry, sentence in entries:
+        print()
+        for line in format_entry(entry, sentence):
+            print(line)
+    proposed, failed = count(len(entries), "known problem"), count(len(chosen), "failure")
+    complain(f"known propose: {proposed} for {failed} of {night}")
+    if beside:
+        said = "failed for reasons that no entry can accept"
+        complain(f"known propose: {', '.join(beside[:5])}{' ...' * (len(beside) > 5)}: {said}")
+    return 0
+
+
+def _read_days(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= MOST_DAYS:
+        raise ArgumentTypeError(f"{text!r:.40} is not a number from 1 to {MOST_DAYS}")
+    return int(text)
+
+
+def _find_last(store: Store) -> str:
+    nights = list_nights(store)
+    if not nights:
+        raise ProfileError(f"known propose: {store.url}: it has no nights yet")
+    return nights[-1]
+
+
+def _read_propose_options(arguments: Sequence[str]) -> Namespace:
+    parser = SubcommandParser(prog="binary-checks known propose", description=_PROPOSE)
+    add = parser.add_argument
+    add("night", metavar="DATE", nargs="?", help="its date (default: the newest)")
+    parser.add_store()
+    add("--owner", metavar="NAME", default="", help="who is responsible for the entries")
+    add("--issue", metavar="URL", default="", help="where the problems are tracked")
+    add(
+        "--check",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="only problems of this check (repeatable)",
+    )
+    add(
+        "--days",
+        metavar="N",
+        type=_read_days,
+        default=14,
+        help="days until they expire (default: 14)",
+    )
+    return parser.parse_args(arguments)
+
+
+def _read_failed(store: Store, plan: NightPlan) -> tuple[list[FailedProblem], list[str]]:
+    """The problems of cells that failed, and the cells whose failure shows none."""
+    attempts, found, beside = NightAttempts(store, plan.night), list[FailedProblem](), list[str]()
+    for planned in plan.cells:
+        end = final_state(planned, attempts.read(planned.cell.id))
+        if end.state is CellState.FAILED:
+            problems = [*list_failed(planned, end)]
+            found += problems
+            beside += [] if problems else [planned.cell.id]
+    return found, beside

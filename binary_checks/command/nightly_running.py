@@ -1,26 +1,31 @@
-"""``binary-checks nightly run``: plan a night, or go on with one, and run what it lacks."""
+"""``binary-checks nightly run``, ``collect`` and ``rerun``: a night from plan to tables."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import shlex
 import signal
+import subprocess
 import sys
+import tempfile
 from argparse import SUPPRESS, Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
 from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain, read_count
 from binary_checks.command.cells import add_one_off, ask_one_off, read_matrix
-from binary_checks.errors import PROBLEMS, ProfileError
-from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
+from binary_checks.command.nightly_showing import find_cell
+from binary_checks.errors import PROBLEMS, BinaryChecksError, ProfileError
+from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, parse_cells
 from binary_checks.fleet.cells.choosing import OneOff, choose_cells
 from binary_checks.fleet.night import CPU, GPU, CellEnd, NightPlan, PlannedCell
 from binary_checks.fleet.nights.attempting import AttemptTask, NextAttempt
+from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
 from binary_checks.fleet.nights.coordinating import (
     ALL,
     PAUSE,
@@ -29,13 +34,37 @@ from binary_checks.fleet.nights.coordinating import (
     NightScreen,
 )
 from binary_checks.fleet.nights.engines import Engine, open_engine
+from binary_checks.fleet.nights.merging import (
+    ChangedCell,
+    ClosedNight,
+    Merged,
+    close_night,
+    list_waiting,
+    merge_night,
+    read_closed,
+)
+from binary_checks.fleet.nights.planning import compare_serials
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name
-from binary_checks.fleet.stored_nights import find_plan, keep_plan, list_nights, read_date, tonight
+from binary_checks.fleet.stored_nights import (
+    choose_night,
+    demand_plan,
+    find_plan,
+    keep_plan,
+    list_nights,
+    now,
+    read_date,
+    tonight,
+)
+from binary_checks.fleet.tables.collecting import keep_tables, make_tables
+from binary_checks.lines import one_line
 from binary_checks.model.outcomes import CellState
+from binary_checks.processes import SAFE_PATH
 from binary_checks.reports.verdict_texts import count
 
-_PURPOSE = "Plan a night, or continue one, and run the cells that have no result yet."
+# ``binary-checks nightly run``: plan a night, or go on with one, and run what it lacks.
+
+_NIGHT = "Plan a night, or continue one, and run the cells that have no result yet."
 _STATUSES = (
     "exit code: 0 all passed, 1 some failed, 2 interrupted, 4 usage, 6 some could not be judged: "
     "run it again"
@@ -44,7 +73,7 @@ _FINISHED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY, CellS
 """States that leave nothing to run; unlike for a morning's `WELL`, a GPU stage that waits does."""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_night(arguments: Sequence[str]) -> int:
     """Run a night; returns the exit status."""
     options = _make_parser().parse_args(arguments)
     night = read_date(options.date) if options.date else tonight()
@@ -77,13 +106,13 @@ def run(arguments: Sequence[str]) -> int:
             outcome = _run_cells(tasks, chosen, screen, options)
         finally:
             screen.close()
-    _tell(outcome, store, night)
+    _tell_night(outcome, store, night)
     return _find_status(outcome)
 
 
 def _make_parser() -> SubcommandParser:
     parser = SubcommandParser(
-        prog="binary-checks nightly run", description=_PURPOSE, epilog=_STATUSES
+        prog="binary-checks nightly run", description=_NIGHT, epilog=_STATUSES
     )
     add = parser.add_argument
     add(
@@ -239,7 +268,7 @@ def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _tell(outcome: NightOutcome, store: Store, night: str) -> None:
+def _tell_night(outcome: NightOutcome, store: Store, night: str) -> None:
     """Close with the counts, and the next command."""
     begun = [end for end in outcome.ends.values() if not end.unrun]
     found = Counter(end.state for end in begun)
@@ -272,3 +301,160 @@ def _find_status(outcome: NightOutcome) -> int:
     if CellState.FAILED in states or any(map(_is_refused, outcome.ends.values())):
         return PROBLEMS
     return 0 if states <= _FINISHED and not outcome.stopped else TRY_AGAIN
+
+
+# ``binary-checks nightly collect``: takes a night's results together, makes tables, closes it.
+
+_COLLECT = "Collect the results of a night, make its tables, and close it."
+_STAYS_OPEN = 1
+"""Exit status where results are still to come."""
+
+
+def run_collect(arguments: Sequence[str]) -> int:
+    """Collect a night; returns the exit status."""
+    options = _make_collect_parser().parse_args(arguments)
+    store = open_store(options.store)
+    night = _choose_night(store, options)
+    if closed := read_closed(store, night):
+        print(one_line(f"{night}: closed already, {closed.closed}; nothing in it changes any more"))
+        return 0
+    merged = merge_night(store, night, options.folders) if options.folders else Merged()
+    if merged.attempts or merged.known:
+        known = f", {merged.known} known already" if merged.known else ""
+        print(f"{night}: {merged.attempts} results taken over{known}")
+    _tell_collect(merged.complaints)
+    return _collect(store, night, merged, options)
+
+
+def _choose_night(store: Store, options: argparse.Namespace) -> str:
+    """Return the night that is meant."""
+    if options.folders and options.date:
+        return read_date(options.date)  # `merge_night` explains why a folder's plan is not taken
+    return choose_night(store, options.date)
+
+
+def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespace) -> int:
+    plan = demand_plan(store, night)
+    with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
+        made = make_tables(store, night, Path(folder))
+        _tell_collect(made.complaints)
+        waiting = list_waiting(plan, made.attempts)
+        if waiting and not options.close:
+            return _leave_open(night, waiting, len(plan.cells))
+        keep_tables(store, made)
+    states = {state.value: made.states[state] for state in CellState if made.states.get(state)}
+    changed, unasked = ((), "") if options.offline else _ask_again(plan, options.cells)
+    _tell_collect([unasked] if unasked else [])
+    closed = close_night(
+        store,
+        ClosedNight(
+            night=night,
+            closed=now(),
+            states=states,
+            changed=changed,
+            complaints=(*merged.complaints, *made.complaints, *([unasked] if unasked else ())),
+        ),
+    )
+    for each in closed.changed:
+        print(one_line(f"{night}: {each.cell}: the index changed meanwhile: {each.reason}"))
+    counts = [
+        f"{closed.states[state]} {state.value}" for state in CellState if state in closed.states
+    ]
+    print(f"{night}: closed; {', '.join(counts) or 'no cell'}")
+    return 0
+
+
+def _ask_again(plan: NightPlan, cells: Path) -> tuple[tuple[ChangedCell, ...], str]:
+    """Which cells stand for other bytes by now, and why nobody could tell, where that is so."""
+    content = cells.read_bytes() if cells.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != plan.cells_sha256:
+        said = f"{cells}: not the file that the night was planned from"
+        return (), f"{said}: whether an index changed meanwhile was not looked at"
+    try:
+        changes = compare_serials(plan, parse_cells(content, cells))
+    except BinaryChecksError as error:
+        return (), f"whether an index changed meanwhile was not looked at: {error}"
+    return tuple(ChangedCell(cell=each.cell, reason=each.reason) for each in changes), ""
+
+
+def _leave_open(night: str, waiting: Sequence[str], planned: int) -> int:
+    named = ", ".join(waiting[:3]) + (", …" if len(waiting) > 3 else "")
+    complain(
+        f"nightly collect: {night}: {len(waiting)} of {planned} cells have no result yet "
+        f"({named}): the night stays open; --close closes it without them"
+    )
+    return _STAYS_OPEN
+
+
+def _tell_collect(complaints: Iterable[str]) -> None:
+    for each in complaints:
+        complain(f"nightly collect: {each}")
+
+
+def _make_collect_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks nightly collect", description=_COLLECT)
+    add = parser.add_argument
+    add(
+        "cells",
+        nargs="?",
+        type=Path,
+        default=Path(DEFAULT_FILE),
+        metavar="CELLS.toml",
+        help="the matrix, to ask its indexes again (default: cells.toml)",
+    )
+    parser.add_store()
+    parser.add_date()
+    add(
+        "--from",
+        dest="folders",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        default=[],
+        help="a store in a folder, or a folder of such, as jobs of a CI system leave them: its "
+        "results of the night that --store has planned (repeatable)",
+    )
+    add("--offline", action="store_true", help="do not ask the indexes what they have by now")
+    add("--close", action="store_true", help="count cells without a result as lost")
+    return parser
+
+
+# ``binary-checks nightly rerun CELL``: judges here the very bytes that the night judged.
+
+_RERUN = "Judge here the very bytes that a night judged, with its profile and known problems."
+
+
+def run_rerun(arguments: Sequence[str]) -> int:
+    """Rerun a cell; returns the exit status of that run."""
+    options, further = _make_rerun_parser().parse_known_args(arguments)
+    store = open_store(options.store)
+    plan = demand_plan(store, choose_night(store, options.date))
+    planned = find_cell(plan, options.cell)
+    if planned.state is not None:
+        raise ProfileError(
+            f"nightly rerun: {planned.cell.id}: {planned.state.value}: {planned.reason}: there is "
+            "nothing to run"
+        )
+    command = command_of(plan, planned)
+    with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
+        fetch_inputs(store, command, Path(folder))
+        given = {name: str(Path(folder, name)) for name in command.inputs}
+        completed = [given.get(each, each) for each in command.arguments]
+        files = ", ".join(f"{store.url}/{stored}" for stored in command.inputs.values())
+        taken = f", with {files}" if files else ""
+        print(one_line(f"{planned.file_name} as of {plan.night}{taken}"), flush=True)
+        program = (sys.executable, SAFE_PATH, "-m", "binary_checks")
+        return subprocess.run([*program, *completed, *further], check=False).returncode
+
+
+def _make_rerun_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="binary-checks nightly rerun",
+        description=_RERUN,
+        epilog="Further options go to binary-checks: -m linkage, --report html:x.html",
+    )
+    add = parser.add_argument
+    add("cell", metavar="CELL", help="its id, as `binary-checks cells` prints it")
+    parser.add_store()
+    parser.add_date()
+    return parser

@@ -1,4 +1,4 @@
-"""``binary-checks nightly show CELL``: how a cell's night ended, why, and how to see it oneself."""
+"""``binary-checks nightly show``: how a cell's night ended, and the command that reruns it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model import RunResult
 from binary_checks.model.outcomes import CellState
 
-_PURPOSE = "Show how a cell's night ended, and the command that reruns it."
+# ``binary-checks nightly show CELL``: how a cell's night ended, why, and how to see it oneself.
+
+_SHOW = "Show how a cell's night ended, and the command that reruns it."
 _SHOWN_PROBLEMS, _SHOWN_LOG = 20, 20  # lines
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_show(arguments: Sequence[str]) -> int:
     """Show a cell; returns the exit status."""
-    options = _options().parse_args(arguments)
+    options = _make_show_parser().parse_args(arguments)
     store = open_store(options.store)
     night = choose_night(store, options.date)
     plan = demand_plan(store, night)
@@ -132,8 +134,8 @@ def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
             yield f"    {line}"
 
 
-def _options() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks nightly show", description=_PURPOSE)
+def _make_show_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks nightly show", description=_SHOW)
     add = parser.add_argument
     add("cell", metavar="CELL", help="its id, as `binary-checks cells` prints it")
     parser.add_store()

@@ -1,27 +1,37 @@
-"""``binary-checks nightly prune``: shows what retention would delete, and does it when told so."""
+"""``binary-checks nightly prune`` and ``artifact prune``: what retention deletes of a store."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 from binary_checks.command import UNREADABLE, SubcommandParser, complain
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.retention.pruning import PruneView, carry_out, read_prune_view
-from binary_checks.fleet.retention.rules import Deletion, Entry, Retention, retain
+from binary_checks.fleet.retention.rules import (
+    Deletion,
+    Entry,
+    ExpiryRule,
+    Retention,
+    expire,
+    retain,
+)
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import FACTS, NIGHTS
 from binary_checks.lines import one_line
 from binary_checks.reports.html.templating import spell_size
 from binary_checks.reports.verdict_texts import count
 
-_PURPOSE = "Show what retention would delete of a store, and why it keeps the rest."
+# ``binary-checks nightly prune``: shows what retention would delete, and does it when told so.
+
+_PRUNE_NIGHTS = "Show what retention would delete of a store, and why it keeps the rest."
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_prune_nights(arguments: Sequence[str]) -> int:
     """Show what would be deleted, or delete it; returns the exit status."""
-    options = _options().parse_args(arguments)
+    options = _make_prune_nights_parser().parse_args(arguments)
     if options.keep < 1:
         raise ProfileError("prune: --keep: at least 1 night of each cell is kept")
     store = open_store(options.store)
@@ -87,8 +97,8 @@ def _spell_sum(sizes: Iterable[int]) -> str:
     return spell_size(sum(sizes))
 
 
-def _options() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks nightly prune", description=_PURPOSE)
+def _make_prune_nights_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks nightly prune", description=_PRUNE_NIGHTS)
     add = parser.add_argument
     parser.add_store()
     add("--keep", metavar="N", type=int, default=5, help="nights kept of each cell (default: 5)")
@@ -98,6 +108,54 @@ def _options() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="a channel that does not hold what is in it (repeatable); all others do",
+    )
+    add("--names", action="store_true", help="list every object that would be deleted")
+    add("--do-it", action="store_true", help="really delete; nothing is deleted without it")
+    return parser
+
+
+# ``binary-checks artifact prune``: shows what a channel would lose, and does it when told so.
+
+_MOST_DAYS = 36_500  # a date so long ago is still one
+_PRUNE_CHANNELS = (
+    "Show which members a channel would lose by number and age, and which files with them."
+)
+
+
+def run_prune_channels(arguments: Sequence[str]) -> int:
+    """Show what would be deleted, or delete it; returns the exit status."""
+    options = _make_prune_channels_parser().parse_args(arguments)
+    if options.keep < 1 or not 0 <= options.days <= _MOST_DAYS:
+        raise ProfileError(f"artifact prune: --keep: at least 1; --days: 0 to {_MOST_DAYS:,}")
+    store, channel = open_store(options.store), options.channel
+    view = read_prune_view(store, channel)
+    rule = ExpiryRule(channel=channel, keep=options.keep, days=options.days)
+    retention = expire(view.history, rule, datetime.now(timezone.utc))
+    stays = count(len(retention.kept), "member")
+    print(one_line(f"{store.url}: channel {channel}: {stays} kept, {len(retention.steps[0]):,} go"))
+    for line in tell_gone(retention.steps, names=options.names):
+        print(one_line(line))
+    return finish(store, retention, view, do_it=options.do_it)
+
+
+def _make_prune_channels_parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact prune", description=_PRUNE_CHANNELS)
+    add = parser.add_argument
+    parser.add_store()
+    add("--channel", metavar="CHANNEL", required=True, help="the only channel that loses members")
+    add(
+        "--keep",
+        metavar="N",
+        type=int,
+        default=5,
+        help="keep the newest N of each project and configuration (default: 5)",
+    )
+    add(
+        "--days",
+        metavar="N",
+        type=int,
+        default=0,
+        help="and keep all that were pushed within N days (default: 0)",
     )
     add("--names", action="store_true", help="list every object that would be deleted")
     add("--do-it", action="store_true", help="really delete; nothing is deleted without it")

@@ -1,19 +1,21 @@
-"""``binary-checks ci write``: all files of CI systems of a matrix, or none of them."""
+"""``binary-checks ci``: write and check the files of CI systems, and run a stage of a job."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.command.cells import read_matrix
-from binary_checks.errors import FIT, MISUSED, ProfileError
-from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
-from binary_checks.fleet.ci.ci_settings import SYSTEMS
+from binary_checks.errors import FIT, MISUSED, PROBLEMS, ProfileError
+from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, parse_cells, read_cells
+from binary_checks.fleet.ci.ci_settings import SYSTEMS, demand_install, has_settings, read_ci
 from binary_checks.lines import cut, one_line
+from binary_checks.profile.toml_values import quote_toml
 from binary_checks.reports.verdict_texts import count
 
 if TYPE_CHECKING:
@@ -21,16 +23,16 @@ if TYPE_CHECKING:
     from binary_checks.fleet.ci.pipeline import Pipeline
 
 
-_PURPOSE = (
-    "Write the files with which CI systems run a matrix, from its [ci] and [[runners]] tables."
-)
+# ``binary-checks ci write``: all files of CI systems of a matrix, or none of them.
+
+_WRITE = "Write the files with which CI systems run a matrix, from its [ci] and [[runners]] tables."
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_write(arguments: Sequence[str]) -> int:
     """Write them; returns the exit status."""
     from binary_checks.fleet.ci.generated_files import write_all
 
-    parser = make_parser("write", _PURPOSE)
+    parser = make_parser("write", _WRITE)
     parser.add_argument(
         "--force", action="store_true", help="also replace files that this command did not write"
     )
@@ -112,3 +114,164 @@ def places_of(systems: Sequence[str], refused: Container[str]) -> list[str]:
 
     meant = [system for system in systems or SYSTEMS if system not in refused]
     return [place for system in meant for place in PLACES[system]]
+
+
+# ``binary-checks ci check``: whether the files of CI systems are what `ci write` would write.
+
+_CHECK = "Report CI files that differ from what `binary-checks ci write` would write."
+
+
+def run_check(arguments: Sequence[str]) -> int:
+    """Compare them; returns 0 where all are alike, else 1."""
+    from binary_checks.fleet.ci.generated_files import find_drift
+
+    options = make_parser("check", _CHECK).parse_args(arguments)
+    pipeline, rendered, status = render(options)
+    files, places = rendered.files, places_of(options.system, rendered.refused)
+    drifted = [*find_drift(options.folder, files, source=pipeline.source, places=places)]
+    for each in drifted:
+        print(one_line(f"{each.path}: {each.fault}"))
+        for line in each.lines:
+            print(f"  {one_line(line)}")
+    if not drifted:
+        print(f"{count(len(files), 'file')} up to date with {pipeline.source}")
+        return status
+    print(
+        f"{len(drifted)} of {len(files)} files drifted; next: binary-checks ci write {options.file}"
+    )
+    return status or PROBLEMS
+
+
+# ``binary-checks ci init``: a first [ci] table for a matrix, and the files that it makes.
+
+_INIT = (
+    "Append a [ci] table to a matrix, and write the files of its CI systems. They do not change "
+    "when cells do; after a change of [ci] or [[runners]], `ci write` writes them again."
+)
+_MANY: Mapping[str, str] = {
+    "system": "a CI system, repeatable: " + ", ".join(SYSTEMS),
+    "build": "a shell line that puts the files of a cell into dist/, repeatable",
+    "install": "a requirement that installs binary-checks in the jobs, repeatable",
+    "secret": "the name of a variable with a credential of the store, repeatable",
+}
+_ONE: Mapping[str, str] = {
+    "store": "a folder, or s3://bucket/prefix, for what is built and found",
+    "built": "the channel for everything that was built",
+    "published": "the channel for what the policy lets through",
+    "policy": "the file of the policy",
+    "key": "the name of the variable with the private key",
+    "deployment": "the environment, context or variable group that has the secrets",
+    "branch": "whose pushes run the tier merge (default: main)",
+    "schedule": "of the night, as five fields of cron, in UTC (default: 17 3 * * *)",
+}
+_KEYS = {"system": "systems", "secret": "secrets"}  # as the table calls what options name singly
+
+
+def run_init(arguments: Sequence[str]) -> int:
+    """Append the table, and write the files; returns the exit status."""
+    parser = SubcommandParser(prog="binary-checks ci init", description=_INIT)
+    parser.add_argument("file", metavar="CELLS.toml", type=Path, nargs="?")
+    for name, said in _MANY.items():
+        parser.add_argument(f"--{name}", action="append", default=[], help=said)
+    for name, said in _ONE.items():
+        parser.add_argument(f"--{name}", default="", help=said)
+    options = parser.parse_args(arguments)
+    file: Path = options.file or Path(DEFAULT_FILE)
+    matrix = read_cells(file)
+    if has_settings(matrix):
+        raise ProfileError(f"{file}: it has a [ci] already; edit it, then `ci write`")
+    values = {name: getattr(options, name) for name in (*_MANY, *_ONE)}
+    lines = [
+        f"{_KEYS.get(name, name)} = {_spell(value)}" for name, value in values.items() if value
+    ]
+    table = "\n".join(["", "[ci]", *lines, ""])
+    content = matrix.content + table.encode()
+    settings = read_ci(parse_cells(content, file))
+    demand_install(settings, str(file))
+    file.write_bytes(content)
+    print(one_line(f"{file}: [ci] appended"))
+    return run_write([str(file)])
+
+
+def _spell(value: str | list[str]) -> str:
+    """A text, or a list of texts, in TOML."""
+    if isinstance(value, str):
+        return quote_toml(value)
+    return f"[{', '.join(map(quote_toml, value))}]"
+
+
+# ``binary-checks ci pin``: the commits of actions' tags, asked of the actions' repositories.
+
+_PIN = (
+    "Print lines for [ci.actions] that pin actions to the commits of their tags; without "
+    "arguments, report pinned tags that have moved. Asks the repositories of the actions, by git."
+)
+
+
+def run_pin(arguments: Sequence[str]) -> int:
+    """Resolve what is named, else hold all pins against their tags; returns the exit status."""
+    from binary_checks.fleet.ci.actions import SERVER, list_moved, resolve_pin
+    from binary_checks.fleet.ci.ci_settings import read_ci
+
+    parser = SubcommandParser(prog="binary-checks ci pin", description=_PIN)
+    parser.add_argument(
+        "action", metavar="ACTION@TAG", nargs="*", help="as actions/checkout@v4.2.2"
+    )
+    parser.add_argument(
+        "--cells",
+        metavar="FILE",
+        type=Path,
+        default=Path(DEFAULT_FILE),
+        help=f"the matrix (default: {DEFAULT_FILE})",
+    )
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        default=SERVER,
+        help=f"where the repositories are (default: {SERVER})",
+    )
+    options = parser.parse_args(arguments)
+    if options.action:
+        for pin in [resolve_pin(each, options.server) for each in options.action]:
+            print(f'"{pin.name}" = {{ commit = "{pin.commit}", tag = "{pin.tag}" }}')
+        return 0
+    pins = [*read_ci(read_matrix(options.cells)).actions.values()]
+    moved = [*list_moved(pins, options.server)]
+    for line in moved:
+        print(one_line(line))
+    if not moved:
+        print(f"{len(pins)} actions are pinned to the commits of their tags")
+    return PROBLEMS if moved else 0
+
+
+# ``binary-checks ci stage``: what a job of CI does, the same on a desk.
+
+_STAGE = (
+    "Run one stage of a cell in the root of the repository: build fills dist/, test and gpu judge "
+    "it, publish keeps it. Of a night: plan it, smoke cells on the CPU or a GPU, collect it."
+)
+
+
+def run_stage(arguments: Sequence[str]) -> int:
+    """Run the stage; returns the exit status."""
+    from binary_checks.fleet.ci.running_stages import CHAIN, NIGHT, StageRun
+
+    parser = SubcommandParser(prog="binary-checks ci stage", description=_STAGE)
+    parser.add_argument("stage", choices=(*CHAIN, *NIGHT), help="what to do")
+    parser.add_argument(
+        "cell",
+        metavar="CELL",
+        nargs="*",
+        help="the id of a cell, several for smoke and smoke-gpu (default: $CELL)",
+    )
+    parser.add_argument(
+        "--cells",
+        metavar="FILE",
+        type=Path,
+        default=Path(DEFAULT_FILE),
+        help=f"the matrix (default: {DEFAULT_FILE})",
+    )
+    options = parser.parse_args(arguments)
+    named = options.cell or [os.environ.get("CELL", "")]
+    ids = [word for text in named for word in text.split()]  # an id has no spaces
+    return StageRun.of(read_matrix(options.cells), complain).run(options.stage, ids)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.command import inspect, listing
+from binary_checks.command.inspect import run_inspect, run_list
 from fixtures.package_index import Conduct, PackageIndex
 from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
 
@@ -161,12 +161,12 @@ def test_they_are_inspected_and_listed_like_files(
     index: PackageIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     address = index.offer(healthy(tmp_path / "dist"), "demo")
-    assert inspect.run(["demo==1.0", *FOR]) == 0
+    assert run_inspect(["demo==1.0", *FOR]) == 0
     out = capsys.readouterr().out
     assert f"published     from {index.simple}; sha256 " in out
-    assert inspect.run(["--json", address]) == 0
+    assert run_inspect(["--json", address]) == 0
     assert json.loads(capsys.readouterr().out)["package"]["name"] == "demo"
-    assert listing.run([address]) == 0
+    assert run_list([address]) == 0
     assert capsys.readouterr().out.startswith(f"{NAME}\n")
 
 
@@ -188,12 +188,12 @@ def test_what_cannot_be_inspected_is_one_line(
 ) -> None:
     index.conduct["/x.whl"] = Conduct(failures=[500] * 9)
     names = {"url": index.url, "index": index.simple}
-    for command in (inspect, listing):
-        assert command.run([argument.format(**names)]) == status
+    for run in (run_inspect, run_list):
+        assert run([argument.format(**names)]) == status
         assert capsys.readouterr().err == f"binary-checks: {said.format(**names)}\n"
 
 
 def test_an_installed_package_is_inspected(capsys: pytest.CaptureFixture[str]) -> None:
-    assert inspect.run(["installed:pytest", "--json"]) == 0
+    assert run_inspect(["installed:pytest", "--json"]) == 0
     package = json.loads(capsys.readouterr().out)["package"]
     assert (package["name"], package["sha256"]) == ("pytest", "")

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
-from binary_checks.command import asking_apart, main
+from binary_checks.command import main, query
 from fixtures.fleet.nights import Nights, make_nights
 
 ENDLESS = (
@@ -26,7 +26,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     return make_nights(tmp_path_factory.mktemp("nights") / "store", 2, 2)
 
 
-def query(nights: Nights, sql: str) -> int:
+def ask(nights: Nights, sql: str) -> int:
     return main(["query", sql, "--csv", "--store", str(nights.folder)])
 
 
@@ -45,7 +45,7 @@ def test_an_answer_that_takes_too_much_memory_is_one_line(
     nights: Nights, capsys: pytest.CaptureFixture[str], sql: str
 ) -> None:
     before = peak_of_children()
-    assert query(nights, sql) == 4
+    assert ask(nights, sql) == 4
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("binary-checks: query: SQL: ")
@@ -66,9 +66,9 @@ def test_an_answer_without_end_is_given_up_and_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(asking_apart, "LONGEST", 0.3)
+    monkeypatch.setattr(query, "LONGEST", 0.3)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert query(nights, ENDLESS) == 4
+    assert ask(nights, ENDLESS) == 4
     assert capsys.readouterr() == (
         "",
         "binary-checks: query: SQL: no answer within 0.3 seconds\n",
@@ -81,8 +81,8 @@ def test_a_process_that_others_end_is_a_fault_of_the_host(
     nights: Nights, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    monkeypatch.setattr(asking_apart, "_PROGRAM", (sys.executable, "-c", ended))
-    assert query(nights, "SELECT 1") == 6
+    monkeypatch.setattr(query, "_PROGRAM", (sys.executable, "-c", ended))
+    assert ask(nights, "SELECT 1") == 6
     assert capsys.readouterr().err == (
         "binary-checks: query: the process that answers was ended by SIGKILL\n"
     )
