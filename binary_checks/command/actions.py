@@ -74,11 +74,11 @@ Exit code: 0 done, 1 refused, wrong or not found, 4 usage, 6 a store or network 
 CI = ActionGroup(
     name="ci",
     actions={
-        "init": "binary_checks.command.writing_pipelines:run_init",
-        "write": "binary_checks.command.writing_pipelines:run_write",
-        "check": "binary_checks.command.writing_pipelines:run_check",
-        "pin": "binary_checks.command.writing_pipelines:run_pin",
-        "stage": "binary_checks.command.writing_pipelines:run_stage",
+        "init": "binary_checks.command.ci:run_init",
+        "write": "binary_checks.command.ci:run_write",
+        "check": "binary_checks.command.ci:run_check",
+        "pin": "binary_checks.command.ci:run_pin",
+        "stage": "binary_checks.command.ci:run_stage",
     },
     help="""\
 usage: binary-checks ci ACTION [CELLS.toml] ...
@@ -101,9 +101,9 @@ or disk failed: try again.
 KNOWN = ActionGroup(
     name="known",
     actions={
-        "propose": "binary_checks.command.known_lists:run_propose",
-        "expire": "binary_checks.command.known_lists:run_expire",
-        "lint": "binary_checks.command.known_lists:run_lint",
+        "propose": "binary_checks.command.known:run_propose",
+        "expire": "binary_checks.command.known:run_expire",
+        "lint": "binary_checks.command.known:run_lint",
     },
     help="""\
 usage: binary-checks known ACTION ...
