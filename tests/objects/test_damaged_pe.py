@@ -88,7 +88,13 @@ def test_an_image_cut_at_any_length_is_malformed_or_reads_the_same(name: str) ->
     assert isinstance(_read(whole[: len(whole) * 9 // 10 - 0x200]), MalformedObject)
 
 
-@pytest.mark.parametrize("name", ["delayed.dll", "forwarder.dll", "i686.dll", "dwarf.dll"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("forwarder.dll", "i686.dll"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("delayed.dll", "dwarf.dll")),
+    ],
+)
 def test_any_single_byte_may_be_wrong(name: str) -> None:
     whole = WHOLE[name]
     for place in range(2, len(whole)):

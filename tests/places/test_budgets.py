@@ -18,7 +18,14 @@ from binary_checks.places.processes import open_group
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline, within
+from fixtures.environments import (
+    PURE,
+    FilledPlace,
+    demand_sandbox,
+    list_sandbox_modes,
+    open_offline,
+    within,
+)
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what is to be counted")
 
@@ -65,7 +72,7 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=list_sandbox_modes())
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledPlace]:

@@ -17,7 +17,7 @@ from binary_checks.probes.conda_tests.reader import run_embedded_tests
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.sources.file import FileSource
 from fixtures.build_conda import TarMember, build_conda
-from fixtures.environments import demand_sandbox
+from fixtures.environments import demand_sandbox, list_sandbox_modes
 
 pytest.importorskip("rattler", reason="no py-rattler, which solves and links")
 pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
@@ -33,7 +33,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_channel(tmp_path_factory.mktemp("channel"))
 
 
-@pytest.mark.parametrize("mode", ["off", "auto"])
+@pytest.mark.parametrize("mode", list_sandbox_modes())
 def test_a_package_is_imported_by_the_python_of_its_own_prefix(
     tmp_path: Path, channel: Path, mode: str
 ) -> None:

@@ -20,7 +20,13 @@ from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.load_extensions.reader import load_each
 from binary_checks.probes.run_snippet.reader import run_snippets
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline
+from fixtures.environments import (
+    PURE,
+    FilledPlace,
+    demand_sandbox,
+    list_sandbox_modes,
+    open_offline,
+)
 
 posix = pytest.mark.skipif(
     os.name != "posix", reason="Windows neither forks nor replaces a process"
@@ -79,7 +85,7 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=list_sandbox_modes())
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledPlace]:

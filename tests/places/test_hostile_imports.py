@@ -13,7 +13,14 @@ import pytest
 from binary_checks.model import Ending, Step
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline, within
+from fixtures.environments import (
+    PURE,
+    FilledPlace,
+    demand_sandbox,
+    list_sandbox_modes,
+    open_offline,
+    within,
+)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="only POSIX lets a folder in use go")
 WINDOWS = sys.platform == "win32"
@@ -76,7 +83,7 @@ while not os.path.exists({folder!r} + "/grandchild"):
 NAMES = tuple(sorted(MODULES))
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=list_sandbox_modes())
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledPlace]:

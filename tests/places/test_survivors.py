@@ -15,7 +15,14 @@ from binary_checks.places.limits import kill_below, list_descendants
 from binary_checks.places.processes import run_process
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline, within
+from fixtures.environments import (
+    PURE,
+    FilledPlace,
+    demand_sandbox,
+    list_sandbox_modes,
+    open_offline,
+    within,
+)
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="Linux shows who descends from whom"
@@ -46,7 +53,7 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=list_sandbox_modes())
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledPlace]:

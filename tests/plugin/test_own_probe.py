@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE
+from fixtures.environments import PURE, list_sandbox_modes
 from tests.plugin.conftest import Run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "profile.md").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def name(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> str:
     return build_wheel(pytester.path, tags=PURE, members=members).name
 
 
-@pytest.mark.parametrize("sandbox", ["auto", "off"])
+@pytest.mark.parametrize("sandbox", list_sandbox_modes())
 def test_it_goes_through_a_whole_run(run: Run, name: str, sandbox: str) -> None:
     result = run(f"{name}::wrong-colour", "--binary-sandbox", sandbox, static=False)
     assert f"wrong-colour: {name}: it is red" in result.stdout.str()
