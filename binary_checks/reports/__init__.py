@@ -1,4 +1,4 @@
-"""What a run found, for people and for machines: a module a format, each listed here once."""
+"""Reports on a run, for people and programs: one module for each format, listed here."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from binary_checks.reports import (
 
 
 class Report(Protocol):
-    """A format of reports; a module is one."""
+    """A format of reports, implemented by a module."""
 
     @property
     def name(self) -> str:
-        """What stands before the colon in ``--binary-report FORMAT:FILE``."""
+        """The name before the colon in ``--binary-report FORMAT:FILE``."""
 
     @property
     def of_facts(self) -> bool:
-        """Whether it holds the facts of one package, whole.
+        """Whether it contains the facts of a single package.
 
-        Any other one says what was found out about all packages.
+        Other reports contain the results for all packages.
         """
 
     @property
     def uses_facts(self) -> bool:
-        """Whether the facts of each package are kept for it while the run lasts."""
+        """Whether the run must keep each package's facts for it."""
 
     def write(self, run: RunResult, out: TextIO) -> None:
-        """Write it; raises GatherError where what it holds is not there."""
+        """Write the report. Raises GatherError if its data are missing."""
 
 
 REPORTS: tuple[Report, ...] = (
@@ -57,4 +57,4 @@ REPORTS: tuple[Report, ...] = (
     facts_document,
 )
 LIBRARIES: Mapping[str, tuple[str, ...]] = {"html": ("jinja2", "squarify")}
-"""The modules that a report needs, by its name, and that only the extra ``report`` installs."""
+"""The modules that a report needs, by its name; only the extra ``report`` installs them."""

@@ -1,4 +1,4 @@
-"""What differs between two builds, for a terminal and for a pull request."""
+"""Differences between two builds, as text and as Markdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEADINGS = {
 
 
 def write_text(comparison: BuildComparison) -> Iterator[str]:
-    """A line for each difference, the gravest first, without the lines' ends."""
+    """Yield a line for each difference, the most serious first, without line ends."""
     texts = [
         f"{comparison.old} -> {comparison.new}: {_sum_up(comparison)}",
         *(f"{line.severity.value}: {_say(line)}" for line in comparison.lines),
@@ -61,7 +61,7 @@ def _sum_up(comparison: BuildComparison) -> str:
 
 
 def write_markdown(comparison: BuildComparison) -> Iterator[str]:
-    """The same as Markdown, for a comment on a pull request."""
+    """Yield the differences as Markdown, for a comment on a pull request."""
     yield f"### {_code(comparison.old)} → {_code(comparison.new)}"
     yield ""
     yield f"{_sum_up(comparison).capitalize()}."

@@ -48,7 +48,7 @@ def explain(check: Check[Any]) -> str:
 
 
 def explain_family(family: str, checks: Iterable[Check[Any]]) -> str:
-    """What the family is about, and the fault that each of its checks finds."""
+    """Return the family's description, and the fault that each of its checks finds."""
     subject = FAMILIES.get(family, "checks of the project's own")
     ours = sorted((check for check in checks if check.family == family), key=lambda each: each.id)
     lines = (f"- {check.id}: {check.documentation.title}" for check in ours)
@@ -69,7 +69,7 @@ def abridge(check: Check[Any], program: Program = Program.COMMAND) -> CheckText:
 
 
 def advice(check: Documentation | CheckText) -> Iterator[str]:
-    """Why it matters and what to do, a line each, indented to stand below the problems."""
+    """Yield why the problem matters and what to do, indented to follow the problems."""
     for heading, text in (("why", check.why), ("fix", check.fix)):
         if text:
             yield f"  {heading}: {_plain(' '.join(text.split()))}"
@@ -79,12 +79,12 @@ _SENTENCE = re.compile(r"(?<=[.]) +(?=[A-Z`])")
 
 
 def remedy(check: CheckText) -> str:
-    """What to do about it, the first sentence of that."""
+    """Return the first sentence of what to do."""
     return _SENTENCE.split(_plain(" ".join(check.fix.split())), maxsplit=1)[0].removesuffix(".")
 
 
 def _plain(text: str) -> str:
-    """Text for a terminal: a literal in single quotes, or bare where it has such itself."""
+    """Return text for a terminal: literals are quoted, unless they contain quotes themselves."""
     literals = re.compile("``(.+?)``")
     return literals.sub(lambda found: found[1] if "'" in found[1] else f"'{found[1]}'", text)
 
@@ -105,7 +105,7 @@ def _level(check: Check[Any]) -> str:
 
 
 def _name(fact: type) -> str:
-    """Name a fact by its class, and what a profile asks for by its table."""
+    """Return a fact's name: the class, or for a profile's request its table."""
     return f"[probes.{fact.table}]" if issubclass(fact, Request) else fact.__name__
 
 
@@ -115,7 +115,10 @@ def _options(check: Check[Any]) -> Iterator[str]:
 
 
 def _spell(annotation: Any) -> str:
-    """A type as it was written, the same on every Python (3.10 makes unions with None Optional)."""
+    """Return a type as written in the source.
+
+    The result is the same on every Python: 3.10 turns unions with None into Optional.
+    """
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return " | ".join(_spell(kind) for kind in typing.get_args(annotation))
     if annotation is type(None):

@@ -1,4 +1,4 @@
-"""The facts of a package, which its run gathered anyway, as `binary-checks inspect` writes them."""
+"""The facts document of a package, as `binary-checks inspect` writes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ of_facts = uses_facts = True
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the document of the run's one package, which was kept in its course."""
+    """Write the document of the run's only package, which the run has kept."""
     (package,) = (each for each in run.packages if not each.parts)
     kept = run.facts.get(package.node)
     if kept is None:

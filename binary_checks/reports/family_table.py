@@ -1,4 +1,4 @@
-"""What the checks of each family did in a run, in a table, and below it all that is no problem."""
+"""A table of each family's checks in a run, followed by everything that is no problem."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _HEADINGS = (
 )
 
 _NAMES = re.compile(r"\S*[\d./_@]\S*")
-"""What notes of one kind differ in: paths, names of files, versions, numbers."""
-_WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # to users both are errors
+"""The words in which similar notes differ: paths, file names, versions, numbers."""
+_WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # both are errors for users
 _WITHOUT_VERDICT = GAPS | {Outcome.NOT_APPLICABLE}
 _Told = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
 
 
 def summarise(run: RunResult) -> Iterator[str]:
-    """A row a family, then warnings, the reasons of what was not inspected, and notes."""
+    """Yield a row for each family, then warnings, reasons for missing inspections, and notes."""
     if any(result.entries for result in run.packages):
         yield from _table(run)
     yield from _bounded("warning", run)
@@ -53,7 +53,8 @@ def _table(run: RunResult) -> Iterator[str]:
 
 
 def _row(family: str, ours: list[tuple[PackageIdentity, Entry]], warned: bool) -> tuple[str, ...]:
-    most: dict[str, int] = {}  # objects inspected, by package: its checks inspect the same ones
+    # objects inspected, by package; a family's checks inspect the same ones
+    most: dict[str, int] = {}
     for package, entry in ours:
         most[package.node] = max(entry.inspected, most.get(package.node, 0))
     entries = [entry for _, entry in ours]
@@ -71,7 +72,10 @@ def _row(family: str, ours: list[tuple[PackageIdentity, Entry]], warned: bool) -
 
 
 def _reasons(run: RunResult) -> Iterator[str]:
-    """Why something was not judged; what does not apply is no gap, and takes a line a family."""
+    """Yield the reasons why something was not judged.
+
+    Reasons why checks do not apply are no gaps, and share a line for each family.
+    """
     gaps: list[str] = []
     shared: dict[tuple[str, str], list[str]] = {}
     for (outcome, reason), ours in sorted(_by_reason(run).items()):
@@ -100,7 +104,7 @@ def _by_reason(run: RunResult) -> _Told:
 
 
 def _whose(run: RunResult, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str:
-    """The package that a line is about, where the run has several."""
+    """Return the package that a line is about, if the run has several."""
     packages = sorted({package.node: package for package, _ in ours}.items())
     if len(run.packages) < 2:
         return ""
@@ -110,7 +114,7 @@ def _whose(run: RunResult, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str
 
 
 def _bounded(word: str, run: RunResult) -> Iterator[str]:
-    """Warnings, accepted problems or notes, a line each: the first of each check and of all."""
+    """Yield warnings, accepted problems or notes, the first ones of each check and of the run."""
     lines: set[str] = set()
     hidden = 0
     for package, entry in run.entries():
@@ -130,9 +134,9 @@ def _bounded(word: str, run: RunResult) -> Iterator[str]:
 
 
 def _fold_notes(package_file_name: str, notes: Iterable[Note]) -> Iterator[str]:
-    """The first of each kind, and how many more there are: they differ in names and numbers alone.
+    """Yield the first note of each kind, with the number of others, which differ only in names.
 
-    One wheel has 298 that say of another library each where it may be opened from.
+    One wheel has 298 notes that each name a library which may be opened.
     """
     kinds: dict[str, list[Note]] = {}
     for note in notes:
@@ -142,11 +146,11 @@ def _fold_notes(package_file_name: str, notes: Iterable[Note]) -> Iterator[str]:
         yield f"{cut(finding_line('note', package_file_name, first), LONGEST - len(more))}{more}"
 
 
-# What works in one place of a run alone: lines that name both.
+# Differences between the places of a run.
 
 
 def find_differences(packages: Iterable[PackageResult]) -> Iterator[str]:
-    """Say of each check that found problems in one place, and none in another, which these are."""
+    """Yield a line for each check that fails in one place and passes in another."""
     for package in packages:
         by_check: dict[str, list[Entry]] = {}
         for entry in package.entries:

@@ -1,4 +1,4 @@
-"""One fault is shown once: of the lines that several checks have for one cause the best leads."""
+"""Faults: problems of several checks with one cause are shown as one line."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from binary_checks.wording.problem_lines import ProblemGroup, group_line, group_
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedGroup:
-    """What one check says of one fault."""
+    """Problems of one check about one fault."""
 
-    check: str  # id
+    check: str  # check id
     group: ProblemGroup
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """One fault of a package: the line that is shown of it, and those folded under it."""
+    """A fault of a package: the problem that is shown, and those folded under it."""
 
     shown: CheckedGroup
-    folded: tuple[CheckedGroup, ...] = ()  # of other checks, or milder ones; the same cause
+    # problems with the same cause: of other checks, or less serious
+    folded: tuple[CheckedGroup, ...] = ()
 
     @property
     def level(self) -> Level:
-        """The gravest level of all its lines."""
+        """The most serious level of all its problems."""
         return self.shown.group.level
 
     def also(self) -> str:
-        """The other checks, with their files, as "undefined-symbol (3 files)"; or ""."""
+        """Return the other checks, "undefined-symbol (3 files)", or "" if there are none."""
         files: dict[str, set[str]] = {}
         for each in self.folded:
             if each.check != self.shown.check:
@@ -46,10 +47,10 @@ def _count(paths: set[str]) -> str:
 
 
 def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
-    """The faults of one package: errors first, problems before gaps, else in the order of checks.
+    """Return the faults of one package: errors first, problems before gaps, else by check.
 
-    Only unaccepted problems of these very results count, so that nothing is folded under a line
-    that is not shown: that of a check which was deselected, or of a problem that was accepted.
+    Only unaccepted problems among these results count, so that nothing is folded under a line that
+    is not shown, such as that of a deselected check or an accepted problem.
     """
     found = tuple(_all_groups(results))
     by_cause: dict[str, list[CheckedGroup]] = {}
@@ -69,7 +70,7 @@ def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
 
 
 def fault_line(package_file_name: str, fault: Fault) -> str:
-    """Its line, which says too that it is only a warning, and which other checks failed for it."""
+    """Return the fault's line, marked as a warning if it is one, with other checks that failed."""
     line = group_line(fault.shown.check, package_file_name, fault.shown.group)
     mild = "" if fault.level is Level.ERROR else f"{fault.level.value}: "
     also = f" [also: {others}]" if (others := fault.also()) else ""
@@ -83,19 +84,19 @@ def _all_groups(results: Iterable[CheckResult]) -> Iterator[CheckedGroup]:
 
 
 def _place(fault: Fault) -> tuple[bool, bool]:
-    """What a required check could not see comes last: it is often for a problem of another."""
+    """Return a sort key: errors first, gaps last, which are often caused by another problem."""
     return fault.level is not Level.ERROR, fault.shown.group.first.is_gap
 
 
 def _rank(each: CheckedGroup) -> tuple[bool, bool]:
-    """The gravest leads, and among these one that is no consequence; else the first."""
+    """Return a sort key: the most serious problem leads, and a cause precedes its consequence."""
     problems = each.group.problems
     follows = all(problem.consequence for problem in problems)
     return each.group.level is not Level.ERROR, follows
 
 
 def shell_path(package: PackageResult, path: str = "") -> str:
-    """What a command takes for the package's file: where it lies; of a published one its name."""
+    """Return the package's path for commands; for a published package its file name."""
     origin = package.provenance
     if origin is None:
         return path or unquote(package.uri)

@@ -1,7 +1,7 @@
-"""A run as commands to GitHub's runner, which annotates a commit and its pull request by them.
+"""A run as commands for GitHub's runner, which annotate a commit and its pull request.
 
-The syntax and its escapes are those of the runner's ActionCommand.cs. GitHub shows 10 errors and 10
-warnings of a step; the rest is in the job summary.
+Syntax and escapes are those of the runner's ActionCommand.cs. GitHub shows 10 errors and 10
+warnings of a step; the others are in the job summary.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOOL = "binary_checks"
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write a command a line: errors, then warnings, then how many are not shown."""
+    """Write one command a line: errors, then warnings, then the number of those not shown."""
     texts = {check.id: check for check in run.checks}
     found = [(package, fault) for package in run.packages for fault in fold(package.entries)]
     errors = [
@@ -46,7 +46,7 @@ def write(run: RunResult, out: TextIO) -> None:
 
 
 def _list_broken(run: RunResult) -> Iterator[str]:
-    """Each reason for which a package could not be judged, once."""
+    """Yield the distinct reasons why packages could not be judged."""
     seen = set()
     for package, entry in run.entries():
         if entry.outcome in BROKE and entry.reason not in seen:
@@ -56,7 +56,7 @@ def _list_broken(run: RunResult) -> Iterator[str]:
 
 
 def _annotate(package: PackageResult, fault: Fault, texts: dict[str, CheckText]) -> str:
-    """What is wrong with which file, why that matters, and what to do, a line each."""
+    """Return an annotation: the file and its fault, why it matters, and what to do."""
     check, group = fault.shown.check, fault.shown.group
     place = f"{group.first.path}: " if group.first.path else ""
     also = f" [also: {fault.also()}]" if fault.folded else ""
@@ -68,7 +68,7 @@ def _annotate(package: PackageResult, fault: Fault, texts: dict[str, CheckText])
 
 
 def _command(command: str, *lines: str, **properties: str) -> str:
-    """One command, from which nothing that a package says breaks out."""
+    """Return a command, escaped so that no text of a package can end it."""
     stated = ",".join(
         f"{key}={_escape(cut(value), _PROPERTY)}" for key, value in properties.items()
     )

@@ -1,7 +1,7 @@
-"""The problems of a run as GitLab's code quality report, which its merge requests show.
+"""The problems of a run as GitLab's code quality report, for merge requests.
 
-GitLab takes this part of Code Climate's format: description, check_name, fingerprint, severity, and
-where it is. A line is obligatory; packages have none, so that it is the first.
+GitLab reads part of Code Climate's format: description, check_name, fingerprint, severity and
+location. A location needs a line; packages have none, so it is 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEVERITIES = {Level.ERROR: "major", Level.WARNING: "minor"}
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the report, a problem a line; it is the same as long as the problems are."""
+    """Write the report, one problem a line; equal problems give an equal report."""
     separator = "[\n"
     for row in _make_unique(_list_rows(run)):
         out.write(f"{separator}{json.dumps(row, sort_keys=True)}")
@@ -54,7 +54,7 @@ def _list_rows(run: RunResult) -> Iterator[_Row]:
 def _row(
     check: str, path: str, description: str, severity: str, identity: tuple[str, ...] = ()
 ) -> _Row:
-    """Return the row, and what identifies it: without an ``identity`` its description."""
+    """Return a row, and the values that identify it: by default the description."""
     row = {
         "description": one_line(description),
         "check_name": one_line(check),
@@ -65,7 +65,7 @@ def _row(
 
 
 def _make_unique(rows: Iterator[_Row]) -> Iterator[dict[str, Any]]:
-    """Add fingerprints, by which GitLab recognises a problem; it shows one problem of each."""
+    """Add unique fingerprints; of problems with the same one GitLab shows only one."""
     seen: dict[str, int] = {}
     for row, identity in rows:
         text = json.dumps(identity)

@@ -1,6 +1,6 @@
-"""A run as the summary of a GitHub job: packages and families in a table, then what is wrong.
+"""A run as the summary of a GitHub job: a table of packages and families, then the problems.
 
-GitHub takes 1 MiB of Markdown from a step, and shows nothing of a summary that is larger.
+GitHub accepts 1 MiB of Markdown from a step, and shows nothing of a larger summary.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ name = "github-summary"
 of_facts = uses_facts = False
 
 LARGEST = 1 << 20  # bytes
-_MARGIN = 200  # bytes for the line that says that something is left out
+_MARGIN = 200  # bytes for a line that says that something is omitted
 _SIGNS = {Fitness.FIT: "✅ fit", Fitness.UNFIT: "❌ unfit", Fitness.NOT_JUDGED: "❔ not judged"}
 _NONE = "\N{EN DASH}"
 _KEY = (
@@ -28,12 +28,12 @@ _LEFT_OUT = "**The rest is left out: GitHub takes 1 MiB of a step. `--binary-rep
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write as much of it as GitHub takes."""
+    """Write as much of the summary as GitHub accepts."""
     out.writelines(fit_into(run, LARGEST))
 
 
 def fit_into(run: RunResult, most: int) -> Iterator[str]:
-    """The summary in lines, of so many bytes at most; what is left out is said."""
+    """Yield the lines of the summary, at most ``most`` bytes; say so if something is omitted."""
     left = most - _MARGIN
     for line in _lines(run):
         left -= len(line.encode()) + 1
@@ -52,7 +52,7 @@ def _lines(run: RunResult) -> Iterator[str]:
 
 
 def _table(run: RunResult) -> Iterator[str]:
-    """A row a package, and a column for each family that applies to one of them."""
+    """Yield a row for each package, with a column for each family that applies to any of them."""
     families = sorted({entry.family for _, entry in run.entries() if _sign([entry]) != _NONE})
     yield f"| package | verdict | {' | '.join(map(markdown.spell_cell, families))} |"
     yield f"|---|---|{'---|' * len(families)}"
@@ -69,7 +69,7 @@ def _of_family(package: PackageResult, family: str) -> list[Entry]:
 
 
 def _sign(entries: Iterable[Entry]) -> str:
-    """The gravest that one family found in one package, and how often."""
+    """Return the most serious result of a family in a package, with its number."""
     entries = [entry for entry in entries if entry.outcome is not Outcome.NOT_APPLICABLE]
     counts = {
         "❌": sum(len(entry.problems) for entry in entries),

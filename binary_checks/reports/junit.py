@@ -1,4 +1,4 @@
-"""A run as JUnit's XML: a suite for each package, a case for each check."""
+"""A run as JUnit XML: a suite for each package, a case for each check."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TAGS = {
     Outcome.NOT_INSPECTED: "skipped",
     Outcome.NOT_APPLICABLE: "skipped",
 }
-"""How a case is marked; one that passed is not."""
+"""The element that marks a case; a passed case has none."""
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the document; what the whole run complains of is a suite of its own."""
+    """Write the document; complaints about the whole run are in a suite of their own."""
     out.writelines(f"{line}\n" for line in _lines(run))
 
 
@@ -86,7 +86,7 @@ def _outcome(package: PackageResult, entry: Entry) -> Iterator[str]:
 
 
 def _say(package: PackageResult, entry: Entry) -> Iterator[str]:
-    """The message of a case that did not pass, then what there is to say beside."""
+    """Yield the message of a case that did not pass, then further remarks."""
     problems = list(_spell(package, entry, entry.problems))
     if entry.outcome is Outcome.FAILED:
         yield from problems[:1] or [one_line(entry.reason)]

@@ -1,4 +1,4 @@
-"""A run's problems as a list of known ones, which accepts exactly these until it expires."""
+"""A run's problems as a list of known problems, which accepts exactly these until it expires."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _WHEEL = re.compile(r"(?P<name>[^-]+)-[^-]+(?P<rest>-.+\.whl)")
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the list; where there is nothing to accept it is empty."""
+    """Write the list; it is empty if there is nothing to accept."""
     out.write(run.program.name_options(_HEADING))
     write_entries(run.packages, out, date.today())
 
 
 class _Added:
-    """The report that is added to a list which is there already, and accepts what is in it."""
+    """The report that is appended to an existing list, whose entries it keeps."""
 
     name, of_facts, uses_facts = name, of_facts, uses_facts
 
     def write(self, run: RunResult, out: TextIO) -> None:
-        """Write entries alone, for what nobody has accepted yet."""
+        """Write entries for problems that no list accepts yet, without a heading."""
         write_entries(run.packages, out, date.today())
 
 
@@ -56,11 +56,10 @@ def write_entries(packages: Iterable[PackageResult], out: TextIO, today: date) -
 def list_known(
     packages: Iterable[PackageResult], today: date
 ) -> Iterator[tuple[KnownProblem, str]]:
-    """Yield the entries that accept all errors of these packages, each with the problem's sentence.
+    """Yield entries that accept all errors of these packages, each with the problem's sentence.
 
-    They accept nothing else that was found. Only what a check says of a package can be accepted:
-    neither that a package is unreadable, nor that a required family could not look, nor what is
-    said of another entry.
+    They accept nothing else. Only problems that a check found in a package can be accepted, which
+    excludes unreadable packages, gaps of required families, and complaints about other entries.
     """
     packages = tuple(packages)
     names = [package.file_name for package in packages]
@@ -74,7 +73,7 @@ def list_known(
 
 
 def say_written(packages: Iterable[PackageResult], file: str) -> str:
-    """What was written to that file, and what is to be done with it."""
+    """Return what was written to that file, and what the user must do with it."""
     entries = [*list_known(packages, date.today())]
     if not entries:
         return f"{file}: no new problem to accept"
@@ -96,7 +95,7 @@ def _accept(check: str, problem: Problem, package: str, expires: date) -> KnownP
 
 
 def _match_package(file_name: str, others: list[str]) -> str:
-    """The name for any version, unless that would match another package of the run, too."""
+    """Return a pattern for any version of a package, if it matches no other package."""
     match = _WHEEL.fullmatch(file_name)
     if match is None:
         return escape_glob(file_name)
@@ -114,7 +113,7 @@ def _add_months(day: date) -> date:
 
 
 def format_entry(known: KnownProblem, sentence: str) -> Iterator[str]:
-    """Yield the lines of an entry for a list, the first a comment: the problem in words."""
+    """Yield the lines of an entry; the first is a comment with the problem's sentence."""
     yield f"# {one_line(sentence)}"
     yield f"[[{TABLE}]]"
     for key in ("check", "path"):

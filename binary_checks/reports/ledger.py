@@ -1,4 +1,4 @@
-"""What a run has found so far: entries in, from any worker; results and complaints out."""
+"""The results of a run so far: entries from all workers, and the complaints they lead to."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from binary_checks.model import Entry, Outcome, PackageIdentity, PackageResult, 
 from binary_checks.model.outcomes import BROKE
 
 ACCEPTING = 'to let it pass, say unjudged = "accept" in the profile'
-"""What a user may do about a package none of whose native code can be judged."""
+"""Advice for a package whose native code could not be judged at all."""
 _KNOWN = tuple(field.name for field in fields(PackageIdentity))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Complaint:
-    """One thing that must not stay green although no check failed."""
+    """A reason why a run must not pass although no check failed."""
 
     line: str
-    excused: bool = False  # by something that broke there, this host among it: try again
+    # whether something failed outside of the package, so that another try may help
+    excused: bool = False
 
 
 class Ledger:
-    """The entries of a run, as they come in."""
+    """The entries of a run, in the order of their arrival."""
 
     def __init__(
         self,
@@ -40,31 +41,34 @@ class Ledger:
         self._entries: dict[str, list[Entry]] = {node: [] for node in self._packages}
 
     def identify(self, package: PackageIdentity) -> None:
-        """Take in what is known of a package by now."""
+        """Store the facts known about a package."""
         self._packages[package.node] = package
 
     def add(self, node: str, entry: Entry) -> None:
-        """Take in one entry."""
+        """Add one entry."""
         self._entries[node].append(entry)
 
     def package(self, node: str) -> PackageIdentity:
-        """What is known of that package by now."""
+        """Return the facts known about a package."""
         return self._packages[node]
 
     def outcomes(self) -> frozenset[Outcome]:
-        """All that have occurred."""
+        """Return all outcomes so far."""
         return frozenset(entry.outcome for entries in self._entries.values() for entry in entries)
 
     def results(
         self, stopped: Mapping[str, str] = MappingProxyType({})
     ) -> tuple[PackageResult, ...]:
-        """What is known of each package, by node; ``stopped`` says why not all is, of those."""
+        """Return each package's results, sorted by node.
+
+        ``stopped`` says why some are incomplete.
+        """
         found = (self.result(node, stopped.get(node, "")) for node in sorted(self._entries))
-        # Of several packages together nothing is said where no check of them was selected.
+        # A release is omitted if no check of several packages was selected.
         return tuple(each for each in found if each.entries or each.stopped or not each.parts)
 
     def result(self, node: str, stopped: str = "") -> PackageResult:
-        """What is known of one package; its entries by check."""
+        """Return one package's results, with entries sorted by check."""
         entries = self._entries[node]
         return PackageResult(
             **{name: getattr(self._packages[node], name) for name in _KNOWN},
@@ -74,7 +78,7 @@ class Ledger:
         )
 
     def complaints(self) -> Iterator[Complaint]:
-        """One for each package, and each required family, of which nothing was verified."""
+        """Yield a complaint for each package and each required family that was not verified."""
         for node, entries in self._entries.items():
             if entries or not self._is_judged_together(node):
                 accepts = self._accepts_unjudged
@@ -88,7 +92,7 @@ class Ledger:
                 yield Complaint(line=line, excused=_broke(ours))
 
     def _is_judged_together(self, node: str) -> bool:
-        """Whether it is none of the packages, or checks were selected of all of them together."""
+        """Return whether it is a single package, or checks of several packages were selected."""
         if self._packages[node].parts:
             return True
         together = (name for name, package in self._packages.items() if package.parts)
@@ -98,7 +102,7 @@ class Ledger:
 def _find_unverified(
     package: PackageIdentity, entries: list[Entry], *, accepts: bool
 ) -> Iterator[Complaint]:
-    """Say why a package must not pass although no check failed; ``accepts`` as the profile does."""
+    """Yield why a package must not pass although no check failed; ``accepts`` is the profile's."""
     name, found = one_line(package.file_name), package.objects
     if any(entry.outcome is Outcome.FAILED for entry in entries) and not package.lacks_objects:
         return

@@ -1,4 +1,4 @@
-"""A run as Markdown, for a summary of a build, a comment or an issue: what is wrong comes first."""
+"""A run as Markdown, for a build's summary, a comment or an issue: problems come first."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _lines(run: RunResult) -> Iterator[str]:
 
 
 def list_remarks(run: RunResult) -> Iterator[str]:
-    """What the whole run complains of, and what was left out of it."""
+    """Yield complaints about the whole run, and what it omitted."""
     for line in (*run.complaints, *run.remarks):
         yield ""
         yield spell_code(line)
 
 
 def list_details(run: RunResult) -> Iterator[str]:
-    """A section for each package of which there is something to say."""
+    """Yield a section for each package with problems or remarks."""
     texts = {check.id: check for check in run.checks}
     for package in run.packages:
         yield from _details(package, texts)
@@ -63,7 +63,7 @@ def _row(package: PackageResult) -> str:
 
 
 def _details(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[str]:
-    """The problems of each check, why they matter and what to do; then all that is no problem."""
+    """Yield each check's problems, with why they matter and what to do; then everything else."""
     sections = [*_problems(package, texts), *_others(package)]
     if sections:
         yield ""
@@ -79,7 +79,7 @@ def _problems(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[s
         yield ""
         yield f"### {spell_code(check)}"
         yield ""
-        for fault in faults:  # as code, in which nothing is active
+        for fault in faults:  # as code, so that nothing in them is active
             yield f"    {fault_line(package.file_name, fault)}"
         yield from _advise(texts.get(check))
 
@@ -107,7 +107,7 @@ def _others(package: PackageResult) -> Iterator[str]:
 
 
 def spell_code(text: str) -> str:
-    """The text as code in one line: of what a package says nothing becomes markup or a mention."""
+    """Return a text as inline code, so that no text of a package becomes markup or a mention."""
     text = one_line(text)
     fence = "`" * (1 + max(map(len, _BACKTICKS.findall(text)), default=0))
     padding = " " if text[:1] in ("", "`", " ") or text[-1:] in ("`", " ") else ""
@@ -115,5 +115,5 @@ def spell_code(text: str) -> str:
 
 
 def spell_cell(text: str) -> str:
-    """The text as code in a cell of a table."""
+    """Return a text as code in a table's cell."""
     return spell_code(text).replace("|", "\\|") if text else ""

@@ -1,4 +1,4 @@
-"""A run as the result document: all that was found, from which every other report can be made."""
+"""A run as the result document, from which every other report can be made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the problems of a run as SARIF 2.1.0, from the same entries as the summary."""
+"""The problems of a run as SARIF 2.1.0."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the log; it is the same from run to run as long as the problems are."""
+    """Write the log; equal problems give an equal log."""
     out.writelines(_pieces(run))
 
 
 def _pieces(run: RunResult) -> Iterator[str]:
-    """A problem at a time: rules from docstrings, results from the entries."""
+    """Yield the document in pieces: rules from the checks' docstrings, results from the entries."""
     troubles = [*run.complaints, *_list_broken(run)]
     version = run.versions.get("binary_checks", "")
     driver = {"name": "binary_checks", "version": version, "rules": [*map(_rule, run.checks)]}
@@ -54,7 +54,7 @@ def _list_broken(run: RunResult) -> Iterator[str]:
 
 
 def _rows(name: str, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """An array with a row a line."""
+    """Yield an array with one row a line."""
     yield f"{_dump(name)}: ["
     separator = "\n"
     for row in rows:
@@ -65,12 +65,12 @@ def _rows(name: str, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def _dump(value: object, indent: int | None = None) -> str:
     text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False)
-    # Half a surrogate pair, which a document may have, is no UTF-8; JSON has it as an escape.
+    # A document may contain a lone surrogate, which is no UTF-8; JSON escapes it.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _notifications(package: PackageIdentity, entry: Entry) -> Iterator[dict[str, Any]]:
-    """What a check could not inspect, and what is only worth knowing."""
+    """Yield what a check could not inspect, and its notes."""
     for level, findings in (("warning", entry.not_inspected), ("note", entry.notes)):
         for finding in findings:
             yield _notification(level, finding_line(entry.check, package.file_name, finding))
@@ -117,6 +117,6 @@ def _result(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> dict
 
 
 def _fingerprint(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> str:
-    """Return a digest that is the same from build to build of one file name."""
+    """Return a digest that stays the same for all builds with one file name."""
     text = json.dumps([entry.check, package.file_name, *group.identity])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Says in a few lines what is in a package, what it needs, and where it runs at least."""
+"""A short summary of a package's contents, requirements, and oldest systems."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from binary_checks.model.device import (
 from binary_checks.model.python_modules import is_extension
 from binary_checks.wording.sentences import describe_configuration, describe_linked
 
-_WIDTH = 14  # of the words before a line's text
+_WIDTH = 14  # characters of a heading
 _FEW = 3
 _MOST = 12  # libraries of one kind that are listed
 _MUSL_HINT = " or later: musl's symbols have no versions that would say more"
@@ -60,7 +60,7 @@ def write_summary(
     linked: LinkedLibraries | None = None,
     details: DeviceDetails | None = None,
 ) -> Iterator[str]:
-    """The account in lines, without their ends; without a linkage, without what is needed."""
+    """Yield the lines of the summary, without line ends; requirements need a linkage."""
     kinds = Counter(f"{item.format} {item.kind.value}" for item in package.objects)
     title = f"{package.name} {package.version}".rstrip()
     yield f"{package.file_name}: {title}, {package.size:,} bytes"
@@ -86,7 +86,7 @@ def write_summary(
 
 
 def _under(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """A line for each text, the heading before the first."""
+    """Yield a line for each text, with the heading before the first."""
     for text in texts:
         yield f"  {heading:<{_WIDTH}}{text}"
         heading = ""
@@ -138,7 +138,7 @@ def _say_tag(lowest: LowestTag) -> str:
 
 
 def _say_reasons(lowest: LowestTag) -> str:
-    """What is needed, by the objects that need it."""
+    """Return the requirements, with the objects that have them."""
     needs: dict[str, list[str]] = {}
     for reason in lowest.reasons:
         needs.setdefault(reason.need, []).append(reason.path.rpartition("/")[2])
@@ -164,7 +164,7 @@ def _write_needs(package: Package, linkage: Linkage | None) -> Iterator[str]:
 
 
 def _fold(names: Iterable[str]) -> Iterator[str]:
-    """API sets of Windows by their family: the C runtime alone has fifteen."""
+    """Yield names, with Windows' API sets grouped by family: the C runtime alone has fifteen."""
     families = Counter[str]()
     for name in names:
         if match := _API_SET.fullmatch(name):
@@ -225,7 +225,7 @@ def _say_cpp(package: Package) -> Iterator[str]:
     )
 
 
-# Tables of a package's device code by architecture, a library each.
+# Tables of a package's device code by architecture, one for each library.
 
 _WithDeviceCode = ElfFile | PeFile | StaticArchive | DeviceFile
 _COLUMNS = ("architecture", "kind", "linking", "entries", "compressed", "containers", "bytes")
@@ -235,14 +235,14 @@ _NUMBERS = re.compile(r"(\d+)")
 
 
 class _Row(NamedTuple):
-    """A line of a table: what there is for one target."""
+    """A line of a table: the code for one target."""
 
     code: DeviceCode
-    containers: str  # how many have it, of how many
+    containers: str  # how many containers have it, of how many
 
 
 def write_gpu_code(package: Package) -> Iterator[str]:
-    """A table for each library with device code, and what is doubtful or damaged in it."""
+    """Yield a table for each library with device code, and any doubts or damage."""
     carriers = [item for item in package.objects if isinstance(item, _WithDeviceCode)]
     yield from _write_tables([item for item in carriers if item.device_code], package)
     for item in carriers:
@@ -255,7 +255,7 @@ def write_gpu_code(package: Package) -> Iterator[str]:
 
 
 def list_architectures(package: Package) -> Iterator[str]:
-    """The targets that there is device code for, by kind: "sass sm_70, sm_90"."""
+    """Yield the targets of device code by kind: "sass sm_70, sm_90"."""
     carriers = (item for item in package.objects if isinstance(item, _WithDeviceCode))
     by_kind: dict[str, dict[str, None]] = {}
     for code in sorted((code for item in carriers for code in item.device_code), key=_natural):
@@ -265,7 +265,7 @@ def list_architectures(package: Package) -> Iterator[str]:
 
 
 def _write_tables(carriers: list[_WithDeviceCode], package: Package) -> Iterator[str]:
-    """A table for each library, the largest first, and one for all where there are several."""
+    """Yield a table for each library, the largest first, and one for all if there are several."""
     for item in sorted(carriers, key=lambda item: (-_bytes_of(item.device_code), item.path)):
         yield ""
         yield _title(package.layout.shorten(item.path), item.device_code, item.size)
@@ -293,7 +293,7 @@ def _title(what: str, codes: Iterable[DeviceCode], whole: int) -> str:
 
 
 def _each_file(objects: Iterable[ObjectFile]) -> Iterable[ObjectFile]:
-    """One object of each file: slices of a fat one would count it twice."""
+    """Yield one object for each file: the slices of a fat binary would count it twice."""
     return {item.path: item for item in objects}.values()
 
 
@@ -315,17 +315,20 @@ def _rows(codes: Iterable[DeviceCode], groups: Iterable[DeviceContainers]) -> It
 
 
 def _sort_of(linking: DeviceLinking) -> str:
-    """Of what containers a row counts: one container may have code of use and of none."""
+    """Return the kind of containers that a row counts.
+
+    One may have both usable and unusable code.
+    """
     return "relocatable" if linking in _RELOCATABLE else linking.value
 
 
 def _natural(code: DeviceCode) -> tuple[str, list[tuple[int, str]], str]:
-    """So that sm_90 stands before sm_100."""
+    """Return a sort key by which sm_90 comes before sm_100."""
     return code.kind.value, architecture_order(code.architecture), code.linking.value
 
 
 def architecture_order(name: str) -> list[tuple[int, str]]:
-    """A key by which sm_90 stands before sm_100."""
+    """Return a sort key by which sm_90 comes before sm_100."""
     return [(int(part) if part.isdecimal() else -1, part) for part in _NUMBERS.split(name)]
 
 
@@ -349,7 +352,7 @@ def _add(one: DeviceCode, other: DeviceCode) -> DeviceCode:
 
 
 def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
-    """The lines of a table, without a column on linking where all code is whole."""
+    """Yield the lines of a table, without a column for linking if no code needs it."""
     cells: list[tuple[str, ...]] = [
         _COLUMNS,
         *(
@@ -373,7 +376,7 @@ def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
 
 
 def write_table(rows: Iterable[tuple[str, ...]], left: Container[int]) -> Iterator[str]:
-    """Rows in columns as wide as their widest cell; those of ``left`` are set to the left."""
+    """Yield rows with columns as wide as their widest cell; those in ``left`` are left-aligned."""
     cells = list(rows)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
@@ -384,11 +387,11 @@ def write_table(rows: Iterable[tuple[str, ...]], left: Container[int]) -> Iterat
         yield f"  {'  '.join(spelled)}".rstrip()
 
 
-# Says what lies inside a package's device code: toolkits, and the drivers that run it.
+# The contents of device code: toolkits, and the drivers that can run it.
 
 
 def write_insides(package: Package, details: DeviceDetails) -> Iterator[str]:
-    """A few lines for each library with device code."""
+    """Yield a few lines for each library with device code."""
     systems = [claim.system for claim in package.claims.systems]
     for item in details.objects:
         yield ""
@@ -431,7 +434,7 @@ def _say_ptx(groups: Iterable[PtxGroup], systems: Iterable[str]) -> Iterator[str
 
 
 def _name_drivers(drivers: dict[str, str]) -> str:
-    """The oldest drivers, by system where they differ."""
+    """Return the oldest drivers, by system if they differ."""
     known = {system: driver for system, driver in drivers.items() if driver}
     if len(set(known.values())) == 1:
         return f"driver {next(iter(known.values()))} and later"

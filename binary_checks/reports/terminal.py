@@ -1,7 +1,7 @@
-"""A run as text: a verdict for each package, with its problems below it, and a closing count.
+"""A run as text: a verdict for each package with its problems, and a final count.
 
-On a terminal it is wrapped; elsewhere each problem is one line. What is shown of it is bounded:
-documents have all.
+On a terminal lines are wrapped; elsewhere each problem is one line. The number of shown problems is
+limited; documents contain all of them.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ from binary_checks.reports.verdict_texts import (
 from binary_checks.wording.problem_lines import accepted_line, summarise_gap
 from binary_checks.wording.sentences import describe_origin, fill_in
 
-# How text is laid out where it is read: its width, its colours, and the characters it may have.
+# Layout: the width, colours and characters of the output.
 
 _CODES = {"red": 31, "green": 32, "yellow": 33, "cyan": 36, "bold": 1, "dim": 2}
-_ROOM = 24  # columns below which text beside a margin is harder to read than below it
+_ROOM = 24  # columns; with fewer, text beside a margin is harder to read than below it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageLayout:
-    """What the reader's end can show; as it is, a pipe: whole lines, no colours."""
+    """The output's capabilities; the defaults suit a pipe: whole lines, no colours."""
 
-    columns: int = 0  # of a terminal; 0: a line stays one, however long
+    columns: int = 0  # of a terminal; 0: lines are never wrapped
     colours: bool = False
-    ascii: bool = False  # whether it has no other characters
+    ascii: bool = False  # whether it has only ASCII characters
 
     @property
     def dot(self) -> str:
-        """What stands between the parts of a verdict."""
+        """The separator between the parts of a verdict."""
         return " - " if self.ascii else " \u00b7 "
 
     def paint(self, text: str, *styles: str) -> str:
-        """The text in these colours, where there are any."""
+        """Return the text with these styles, if there are colours."""
         if not (self.colours and text):
             return text
         codes = ";".join(str(_CODES[style]) for style in styles)
         return f"\x1b[{codes}m{text}\x1b[0m"
 
     def leaves_room(self, margin: int) -> bool:
-        """Whether text beside a margin of that width still reads well."""
+        """Return whether text beside a margin of that width is still readable."""
         return self.columns - margin >= _ROOM
 
     def wrap(self, text: str, margin: int, hanging: int = 0) -> Iterator[str]:
-        """The text in lines that fit beside the margin, which they have not yet.
+        """Yield the text in lines that fit beside a margin, without that margin.
 
-        Those after the first stand further in by ``hanging``. Names and paths are not broken.
+        Lines after the first are indented by ``hanging`` more. Names and paths are not broken.
         """
         width = max(self.columns - margin, 1) if self.columns else len(text) + 1
         yield from textwrap.wrap(
@@ -81,12 +81,12 @@ class PageLayout:
         )
 
     def elide(self, text: str, margin: int = 0) -> str:
-        """The text with its middle left out where it does not fit beside the margin."""
+        """Return the text, shortened in its middle if it does not fit beside the margin."""
         return elide(text, self.columns - margin, ascii_only=self.ascii) if self.columns else text
 
 
 def elide(text: str, width: int, *, ascii_only: bool = False) -> str:
-    """The text with its middle left out where it is longer than that; its end says more."""
+    """Return the text, shortened to a width; more is left of its end than of its start."""
     gap = "..." if ascii_only else "\u2026"
     kept = max(width, 12) - len(gap)
     if len(text) <= kept + len(gap):
@@ -95,10 +95,7 @@ def elide(text: str, width: int, *, ascii_only: bool = False) -> str:
     return f"{text[:head]}{gap}{text[len(text) - (kept - head) :]}"
 
 
-# A run as text: a verdict for each package, with its problems below it, and a closing count.
-#
-# On a terminal it is wrapped; elsewhere each problem is one line. What is shown of it is bounded:
-# documents have all.
+# The text of a run.
 
 name = "terminal"
 of_facts = uses_facts = False
@@ -107,7 +104,7 @@ _COLOURS = {Fitness.FIT: "green", Fitness.UNFIT: "red", Fitness.NOT_JUDGED: "yel
 _VERDICT = 56  # columns of most verdicts
 _SCREEN = {Level.ERROR: 10, Level.WARNING: 3}  # faults of one package that a terminal shows
 _ALIKE = {Level.ERROR: 3, Level.WARNING: 1}  # faults of one check among them
-_WIDE = 100  # columns, from which on text stands beside ids and not below them
+_WIDE = 100  # columns from which text is placed beside ids instead of below them
 _INDENT = 2
 _COMMAND = "run: "
 _AROUND = {
@@ -117,7 +114,7 @@ _AROUND = {
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write it as plain text."""
+    """Write the run as plain text."""
     text = RunText(run.checks)
     for package in run.packages:
         out.writelines(f"{line}\n" for line in text.tell(package))
@@ -125,7 +122,7 @@ def write(run: RunResult, out: TextIO) -> None:
 
 
 class RunText:
-    """Tells of packages one after the other; what holds for several is said of the first."""
+    """Writes packages one after another; advice that holds for several is given once."""
 
     def __init__(
         self,
@@ -134,28 +131,29 @@ class RunText:
         names: Iterable[str] = (),
         paths: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``names`` are the file names of all packages: verdicts stand below each other.
+        """``names`` are the file names of all packages, by which verdicts are aligned.
 
-        ``paths`` say by node where they lie, for commands.
+        ``paths`` are the packages' paths by node, for commands.
         """
         self._paths = paths
         self._checks = {check.id: check for check in checks}
         self._layout = layout
         self._names = _fit_names(list(dict.fromkeys(map(one_line, names))), layout)
-        self._advised: set[str] = set()  # checks whose remedy has been given
-        self._commands: dict[tuple[str, str], list[str]] = {}  # given, by package and check
-        self._unpacked: set[str] = set()  # packages of which files are to be mended
+        self._advised: set[str] = set()  # checks whose remedy was given
+        # commands given, by package and check
+        self._commands: dict[tuple[str, str], list[str]] = {}
+        self._unpacked: set[str] = set()  # packages with files to mend
         self._explained: set[str] = set()  # reasons for not judging a package that were given
         self._left = MOST_OF_A_RUN  # faults that may still be shown
         self._hidden = 0
-        self._first = ""  # the check that is explained by the command at the end
+        self._first = ""  # the check named in the last line's command
 
     @property
     def _wraps(self) -> bool:
         return self._layout.columns > 0
 
     def tell(self, package: PackageResult) -> Iterator[str]:
-        """The verdict on a package, then each of its faults."""
+        """Yield the verdict on a package, then each of its faults."""
         yield from self._verdict(package)
         if package.provenance is not None:
             yield from self._indented(cut(one_line(describe_origin(package.provenance))))
@@ -197,7 +195,7 @@ class RunText:
         yield from (f"{'':{margin}}{line}" for line in lines)
 
     def _paint(self, text: str, fitness: Fitness) -> str:
-        """Colour the verdict at the beginning of a text, and that there is a gap in it."""
+        """Colour the verdict at the start of a text, and its mention of a gap."""
         word, gap_in_it = fitness.value, ", but not run"
         rest = text.removeprefix(word)
         after = rest.removeprefix(gap_in_it)
@@ -205,7 +203,7 @@ class RunText:
         return f"{self._layout.paint(word, _COLOURS[fitness], 'bold')}{told}{after}"
 
     def _choose(self, faults: tuple[Fault, ...]) -> list[Fault]:
-        """Those that are shown: so many of a check, of a screen, and of the run."""
+        """Return the faults to show, within the limits of a check, a screen, and a run."""
         found = Counter[Level | tuple[Level, str]]()
         shown = []
         for fault in faults:
@@ -219,7 +217,7 @@ class RunText:
         return shown
 
     def _lines(self, package: PackageResult, fault: Fault) -> Iterator[str]:
-        """One line that is complete by itself."""
+        """Yield a fault as one complete line."""
         check, line = fault.shown.check, cut(fault_line(package.file_name, fault))
         yield self._layout.paint(check, _colour(fault)).join(line.split(check, 1))
         yield from (f"  {line}" for line in self._advise(package, fault))
@@ -227,7 +225,7 @@ class RunText:
     def _block(
         self, package: PackageResult, fault: Fault, width: int, before: str
     ) -> Iterator[str]:
-        """The id of the check, where it is not that of the fault before; beside it the rest."""
+        """Yield the check's id, unless the fault before has the same, with the fault beside it."""
         check, layout = fault.shown.check, self._layout
         width = width if layout.columns >= _WIDE else len(check)
         label = f"{'':{_INDENT}}{check * (check != before):{width}}  "
@@ -241,7 +239,7 @@ class RunText:
         yield from (f"{'':{margin}}{line}" for line in others)
 
     def _body(self, package: PackageResult, fault: Fault, margin: int, first: int) -> Iterator[str]:
-        """What stands beside the id of a check; the first line has a margin of its own."""
+        """Yield the text beside a check's id; the first line has a margin of its own."""
         layout, paths = self._layout, [one_line(path) for path in fault.shown.group.paths if path]
         first = first if layout.leaves_room(first) else margin
         if paths:
@@ -253,14 +251,14 @@ class RunText:
         if fault.also():
             yield from layout.wrap(f"also: {one_line(fault.also())}", margin, 6)
         for line in self._advise(package, fault):
-            command = line.startswith(_COMMAND)  # which is copied, and stays whole
+            command = line.startswith(_COMMAND)  # to be copied, so it is not wrapped
             start, *others = [line] if command else layout.wrap(line, margin, 5)
             label, colon, rest = start.partition(":")
             yield f"{layout.paint(f'{label}{colon}', 'cyan')}{rest}"
             yield from others
 
     def _advise(self, package: PackageResult, fault: Fault) -> Iterator[str]:
-        """What to do about an error: a command for this very file, or else in words, once."""
+        """Yield what to do about an error: a command for the file, or else a remedy, given once."""
         check = fault.shown.check
         first = fault.shown.group.first
         if fault.level is not Level.ERROR or is_follow_up(first) or first.is_gap:
@@ -278,7 +276,7 @@ class RunText:
             yield f"fix: {text}"
 
     def _find_command(self, package: PackageResult, fault: Fault) -> str:
-        """What mends a fault of a wheel in a shell; of several files that of the first."""
+        """Return a shell command that mends a fault of a wheel, for the first of several files."""
         group = fault.shown.group
         if not package.file_name.endswith(".whl"):
             return ""
@@ -291,18 +289,18 @@ class RunText:
         return f"{command}  # and {count(more, 'more file')}" if more else command
 
     def _find_path(self, package: PackageResult) -> str:
-        """What a command takes for the package's file; of a published one its name."""
+        """Return the package's path for commands; for a published package its file name."""
         return shell_path(package, self._paths.get(package.node, ""))
 
     def _repack(self, package: PackageResult) -> Iterator[str]:
-        """How a wheel is unpacked for the commands on its files, and packed again."""
+        """Yield the commands that unpack a wheel, to mend its files, and pack it again."""
         names = {"path": "-".join(package.file_name.split("-")[:2])}
         names["package"] = self._find_path(package)
         for label, template in _AROUND.items():
             yield f"  {self._layout.paint(label, 'cyan')} {fill_in(template, **names)}"
 
     def _beside(self, package: PackageResult) -> Iterator[str]:
-        """What broke although there are problems too, and what is accepted."""
+        """Yield what failed in addition to problems, and what is accepted."""
         lines = [*_accepted(package, "" if self._wraps else package.file_name)]
         if package.fitness is Fitness.UNFIT:
             broke = (e for e in package.entries if e.outcome in BROKE)
@@ -319,7 +317,7 @@ class RunText:
         yield from (f"{'':{_INDENT}}{part}" for part in self._layout.wrap(line, _INDENT, _INDENT))
 
     def close(self, run: RunResult, seconds: float | None = None) -> Iterator[str]:
-        """The count of verdicts, what else there is to say of the run, and last what it lacks."""
+        """Yield the count of verdicts, remarks on the run, and finally what was not judged."""
         layout, packages = self._layout, run.packages
         verdict_of = {one_line(package.file_name): package.fitness for package in packages}
         for line in run.complaints:
@@ -352,7 +350,7 @@ class RunText:
             yield f"{line}    {why}".rstrip()
 
     def _lacking(self, packages: Iterable[PackageResult]) -> Iterator[str]:
-        """What could not be judged: what did not run, and what could not be inspected."""
+        """Yield what was not judged: packages that did not run, and failed inspections."""
         checks = self._checks.values()
         judged = [each for each in packages if each.fitness is not Fitness.NOT_JUDGED]
         unrun = [_say_once(why, each) for each in judged if (why := find_unrun(each, checks))]
@@ -362,7 +360,8 @@ class RunText:
             _say_once(_reason(entry), each)
             for each in judged
             for entry in find_gaps(each, checks)
-            if not any(problem.is_gap for problem in entry.problems)  # that is a problem, and shown
+            # a gap that is shown as a problem
+            if not any(problem.is_gap for problem in entry.problems)
         ]
         if gaps:
             yield _summarise("not inspected", gaps, "check", True)
@@ -379,7 +378,7 @@ def _summarise(word: str, reasons: list[str], noun: str, counted: bool) -> str:
 
 
 def _say_once(reason: str, package: PackageResult) -> str:
-    """Without what a problem of the package says already: "unreadable package"."""
+    """Return the reason without text that a problem of the package shows already."""
     head, _, rest = reason.partition(": ")
     said = (problem.sentence for entry in package.entries for problem in entry.problems)
     return head if rest and any(each.endswith(rest) for each in said) else reason
@@ -396,7 +395,7 @@ def _accepted(package: PackageResult, name: str) -> Iterator[str]:
 
 
 def _fit_names(names: list[str], layout: PageLayout) -> dict[str, str]:
-    """The names of packages in columns of one width, unless two would then look the same."""
+    """Return names shortened to one width, unless two would then be equal."""
     longest = max(map(len, names), default=0)
     room = max(layout.columns * 45 // 100, layout.columns - _VERDICT - 2)
     width = min(longest, room)

@@ -1,4 +1,4 @@
-"""The verdict on a package in words: fit, unfit or not judged, and what that is based on."""
+"""Verdicts on packages in words: fit, unfit or not judged, and what they are based on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")
 
 
 def spell_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
-    """The verdict, then what it is based on: ("fit", "54 checks, 19 objects, not run")."""
+    """Return a verdict and its basis: ("fit", "54 checks, 19 objects, not run")."""
     fitness, counts, basis = package.fitness, _count_problems(package), _spell_basis(package)
     if fitness is Fitness.UNFIT:
         return (f"{fitness.value}{_explain_lack(package)}", *counts, basis)
@@ -36,7 +36,7 @@ def spell_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[
 
 
 def _explain_lack(package: PackageResult) -> str:
-    """Say that the package has too few object files; "" where it has enough."""
+    """Return that the package has too few object files, or "" if it has enough."""
     if not package.lacks_objects:
         return ""
     found = count(package.objects or 0, "object file")
@@ -44,7 +44,7 @@ def _explain_lack(package: PackageResult) -> str:
 
 
 def _count_problems(package: PackageResult) -> tuple[str, ...]:
-    """How many problems and warnings are shown of it, and how many problems are accepted."""
+    """Return the numbers of problems, warnings and accepted problems."""
     levels = Counter(fault.level for fault in fold(package.entries))
     found = {
         "problem": levels[Level.ERROR],
@@ -56,12 +56,12 @@ def _count_problems(package: PackageResult) -> tuple[str, ...]:
 
 
 def count(number: int, word: str) -> str:
-    """A number with its noun: "1 package", "2 packages"."""
+    """Return a number with its noun: "1 package", "2 packages"."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _spell_basis(package: PackageResult) -> str:
-    """How many checks judged how many objects, and where the package ran."""
+    """Return how many checks judged how many objects, and where the package ran."""
     judged = sum(entry.outcome in JUDGED or entry.inspected > 0 for entry in package.entries)
     parts = [count(judged, "check")]
     if package.objects:
@@ -74,7 +74,7 @@ def _spell_basis(package: PackageResult) -> str:
 
 
 def explain_gap(package: PackageResult) -> str:
-    """Why the package could not be judged, in one line."""
+    """Return why the package could not be judged, in one line."""
     for outcome in (Outcome.BROKEN, Outcome.ERROR):
         if reasons := [entry.reason for entry in package.entries if entry.outcome is outcome]:
             return _most_common(reasons)
@@ -86,7 +86,7 @@ def explain_gap(package: PackageResult) -> str:
 
 
 def list_unjudged(run: RunResult) -> Iterator[tuple[PackageResult, str]]:
-    """Each package that was not judged, with a line that says why, where no complaint does."""
+    """Yield each package that was not judged with the reason, unless a complaint states it."""
     for package in run.packages:
         name = one_line(package.file_name)
         complained = any(line.startswith(f"{name}: ") for line in run.complaints)
@@ -95,7 +95,7 @@ def list_unjudged(run: RunResult) -> Iterator[tuple[PackageResult, str]]:
 
 
 def find_unrun(package: PackageResult, checks: Iterable[CheckText]) -> str:
-    """Why a package that was to be installed and run was not; "" where it was, or was not to."""
+    """Return why a package was not run although it was to be; "" if it ran or was not to."""
     running = {check.id for check in checks if check.runs_package}
     entries = [entry for entry in package.entries if entry.check in running]
     gaps = [entry.reason for entry in entries if entry.outcome is Outcome.NOT_INSPECTED]
@@ -103,7 +103,7 @@ def find_unrun(package: PackageResult, checks: Iterable[CheckText]) -> str:
 
 
 def find_gaps(package: PackageResult, checks: Iterable[CheckText]) -> Iterator[Entry]:
-    """What could not be inspected, without the checks that need a run where there was none."""
+    """Yield entries with gaps, without checks that run the package if it did not run."""
     running = {check.id for check in checks if check.runs_package}
     for entry in package.entries:
         if entry.has_gap and (package.ran_on or entry.check not in running):
@@ -116,7 +116,10 @@ def _most_common(reasons: Iterable[str]) -> str:
 
 
 def count_verdicts(packages: Iterable[PackageResult]) -> str:
-    """The verdicts of a run: "17 packages: 15 fit, 1 unfit, 1 not judged; release: unfit"."""
+    """Return the counts of a run's verdicts.
+
+    "17 packages: 15 fit, 1 unfit, 1 not judged; release: unfit".
+    """
     packages = tuple(packages)
     found = Counter(package.fitness for package in packages if not package.parts)
     told = ", ".join(f"{found[each]:,} {each.value}" for each in Fitness if found[each])

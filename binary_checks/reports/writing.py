@@ -1,4 +1,4 @@
-"""Writes the reports of a run where they were asked for; one that fails costs no other one."""
+"""Writing of a run's reports; if one fails, the others are still written."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from binary_checks.reports import Report, known_list
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Destination:
-    """A report, and where it is to be written."""
+    """A report and its destination."""
 
-    option: str  # as the user gave it
+    option: str  # as the user wrote it
     report: Report
     path: Path
-    folder: bool = False  # whether the path is one, for a file a package
-    kept: int = 0  # bytes of the file that stay, before those of the report
+    folder: bool = False  # whether the path is a folder with a file for each package
+    kept: int = 0  # bytes of the file to keep before the report
 
 
 def find_report(name: str) -> Report:
-    """The format of that name. Raises ProfileError."""
+    """Return the format of that name. Raises ProfileError."""
     names = [report.name for report in reports.REPORTS]
     if name not in names:
         close = get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]}?" if close else f": it is not one of {', '.join(names)}"
         raise ProfileError(f"unknown format {name!r}{hint}")
     report = reports.REPORTS[names.index(name)]
-    for library in reports.LIBRARIES.get(name, ()):  # now, not when the run has ended
+    for library in reports.LIBRARIES.get(name, ()):  # import now, not at the end of the run
         if find_spec(library) is None:
             needed = f"{name} needs {library}, which is not installed"
             raise ProfileError(f"{needed}: pip install 'binary-checks[report]'")
@@ -45,7 +45,7 @@ def find_report(name: str) -> Report:
 
 
 def read_destination(option: str, argument: str, folder: Path) -> Destination:
-    """What ``FORMAT:FILE`` says; a file is relative to the folder. Raises ProfileError."""
+    """Read ``FORMAT:FILE``; the file is relative to the folder. Raises ProfileError."""
     name, colon, file = argument.partition(":")
     if not colon or not file:
         raise ProfileError(f"{option} {argument}: give a format and a file, as in json:result.json")
@@ -60,9 +60,9 @@ def read_destination(option: str, argument: str, folder: Path) -> Destination:
 
 
 def demand_place(option: str, written: str, path: Path, *, folder: bool = False) -> None:
-    """Raise ProfileError where a report cannot be written: else it is lost at the end of the run.
+    """Raise ProfileError if a report cannot be written, which would be lost at the end of the run.
 
-    A file may not have the name of a folder, and the folder that it is to lie in must be there.
+    A file must not have the name of a folder, and its parent folder must exist.
     """
     demand_parent(path, written, option)
     if not folder and path.is_dir():
@@ -70,7 +70,7 @@ def demand_place(option: str, written: str, path: Path, *, folder: bool = False)
 
 
 def add_to_known(option: str, file: str, folder: Path) -> Destination:
-    """The list of known problems in that file, what is in it left as it is. Raises ProfileError."""
+    """Return a list of known problems to which a run is added. Raises ProfileError."""
     path = folder / file
     demand_place(option, file, path)
     kept = path.stat().st_size if path.is_file() else 0
@@ -81,10 +81,10 @@ def add_to_known(option: str, file: str, folder: Path) -> Destination:
 def write_all(
     destinations: Iterable[Destination], assemble: Callable[[tuple[str, ...]], RunResult]
 ) -> RunResult:
-    """Write them all; returns the run as they have it.
+    """Write all reports; return the run as they describe it.
 
-    ``assemble`` is given a line for each that could not be written, for the exit code depends on
-    it: where one is lost the others are written again.
+    ``assemble`` receives a line for each report that could not be written, as the exit code depends
+    on these. If one fails, the others are written again.
     """
     left, lost = list(destinations), list[str]()
     while True:
@@ -97,7 +97,7 @@ def write_all(
 
 
 def _try(destination: Destination, run: RunResult) -> Iterator[str]:
-    """Write it; the line that says why it could not be."""
+    """Write a report; yield the reason if that fails."""
     try:
         write_to(destination, run)
     except GatherError as error:
@@ -105,7 +105,7 @@ def _try(destination: Destination, run: RunResult) -> Iterator[str]:
 
 
 def write_to(destination: Destination, run: RunResult) -> None:
-    """Write one report. Raises GatherError where that cannot be done."""
+    """Write one report. Raises GatherError if that fails."""
     if destination.folder:
         _make(destination.path)
     for path, part in _split(destination, run):
@@ -113,12 +113,12 @@ def write_to(destination: Destination, run: RunResult) -> None:
 
 
 def _split(destination: Destination, run: RunResult) -> Iterator[tuple[Path, RunResult]]:
-    """The files, and the part of the run that each is about."""
+    """Yield the files, with the part of the run that each describes."""
     if not destination.folder:
         yield destination.path, run
         return
     for package in run.packages:
-        if package.parts:  # the documents are about packages alone
+        if package.parts:  # documents describe single packages only
             continue
         name = one_line(package.file_name).replace("/", "_")
         yield (
@@ -143,15 +143,18 @@ def _write(report: Report, path: Path, run: RunResult, kept: int) -> None:
             if kept:
                 file.truncate(kept)  # it may be written twice
             report.write(run, file)
-            file.flush()  # a full disk shows here
-    except (OSError, ValueError, RecursionError) as error:  # a path with a NUL, or without end
+            file.flush()  # so that a full disk is reported here
+    except (OSError, ValueError, RecursionError) as error:  # a path with a NUL, or an endless one
         reason = error.strerror if isinstance(error, OSError) else error
         raise GatherError(f"{path}: cannot be written: {reason}") from None
 
 
 @contextlib.contextmanager
 def _left_whole(path: Path, kept: int) -> Iterator[None]:
-    """Remove a report that was cut off: nothing may take it for one. What was kept stays."""
+    """Remove an incomplete report, which could be mistaken for a whole one.
+
+    Keep the first ``kept`` bytes of the file.
+    """
     try:
         yield
     except (GatherError, OSError, ValueError, RecursionError):
