@@ -34,10 +34,10 @@ Pattern = typing.NewType("Pattern", str)
 
 _OWN = "binary_checks.checks"
 FAMILIES = {  # families of our own checks, which are pytest markers
-    "published": "a file that is published, before it is downloaded",
-    "release": "the packages of one release, held against each other",
+    "published": "published files, before they are downloaded",
+    "release": "the packages of one release, compared with each other",
     "metadata": "what the package declares: names, tags, versions",
-    "configuration": "what name, variables and bytes say of the build, held against each other",
+    "configuration": "name, variables and bytes of the build, compared with each other",
     "archive": "the archive itself, and its RECORD",
     "contents": "files that do not belong in the package",
     "linkage": "needed libraries and where loaders search for them",
@@ -56,7 +56,7 @@ FAMILIES = {  # families of our own checks, which are pytest markers
     "cpp_archive": "archives of C++ libraries: headers, files for CMake, static libraries",
     "gpu": "work on a GPU; requires one",
     "runtime": "installation, import and load in a clean environment",
-    "consumer": "C++ programs that are built against the package, linked and run",
+    "consumer": "C++ programs, built against the package, linked and run",
     "crosscheck": "the same object files, read by other libraries",
 }
 

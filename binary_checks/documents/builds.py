@@ -41,9 +41,11 @@ def read_result_build(path: Path, named: str = "") -> Build:
     named = named or path.name
     run = read_results(path, named)
     if len(run.packages) != 1:
-        raise ProfileError(f"{named}: results of {len(run.packages)} packages; a build is one")
+        raise ProfileError(
+            f"{named}: results of {len(run.packages)} packages; expected exactly one"
+        )
     (package,) = run.packages
-    gap = f"only its results are given ({named}): nothing that its files say is compared"
+    gap = f"only its results are given ({named}): facts of its files are not compared"
     return Build(
         label=package.file_name,
         package=Package(path=Path(package.file_name), name=package.name, version=package.version),
@@ -72,7 +74,7 @@ def build_of(statement: Statement) -> Build:
 
 def _find_gaps(statement: Statement) -> Iterator[str]:
     if statement.package.objects and statement.edges is None:
-        yield "its facts have no linkage: whether libraries are found is not known"
+        yield "its facts have no linkage: it is unknown whether libraries are found"
     if statement.written_by != WRITER:
         yield (
             f"its facts were written by {statement.written_by!r:.60}: whatever only {WRITER} reads "
@@ -90,7 +92,7 @@ class StatedSymbols(SymbolTable):
             raise DocumentError("symbols: not a list")
         for row in rows:
             if not (isinstance(row, dict) and row.keys() <= _FIELDS and "name" in row):
-                raise DocumentError("symbols: a row that is no symbol")
+                raise DocumentError("symbols: an invalid row")
         there = frozenset[str]().union(*rows)
         self._names = _column(rows, "name", there)
         self._versions = _column(rows, "version", there)

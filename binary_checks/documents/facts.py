@@ -234,7 +234,7 @@ def _restore(document: Any, reading: WantedFacts) -> Statement:
     )
     stated = found["package"].get("record_sha256", "")
     if reading.record and isinstance(package, Distribution) and record_sha256(package) != stated:
-        raise DocumentError("record_sha256 is not that of its record").within("package")
+        raise DocumentError("record_sha256 does not match its record").within("package")
     return Statement(
         sha256=found["package"]["sha256"],
         record_sha256=stated,
@@ -252,7 +252,7 @@ def _restore(document: Any, reading: WantedFacts) -> Statement:
 def _demand_facts(document: Any, *, any_writer: bool) -> Mapping[str, Any]:
     """Return the document if it has the right schema and writer and all required parts."""
     if not isinstance(document, dict) or "schema" not in document:
-        raise DocumentError("not the facts of a package, as `binary-checks inspect` writes them")
+        raise DocumentError("not a facts document written by `binary-checks inspect`")
     if document["schema"] != SCHEMA:
         raise DocumentError(f"its schema is {document['schema']!r:.80}, not {SCHEMA!r}")
     demand_keys(document, _PARTS, set(_PARTS) - OPTIONAL)
@@ -311,7 +311,7 @@ def _restore_symbols(
     if symbols:
         return {name: decode_at(name, reading.keep_symbols, row[name]) for name in named}
     if named:
-        raise DocumentError("symbols, although it says that it has none")
+        raise DocumentError("symbols, although the document states that it has none")
     unknown = UnknownSymbols("the facts were written without symbols (--no-symbols)")
     return {} if issubclass(kind, _WITHOUT_SYMBOLS) else {"imports": unknown, "exports": unknown}
 

@@ -148,7 +148,7 @@ def read_document(path: Path) -> Any:
     except NotRegularError as error:
         raise DocumentError(str(error)) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DocumentError(f"not whole, or no gzip: {error}") from None
+        raise DocumentError(f"incomplete, or not gzip: {error}") from None
     except (OSError, ValueError) as error:  # the name contains a NUL
         reason = error.strerror if isinstance(error, OSError) else error
         raise DocumentError(f"cannot be read: {reason}") from None
@@ -183,7 +183,7 @@ def _demand_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(text: str) -> NoReturn:
-    raise DocumentError(f"{text} is not a number that a fact may have")
+    raise DocumentError(f"{text} is not a valid number")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_demand_unique, parse_constant=_refuse)

@@ -80,7 +80,7 @@ def read_results(path: Path, named: str = "") -> RunResult:
 def decode_run(document: Any) -> RunResult:
     """Decode a document; its verdicts must follow from its entries. Raises DocumentError."""
     if not isinstance(document, dict) or "schema" not in document:
-        raise DocumentError("not the results of a run, as --binary-report json:FILE writes them")
+        raise DocumentError("not a result document written by --binary-report json:FILE")
     fields = {name: value for name, value in document.items() if name != "schema"}
     schema = document["schema"]
     if schema != RESULT_SCHEMA:
@@ -102,7 +102,7 @@ def _demand_sound(package: PackageResult) -> None:
     """Raise DocumentError if the package's verdict does not follow from the rest."""
     outcomes = [entry.outcome for entry in package.entries]
     if Outcome.NOT_JUDGED in outcomes:
-        reason = f"{Outcome.NOT_JUDGED.value!r} is the outcome of no check"
+        reason = f"{Outcome.NOT_JUDGED.value!r} is not an outcome of a check"
         at = outcomes.index(Outcome.NOT_JUDGED)
         raise DocumentError(reason).within("outcome").within(at).within("entries")
     verdict = conclude(package, outcomes, package.stopped)

@@ -132,7 +132,7 @@ def claim_accelerators(package: Package) -> Iterator[ConfigurationClaim]:
         yield ConfigurationClaim(
             value="cpu",
             source=ClaimSource.BYTES,
-            evidence="no object holds device code or needs a library of an accelerator",
+            evidence="no object contains device code or needs a library of an accelerator",
             by_absence=True,
         )
 
@@ -140,9 +140,9 @@ def claim_accelerators(package: Package) -> Iterator[ConfigurationClaim]:
 def _find_traces(item: ObjectFile) -> Iterator[tuple[str, str]]:
     for code in getattr(item, "device_code", ()):
         if code.kind is DeviceKind.AMDGPU:
-            yield "rocm", f"holds device code for {code.architecture or 'AMD'}"
+            yield "rocm", f"contains device code for {code.architecture or 'AMD'}"
         elif code.kind is not DeviceKind.UNKNOWN:
-            yield "cuda", f"holds device code for {code.architecture or 'NVIDIA'}"
+            yield "cuda", f"contains device code for {code.architecture or 'NVIDIA'}"
     for need in item.needed:
         name = need.name.rpartition("/")[2]
         if value := _accelerator_of_library(name):
@@ -256,7 +256,9 @@ def _read_pair(pair: str) -> tuple[str, str]:
     aspect = "accelerator" if key in ("cuda", "rocm") else aspect
     if not equals or aspect not in READERS:
         known = ", ".join((*READERS, "cuda", "rocm"))
-        raise ProfileError(f"{pair}: not auto, variables, off or KEY=VALUE, KEY of {known}")
+        raise ProfileError(
+            f"{pair}: expected auto, variables, off or KEY=VALUE with KEY one of {known}"
+        )
     found = READERS[aspect](spelled)
     if not found:
         raise ProfileError(f"{pair}: not understood; write it like {EXAMPLES[aspect]}")
@@ -759,7 +761,7 @@ def read_variables(environment: Mapping[str, str]) -> VariableReading:
 
 
 def _is_meant(name: str, value: str) -> bool:
-    """Return whether the value should be understood; other projects set BUILD_ENVIRONMENT, too."""
+    """Return whether an unknown value is an error; other projects set BUILD_ENVIRONMENT, too."""
     if name == _BUILD:
         return "-binary-" in value
     return name not in (_STABLE, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}")

@@ -398,7 +398,7 @@ class DriverCopy:
 
     def __str__(self) -> str:
         if self.stub:
-            return f"a stub of {self.name}, all of whose {self.functions} functions fail,"
+            return f"a stub of {self.name} whose {self.functions} functions all fail,"
         return f"a copy of {self.name}"
 
 
@@ -602,9 +602,9 @@ _LONGEST = 120  # letters of such a name
 
 
 def list_driver_functions(needed: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return all of these, and those of the needed symbols that are driver functions, sorted.
+    """Return all known driver functions, and those among the needed symbols, sorted.
 
-    No other name is accepted, as the names are written into C code.
+    Other names are not returned, as the names are written into C code.
     """
     added = islice(sorted(filter(_is_plain, set(needed))), _MOST)
     cuda = (f"cu{name}" for name in _CUDA.split())

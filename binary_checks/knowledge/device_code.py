@@ -199,7 +199,7 @@ def judged_containers(item: Carrier) -> list[DeviceContainers]:
 
 
 def is_taken(group: DeviceContainers) -> bool:
-    """Return whether NVIDIA's driver loads any of it, or will once it is linked."""
+    """Return whether NVIDIA's driver can use any of these containers, at once or once linked."""
     return any(target.kind in DRIVEN for target in group.usable)
 
 

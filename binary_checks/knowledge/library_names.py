@@ -559,7 +559,7 @@ class OpenerRow:
 _64 = "(?:64)?"  # on Windows
 _ENGINES = "convolutions and attention fail with CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"
 _REFUSED = "its calls fail with CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"
-_COMPILED = "what it compiles at run time fails, or runs by slower code"
+_COMPILED = "code that it compiles at run time fails or is slower"
 _FAMILIES: Final = (
     OpenerRow(
         name=rf"cudnn{_64}",
@@ -601,7 +601,7 @@ _FAMILIES: Final = (
         members=(
             OpenedMember(
                 name=rf"nvrtc-builtins\.alt{_64}",
-                without="each compilation with this one fails",
+                without="compilations with this library fail",
                 fatal=False,
             ),
         ),

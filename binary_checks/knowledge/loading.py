@@ -155,19 +155,20 @@ _CUDA = re.compile(r"lib(?:cu\w+|nv\w+|nccl)\.so")
 
 
 def downgrade(finding: Finding, linkage: Linkage | Package, edge: Edge | None = None) -> Finding:
-    """Return the finding as a warning if its object is not reached.
+    """Return the finding, as a warning if the package can do without its object.
 
-    ``edge`` if a library is missing.
-
-    For an object that is only tried, it becomes a warning if a library is missing that was never in
-    the package; for any object, if the library belongs to a framework that the package does not
-    require. A package in place of its linkage, if no loader of its system is known, changes
-    nothing.
+    ``edge`` is the unsatisfied need if a library is missing. The level stays if that library was in
+    the package, or is one of X. If only the import of the object may fail, missing libraries of
+    other packages become warnings, other findings do not. A library of a framework that the package
+    does not require is a warning for every object. If ``linkage`` is a package, because its loader
+    is not simulated, the finding is returned unchanged.
     """
     if isinstance(linkage, Package) or not isinstance(finding, Problem):
         return finding
     if edge is not None and (framework := _find_framework(edge, linkage)):
-        sentence = f"{finding.sentence}; it is {framework}'s, which the package does not require"
+        sentence = (
+            f"{finding.sentence}; it belongs to {framework}, which the package does not require"
+        )
         return replace(finding, sentence=sentence, level=Level.WARNING)
     found = linkage.find_dispensable(finding.path)
     if found is None:
@@ -347,7 +348,9 @@ def find_unjudged(judged: Linkage | TargetSystem) -> Iterator[NotInspected]:
     """Yield the platform tags that the judged system does not represent."""
     name = judged.target if isinstance(judged, Linkage) else judged.name
     for tag in judged.unjudged:
-        yield NotInspected(sentence=f"{tag} was not judged: {name.partition(',')[0]} was")
+        yield NotInspected(
+            sentence=f"{tag} was not judged; {name.partition(',')[0]} was judged instead"
+        )
 
 
 # Compare the libraries that a process has loaded with those of the simulated loader.
@@ -569,7 +572,7 @@ def judge_faults(
     yield from _judge_symbols(tried)
     if report.loaded:
         counted = f"{len(report.loaded):,} objects were" if report.loaded[1:] else "1 object was"
-        yield Note(sentence=f"{counted} loaded on {report.system}, each with all that it needs")
+        yield Note(sentence=f"{counted} loaded on {report.system}, each with everything it needs")
     if report.reservation:
         yield Note(sentence=report.reservation)
     for path, why in report.untried:
@@ -659,7 +662,7 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
         return
     count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
     shown = name_first(sorted(names), _SHOWN)
-    why = f"nothing that it loads there defines {count} ({shown})"
+    why = f"no library that it loads there defines {count} ({shown})"
     first = replace(faults[0], name=min(names))
     finding = _fail(first, why, _find_cause(path, names, tried), tried)
     if isinstance(tried.linkage, Linkage) and _may_be_lent(path, names, tried.linkage):
@@ -677,7 +680,7 @@ def _doubt(fault: LoadFault, names: frozenset[str], tried: _Tried) -> Iterator[F
     """Yield symbols that an object's importer may have loaded before."""
     if names:
         shown = name_first(sorted(names), _SHOWN)
-        why = f"only what is loaded before it may define {shown}"
+        why = f"only libraries loaded before it may define {shown}"
         sentence = f"not loaded on {tried.report.system}: {why}"
         yield NotInspected(path=fault.path, sentence=sentence)
 

@@ -169,7 +169,7 @@ class Owners:
         """Return why a library that could not be read may define them; "" if none can."""
         if library.format != self._linkage.format:
             platform = self._linkage.target.partition(",")[0]
-            return f"{platform}, which was judged, loads no {library.format}"
+            return f"the judged {platform} loads no {library.format}"
         missing = self._incomplete.get(library.path)
         return f"{missing} is missing" if missing else ""
 

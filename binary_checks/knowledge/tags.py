@@ -301,7 +301,7 @@ def _find_misfits(
     for item in judged:
         # One fitting slice of a universal binary is enough: the others are never loaded.
         if item.path not in fitting and not may_be_foreign(item, claimed):
-            sentence = f"is for {item.architecture}, the tags say {', '.join(claims)}"
+            sentence = f"is for {item.architecture}, but the tags claim {', '.join(claims)}"
             yield Misfit(item=item, sentence=sentence)
     for platform, architectures in claims.items():
         if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):

@@ -121,7 +121,7 @@ def _close(mangled: str, position: int, open_: list[str]) -> int:
 
 
 def _pass_type(open_: list[str]) -> None:
-    """Note that the value of a literal follows its type."""
+    """Mark the innermost open literal, if any: its type was passed, and its value follows."""
     if open_ and open_[-1] == "L":
         open_[-1] = "value"
 

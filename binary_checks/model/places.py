@@ -286,10 +286,10 @@ def read_place(text: str) -> PlaceName:
     kind, colon, argument = text.partition(":")
     wanted = PLACE_KINDS.get(kind)
     if wanted is None:
-        raise ProfileError(f"{text}: no such place; there are {SPELLINGS}")
+        raise ProfileError(f"{text}: unknown place; expected one of {SPELLINGS}")
     if bool(wanted) != bool(argument) or (colon and not wanted):
         spelled = f"{kind}:{wanted}" if wanted else kind
-        raise ProfileError(f"{text}: a place of this kind is spelled {spelled}")
+        raise ProfileError(f"{text}: a place of this kind is written as {spelled}")
     if kind == "image" and not _REFERENCE.fullmatch(argument):
-        raise ProfileError(f"{text}: no reference of an image, such as debian:bookworm-slim")
+        raise ProfileError(f"{text}: not an image reference, such as debian:bookworm-slim")
     return PlaceName(kind=kind, argument=argument)

@@ -77,7 +77,9 @@ def demand_names(requirements: Iterable[Requirement], advice: str) -> None:
         for each in item.specifier:
             if not re.fullmatch(_VERSION_TEXT, each.version):
                 text = str(each)[:_LONGEST_PLACE]
-                raise Unavailable(f"{item.name} is required in no version ({text}); {advice}")
+                raise Unavailable(
+                    f"{item.name} is required without a valid version ({text}); {advice}"
+                )
 
 
 def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:

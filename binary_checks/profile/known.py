@@ -1,4 +1,4 @@
-"""Known problems: which cells they are for, how they are matched, and how long they hold."""
+"""Known problems: the cells they apply to, how they match problems, and how long they apply."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from binary_checks.files import read_named
 from binary_checks.model import Accepted, Level, Problem
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 
-# Cells of a matrix as conditions name them: a value for each axis, and globs on these values.
+# Cells of a matrix in conditions: a value for each axis, and globs on these values.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellAxes:
-    """Which cell it is; an axis that is not known, or that its matrix lacks, is empty."""
+    """The axes of a cell; an axis is "" if it is unknown or the matrix lacks it."""
 
     id: str = ""
     project: str = ""
     kind: str = ""  # wheel, conda, libtorch
     libtorch: str = ""  # shared-with-deps, static-without-deps, …
     system: str = ""  # linux, macos, windows
-    architecture: str = ""  # x86_64, aarch64, arm64, amd64, …, as tags of the system have it
+    architecture: str = ""  # x86_64, aarch64, arm64, amd64, …, as in the system's tags
     python: str = ""  # 3.12, 3.13t
     variant: str = ""  # cpu, cu126, rocm6.4
     cxx_abi: str = ""  # pre-cxx11, cxx11
-    source: str = ""  # where it is published; a table of the matrix
+    source: str = ""  # where it is published: a table of the matrix
 
 
 _NAMES = {each.name: str for each in fields(CellAxes)}
@@ -41,37 +41,43 @@ _NAMES = {each.name: str for each in fields(CellAxes)}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellCondition:
-    """Globs by axis: what satisfies all of them is meant."""
+    """A glob for each axis; a cell must match all of them."""
 
     written: str  # "variant=cu* python=3.13*"
     globs: tuple[tuple[str, str], ...]
 
     def meets(self, cell: CellAxes) -> bool:
-        """Whether it is one of those that are meant."""
+        """Return whether the cell matches."""
         return all(fnmatchcase(getattr(cell, axis), glob) for axis, glob in self.globs)
 
 
 def read_condition(text: str, where: str, names: Mapping[str, type] = _NAMES) -> CellCondition:
-    """The parts of ``variant=cu* python=3.13*``: a space means and. Raises ProfileError."""
-    globs = tuple(_split(text, where, "AXIS=GLOB, as variant=cu* is", names))
+    """Parse a condition such as ``variant=cu* python=3.13*``, all of which must match.
+
+    Raises ProfileError.
+    """
+    globs = tuple(_split(text, where, "AXIS=GLOB, such as variant=cu*", names))
     if not globs:
-        raise ProfileError(f"{where}: it names no axis, as variant=cu* does")
+        raise ProfileError(f"{where}: no AXIS=GLOB, such as variant=cu*")
     return CellCondition(written=" ".join(text.split()), globs=globs)
 
 
 def read_cell(text: str, where: str) -> CellAxes:
-    """The cell of ``id=demo-3.13-cu126,python=3.13,variant=cu126``. Raises ProfileError."""
-    pairs = [*_split(text.replace(",", " "), where, "AXIS=VALUE, as variant=cu126 is", _NAMES)]
+    """Parse a cell such as ``id=demo-3.13-cu126,python=3.13,variant=cu126``.
+
+    Raises ProfileError.
+    """
+    pairs = [*_split(text.replace(",", " "), where, "AXIS=VALUE, such as variant=cu126", _NAMES)]
     values = dict(pairs)
     if not values:
-        raise ProfileError(f"{where}: it names no axis, as variant=cu126 does")
+        raise ProfileError(f"{where}: no AXIS=VALUE, such as variant=cu126")
     if len(values) < len(pairs):
         raise ProfileError(f"{where}: it names an axis twice")
     return CellAxes(**values)
 
 
 def spell_cell(cell: CellAxes) -> str:
-    """The text that ``read_cell`` reads, one word."""
+    """Return the text, one word, that ``read_cell`` parses."""
     pairs = ((name, getattr(cell, name)) for name in _NAMES)
     return ",".join(f"{name}={value}" for name, value in pairs if value)
 
@@ -87,13 +93,13 @@ def _split(text: str, where: str, form: str, names: Mapping[str, type]) -> list[
     return pairs
 
 
-# Problems that a project has accepted, and for how long: read, matched, and followed up.
+# Problems that a project has accepted, and for how long: parsing, matching, and follow-up.
 
 TABLE = "known_problems"
 LIST = "known problems "
-"""How messages about a list begin, before its name."""
+"""Beginning of messages about a list, before its name."""
 FOLLOW_UP = "known problem "
-"""How the cause of a problem begins that speaks of an entry rather than of the package."""
+"""Beginning of the cause of problems that are about an entry instead of the package."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,32 +108,34 @@ class KnownProblem:
 
     check: str  # check id
     reason: str
-    path: str = "*"  # glob on the problem's path
-    facts: tuple[str, ...] | None = None  # the problem's, all of them; None: any
-    match: str = ""  # text in the problem's sentence
-    package: str = "*"  # glob on the package's file name
-    expires: date | None = None  # the last day on which it accepts anything
-    owner: str = ""  # who looks after it
-    issue: str = ""  # where it is being worked on
-    cells: CellCondition | None = None  # where it holds; None: everywhere
-    listed: str = field(default="", compare=False)  # where it stands: "own.toml: known_problems[0]"
-    is_shared: bool = field(default=False, compare=False)  # among runs that need not all match it
+    path: str = "*"  # glob on the path of a problem
+    facts: tuple[str, ...] | None = None  # all facts of a problem; None: any
+    match: str = ""  # text in the sentence of a problem
+    package: str = "*"  # glob on the file name of a package
+    expires: date | None = None  # the last day on which it applies
+    owner: str = ""  # who maintains it
+    issue: str = ""  # the issue about it
+    cells: CellCondition | None = None  # None: all cells
+    # where it was read: "own.toml: known_problems[0]"
+    listed: str = field(default="", compare=False)
+    # whether it is shared by runs, some of which have nothing to match
+    is_shared: bool = field(default=False, compare=False)
 
     @property
     def in_profile(self) -> bool:
-        """Whether it stands in the profile rather than in a list that was named."""
+        """Whether it is in the profile instead of a separate list."""
         return not self.listed.startswith(LIST)
 
     def selects(self, package_file_name: str) -> bool:
-        """Whether it speaks of that package."""
+        """Return whether it applies to a package of that file name."""
         return fnmatchcase(package_file_name, self.package)
 
     def holds_in(self, cell: CellAxes | None) -> bool:
-        """Whether it holds in that cell; None: in a run that does not say which cell it is."""
+        """Return whether it applies in that cell; None if the run's cell is unknown."""
         return self.cells is None or (cell is not None and self.cells.meets(cell))
 
     def covers(self, problem: Problem) -> bool:
-        """Whether it speaks of that problem, whatever day it is."""
+        """Return whether it matches that problem, on any day."""
         return (
             self.facts in (None, problem.facts)
             and self.match in problem.sentence
@@ -135,14 +143,14 @@ class KnownProblem:
         )
 
     def has_expired(self, today: date) -> bool:
-        """Whether it accepts nothing any more."""
+        """Return whether it no longer accepts anything."""
         return self.expires is not None and today > self.expires
 
 
 def read_known_problems(
     rows: Iterable[object], where: str, *, shared: bool = False
 ) -> tuple[KnownProblem, ...]:
-    """The entries of an array of tables. Raises ProfileError, which says where."""
+    """Parse an array of tables. Raises ProfileError with the place."""
     kinds = {**typing.get_type_hints(KnownProblem), "cells": str}
     for of_ours in ("listed", "is_shared"):
         del kinds[of_ours]
@@ -166,19 +174,19 @@ def _read_entry(row: object, kinds: dict[str, Any], where: str, *, shared: bool)
 
 
 Identity = tuple[str, tuple[str, ...]]
-"""The path and the facts of a problem, which tell it from all others of its check."""
+"""The path and facts of a problem, which distinguish it from all others of its check."""
 
 
 def escape_glob(text: str) -> str:
-    """Return a glob that matches the text alone."""
+    """Return a glob that matches only the text."""
     return re.sub(r"([*?[])", r"[\1]", text)
 
 
 def find_identity(waiver: KnownProblem) -> Identity | None:
-    """Return the identity of the only problem that an entry can cover; None if it may cover more.
+    """Return the identity of the only problem that an entry can match; None if it may match more.
 
-    Lists that are written after a run have an entry of this kind for each problem, thousands at
-    times: these are looked up, and only the others are compared one by one.
+    Lists written by a run have such an entry for each problem, sometimes thousands: these are
+    looked up in a table, and only the others are compared one by one.
     """
     path = re.sub(r"\[([*?[])\]", r"\1", waiver.path)
     exact = waiver.facts is not None and escape_glob(path) == waiver.path
@@ -188,7 +196,7 @@ def find_identity(waiver: KnownProblem) -> Identity | None:
 def accept(
     problems: Iterable[Problem], waivers: Iterable[KnownProblem], today: date
 ) -> Iterator[Accepted]:
-    """Yield the problems, in order, that an entry accepts today, with its reason."""
+    """Yield, in order, the problems that an entry accepts today, with its reason."""
     exact: dict[Identity, list[KnownProblem]] = {}
     wide = []
     for each in waivers:
@@ -207,7 +215,7 @@ def accept(
 
 
 class _Likely:
-    """Problems of one check, by what tells them apart."""
+    """The problems of one check, indexed by identity."""
 
     def __init__(self, problems: Collection[Problem]) -> None:
         self._all = problems
@@ -216,20 +224,20 @@ class _Likely:
             self._by_identity.setdefault((each.path, each.facts), []).append(each)
 
     def find(self, waiver: KnownProblem) -> Collection[Problem]:
-        """Return all problems that the entry may cover, and few others."""
+        """Return all problems that the entry may match, and few others."""
         identity = find_identity(waiver)
         return self._all if identity is None else self._by_identity.get(identity, ())
 
 
 def is_follow_up(problem: Problem) -> bool:
-    """Whether it speaks of an entry, so that what mends a package does not mend it."""
+    """Return whether the problem is about an entry, which no change of the package mends."""
     return problem.cause.startswith(FOLLOW_UP)
 
 
 def find_stale(waivers: Iterable[KnownProblem], found: Collection[Problem]) -> Iterator[Problem]:
-    """A problem for each entry that covers nothing, whether it has expired or not.
+    """Yield a problem for each entry that matches nothing, expired or not.
 
-    Not for one that other runs share: what matches nothing here may match in another cell.
+    Shared entries are left out: what matches nothing here may match in another cell.
     """
     likely = _Likely(found)
     for waiver in waivers:
@@ -240,9 +248,9 @@ def find_stale(waivers: Iterable[KnownProblem], found: Collection[Problem]) -> I
 def find_expired(
     waivers: Iterable[KnownProblem], remaining: Collection[Problem], today: date
 ) -> Iterator[Problem]:
-    """A problem for each entry that has expired while problems that it covers are still there.
+    """Yield a problem for each expired entry if problems that it matches remain.
 
-    It matters as much as the gravest of these. Those that another entry accepts do not count.
+    It has the level of the gravest of these. Problems that another entry accepts do not count.
     """
     likely = _Likely(remaining)
     for waiver in waivers:
@@ -270,39 +278,39 @@ def _follow_up(waiver: KnownProblem, said: str, level: Level = Level.ERROR) -> P
     )
 
 
-# A list of known problems as a whole: its entries, and from when until when they may hold.
+# A list of known problems as a whole: its entries, and its period of validity.
 
 LARGEST_LIST = 16 << 20
-"""Bytes of a file."""
+"""Limit on the size of a list, in bytes."""
 _KEYS = {TABLE: list, "issued": date, "valid_until": date}
-_SKEW = timedelta(minutes=5)  # that clocks may be apart
-_FARTHEST_EAST = timedelta(hours=14)  # from UTC: where a day begins first
+_SKEW = timedelta(minutes=5)  # tolerated difference between clocks
+_FARTHEST_EAST = timedelta(hours=14)  # the offset from UTC where a day begins first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownList:
-    """What one file lists; it is published where it says of when it is, or how long it holds."""
+    """The contents of one list; a list with ``issued`` or ``valid_until`` is a published one."""
 
     entries: tuple[KnownProblem, ...] = ()
-    issued: str = ""  # as written, 2026-11-22 or 2026-11-22T04:00:00+00:00; "" where it is not
-    valid_until: str = ""  # likewise; a date is valid until its end in UTC
+    issued: str = ""  # as written, 2026-11-22 or 2026-11-22T04:00:00+00:00; "" if not stated
+    valid_until: str = ""  # in the same format; a date is valid until its end in UTC
 
     def issued_at(self) -> datetime | None:
-        """When it was issued; on a day, at its beginning in UTC."""
+        """Return when it was issued; for a date, the beginning of the day in UTC."""
         return _as_time(self.issued, time.min) if self.issued else None
 
     def valid_to(self) -> datetime | None:
-        """The last moment at which it is valid."""
+        """Return the last moment at which it is valid."""
         return _as_time(self.valid_until, time.max) if self.valid_until else None
 
     def find_fault(self, now: datetime) -> str:
-        """Why none of its entries holds at that time; "" where they do."""
+        """Return why its entries do not apply at that time, or ""."""
         issued, until = self.issued_at(), self.valid_to()
         if until is not None and now > until:
             return f"it was valid until {self.valid_until}"
         ahead = _SKEW if "T" in self.issued else _SKEW + _FARTHEST_EAST
         if issued is not None and issued > now + ahead:
-            return f"it says that it was issued on {self.issued}, which is in the future"
+            return f"its issue date is {self.issued}, which is in the future"
         return ""
 
 
@@ -313,7 +321,7 @@ def _as_time(text: str, of_day: time) -> datetime:
 
 
 def read_known_list(content: bytes, where: str) -> KnownList:
-    """The list in a file of nothing else. Raises ProfileError, which begins with ``where``."""
+    """Parse the contents of a list. Raises ProfileError, which begins with ``where``."""
     table = parse_toml(content, where)
     reject_unknown(table, _KEYS, where, "key")
     issued = _read_time(table, "issued", where)
@@ -334,7 +342,7 @@ def read_known_list(content: bytes, where: str) -> KnownList:
 
 
 def _read_time(table: dict[str, Any], key: str, where: str) -> str:
-    """A date, or a time with its offset from UTC, as text; "" where there is none."""
+    """Return a date, or a time with its offset from UTC, as text; "" if there is none."""
     value = table.get(key)
     if value is None:
         return ""
@@ -346,6 +354,6 @@ def _read_time(table: dict[str, Any], key: str, where: str) -> str:
 
 
 def load_known_list(path: Path, name: str) -> KnownList:
-    """The same of a file, which the user called ``name``. Raises ProfileError."""
+    """Read a list from a file, which the user called ``name``. Raises ProfileError."""
     where = f"{LIST}{name}"
     return read_known_list(read_named(path, LARGEST_LIST, where), where)

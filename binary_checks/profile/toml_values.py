@@ -41,7 +41,9 @@ def parse_toml(text: bytes, where: str) -> dict[str, Any]:
         import tomli as tomllib
 
     if text.startswith(codecs.BOM_UTF8):
-        raise ProfileError(f"{where}: not TOML: it begins with a byte order mark; save it without")
+        raise ProfileError(
+            f"{where}: not TOML: it begins with a byte order mark; save the file without one"
+        )
     if _DEEP_KEY.search(text):
         raise ProfileError(f"{where}: not TOML: too deeply nested")
     try:

@@ -50,7 +50,8 @@ def test_an_object_of_another_architecture_is_told() -> None:
     assert judge(package) == [
         Problem(
             path="demo/a.so",
-            sentence="is for aarch64, the tags say manylinux2014_x86_64, manylinux_2_17_x86_64",
+            sentence="is for aarch64, but the tags claim manylinux2014_x86_64, "
+            "manylinux_2_17_x86_64",
         )
     ]
 
@@ -187,7 +188,9 @@ def test_a_dll_for_another_architecture_is_told(
 ) -> None:
     library = pe_file(path, architecture=architecture, exports=symbols("PyInit__x"))
     (problem,) = judge(_wheel(platform, library))
-    assert problem == Problem(path=path, sentence=f"is for {architecture}, the tags say {platform}")
+    assert problem == Problem(
+        path=path, sentence=f"is for {architecture}, but the tags claim {platform}"
+    )
 
 
 def test_one_slice_that_fits_is_enough_of_a_universal_binary() -> None:

@@ -82,14 +82,16 @@ def test_a_variable_against_the_label() -> None:
 def test_device_code_in_what_is_to_be_a_cpu_build() -> None:
     """Where a label says so, cuda-in-cpu-build tells."""
     assert sentences(judge(f"demo-1.0-{TAGS}", CUDA, DESIRED_CUDA="cpu")) == [
-        "the accelerator: demo/_x.so holds device code for sm_90: cuda, but DESIRED_CUDA=cpu says "
-        "cpu"
+        "the accelerator: demo/_x.so contains device code for sm_90: cuda, but DESIRED_CUDA=cpu "
+        "says cpu"
     ]
     assert judge(f"demo-1.0+cpu-{TAGS}", CUDA) == []
     assert judge(f"demo-1.0-{TAGS}", PLAIN, DESIRED_CUDA="cpu") == []
 
 
-LOST = "the accelerator: no object holds device code or needs a library of an accelerator: cpu, but"
+LOST = (
+    "the accelerator: no object contains device code or needs a library of an accelerator: cpu, but"
+)
 OPENS = elf_file("demo/_x.so", opened=OpenedNames(names=("libcuda.so.1",)))
 
 

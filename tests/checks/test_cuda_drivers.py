@@ -245,7 +245,7 @@ def test_a_stub_that_only_a_linker_finds_hides_nothing() -> None:
     assert judge_layout(*objects) == [
         Note(
             path="demo/stubs/libcuda.so",
-            sentence="is a stub of libcuda.so.1, all of whose 3 functions fail, for linkers: "
+            sentence="is a stub of libcuda.so.1 whose 3 functions all fail, for linkers: "
             "nothing here opens it",
         )
     ]
@@ -279,7 +279,7 @@ def test_a_stub_under_another_name_is_told_by_what_it_exports() -> None:
     (found,) = judge_layout(module, other)
     assert isinstance(found, Problem)
     assert found.path == other.path
-    assert found.sentence.startswith("is a stub of libcuda.so.1, all of whose 3 functions fail, in")
+    assert found.sentence.startswith("is a stub of libcuda.so.1 whose 3 functions all fail, in")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_package_that_loads_has_no_problem() -> None:
 def test_what_was_loaded_where_is_noted_with_what_that_does_not_prove() -> None:
     found = report(reservation="aarch64 was emulated by qemu")
     assert list(object_does_not_load(found, linkage(), wheel())) == [
-        Note(sentence=f"1 object was loaded on {SYSTEM}, each with all that it needs"),
+        Note(sentence=f"1 object was loaded on {SYSTEM}, each with everything it needs"),
         Note(sentence="aarch64 was emulated by qemu"),
     ]
 
@@ -169,7 +169,8 @@ def test_symbols_of_the_interpreter_are_exempt_and_others_are_not() -> None:
     faults = [fault(SYMBOL, name=name) for name in missing]
     (problem,) = judge(report(*faults), imports=symbols(*missing))
     assert problem.sentence == (
-        f"does not load on {SYSTEM}: nothing that it loads there defines 2 symbols (a_gone, b_gone)"
+        f"does not load on {SYSTEM}: no library that it loads there defines 2 symbols "
+        "(a_gone, b_gone)"
     )
 
 
@@ -180,7 +181,7 @@ def test_a_library_may_find_symbols_in_what_is_loaded_before_it() -> None:
     gap, _ = object_does_not_load(found, linkage(), package)
     assert gap == NotInspected(
         path="demo/plugin.so",
-        sentence=f"not loaded on {SYSTEM}: only what is loaded before it may define of_other",
+        sentence=f"not loaded on {SYSTEM}: only libraries loaded before it may define of_other",
     )
 
 
@@ -190,7 +191,7 @@ def test_a_library_needs_what_the_simulation_finds_nowhere_either() -> None:
     known = linkage(unresolved=(UnresolvedSymbol(path="demo/plugin.so", name="gone"),))
     problem, _ = object_does_not_load(found, known, wheel(objects=(plugin,)))
     assert isinstance(problem, Problem)
-    assert "nothing that it loads there defines a symbol (gone)" in problem.sentence
+    assert "no library that it loads there defines a symbol (gone)" in problem.sentence
     assert problem.cause == "undefined symbol gone"
 
 

@@ -202,7 +202,10 @@ def test_the_wrong_file_behind_a_name_is_found() -> None:
 @pytest.mark.parametrize(
     ("item", "sentence"),
     [
-        (elf_file(architecture="aarch64"), "is for aarch64, the tags say manylinux_2_17_x86_64"),
+        (
+            elf_file(architecture="aarch64"),
+            "is for aarch64, but the tags claim manylinux_2_17_x86_64",
+        ),
         (
             macho_file("demo/_native.cpython-311-x86_64-linux-gnu.so"),
             "is an object of format Mach-O, which manylinux_2_17_x86_64 cannot load",

@@ -100,7 +100,7 @@ def test_a_framework_that_is_not_required_is_there_for_those_who_use_that_part(n
     (found,) = missing_library(link(module), wheel(objects=(module,)))
     assert isinstance(found, Problem)
     assert found.level is Level.WARNING
-    assert found.sentence.endswith("'s, which the package does not require")
+    assert found.sentence.endswith(", which the package does not require")
 
 
 def test_the_framework_itself_lacks_its_own_libraries() -> None:

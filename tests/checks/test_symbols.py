@@ -117,7 +117,7 @@ def test_a_plain_linux_tag_promises_no_version() -> None:
         ({}, "there is no data on what manylinux_2_17_x86_64 promises"),
         (
             {"name": "linux_x86_64", "unjudged": ("linux_aarch64",)},
-            "linux_aarch64 was not judged: linux_x86_64 was",
+            "linux_aarch64 was not judged; linux_x86_64 was judged instead",
         ),
     ],
 )
@@ -133,7 +133,7 @@ def test_what_the_judged_tag_does_not_allow_is_told_beside_the_unjudged() -> Non
     on = replace(MANYLINUX2014, unjudged=("musllinux_1_2_x86_64",))
     gap, problem = judge(need("GLIBC_2.34"), on=on)
     assert gap == NotInspected(
-        sentence="musllinux_1_2_x86_64 was not judged: manylinux2014_x86_64 was"
+        sentence="musllinux_1_2_x86_64 was not judged; manylinux2014_x86_64 was judged instead"
     )
     assert "newer than manylinux2014_x86_64" in str(problem)
 

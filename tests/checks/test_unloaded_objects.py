@@ -76,7 +76,9 @@ def test_what_is_loaded_and_has_no_fault_passes(check: Check) -> None:
 def test_a_tag_that_the_target_does_not_stand_for_is_not_judged(check: Check) -> None:
     linkage = replace(link(), unjudged=("musllinux_1_2_x86_64",))
     assert list(check(linkage, wheel())) == [
-        NotInspected(sentence="musllinux_1_2_x86_64 was not judged: manylinux_2_17_x86_64 was")
+        NotInspected(
+            sentence="musllinux_1_2_x86_64 was not judged; manylinux_2_17_x86_64 was judged instead"
+        )
     ]
 
 

@@ -146,7 +146,7 @@ def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("", "not JSON"),
-        ("[]", "not the results of a run"),
+        ("[]", "not a result document"),
         (changed(schema="binary-checks/result/2"), "its schema is 'binary-checks/result/2', not"),
         (changed(novelty=1), 'unknown field "novelty"'),
         (changed(exit_code=7), "exit_code: 7 is not one of 0 to 6"),
@@ -166,9 +166,9 @@ def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
         ),
         (
             written(RUN).replace('"outcome": "failed"', '"outcome": "not judged"'),
-            "outcome: 'not judged' is the outcome of no check",
+            "outcome: 'not judged' is not an outcome of a check",
         ),
-        (written(RUN).replace('"seconds": 0.25', '"seconds": NaN'), "NaN is not a number"),
+        (written(RUN).replace('"seconds": 0.25', '"seconds": NaN'), "NaN is not a valid number"),
         (
             written(RUN).replace('"seconds": 0.25', '"seconds": 1e999'),
             "$.packages[0].entries[0].seconds: Infinity is not a number",

@@ -215,7 +215,9 @@ def test_a_version_that_is_a_path_is_refused(
     lay_out(tmp_path, index, mark)
     monkeypatch.chdir(tmp_path)
     text = version.format(str(tmp_path).lstrip("/"))
-    assert refusal(tmp_path, f"evil {text}").startswith(f"evil is required in no version ({text})")
+    assert refusal(tmp_path, f"evil {text}").startswith(
+        f"evil is required without a valid version ({text})"
+    )
     assert (index.asked, mark.exists()) == ([], False)
 
 

@@ -71,7 +71,7 @@ def test_every_claim_is_kept_with_what_says_it() -> None:
     ).accelerator
     assert found.value == "rocm 6.2"
     assert [(each.source, each.value, each.evidence) for each in found.claims] == [
-        (ClaimSource.BYTES, "rocm", "demo/_x.so holds device code for gfx90a"),
+        (ClaimSource.BYTES, "rocm", "demo/_x.so contains device code for gfx90a"),
         (ClaimSource.BYTES, "rocm 6", "demo/_x.so needs libamdhip64.so.6"),
         (ClaimSource.NAME, "rocm 6.2", "the label rocm6.2"),
     ]
@@ -223,7 +223,9 @@ def test_what_a_user_gives() -> None:
         ("accelerator", "cuda 12.6"),
         ("cxx_abi", "cxx11"),
     ]
-    with pytest.raises(ProfileError, match=r"colour=red: not auto, .* KEY of kind, python"):
+    with pytest.raises(
+        ProfileError, match=r"colour=red: expected auto, .* KEY one of kind, python"
+    ):
         list(read_given(["colour=red"]))
     with pytest.raises(ProfileError, match=r"python=x: not understood; write it like 3\.11"):
         list(read_given(["python=x"]))

@@ -30,7 +30,7 @@ def test_a_label_or_a_name_says_that_a_build_is_for_the_cpu() -> None:
 
 
 def test_one_without_a_trace_of_a_gpu_is_for_the_cpu_too() -> None:
-    with pytest.raises(NotApplicable, match="for the CPU: no object holds device code"):
+    with pytest.raises(NotApplicable, match="for the CPU: no object contains device code"):
         demand_trace_of_gpu(torch(elf_file(), requires=("filelock", "sympy>=1.13.3")))
 
 

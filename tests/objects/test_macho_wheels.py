@@ -52,7 +52,7 @@ def test_the_right_architecture_is_quiet(tmp_path: Path, platform: str, sample: 
 def test_the_wrong_architecture_is_a_problem(tmp_path: Path) -> None:
     wheel = _open(tmp_path, "macosx_11_0_arm64", "plain.dylib")
     (problem,) = wrong_architecture(wheel, Linkage(target="x"))
-    assert "is for x86_64, the tags say macosx_11_0_arm64" in str(problem)
+    assert "is for x86_64, but the tags claim macosx_11_0_arm64" in str(problem)
 
 
 def test_a_large_member_keeps_all_that_is_signed(tmp_path: Path) -> None:

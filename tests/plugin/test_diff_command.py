@@ -129,7 +129,7 @@ def test_objects_that_need_no_library_are_compared_and_an_unknown_linkage_is_not
     assert diff(old, write(tmp_path / "unknown.json", NEW, linkage=None)) == 0
     out = capsys.readouterr().out
     assert "2 breaks, 1 not compared" in out
-    assert "its facts have no linkage: whether libraries are found is not known" in out
+    assert "its facts have no linkage: it is unknown whether libraries are found" in out
     assert diff(old, new) == 0
     assert "not compared" not in capsys.readouterr().out
 
@@ -197,8 +197,8 @@ def test_results_alone_are_not_taken_for_facts(
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"[]", "not the facts of a package"),
-        (b"\x1f\x8b not gzip", "not whole, or no gzip"),
+        (b"[]", "not a facts document"),
+        (b"\x1f\x8b not gzip", "incomplete, or not gzip"),
         (gzip.compress(b"{" * 9, mtime=0)[:-6], "not"),
         (b'{"schema": "binary-checks/facts/9"}', "its schema is 'binary-checks/facts/9'"),
     ],

@@ -22,16 +22,16 @@ from tests.plugin.conftest import TRY_AGAIN, run_command
     [
         (
             ["--binary-place", "podman:x"],
-            "--binary-place podman:x: no such place; there are "
+            "--binary-place podman:x: unknown place; expected one of "
             "venv|existing:PYTHON|prefix:PATH|image:REFERENCE",
         ),
         (
             ["--binary-place", "existing"],
-            "--binary-place existing: a place of this kind is spelled existing:PYTHON",
+            "--binary-place existing: a place of this kind is written as existing:PYTHON",
         ),
         (
             ["--binary-place", "venv:python3"],
-            "--binary-place venv:python3: a place of this kind is spelled venv",
+            "--binary-place venv:python3: a place of this kind is written as venv",
         ),
         (["--binary-place", "prefix:gone"], "--binary-place prefix:gone: no such folder"),
         (["--binary-place", "existing:gone"], "no such file or folder: gone"),
@@ -54,12 +54,12 @@ from tests.plugin.conftest import TRY_AGAIN, run_command
         ),
         (
             ["--binary-place", "image:--privileged"],
-            "--binary-place image:--privileged: no reference of an image, "
+            "--binary-place image:--privileged: not an image reference, "
             "such as debian:bookworm-slim",
         ),
         (
             ["--binary-place", "image:./root"],
-            "--binary-place image:./root: no reference of an image, such as debian:bookworm-slim",
+            "--binary-place image:./root: not an image reference, such as debian:bookworm-slim",
         ),
         (
             ["--binary-place", "venv", "--binary-installed", "demo"],

@@ -67,7 +67,7 @@ def test_the_wrong_file_behind_a_url_is_caught_without_it(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines_random(
         [
-            f"published-for-another-system: {NAME}: other/_x*: is for aarch64, the tags say *",
+            f"published-for-another-system: {NAME}: other/_x*: is for aarch64, but the tags *",
             f"published-name-disagrees: {NAME}: *METADATA names 'other', the file name 'demo'",
         ]
     )

@@ -214,7 +214,7 @@ def test_a_list_says_when_it_was_issued_and_how_long_it_is_valid() -> None:
             "valid_until: 2026-11-19 is before it was issued, 2026-11-20",
         ),
         (ENTRY + b"cells = 'variants=cu*'", "known_problems[0]: cells: unknown axis 'variants'"),
-        (ENTRY + b"cells = ''", "known_problems[0]: cells: it names no axis"),
+        (ENTRY + b"cells = ''", "known_problems[0]: cells: no AXIS=GLOB"),
         (ENTRY + b"owner = 1", "known_problems[0]: owner: 1 is not a str"),
         (ENTRY + b"is_shared = true", "known_problems[0]: unknown key 'is_shared'"),
     ],

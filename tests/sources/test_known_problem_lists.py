@@ -157,9 +157,12 @@ def test_a_copy_that_does_not_say_how_long_it_is_valid_is_no_stand_in(index: Pac
         (LIST.replace("2026-11-30", "2026-11-21"), "it was valid until 2026-11-21"),
         (
             LIST.replace("2026-11-20", "2026-11-22T04:06:00Z"),
-            "it says that it was issued on 2026-11-22T04:06:00+00:00, which is in the future",
+            "its issue date is 2026-11-22T04:06:00+00:00, which is in the future",
         ),
-        (LIST.replace("2026-11-20", "2026-11-24"), "issued on 2026-11-24, which is in the future"),
+        (
+            LIST.replace("2026-11-20", "2026-11-24"),
+            "issue date is 2026-11-24, which is in the future",
+        ),
     ],
 )
 def test_a_fresh_list_of_another_time_does_not_hold(

@@ -238,8 +238,8 @@ def test_a_variant_of_which_nothing_is_found_is_remarked(kept: Store, tmp_path: 
     end = push(kept, make_wheel(tmp_path), by_hand={"variant": "cu130"})
     assert end.artifact.variant == "cu130"
     assert end.remarks == (
-        "its variant is cu130 (set by hand), but no object holds device code or needs a library of "
-        "an accelerator",
+        "its variant is cu130 (set by hand), but no object contains device code or needs a library "
+        "of an accelerator",
     )
 
 

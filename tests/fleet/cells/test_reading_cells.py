@@ -255,7 +255,7 @@ REFUSED = {
     ),
     "a rule that is no glob": (
         NUMPY + '[[gpu]]\nwhen = "cu*"\n',
-        "gpu[0] (line 5): when: cu*: not AXIS=GLOB, as variant=cu* is",
+        "gpu[0] (line 5): when: cu*: not AXIS=GLOB, such as variant=cu*",
     ),
     "an expiry that is no day": (
         NUMPY + '[[leave_out]]\nwhen = "python=3.12"\nreason = "x"\nexpires = "soon"\n',
@@ -267,7 +267,7 @@ REFUSED = {
     ),
     "a place that there is not": (
         NUMPY + '[[run]]\nwhen = "python=3.12"\nplace = "imge:oldest"\n',
-        "run[0] (line 5): place: imge:oldest: no such place; there are venv|existing:PYTHON|"
+        "run[0] (line 5): place: imge:oldest: unknown place; expected one of venv|existing:PYTHON|"
         "prefix:PATH|image:REFERENCE",
     ),
     "an unknown source": (

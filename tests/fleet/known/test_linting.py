@@ -77,7 +77,7 @@ def test_a_reason_may_begin_with_a_word_of_placeholders() -> None:
         ("valid_until = 2026-12-20\n", "no issued: "),
         ("issued = 2026-11-20\n", "no valid_until: "),
         ("issued = 2026-11-20\nvalid_until = 2026-11-21\n", "it was valid until 2026-11-21"),
-        (HEAD.replace("11-20", "11-30"), "it says that it was issued on 2026-11-30, which is in"),
+        (HEAD.replace("11-20", "11-30"), "its issue date is 2026-11-30, which is in"),
     ],
 )
 def test_a_list_that_does_not_hold_is_said(head: str, said: str) -> None:

@@ -329,8 +329,8 @@ def test_objects_say_their_floor_of_glibc_and_their_gpu_targets(untouched: Night
     ("content", "reason"),
     [
         (b"", "not JSON"),
-        (b"\x1f\x8b\x08", "not whole"),
-        (b"no gzip", "not whole, or no gzip"),
+        (b"\x1f\x8b\x08", "incomplete"),
+        (b"no gzip", "incomplete, or not gzip"),
     ],
 )
 def test_facts_that_cannot_be_read_are_reported_and_cost_no_cell(
