@@ -61,7 +61,7 @@ _INDEX = 0x7FFF  # mask of a version index; bit 15 marks a hidden version
 _HIDDEN = 0x8000
 _MOST_RECORDS = 1 << 12  # libraries with needed versions, and defined versions
 _WITHOUT_SECTIONS = "it reads versions through section headers, which the file does not have"
-_TURNED = "it turns the words of a big-endian note around"
+_TURNED = "it swaps the words of a big-endian note"
 
 
 class _Symbol(NamedTuple):

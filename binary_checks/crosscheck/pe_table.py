@@ -141,7 +141,7 @@ FACTS = (
     ),
     Fact("signed", "an Authenticode signature"),
     Fact(
-        "signature_matches", "its digest is that of the file",
+        "signature_matches", "whether its digest is the file's",
         lambda item: "" if item.signature_matches is None else str(item.signature_matches),
     ),
 )  # fmt: skip

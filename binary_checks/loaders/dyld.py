@@ -165,7 +165,7 @@ class Dyld:
         if sdk >= _FIRST_WITHOUT_FALLBACK:
             return SearchResult(searched=searched)
         if sdk >= _FIRST_IN_DOUBT:
-            doubt = f"whether dyld falls back to {system} for SDK {library.sdk} is not sure"
+            doubt = f"it is uncertain whether dyld falls back to {system} for SDK {library.sdk}"
             return SearchResult(searched=searched, unknown=doubt)
         if system in self.target.partly:
             return SearchResult(searched=searched, partly=self.target.partly[system])

@@ -57,7 +57,7 @@ class Steps:
         self._taken += steps
         if self._taken > self._most:
             raise TooLarge(
-                "to load its objects, each in a process of its own with all that it needs, takes "
+                "loading its objects, each in a process of its own with everything it needs, takes "
                 f"more than {self._most} steps"
             )
 

@@ -32,9 +32,9 @@ from binary_checks.wording.sentences import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _HELPERS = {
-    "ompt_start_tool": "OpenMP runtimes open it where a user asks for a tool",
+    "ompt_start_tool": "OpenMP runtimes open it if a user asks for a tool",
     "ompd_initialize": "debuggers open it",
-    "malloc": "it replaces malloc where a user preloads it",
+    "malloc": "it replaces malloc if a user preloads it",
 }
 """Symbols exported by libraries that are made for another program, and how they get into it:
 libarcher and libiomp5_db of Intel's OpenMP, libtbbmalloc_proxy of tbb.
@@ -80,12 +80,12 @@ def find_dispensable_objects(
         elif path in guided:
             reason = "the package's own code starts it with a search path in its environment"
             if item.kind is not Kind.EXECUTABLE:
-                reason = "the package's own code has a program open it, with a search path"
+                reason = "the package's own code lets a program open it with a search path"
             yield DispensableObject(path=path, reason=reason)
         elif path in demanded:
             continue
         elif path in replaced:
-            reason = f"{linkage.show(replaced[path])} has its name, and lacks nothing"
+            reason = f"{linkage.show(replaced[path])} has the same name, and lacks nothing"
             yield DispensableObject(path=path, reason=reason, complete=False)
         elif path in attempted:
             reason = reasons.get(path, "only libraries that are opened by name need it")

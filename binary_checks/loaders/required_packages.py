@@ -250,7 +250,7 @@ _NOBODYS = frozenset({"bin", "lib", "lib64"})
 """Folders of site-packages that are not importable packages. open3d, which requires dash and flask,
 searches libEGL.so.1 in site-packages/lib.
 """
-_NOT_HERE = "not here, and no system promises it: name the package, or the folder, that also has it"
+_NOT_HERE = "not here, and no system promises it: add the package or the folder that has it"
 _HOSTS = "the program that loads the file may define them"
 # pairs of needs and requirements; the largest packages have some ten thousand
 _MOST_PAIRS = 4_000_000

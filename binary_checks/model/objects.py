@@ -372,7 +372,7 @@ class PeFile(ObjectFile):
     debug_bytes: int = 0  # size in the file of all sections named .debug_* or .zdebug_*
     overlay: int = 0  # bytes after everything the headers describe; launchers carry a zip there
     signed: bool = False  # has an Authenticode signature
-    # whether its digest is that of the file; None if not computed
+    # whether whether its digest is the file's; None if not computed
     signature_matches: bool | None = None
     device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order

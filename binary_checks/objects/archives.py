@@ -235,7 +235,7 @@ class _Member(LimitedSource):
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes of the member. Raises MalformedError beyond its end."""
         if offset < 0 or offset + length > self.size:
-            raise MalformedError("a member of the archive ends before", self.start + offset)
+            raise MalformedError("a member of the archive is shorter", self.start + offset)
         return self._source.read(self.start + offset, length)
 
 
@@ -389,7 +389,7 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
         head = source.read(at, _HEAD)
         digits = head[_SIZE].strip()
         if not head.endswith(b"`\n") or not digits.isdigit():
-            raise MalformedError("a member of the archive has no head", at)
+            raise MalformedError("a member of the archive has no header", at)
         start, size = at + _HEAD, int(digits)
         if thin and not head.startswith((b"// ", b"/ ", b"/SYM64/ ")):
             size = 0
@@ -411,7 +411,7 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
             label = name.rstrip(b"/").decode("utf-8", "backslashreplace")
             yield _Member(source, start, size, label, is_index=name in _INDEXES)
     if at < source.size and source.read(at, source.size - at).strip(b"\0\n "):
-        raise MalformedError("it ends within the head of a member", at)
+        raise MalformedError("it ends within the header of a member", at)
 
 
 def _find_extents(member: _Member) -> Iterator[tuple[Extent, bool]]:

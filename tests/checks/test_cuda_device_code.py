@@ -180,7 +180,7 @@ def test_what_was_not_read_whole_is_a_gap_and_no_fault_of_the_package() -> None:
 
 
 def test_containers_of_too_many_sets_of_targets_pass_no_check() -> None:
-    reason = "no more than 1024 sets of targets are told apart"
+    reason = "no more than 1024 sets of targets are distinguished"
     alike = DeviceContainers(count=9, first=1024, offset=4096, reason=reason)
     found = (*containers(("sm_90 ptx:sm_90", 1)), alike)
     built = wheel(objects=(elf_file(PATH, device_containers=found),))

@@ -222,7 +222,7 @@ def test_a_cubin_of_a_later_abi_is_not_known_and_not_broken(tmp_path: Path) -> N
     later[8] = 9
     unread = read_library(tmp_path, container(entry(CUBIN, 90, bytes(later)))).unread
     assert [(each.reason, each.broken, each.count) for each in unread] == [
-        ("a cubin of an ABI that is not known", False, 1)
+        ("a cubin of an unknown ABI", False, 1)
     ]
 
 

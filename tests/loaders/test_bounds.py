@@ -43,8 +43,8 @@ def test_a_simulation_without_an_end_is_too_large_to_inspect(
     verdict = verdicts["missing-library"]
     assert verdict.outcome is Outcome.FAILED
     assert [problem.sentence for problem in verdict.problems] == [
-        "too large to inspect: to load its objects, each in a process of its own with all that it "
-        "needs, takes more than 10 steps; raise limit_factor in the profile, or accept it there"
+        "too large to inspect: loading its objects, each in a process of its own with everything "
+        "it needs, takes more than 10 steps; raise limit_factor in the profile, or accept it there"
     ]
 
 

@@ -112,7 +112,7 @@ def test_that_holds_in_a_package_of_libraries_too() -> None:
 def test_a_helper_for_other_programs_is_told_by_what_it_exports() -> None:
     proxy = library("demo/libproxy.so", exports=symbols("malloc", "free"))
     assert idle(library("demo/libtbb.so.12"), proxy) == {
-        proxy.path: "it replaces malloc where a user preloads it"
+        proxy.path: "it replaces malloc if a user preloads it"
     }
     assert idle(library("demo/libtbb.so.12", "libproxy.so"), proxy) == {}
 
@@ -211,7 +211,7 @@ def test_a_library_is_not_needed_where_another_file_of_its_name_lacks_nothing() 
     broken, copy = dll("demo/libb.dll", "lz4.dll"), dll("demo.libs/libb.dll")
     named = [broken.path, copy.path]
     (found,) = _find(module, broken, copy, on=windows(), named=named)
-    reason = "demo.libs/libb.dll has its name, and lacks nothing"
+    reason = "demo.libs/libb.dll has the same name, and lacks nothing"
     assert found == DispensableObject(path=broken.path, reason=reason, complete=False)
     assert _find(module, broken, on=windows(), named=named) == []
     lacking = replace(copy, needed=broken.needed)

@@ -118,7 +118,7 @@ def test_noise_behind_the_magic_is_malformed(magic: bytes, noise: bytes) -> None
 def test_a_dylib_that_is_not_there_is_malformed() -> None:
     content = read_macho_sample("plain.dylib")
     changed = patched(content, place_of(content, LC_LOAD_DYLIB), "I", 0x99)
-    assert "is asked of dylib 1, there is none" in _malformed(changed)
+    assert "is bound to dylib 1, which does not exist" in _malformed(changed)
 
 
 @pytest.mark.parametrize(

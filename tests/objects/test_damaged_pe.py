@@ -190,7 +190,7 @@ def test_a_million_imports_are_too_many_for_us() -> None:
     thunks = struct.pack("<Q", 1 << 63 | 5) * (_MOST + 600)
     content, address = _with_large_section(WHOLE["ordinal.dll"], thunks + bytes(16))
     struct.pack_into("<I", content, _table(content, 1), address)
-    assert _unread(content) == f"it imports more than {_MOST} symbols, no more are read"
+    assert _unread(content) == f"it imports more than {_MOST} symbols; no more are read"
 
 
 def test_a_thousand_libraries_that_share_a_table_are_too_many_for_us() -> None:
@@ -202,10 +202,10 @@ def test_a_thousand_libraries_that_share_a_table_are_too_many_for_us() -> None:
     start = _offset(content, table)
     content[start : start + 20 * 1000] = descriptor * 1000
     struct.pack_into("<I", content, _directory(content, 1), table)
-    assert _unread(content) == f"it imports more than {_MOST} symbols, no more are read"
+    assert _unread(content) == f"it imports more than {_MOST} symbols; no more are read"
     content[start : start + 20 * 5000] = descriptor * 5000
     struct.pack_into("<Q", content, _offset(content, address), 0)
-    assert _unread(content) == "it needs more than 4096 libraries, no more are read"
+    assert _unread(content) == "it needs more than 4096 libraries; no more are read"
 
 
 def test_a_table_of_imports_without_an_end_is_malformed() -> None:

@@ -57,7 +57,7 @@ def _unread(content: bytes) -> str:
         (elf_dynamic, "_MOST_ENTRIES", 2, "PT_DYNAMIC has"),
         (elf_dynamic, "_MOST_ENTRIES", 2, "bytes; at most 32 are read"),
         (elf_dynamic, "_MOST_STRINGS", 7, "bytes; at most 7 are read"),
-        (elf_dynamic, "_LONGEST", 5, "DT_STRTAB holds a string of more than 5 bytes, none so long"),
+        (elf_dynamic, "_LONGEST", 5, "DT_STRTAB holds a string of more than 5 bytes; longer ones"),
         (elf_symbols, "_MOST_BUCKETS", 0.5, "DT_GNU_HASH has 4 bytes; at most 2"),
         (elf_symbols, "_MOST_SYMBOLS", 2, "DT_SYMTAB has 96 bytes; at most 48 are read"),
         (elf_reader, "_LONGEST_NOTE", 8, "bytes in a PT_NOTE; at most 8 are read"),
@@ -72,7 +72,7 @@ def test_an_elf_file_with_more_than_we_read_is_unread(
 
 
 def test_a_string_of_absurd_length_is_not_read() -> None:
-    reason = "DT_STRTAB holds a string of more than 65536 bytes, none so long is read"
+    reason = "DT_STRTAB holds a string of more than 65536 bytes; longer ones are not read"
     assert _unread(build_elf(needed=("n" * 200_000,))) == reason
 
 
@@ -81,7 +81,7 @@ def test_a_string_of_absurd_length_is_not_read() -> None:
     [
         ("forwarder.dll", (pe_header, "_MOST_SECTIONS"), 1, "sections; at most 1 are read"),
         ("forwarder.dll", (pe_symbols, "_MOST_NAMES"), 1, "at most 4 are read"),
-        ("forwarder.dll", (pe_header, "_LONGEST_NAME"), 3, "none so long is read"),
+        ("forwarder.dll", (pe_header, "_LONGEST_NAME"), 3, "longer ones are not read"),
         ("delayed.dll", (pe_symbols, "_MOST_OF_NAMES"), 1, "bytes; at most 1 are read"),
         ("pdb.dll", (pe_header, "_MOST_ENTRIES"), 0, "debug entries; at most 0 are read"),
         (
@@ -109,7 +109,7 @@ def test_a_long_name_of_an_import_is_not_read(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(pe_symbols, "_GAP", 4)
     monkeypatch.setattr(pe_symbols, "_TAIL", 2)
     reason = _unread(read_pe_sample("delayed.dll"))
-    assert "has more than 4 bytes, none so long is read" in reason
+    assert "has more than 4 bytes; longer ones are not read" in reason
 
 
 def test_an_image_may_lie_far_behind_its_dos_program() -> None:
@@ -192,7 +192,9 @@ def test_what_a_trie_has_too_much_of_is_told_with_the_file(monkeypatch: pytest.M
     content = read_macho_sample("signed_arm64.dylib")
     (found,) = read_objects("demo/a", Bytes(content))
     assert isinstance(found, MachOFile)  # what is signed is read once somebody asks
-    with pytest.raises(Unavailable, match=r"what demo/a exports .* have more than 1 bytes"):
+    with pytest.raises(
+        Unavailable, match=r"the exports of demo/a are unknown: .* have more than 1 bytes"
+    ):
         list(found.exports)
     place, _ = table(content, LC_CODE_SIGNATURE)
     assert "the exports trie have more than 1 bytes" in _unread(patched(content, place, "I", 0))
@@ -227,7 +229,7 @@ def test_a_member_that_claims_more_sections_than_it_has_is_at_fault(
 ) -> None:
     monkeypatch.setattr(archives, "_MOST_SECTIONS", 2)
     (fault,) = read_device(archive(big_obj=_big_object(1, 3), one_o=CUDA)).device_faults
-    assert fault.reason == "a member that cannot be read: a member of the archive ends before"
+    assert fault.reason == "a member that cannot be read: a member of the archive is shorter"
 
 
 def test_a_member_with_longer_names_than_we_read_is_left_out(
@@ -244,7 +246,7 @@ def test_a_target_with_a_longer_name_than_we_read_is_unknown(
     found = read_device(bundle(["gfx90a", "gfx90a:sramecc+:xnack-"]))
     assert entries(found) == {"amdgpu gfx90a": 1, "unknown": 1}
     (group,) = found.device_containers
-    assert group.reason == "a target of 47 letters; at most 33 are read"
+    assert group.reason == "a target of 47 characters; at most 33 are read"
     assert found.device_faults == ()
 
 

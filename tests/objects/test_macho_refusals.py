@@ -72,7 +72,7 @@ def test_no_sample_is_refused(name: str) -> None:
         (segment(WEAK, b"__TEXT") + 60, 0x1, "has __TEXT with permissions 0x1"),
         (segment(WEAK, b"__TEXT") + 60, 0x1005, "permissions 0x1005, which no page can have"),
         (segment(WEAK, b"__TEXT") + 48, 0x20, "which leaves out its load commands"),
-        (segment(WEAK, b"__DATA") + 24, 0x123, "which begins no page"),
+        (segment(WEAK, b"__DATA") + 24, 0x123, "which is not the start of a page"),
         (segment(WEAK, b"__DATA") + 24, 0x0, "and __DATA that overlap in memory"),
         (segment(WEAK, b"__DATA") + 40, 0x0, "and __DATA that overlap in the file"),
         (segment(WEAK, b"__DATA") + 28, 0xFFFFFFFF, "not in __DATA"),
@@ -166,13 +166,13 @@ def test_nodes_of_the_exports_trie(changed: bytes, fault: str) -> None:
 @pytest.mark.parametrize("kind", [0x3, 0xE, 0x80000028])
 def test_commands_that_no_library_has(kind: int) -> None:
     changed = patched(WEAK, place_of(WEAK, LC_UUID), "I", kind)
-    assert f"has load command {kind:#x}, which no such file has" in refusals(changed)
+    assert f"has load command {kind:#x}, which a file of this type cannot have" in refusals(changed)
 
 
 def test_a_program_asks_for_its_dynamic_linker() -> None:
     program = read_macho_sample("program")
     changed = patched(program, place_of(program, LC_LOAD_DYLINKER) + 8, "I", 0x99)
-    assert "asks for a dynamic linker whose name does not lie" in refusals(changed)
+    assert "names a dynamic linker outside its load command" in refusals(changed)
     far = patched(program, segment(program, b"__PAGEZERO") + 40, "Q", 1 << 40)
     assert "has segment __PAGEZERO at byte 0x10000000000, after all others" in refusals(far)
 

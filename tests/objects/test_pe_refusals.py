@@ -79,7 +79,7 @@ def test_no_sample_is_refused(name: str) -> None:
     ("field", "value", "fault"),
     [
         (CHARACTERISTICS, 0x2020, "is not marked as an image"),
-        (CHARACTERISTICS, 0x2023, "loads at address 0x180000000 alone"),
+        (CHARACTERISTICS, 0x2023, "loads only at address 0x180000000"),
         (MACHINE, 0x014C, "is for machine 0x14c and has a header of 64 bits"),
         (IMAGE_BASE, 0x180001000, "ImageBase 0x180001000, which is no multiple of 0x10000"),
         (DLL_CHARACTERISTICS, 0x1E0, "FORCE_INTEGRITY"),

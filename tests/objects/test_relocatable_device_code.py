@@ -155,14 +155,14 @@ def test_a_wrapper_of_a_new_version_leaves_it_open_what_is_linked() -> None:
 def test_a_wrapper_that_points_at_the_wrappers_is_a_fault() -> None:
     found = read_device(image((1, "__nv_rel", 8), (2, ".nv_fatb", 0)))
     (fault,) = found.device_faults
-    assert fault.reason == "a wrapper points at what is no container of device code"
+    assert fault.reason == "a wrapper points to bytes that are no container of device code"
 
 
 def test_what_is_no_wrapper_is_a_fault() -> None:
     whole = image((2, ".nv_fatb", 0))
     broken = whole.replace(struct.pack("<II", MAGIC, 2), struct.pack("<II", MAGIC + 1, 2))
     (fault,) = faults(broken)
-    assert fault.reason == "what stands in the place of a wrapper of device code is none"
+    assert fault.reason == "there are other bytes in the place of a wrapper of device code"
 
 
 def test_a_million_wrappers_are_not_all_read() -> None:

@@ -168,5 +168,5 @@ def test_an_archive_that_ends_within_the_head_of_a_member_is_malformed() -> None
     whole = archive(one_o=build_elf(kind="relocatable"))
     (found,) = read_objects("a.a", Bytes(whole + b"two.o/   0"))
     assert isinstance(found, MalformedObject)
-    assert found.reason == "it ends within the head of a member"
+    assert found.reason == "it ends within the header of a member"
     read_plain(whole + b"\n\n")

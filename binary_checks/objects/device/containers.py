@@ -337,7 +337,7 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
         return end, False
     magic, count = _COUNT.unpack_from((yield Ask(start, min(NEAR, end - start))))
     if magic != BUNDLE_MAGIC:
-        yield DeviceFault(offset=start, reason="what begins as a bundle does not go on as one")
+        yield DeviceFault(offset=start, reason="what begins like a bundle is none")
         return start + len(BUNDLE_MAGIC), False
     if count * _ROW.size > end - at:
         reason = f"a bundle claims {count} code objects where {end - at} bytes are left"
@@ -357,7 +357,7 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
         if at + length > end or start + offset + size > end:
             break
         if length > _LONGEST_TRIPLE:
-            reason = f"a target of {length} letters; at most {_LONGEST_TRIPLE} are read"
+            reason = f"a target of {length} characters; at most {_LONGEST_TRIPLE} are read"
             triple = b""
         else:
             triple = (yield Ask(at, length)) if length else b""
@@ -396,7 +396,7 @@ def walk_compressed(start: int, end: int) -> ContainerWalk:
     if method == _ZLIB and stop > at:
         unpacked = _unpack((yield Ask(at, min(stop - at, _FETCHED))))
         if not unpacked.startswith(BUNDLE_MAGIC):
-            reason = "what zlib is said to have compressed does not unpack to a bundle"
+            reason = "a bundle marked as compressed by zlib does not unpack to one"
             yield DeviceFault(offset=start, reason=reason)
         rows = _read_table(unpacked)
     if not sized:

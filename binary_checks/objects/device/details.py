@@ -375,7 +375,7 @@ def _compare_architectures(entry: DeviceEntry, stated: str) -> None:
     Raises MalformedError if they differ, Unavailable if the cubin's is unknown.
     """
     if not stated:
-        raise Unavailable("a cubin of an ABI that is not known")
+        raise Unavailable("a cubin of an unknown ABI")
     if entry.architecture and entry.architecture.rstrip("af?") != stated.rstrip("af?"):
         raise MalformedError(f"its head says {entry.architecture}, its cubin {stated}")
 

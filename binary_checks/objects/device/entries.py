@@ -86,8 +86,8 @@ def _choose(flags: int) -> Begin:
     if flags & LZ4:
         return _find_lz4()
     if flags & OLD_LZ:
-        raise Unavailable("it is compressed by NVIDIA's own method of before CUDA 11.4")
-    raise Unavailable(f"it is compressed by a method that is not known (flags {flags:#x})")
+        raise Unavailable("it is compressed by a method of NVIDIA's own, used before CUDA 11.4")
+    raise Unavailable(f"it is compressed by an unknown method (flags {flags:#x})")
 
 
 @lru_cache(maxsize=1)

@@ -150,7 +150,7 @@ def _find_wrappers(
                 break
             magic, version, pointer, _ = _WRAPPER.unpack_from(block, here)
             if magic != _MAGIC:
-                note(at, "what stands in the place of a wrapper of device code is none")
+                note(at, "there are other bytes in the place of a wrapper of device code")
                 break
             yield at, (version, pointer)
             at += _WRAPPER.size
@@ -373,7 +373,7 @@ class _Reading:
         self._linked += role is Role.LINKED
         key = (tuple(each.target for each in found.sums), found.reason, found.too_large, role)
         if len(self._sets) >= _MOST_SETS and key not in self._sets:
-            reason = f"no more than {_MOST_SETS} sets of targets are told apart"
+            reason = f"no more than {_MOST_SETS} sets of targets are distinguished"
             key = ((), reason, True, role)
         count, first, offset = self._sets.get(key, (0, self._count, found.offset))
         self._sets[key] = (count + 1, first, offset)
@@ -400,7 +400,7 @@ class _Reading:
         if any(group[2] or not count for group, (count, *_) in self._sets.items()):
             return
         for offset in sorted(self._not_found)[: _MOST_FAULTS - len(self._faults)]:
-            reason = "a wrapper points at what is no container of device code"
+            reason = "a wrapper points to bytes that are no container of device code"
             yield DeviceFault(offset=offset, reason=reason)
 
     def _iter_code(self, relinkable: Relinkable) -> Iterator[DeviceCode]:

@@ -153,7 +153,9 @@ def _read_strings(image: MappedImage, dynamic: Dynamic) -> bytes:
         raise MalformedError("DT_STRTAB does not end with NUL")
     for start in range(0, size - _LONGEST + 1, _LONGEST):
         if strings.find(b"\0", start, start + _LONGEST) < 0:
-            reason = f"DT_STRTAB holds a string of more than {_LONGEST} bytes, none so long is read"
+            reason = (
+                f"DT_STRTAB holds a string of more than {_LONGEST} bytes; longer ones are not read"
+            )
             raise TooLarge(reason)
     return strings
 
@@ -246,7 +248,7 @@ def _read_needed(
         if library not in known:
             faults[
                 f"needs versions of {library}, which is not among its DT_NEEDED: glibc's loader "
-                "ends the process where nothing else has loaded it"
+                "ends the process if nothing else has loaded it"
             ] = None
         total += count
         if total > _MOST_VERSIONS:  # checked in total, since many records may share one chain

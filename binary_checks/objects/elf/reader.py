@@ -342,7 +342,9 @@ def read_opened(
 ) -> OpenedNames:
     """Return the names of libraries in read-only data, except its own and those it needs."""
     if not sections:
-        return OpenedNames(unread="without section headers nothing tells where its strings lie")
+        return OpenedNames(
+            unread="it has no section headers, which would tell where its strings are"
+        )
     known = (dynamic.string(DT_SONAME), *dynamic.texts(DT_NEEDED))
     return find_opened(source, seen, ELF_NAMES, known, find_read_only(sections, _NO_STRINGS))
 

@@ -252,7 +252,7 @@ def _judge_table(
     }
     is_there = any(segment.type == PT_PHDR for segment in segments)
     if is_there and header.segments_offset not in found:
-        yield "has a PT_PHDR that leads to something else than its program headers"
+        yield "has a PT_PHDR that does not point to its program headers"
 
 
 def _judge_load(load: Segment) -> Iterator[str]:
@@ -263,17 +263,17 @@ def _judge_load(load: Segment) -> Iterator[str]:
     """
     if (load.address - load.offset) % PAGE:
         yield (
-            f"at address {load.address:#x} and offset {load.offset:#x}, which lie differently "
-            "within their pages"
+            f"at address {load.address:#x} and offset {load.offset:#x}, which have "
+            "different offsets in their pages"
         )
     elif load.alignment and (load.alignment % PAGE or load.alignment & load.alignment - 1):
-        yield f"with p_align {load.alignment:#x}, no power of two from {PAGE:#x} on"
+        yield f"with p_align {load.alignment:#x}, not a power of two of at least {PAGE:#x}"
     elif load.alignment > _LARGEST_ALIGNMENT:
         yield f"with p_align {load.alignment:#x}, for which there is no room in memory"
     elif load.alignment and (load.address - load.offset) % load.alignment:
         yield (
-            f"at address {load.address:#x} and offset {load.offset:#x}, which disagree by p_align "
-            f"{load.alignment:#x}: glibc before 2.35 refuses it"
+            f"at address {load.address:#x} and offset {load.offset:#x}, which differ modulo "
+            f"p_align {load.alignment:#x}: glibc before 2.35 refuses it"
         )
 
 
@@ -311,7 +311,7 @@ def _judge_others(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str
             yield from _judge_thread(segment, memory)
     dynamics = [segment for segment in segments if segment.type == PT_DYNAMIC]
     if len(dynamics) > 1:
-        yield f"has {len(dynamics)} PT_DYNAMIC, of which loaders and tools take different ones"
+        yield f"has {len(dynamics)} PT_DYNAMIC, and loaders and tools choose different ones"
     for segment in dynamics:
         # glibc writes addresses into PT_DYNAMIC; before 2.35 even if its flags forbid writing.
         place = (segment.address, segment.memory_size)
@@ -334,7 +334,7 @@ def _judge_relro(segment: Segment, memory: Memory) -> Iterator[str]:
     if not holds(memory.mapped, start, end - start):
         yield (
             f"has a PT_GNU_RELRO at {segment.address:#x}, {segment.memory_size:#x} bytes, which is "
-            "not all loaded: it cannot be protected"
+            "not entirely loaded: it cannot be protected"
         )
     elif any(first < end and start < last for first, last in memory.code):
         yield f"has a PT_GNU_RELRO at {segment.address:#x} over its code, which then cannot run"
@@ -397,14 +397,15 @@ def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
     """Yield entries that are missing, lead nowhere, or forbid loading."""
     for name, tag in (("DT_STRTAB", DT_STRTAB), ("DT_SYMTAB", DT_SYMTAB)):
         if tag not in dynamic:
-            yield f"has no {name}, which loaders read unasked: the process dies"
+            yield f"has no {name}, which loaders read unchecked: the process crashes"
     for group in _TOGETHER:
         missing = [name for name, tag in group.items() if tag not in dynamic]
         if missing and len(missing) < len(group):
             there = next(name for name in group if name not in missing)
-            yield f"has {there} and no {missing[0]}, which loaders read unasked: the process dies"
+            fault = f"has {there} and no {missing[0]}"
+            yield f"{fault}, which loaders read unchecked: the process crashes"
     if DT_VERSYM not in dynamic and (DT_VERNEED in dynamic or DT_VERDEF in dynamic):
-        yield "has tables of versions and no DT_VERSYM, which glibc's loader reads unasked: it dies"
+        yield "has tables of versions and no DT_VERSYM, which glibc reads unchecked: it crashes"
     for name, tag in _TABLES.items():
         address = dynamic.value(tag)
         if tag in dynamic and not holds(memory.readable, address, 1) and _counts(dynamic, tag):
@@ -483,13 +484,13 @@ def judge_values(symbols: SymbolColumns, strings: bytes, memory: Memory) -> Iter
     if wrong is not None:
         index = symbols.values.index(wrong)
         name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
-        yield f"has the function {name} at {wrong:#x}, where no code is"
+        yield f"has the function {name} at {wrong:#x}, where there is no code"
 
 
 def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -> Iterator[str]:
     """Yield entries of DT_SYMTAB by which a loader finds nothing, or the wrong thing."""
     if symbols.names[0] or symbols.bindings[0] or symbols.sections[0] or symbols.values[0]:
-        yield "has a symbol number 0 that is not empty: relocations without a symbol name it"
+        yield "has a symbol number 0 that is not empty, and relocations without a symbol use it"
     kinds = {(each >> 4, each & 15) for each in set(symbols.information[1:])}
     if any(binding not in _BINDINGS for binding, _ in kinds):
         yield "has a dynamic symbol whose binding no loader knows"
@@ -504,7 +505,7 @@ def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -
         index = join(symbols.undefined, mask).find(1)
         if index >= 0:
             name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
-            yield f"needs {name} of others, and its entry in DT_SYMTAB {fault}"
+            yield f"imports {name}, and its entry in DT_SYMTAB {fault}"
 
 
 def _find_undefined(symbols: SymbolColumns, *, is_program: bool) -> Iterator[tuple[bytes, str]]:
@@ -532,7 +533,7 @@ def judge_versions(
             i for i, u in enumerate(symbols.undefined) if u and indices[i] & ~HIDDEN == number
         )
         name = name_at(strings, symbols.names[place]).decode("utf-8", "backslashreplace")
-        yield f"needs {name} of others in a version that it defines itself: no loader finds it"
+        yield f"imports {name} in a version that only it defines: no loader finds it"
 
 
 def name_at(strings: bytes, offset: int) -> bytes:

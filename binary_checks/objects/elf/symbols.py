@@ -328,7 +328,7 @@ class DynamicSymbols:
         for pieces in slice_all(strings, (map(place, block) for block in blocks)):
             length += sum(map(len, pieces))
             if length > most:
-                reason = f"have more than {most} bytes together, no more are read"
+                reason = f"have more than {most} bytes together; no more are read"
                 raise TooLarge(f"the names of the symbols of {self.path} {reason}")
             yield pieces
 

@@ -192,13 +192,13 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
         if command.type & LC_REQ_DYLD and command.type not in REQUIRED:
             yield f"has load command {command.type:#x}, which dyld must know and does not"
         if command.type == LC_LOAD_DYLINKER and not 12 <= command.unpack("I")[0] < size:
-            yield "asks for a dynamic linker whose name does not lie in its load command"
+            yield "names a dynamic linker outside its load command"
         if command.type in _ENCRYPTED and command.unpack("3I")[2]:
             yield "is encrypted (LC_ENCRYPTION_INFO)"
         if command.type in _OBSOLETE or (
             command.type in _OF_PROGRAMS and header.type in _LIBRARIES
         ):
-            yield f"has load command {command.type:#x}, which no such file has"
+            yield f"has load command {command.type:#x}, which a file of this type cannot have"
     if end != header.commands_offset + header.commands_size:
         counted = f"has {header.command_count} load commands, which end at byte {end:#x}"
         yield f"{counted}, not at {header.commands_offset + header.commands_size:#x} as it claims"
@@ -213,9 +213,9 @@ def _judge_counts(header: MachHeader, commands: Commands) -> Iterator[str]:
     """Yield commands that occur twice, or in a file of the wrong type."""
     for kind, name in _ONCE.items():
         if (count := len(commands.find(kind))) > 1:
-            yield f"has {count} load commands {name}, of which there may be one"
+            yield f"has {count} load commands {name}, and may have only one"
     if (count := len(commands.find(*VERSIONS))) > 1:
-        yield f"has {count} load commands LC_VERSION_MIN, of which there may be one"
+        yield f"has {count} load commands LC_VERSION_MIN, and may have only one"
     if (header.type == MH_DYLIB) != bool(commands.find(LC_ID_DYLIB)):
         yield (
             "is a dylib without LC_ID_DYLIB"
@@ -233,7 +233,7 @@ def _judge_segment(header: MachHeader, segment: Segment) -> Iterator[str]:
         yield f"{what} of {segment.memory:#x} bytes at {segment.address:#x}, beyond all memory"
     if segment.address % _PAGE or (segment.offset % _PAGE and segment.size):
         place = f"at address {segment.address:#x}, byte {segment.offset:#x} of the file"
-        yield f"{what} {place}, which begins no page"
+        yield f"{what} {place}, which is not the start of a page"
     if segment.protection & ~_PERMISSIONS:
         yield f"{what} with permissions {segment.protection:#x}, which no page can have"
     yield from _judge_sections(segment)
@@ -289,7 +289,7 @@ def _judge_text(header: MachHeader, segments: Sequence[Segment]) -> Iterator[str
         place = f"from byte {text.offset:#x} to {text.offset + text.size:#x}"
         yield f"has __TEXT {place} of the file, which leaves out its load commands"
     if text.protection & (_READ | _RUN) != _READ | _RUN:
-        yield f"has __TEXT with permissions {text.protection:#x}: it cannot be read and run"
+        yield f"has __TEXT with permissions {text.protection:#x}: it cannot be read and executed"
 
 
 def _judge_linkedit(

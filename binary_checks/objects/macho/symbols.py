@@ -97,7 +97,9 @@ def library_of(name: bytes, ordinal: int, libraries: Mapping[int, str]) -> str:
     try:
         return libraries[ordinal]
     except KeyError:
-        raise MalformedError(f"{decode(name)} is asked of dylib {ordinal}, there is none") from None
+        raise MalformedError(
+            f"{decode(name)} is bound to dylib {ordinal}, which does not exist"
+        ) from None
 
 
 # The export trie: names with a common prefix share the nodes of the prefix. A node has a ULEB size
@@ -153,11 +155,11 @@ def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
             count = trie[place + size]
             length += (count + (size > 0)) * len(name)
             if length > most:
-                reason = f"have more than {most} bytes together, no more are read"
+                reason = f"have more than {most} bytes together; no more are read"
                 raise TooLarge(f"the names of the exports trie {reason}")
             if size:
                 if len(name) > _LONGEST:
-                    reason = f"has more than {_LONGEST} bytes, none so long is read"
+                    reason = f"has more than {_LONGEST} bytes; longer ones are not read"
                     raise TooLarge(f"a name of the exports trie {reason}")
                 _require_whole(trie, place, size)
                 yield _read_export(trie, place, name)
@@ -191,7 +193,9 @@ def _require_whole(trie: bytes, place: int, size: int) -> None:
     elif flags & _RESOLVER:
         _, at = read_uleb(trie, at)
     if at != end:
-        raise MalformedError(f"an export ends at {at:#x} of the trie, not at {end:#x} as it says")
+        raise MalformedError(
+            f"an export ends at {at:#x} of the trie, not at {end:#x} as its node states"
+        )
 
 
 def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
@@ -215,7 +219,7 @@ def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, i
                 waiting += ways
                 budget -= end - place
                 if budget < 0:
-                    raise MalformedError("the exports trie goes round")
+                    raise MalformedError("the exports trie has a cycle")
     except (IndexError, ValueError):
         raise MalformedError(_BEYOND) from None
 
@@ -378,7 +382,7 @@ class MachOExports(SymbolTable):
     def _cannot_look(self, error: MalformedError | Unavailable) -> Unavailable:
         reason = error.reason if isinstance(error, MalformedError) else error
         kind = TooLarge if isinstance(error, TooLarge) else Unavailable
-        return kind(f"what {self._path} exports cannot be told: {reason}")
+        return kind(f"the exports of {self._path} are unknown: {reason}")
 
 
 # Imports.
@@ -576,7 +580,7 @@ def _find_names(table: bytes, starts: Iterable[int]) -> Iterator[bytes]:
             raise MalformedError("a name of the chained fixups runs beyond their end")
         length += stop - start
         if length > most:
-            reason = f"have more than {most} bytes together, no more are read"
+            reason = f"have more than {most} bytes together; no more are read"
             raise TooLarge(f"the names of the chained fixups {reason}")
         yield table[start:stop]
 
@@ -640,12 +644,14 @@ def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterat
             continue
         end = names.find(b"\0", place, place + _LONGEST)
         if end < 0 and place + _LONGEST < names_size:
-            raise TooLarge(f"a symbol's name has more than {_LONGEST} bytes, none so long is read")
+            raise TooLarge(
+                f"a symbol's name has more than {_LONGEST} bytes; longer ones are not read"
+            )
         if end < 0:
             raise MalformedError("a symbol's name runs beyond the string table", names_start)
         length += end - place
         if length > most:
-            reason = f"have more than {most} bytes together, no more are read"
+            reason = f"have more than {most} bytes together; no more are read"
             raise TooLarge(f"the names of its symbols {reason}")
         yield _Entry(names[place:end], bool(kind & _TYPE), description)
 

@@ -383,7 +383,7 @@ class MappedImage:
             return decode(self._texts[start:end])
         _, available, memory = self.locate(address, what)
         if len(self._texts) < available:
-            reason = f"has more than {_LONGEST_NAME} bytes, none so long is read"
+            reason = f"has more than {_LONGEST_NAME} bytes; longer ones are not read"
             raise TooLarge(f"{what} at address {address:#x} {reason}")
         if available == memory:
             raise MalformedError(f"{what} at address {address:#x} has no end")

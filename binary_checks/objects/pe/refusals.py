@@ -183,7 +183,7 @@ def _judge_header(header: PeHeader) -> Iterator[str]:
         yield f"counts {header.directory_count} directories, of which there are {_DIRECTORIES}"
     fixed = IMAGE_FILE_DLL | IMAGE_FILE_RELOCS_STRIPPED
     if header.characteristics & fixed == fixed:
-        yield f"loads at address {header.image_base:#x} alone: its base relocations were stripped"
+        yield f"loads only at address {header.image_base:#x}: its base relocations were stripped"
     for number in header.uncounted_directories:
         name = DIRECTORY_NAMES[number]
         yield f"has a directory of {name} after the {header.directory_count} that it counts"
@@ -202,7 +202,7 @@ def _judge_alignments(header: PeHeader) -> Iterator[str]:
     if large < small:
         yield f"has SectionAlignment {large:#x}, which is less than its FileAlignment {small:#x}"
     elif small != large and (large < _PAGE or small < _SECTOR):
-        lowest = f"where one is below its minimum ({_PAGE:#x} and {_SECTOR:#x}) they must be equal"
+        lowest = f"if one is below its minimum ({_PAGE:#x} and {_SECTOR:#x}) they must be equal"
         yield f"has SectionAlignment {large:#x} and FileAlignment {small:#x}: {lowest}"
     if small > _LARGEST_FILE_ALIGNMENT:
         yield f"has FileAlignment {small:#x}, more than {_LARGEST_FILE_ALIGNMENT:#x}"
@@ -225,7 +225,7 @@ def _judge_unaligned(sections: Sequence[Section]) -> Iterator[str]:
     for section in sections:
         if section.size and section.offset != section.address:
             place = f"lies at byte {section.offset:#x} of the file, at {section.address:#x} in"
-            yield f"has a section {section.name!r} that {place} memory: without pages they are one"
+            yield f"has a section {section.name!r} that {place} memory, without pages"
 
 
 def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str]:
@@ -332,7 +332,7 @@ def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> I
     """Yield faults of one import descriptor. ``size`` is that of its address table, in bytes."""
     name = library.name[:80]
     if not name or not name.isprintable():
-        yield f"imports from a library named {name!r}, which no file is called"
+        yield f"imports from a library named {name!r}, which cannot be the name of a file"
     if library.addresses % _ALIGNMENT:  # Go's linker does not align the lookup table
         place = f"at address {library.addresses:#x}, which is no multiple of {_ALIGNMENT}"
         yield f"has its table of addresses for {name!r} {place}"

@@ -90,7 +90,7 @@ class NameStretches:
                 names += found
                 budget -= len("".join(found))
                 if budget < 0:
-                    reason = f"have more than {most} bytes together, no more are read"
+                    reason = f"have more than {most} bytes together; no more are read"
                     raise TooLarge(f"{self._what} and others like it {reason}")
         return names
 
@@ -126,7 +126,7 @@ class NameStretches:
 
 
 def _too_long(what: str, longest: int) -> TooLarge:
-    return TooLarge(f"{what} has more than {longest} bytes, none so long is read")
+    return TooLarge(f"{what} has more than {longest} bytes; longer ones are not read")
 
 
 def _find_stretches(
@@ -355,7 +355,7 @@ def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
         return
     most = image.source.limit(_MOST_LIBRARIES)
     yield from range(start, start + most * layout.size, layout.size)
-    raise TooLarge(f"it needs more than {most} libraries, no more are read")
+    raise TooLarge(f"it needs more than {most} libraries; no more are read")
 
 
 class _LookupTables:
@@ -378,7 +378,7 @@ class _LookupTables:
             end = _find_zero(self._rows, first)
             thunks.extend(self._take(self._rows[first:end], library))
             if len(thunks) > (most := self._image.source.limit(_MOST_SYMBOLS)):
-                raise TooLarge(f"it imports more than {most} symbols, no more are read")
+                raise TooLarge(f"it imports more than {most} symbols; no more are read")
             address = 0 if end < len(self._rows) else self._go_on(library)
 
     def _find(self, address: int, library: ImportedLibrary) -> int:
