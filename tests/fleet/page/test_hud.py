@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.command import main, nightly
+from binary_checks.command import main
+from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.page import evidence
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import (
@@ -232,7 +233,7 @@ def test_a_reader_that_has_gone_is_no_complaint(
 
     monkeypatch.setattr("sys.stdout", Gone())
     with pytest.raises(BrokenPipeError):
-        nightly.run(["summary", "--store", str(nights.folder)])
+        NIGHTLY.run(["summary", "--store", str(nights.folder)])
     assert capsys.readouterr().err == ""
 
 
