@@ -153,7 +153,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "explain a check, or list the checks of a family, then exit",
     },
 }
-"""What pytest is told of each option, by its name without the hyphens before it."""
+"""Keyword arguments of pytest's ``addoption`` by option name, without the leading hyphens."""
 _NAMED = re.compile(r"(?<![\w-])--binary-(?=[a-z])")
 
 

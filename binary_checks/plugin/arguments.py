@@ -1,4 +1,4 @@
-"""What the user named to be judged, where it runs, and what it runs in."""
+"""The packages that the user named, the places where they run, and the sandbox."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ if TYPE_CHECKING:
     from binary_checks.places import Sandbox
 
 
-# What the user named to be judged: package files, installed packages, and facts about them.
+# The packages that the user named: files, installed and published packages, and facts about them.
 
 Asked = dict[Path, frozenset[str]]
-"""Which checks were asked for of each package; none is all."""
+"""The checks requested for each package; empty for all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Named:
-    """What the user named: packages, and what is left for pytest to collect in its own way."""
+    """The packages that the user named, and the arguments that are left for pytest to collect."""
 
-    folder: Path  # from which relative paths count
-    sources: tuple[sources.NamedSource, ...]  # each once, in the order in which they are judged
-    packages: Asked  # by the paths of the sources
+    folder: Path  # base of relative paths
+    sources: tuple[sources.NamedSource, ...]  # each once, in the order of judging
+    packages: Asked  # by the path of the source
     others: tuple[str, ...]
-    release: Collection[str] | None = None  # the checks asked for of all packages together
-    installed: tuple[str, ...] = ()  # those that lie installed, as they were named
-    published: frozenset[Path] = frozenset()  # by their paths: those that are to be fetched
-    misnamed: tuple[str, ...] = ()  # a line for each argument of the command that is no package
+    release: Collection[str] | None = None  # requested for all packages together; None if not named
+    installed: tuple[str, ...] = ()  # installed packages, as named
+    published: frozenset[Path] = frozenset()  # paths of packages to be downloaded
+    misnamed: tuple[str, ...] = ()  # a line for each argument of the command that is not a package
 
 
 def read_arguments(config: pytest.Config) -> Named:
-    """Tell packages from other arguments, which stay as they are, or are none of the command's.
+    """Separate packages from other arguments, which pytest collects; the command refuses those.
 
-    Where nothing but an installed package was named there is nothing else to collect.
+    If nothing but installed packages was named, there is nothing else to collect.
     """
     folder = config.invocation_params.dir
     installed = list(dict.fromkeys((*_options(config), *filter(_is_installed, config.args))))
@@ -107,7 +107,7 @@ def _explain(folder: Path, argument: str) -> str:
         return f"{explain(name, folder / name)}{suggest_requirement(name, folder / name)}"
     except OSError as error:  # too long a name
         return f"{name}: {error.strerror}"
-    except ValueError:  # a NUL in it
+    except ValueError:  # the name contains NUL
         return f"{name}: not a path"
 
 
@@ -116,7 +116,7 @@ def _options(config: pytest.Config) -> Iterable[str]:
 
 
 def _list_published(config: pytest.Config, folder: Path) -> list[str]:
-    """Those that are to be fetched; the value of an option is one, whatever lies in the folder."""
+    """Return the packages to be downloaded; a value of the option never means a local file."""
     names = [
         name if sources.is_published(name, folder) else f"{INDEX}{name}"
         for name in config.option.binary_published
@@ -132,13 +132,13 @@ def _is_installed(argument: str) -> bool:
 
 
 def _ask(found: Asked, package: Path, check: str) -> None:
-    """Asked for as a whole and by a check too, it is asked for as a whole."""
+    """Note a check to run on the package; a request for the whole package takes precedence."""
     known = found.get(package, frozenset([check]))
     found[package] = known | {check} if check and known else frozenset()
 
 
 def _demand_nameable(folder: Path, argument: str, source: sources.NamedSource | None) -> None:
-    """Refuse a package whose file's name pytest takes for something else, or cannot pass on."""
+    """Refuse a package whose file name pytest would misread or cannot pass on."""
     name = sources.cut_check(argument)[0]
     if "::" in argument and packages.recognises(Path(argument)) and (folder / argument).exists():
         raise misused(f"{argument}: pytest takes '::' in a file's name for a test: rename it")
@@ -161,9 +161,9 @@ def _is_text(name: str) -> bool:
 def find_sources(
     config: pytest.Config, named: Named, placing: Placing, sandbox: Sandbox | None
 ) -> tuple[list[Source], list[str]]:
-    """Every package named, with the facts that were given of it; a line for each that is not there.
+    """Return every package with the facts given for it, and a line for each one that is missing.
 
-    Raises pytest.UsageError where none is there, and for facts of nothing here.
+    Raises pytest.UsageError if all are missing, or if facts are about none of the packages.
     """
     surroundings = _survey(config, named, placing, sandbox)
     lost = list(named.misnamed)
@@ -190,14 +190,14 @@ def find_sources(
 
 
 AGREED = "binary_checks_agreed"
-"""The key under which a worker of xdist's is given what the controller found on indexes."""
+"""The key under which an xdist worker receives what the controller found on indexes."""
 SURROUNDINGS = pytest.StashKey[sources.Surroundings]()
 
 
 def _survey(
     config: pytest.Config, named: Named, placing: Placing, sandbox: Sandbox | None
 ) -> sources.Surroundings:
-    """What sources are found with; workers take over what was found already."""
+    """Return what sources are resolved with; workers take over what the controller found."""
     target = config.option.binary_for or ""
     if target and not named.published:
         raise misused(f"--binary-for {target}: nothing is named that is published on an index")
@@ -214,7 +214,7 @@ def _survey(
 
 
 def hand_over(config: pytest.Config) -> str:
-    """What the controller found, for a worker: an index may have something else by then."""
+    """Return the controller's findings for a worker: an index may change in the meantime."""
     surroundings = config.stash.get(SURROUNDINGS, None)
     return json.dumps(surroundings.agreed if surroundings else {})
 
@@ -226,7 +226,7 @@ def _say(named: sources.NamedSource, error: Exception) -> str:
 
 
 def _spread(statement: Statement, found: list[Source]) -> list[Source]:
-    """Give the facts to the package that they are about."""
+    """Attach the facts to the package that they are about."""
     from binary_checks.sources.stated import describe, trust
 
     trusting = [trust(source, statement) for source in found]
@@ -237,39 +237,42 @@ def _spread(statement: Statement, found: list[Source]) -> list[Source]:
     return [new or old for new, old in zip(trusting, found, strict=True)]
 
 
-# Where packages run in one run: ``--binary-place`` held against the older options beside it.
+# Where packages run: ``--binary-place``, checked against the older options for the same purpose.
 
 _OPTION = "--binary-place"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placing:
-    """The places of a run, and the interpreter that goes with them."""
+    """The places of a run, with the interpreter of each."""
 
-    interpreters: Mapping[PlaceName, Path]  # of each place: that it has, or that it is made from
+    interpreters: Mapping[PlaceName, Path]  # of the place itself, or for making it
 
     @property
     def names(self) -> tuple[PlaceName, ...]:
-        """The places, in the order in which they were named."""
+        """Return the places in the order in which they were named."""
         return tuple(self.interpreters)
 
     @property
     def python(self) -> Path:
-        """The interpreter that installed packages are looked up for: that of what is there."""
+        """Return the interpreter for which installed packages are looked up.
+
+        An existing place has its own.
+        """
         there = [path for name, path in self.interpreters.items() if name.is_there]
         return (*there, *self.interpreters.values())[0]
 
     @property
     def option(self) -> str:
-        """How the user names that interpreter."""
+        """Return the option that names that interpreter."""
         there = [name for name in self.names if name.is_there]
         return f"{_OPTION} {there[0].label}" if there else "--binary-python"
 
 
 def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
-    """Read where packages are to run; ``installed`` says whether one is named that lies somewhere.
+    """Read where packages run; ``installed`` says whether an installed package is named.
 
-    Raises pytest.UsageError with one line for what contradicts itself or is not there.
+    Raises pytest.UsageError with one line if options contradict each other or name a missing place.
     """
     folder, given = config.invocation_params.dir, config.option.binary_python
     try:
@@ -309,19 +312,19 @@ def _demand_one_meaning(
 
 
 def find_interpreter(folder: Path, name: PlaceName) -> Path:
-    """Find the interpreter of an environment that is there; of a folder without one, where not."""
+    """Return the interpreter of an existing environment; the path may be missing if it has none."""
     path = Path(os.path.normpath(folder / name.argument))
     if name.kind == "existing":
         return demand_program(folder, name.argument, f"{_OPTION} {name.label}")
     if not path.is_dir():
         raise misused(f"{_OPTION} {name.label}: no such folder")
-    from binary_checks.places.existing import find_python  # for few runs
+    from binary_checks.places.existing import find_python  # few runs need it
 
     return find_python(path) or path / "bin" / "python"
 
 
 def demand_program(folder: Path, name: str, option: str) -> Path:
-    """The path of a program that may be run: as a shell finds it, a bare name is one of PATH."""
+    """Return the path of a program; a bare name is looked up on PATH, as a shell does."""
     path = Path(os.path.normpath(folder / name))
     if not path.exists() and Path(name).name == name and (found := shutil.which(name)):
         return Path(found)
@@ -332,14 +335,14 @@ def demand_program(folder: Path, name: str, option: str) -> Path:
     return path
 
 
-# What packages run in during one run, and what they could find outside of it.
+# The sandbox of a run, and the parts of the environment that packages must not see.
 
 WITHHELD = "binary_checks_withheld"
-"""What a worker of xdist's is handed under: the variables that its own environment lacks."""
+"""The key under which an xdist worker receives the variables that its environment lacks."""
 
 
 class StartsAnew:
-    """Registered where the whole process is ours: it may become another, with less to be read."""
+    """Registered if the process is ours alone: it may restart itself with fewer variables."""
 
 
 def _is_ours(config: pytest.Config) -> bool:
@@ -349,9 +352,10 @@ def _is_ours(config: pytest.Config) -> bool:
 def choose_sandbox(
     config: pytest.Config, profile: Profile, names: Sequence[PlaceName]
 ) -> Sandbox | None:
-    """Choose what packages run in, before anything of one runs; None where nothing does.
+    """Choose the sandbox before any code of a package runs; None in a static run.
 
-    Ends the run with one line where one is required and none holds; none is in containers.
+    Containers need no further sandbox. If one is required and none works, this ends the run with
+    one line.
     """
     if config.option.binary_static:
         return None
@@ -369,4 +373,4 @@ def choose_sandbox(
         return sandbox
     except Unavailable as error:
         told = find_program(config).name_options(f"--binary-sandbox require: {error}")
-        pytest.exit(cut(one_line(told)), returncode=TRY_AGAIN)  # the package has no part in it
+        pytest.exit(cut(one_line(told)), returncode=TRY_AGAIN)  # no fault of the package

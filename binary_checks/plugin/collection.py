@@ -1,4 +1,4 @@
-"""Which packages and checks become items."""
+"""Collection: which packages and checks become items."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from binary_checks.plugin.session import SESSION, hand_over_lists, open_session
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Find the packages that the user named, and what is expected of them."""
+    """Find the named packages, and what is expected of them."""
     for family, subject in FAMILIES.items():
         config.addinivalue_line("markers", f"{family}: {subject}")
     if config.getini(DEAF_INI):
-        # xdist's workers say on what they run, for which platform starts a program, uname -p, if it
-        # is not known yet. In static mode nothing is started, and there is no public way to say so.
+        # xdist's workers report their platform, for which the module platform starts the program
+        # uname -p unless the processor is known. Nothing is started in static mode, and there is no
+        # public way to set it.
         vars(platform.uname()).setdefault("processor", "")
     try:
         config.stash[SESSION] = session = open_session(config)
-    except OSError as error:  # of a path that an option names: too long, or not to be looked into
+    except OSError as error:  # about a path that an option names: too long, or not accessible
         raise misused(f"{error.filename}: {error.strerror}") from None
     config.pluginmanager.register(Scribe(config, session.ledger), SCRIBE)
     reports = [each.report for each in session.destinations if each.report.uses_facts]
@@ -39,20 +40,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove whatever environments are left."""
+    """Remove the remaining environments."""
     session = config.stash.get(SESSION, None)
     if session:
         session.run.close()
 
 
 def pytest_collection(session: pytest.Session) -> bool | None:
-    """Have pytest collect what was named beside packages.
+    """Have pytest collect the arguments that are not packages.
 
-    Packages are none of its paths. For each of them it would list the folders that lead to it anew
-    and offer every file in them to all plugins: 24 s of CPU for a thousand packages of one folder
-    (pytest 8.0 and 9.2, where this takes 0.1 s), and an error where a folder may not be listed.
-    And an installed package has no path that could be given to it: below site-packages lies
-    whatever packages put there, a conftest.py too.
+    Packages are not among its paths. For each of them pytest would list the folders that lead to it
+    again and offer every file in them to all plugins: 24 s of CPU for a thousand packages in one
+    folder (pytest 8.0 and 9.2; 0.1 s without), and an error if a folder cannot be listed. An
+    installed package has no path that could be given to pytest: site-packages holds whatever
+    packages put there, even a conftest.py.
     """
     state = session.config.stash[SESSION]
     if not state.examinations:
@@ -61,11 +62,11 @@ def pytest_collection(session: pytest.Session) -> bool | None:
     return True
 
 
-@pytest.hookimpl(tryfirst=True)  # before -k and -m, and whatever else selects among items
+@pytest.hookimpl(tryfirst=True)  # before -k, -m and all other selection of items
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Collect the packages; with ``--binary-static`` without all that installs or runs them."""
+    """Collect the packages; ``--binary-static`` leaves out items that install or run them."""
     for node, examination in config.stash[SESSION].examinations.items():
         items += collect_package(session, node, examination)
     if not config.option.binary_static:
@@ -82,24 +83,24 @@ def _runs_package(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hand a worker of xdist's what servers said: all must judge the same files alike."""
+    """Pass an xdist worker the answers of servers: all workers must judge the same files alike."""
     node.workerinput[AGREED] = hand_over(node.config)
     hand_over_lists(node.config, node.workerinput)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep a package on one worker, where its facts are gathered once, also without ``--dist``."""
+    """Keep each package on one worker, which gathers its facts once, even without ``--dist``."""
     if config.getvalue("dist") != "load" or not config.stash[SESSION].examinations:
         return None
-    from binary_checks.plugin.scheduling import PackageScheduling  # xdist takes its time
+    from binary_checks.plugin.scheduling import PackageScheduling  # xdist is slow to import
 
     return PackageScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
-    """Spell what an item noted, where a worker sends it to the controller."""
+    """Encode what an item noted when a worker sends it to the controller."""
     data = yield
     if data and isinstance(noted := data.get(NOTED), Noted):
         data[NOTED] = noted.to_text()
@@ -110,7 +111,7 @@ def pytest_report_to_serializable() -> Generator[None, Any, Any]:
 def pytest_report_from_serializable(
     config: pytest.Config, data: dict[str, Any]
 ) -> Generator[None, Any, Any]:
-    """Make a failure whole again, of which a worker could send the text alone."""
+    """Restore a failure from its text, which is all that a worker can send."""
     report = yield
     if text := vars(report).get(NOTED):
         setattr(report, NOTED, Noted.from_text(text))

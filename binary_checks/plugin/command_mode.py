@@ -1,6 +1,6 @@
-"""What differs where pytest runs for the ``binary-checks`` command, in xdist's workers too.
+"""What is different when pytest runs for the ``binary-checks`` command, also in xdist workers.
 
-The command names this module to pytest with ``-p``, which workers are told as well.
+The command passes this module to pytest with ``-p``, and xdist passes it on to workers.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ from binary_checks.reports.writing import demand_place
 NOTHING = "name a package, for example dist/*.whl"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest's own
+@pytest.hookimpl(tryfirst=True)  # before pytest itself
 def pytest_configure(config: pytest.Config) -> None:
-    """Print little, unless more is asked for, and refuse a report that pytest makes folders for."""
+    """Replace pytest's report unless more is asked for, and check the path of a JUnit file.
+
+    pytest would create missing folders for that file.
+    """
     if written := config.getoption("xmlpath", None):
         try:
             demand_place("--junit-xml", written, config.invocation_params.dir / written)
@@ -45,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Begin to print: by now it is known what was named."""
+    """Start to print: the named packages are known now."""
     config = session.config
     state, screen = config.stash.get(SESSION, None), config.stash.get(SCREEN, None)
     if state is not None and screen is not None and state.examinations:
@@ -56,16 +59,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Refuse to look for something by oneself."""
+    """Refuse to collect anything if no package is named."""
     state = session.config.stash.get(SESSION, None)
     if not (state and state.examinations):
         raise pytest.UsageError(NOTHING)
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Start xdist's workers, which it has counted by now, as deaf as this process is, or none.
+    """Start xdist's workers with the safe path of this process, or none if packages are small.
 
-    ``python -c`` imports json and execnet out of the current folder.
+    ``python -c`` would import json and execnet from the current folder. xdist has counted its
+    workers by now.
     """
     specs = config.getoption("tx", None)
     if specs and is_worth_sharing(config):
@@ -78,27 +82,27 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hand what is withheld to a worker of xdist's, which installs packages too."""
+    """Pass the hidden variables to an xdist worker, which installs packages, too."""
     node.workerinput[WITHHELD] = processes.list_hidden()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Tell where workers were asked for in vain."""
+    """Print why the workers that were asked for did not start."""
     if told := config.stash.get(NOT_SHARED, ""):
         terminalreporter.write_line(told)
 
 
 def _deafen(spec: str) -> str:
-    """A worker of xdist's on this host, by this interpreter; others are the user's own words."""
+    """Return the specification of an xdist worker; a local one gets a safe path."""
     start = f"{shlex.quote(sys.executable)} {processes.SAFE_PATH}"
     local = re.fullmatch(r"(\d+\*)?popen", spec)
     return f"{spec}//python={start}" if local else spec
 
 
-# What the command prints instead of pytest's own report: verdicts as they come, and a count.
+# What the command prints instead of pytest's report: verdicts as they come, and a count.
 
 QUIET = "binary_checks_quiet"
-"""The name of the reporter that is registered."""
+"""The plugin name of the reporter."""
 _PYTESTS_OWN = (
     *("collectonly", "usepdb", "trace", "fulltrace", "setupshow", "setuponly", "setupplan"),
     *("help", "version", "markers", "showfixtures", "show_fixtures_per_test", "durations"),
@@ -107,7 +111,7 @@ _DEFAULTS = {"reportchars": "fE", "tbstyle": "auto"}
 
 
 def is_quiet(config: pytest.Config) -> bool:
-    """Whether nothing was asked for that only pytest's own report shows."""
+    """Return whether no option asks for something that only pytest's own report shows."""
     option = vars(config.option)
     own = any(option.get(name) for name in _PYTESTS_OWN)
     own = own or any(option.get(name, usual) != usual for name, usual in _DEFAULTS.items())
@@ -115,7 +119,7 @@ def is_quiet(config: pytest.Config) -> bool:
 
 
 class QuietReporter:
-    """Prints each verdict when the last check of its package has ended, in any worker."""
+    """Prints the verdict on each package when its last check has ended, in any worker."""
 
     def __init__(self, config: pytest.Config, state: Session, screen: Screen) -> None:
         self._config, self._state, self._screen = config, state, screen
@@ -127,8 +131,8 @@ class QuietReporter:
             names=[each.file_name for each in examinations],
             paths={each.node: _shorten(each.source.path) for each in examinations},
         )
-        self._told: set[str] = set()  # packages
-        self._errors: list[str] = []  # of pytest and its workers
+        self._told: set[str] = set()  # packages whose verdict is printed
+        self._errors: list[str] = []  # from pytest and its workers
 
     @property
     def _scribe(self) -> Scribe:
@@ -137,7 +141,7 @@ class QuietReporter:
         return scribe
 
     def begin(self) -> None:
-        """Say first what is unusual: a profile, and packages that run with the user's rights."""
+        """Print the unusual first: a profile, and packages that run with the user's rights."""
         profile, places = self._state.profile, self._state.settings.places
         lines = [] if profile.source == "default" else [f"profile {one_line(profile.source)}"]
         lines += list_surprises(self._config, self._state)
@@ -150,7 +154,7 @@ class QuietReporter:
                 self._screen.print(self._screen.layout.paint(part, "dim"))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Say on a terminal what is under way."""
+        """Show the current check on a terminal."""
         if examination := self._state.find(nodeid):
             count = len(self._state.examinations)
             place = f"{len(self._told) + 1} of {count}: " if count > 1 else ""
@@ -158,7 +162,7 @@ class QuietReporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Print the verdict after the last check."""
+        """Print the verdict after a package's last check."""
         examination = self._state.find(nodeid)
         if examination is not None and self._scribe.is_over(examination.node):
             self._told.add(examination.node)
@@ -166,29 +170,29 @@ class QuietReporter:
                 self._screen.print(line)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep what could not be collected."""
+        """Keep the errors of collecting."""
         if report.failed:
             self._errors.append(f"{report.nodeid}: {report.longreprtext}")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object, error: object) -> None:
-        """Keep why a worker of xdist's went."""
+        """Keep the reason why an xdist worker ended."""
         if error:
             gateway = getattr(node, "gateway", None)
             self._errors.append(f"worker {getattr(gateway, 'id', '')}: {error}")
 
     def pytest_internalerror(self) -> None:
-        """Leave it to pytest, which writes it to stderr, on a line of its own."""
+        """Clear the progress line: pytest writes the error to stderr itself."""
         self._screen.wipe()
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Keep what pytest says of it."""
+        """Keep pytest's message about an interruption."""
         said = str(excinfo.value)
         self._errors.append(f"interrupted: {said}" if said else "interrupted")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Print what is left: verdicts on packages whose checks did not all end, and the count."""
+        """Print the rest: verdicts on packages whose checks did not all end, and the count."""
         run = self._state.result
         if run is None or exitstatus == MISUSED:
             self._screen.wipe()
@@ -206,7 +210,7 @@ class QuietReporter:
 
 
 def _shorten(path: Path) -> str:
-    """Count from the current folder what lies below it."""
+    """Return the path relative to the current folder, if it lies below that."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -214,18 +218,18 @@ def _shorten(path: Path) -> str:
 # Whether packages are large enough to be shared among workers.
 
 SMALL = 256 << 10
-"""Bytes of a package on average, below which it takes as long to tell of its items as to judge."""
+"""Average bytes of a package below which reporting its items takes as long as judging them."""
 FEW = 32 << 20
-"""Bytes of all packages, below which they are judged before workers have started."""
+"""Bytes of all packages below which they are judged before workers have started."""
 NOT_SHARED = pytest.StashKey[str]()
-"""What to say where workers were asked for in vain."""
+"""The message if workers were asked for but not started."""
 _ASKED = ("--dist", "-d", "--tx")
 
 
 def is_worth_sharing(config: pytest.Config) -> bool:
-    """Whether workers would be done sooner, or were asked for by more than their number.
+    """Return whether workers would save time, or were asked for by more than their number.
 
-    What is installed and run takes seconds, whatever its size.
+    Installing and running takes seconds, whatever the size of the package.
     """
     words = map(str, config.invocation_params.args)
     if not config.option.binary_static or any(word.startswith(_ASKED) for word in words):

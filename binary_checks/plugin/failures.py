@@ -1,4 +1,4 @@
-"""How problems travel to pytest, and how they look there: as they are, one line each."""
+"""How problems are passed to pytest and shown: as they are, one line each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from binary_checks.wording.problem_lines import finding_line, group_problems
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Crash:
-    """What pytest's short summary, ``--tb=line`` and JUnit's message say of a failure."""
+    """The text of a failure in pytest's short summary, ``--tb=line`` and JUnit's message."""
 
     path: str
     lineno: int
@@ -33,21 +33,21 @@ class Crash:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailureText:
-    """Text at column 0, as pytest takes it from ``repr_failure``: by these two names alone.
+    """Text without indentation, in the form that pytest expects from ``repr_failure``.
 
-    From a worker of xdist's it arrives as the text alone, which `restore` makes whole again.
+    An xdist worker can send the text alone, from which `restore` makes the whole again.
     """
 
     text: str
     reprcrash: Crash
 
     def abridge(self, beginning: str) -> FailureText:
-        """The same, whose line in the short summary does not begin so."""
+        """Return a copy whose line in the short summary lacks this beginning."""
         message = self.reprcrash.message.removeprefix(one_line(beginning))
         return replace(self, reprcrash=replace(self.reprcrash, message=message))
 
     def toterminal(self, writer: Any) -> None:
-        """Write it as it is."""
+        """Write the text as it is."""
         writer.write(f"{self.text}\n")
 
     def __str__(self) -> str:
@@ -55,19 +55,19 @@ class FailureText:
 
 
 class ProblemsFound(Exception):
-    """The package has problems that nobody accepted; the text is one line each."""
+    """The package has problems that nobody accepted; the text has one line each."""
 
 
 class ProblemsAccepted(Exception):
-    """Every problem found is accepted in the profile; the text is the reasons."""
+    """Every problem found is accepted in the profile; the text has the reasons."""
 
 
 def describe(
     verdict: Verdict, advice: Iterable[str], program: Program, most: int | None = MOST
 ) -> str:
-    """The problems, so many of them that are shown, and what to do about them.
+    """Return at most so many problems, one line each, and what to do about them.
 
-    None shows all of them, and whole.
+    With ``most`` None, return all of them without shortening lines.
     """
     return "\n".join(_describe(verdict, advice, program, most))
 
@@ -87,14 +87,14 @@ def _describe(
 
 
 def count_hidden(verdict: Verdict, most: int | None = MOST) -> int:
-    """How many of its lines are not shown."""
+    """Return how many lines are not shown."""
     return 0 if most is None else max(0, len(group_problems(verdict.problems)) - most)
 
 
 def plain_failure(
     error: BaseException, check_id: str, file_name: str, program: Program, *, traces: bool
 ) -> FailureText:
-    """Problems as they are, one line each; of a bug where it comes from."""
+    """Return problems one line each, and a bug with its traceback."""
     if isinstance(error, ProblemsFound):
         return plain_lines(str(error), file_name)
     if isinstance(error, ReadersDisagree):
@@ -113,12 +113,12 @@ def _differences(error: ReadersDisagree, check_id: str, file_name: str) -> Itera
 
 
 def plain_lines(text: str, file_name: str) -> FailureText:
-    """Text at column 0, its first line also in the short summary and in JUnit's message."""
+    """Return text without indentation; its first line is the message in summaries, too."""
     return _spell(text, file_name, text.partition("\n")[0])
 
 
 def restore(text: str, file_name: str) -> FailureText:
-    """What a worker sent. Of a bug of ours the last line says what it was."""
+    """Restore a failure from a worker's text. The last line of a traceback says what the bug is."""
     lines = text.split("\n")
     return _spell(text, file_name, lines[-1 if lines[0].startswith(_TRACE) else 0])
 
@@ -127,7 +127,7 @@ _TRACE = "Traceback (most recent call last):"
 
 
 def _plain_traceback(error: BaseException, file_name: str) -> FailureText:
-    """Where an error of ours comes from; its text may be a package's."""
+    """Return the traceback of an error of ours; its text may come from a package."""
     lines = "".join(traceback.format_exception(error)).rstrip().split("\n")
     text = "\n".join(map(one_line, lines))
     return _spell(text, file_name, one_line(f"{type(error).__name__}: {error}"))
@@ -139,5 +139,5 @@ def _spell(text: str, file_name: str, summary: str) -> FailureText:
 
 
 def misused(*lines: str) -> pytest.UsageError:
-    """What ends the run with exit code 4, a line for each mistake."""
+    """Return the error that ends the run with exit code 4, with a line for each mistake."""
     return pytest.UsageError(*(cut(one_line(line)) for line in lines))

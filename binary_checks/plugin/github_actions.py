@@ -1,4 +1,4 @@
-"""Under GitHub Actions a run annotates its commit and writes a job summary, without being asked."""
+"""GitHub Actions: every run there annotates its commit and writes a job summary."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LEAST = 1 << 10  # bytes of a summary that are worth writing
 
 
 def is_wanted(config: pytest.Config) -> bool:
-    """Whether this process runs there, is no worker of another one, and nobody turned it off."""
+    """Return whether this is the main process of a run there, unless the option is off."""
     there = os.environ.get("GITHUB_ACTIONS") == "true"
     return there and config.option.binary_github == "auto" and not hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around all others: after pytest's own summary
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
-    """Write both when all else is written."""
+    """Write annotations and summary after everything else."""
     yield
     state = session.config.stash.get(SESSION, None)
     if state is not None and state.result is not None and not session.config.option.collectonly:
@@ -44,13 +44,13 @@ def _annotate(run: RunResult) -> None:
 
 def _print(text: str) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    with contextlib.suppress(OSError):  # nobody reads: the run itself ends as it would
+    with contextlib.suppress(OSError):  # nobody reads: the run ends as it would anyway
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
 
 
 def _summarise(run: RunResult, path: Path) -> None:
-    """Append to what the step has written so far, as far as GitHub takes it."""
+    """Append to the step's summary as much as GitHub accepts."""
     try:
         size = path.stat().st_size if path.exists() else 0
         most = job_summary.LARGEST - size

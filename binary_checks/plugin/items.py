@@ -1,4 +1,4 @@
-"""The nodes: a package is a file, a check an item in it, and its verdict an outcome of pytest."""
+"""The nodes of pytest: a package is a file, a check an item in it, a verdict the item's outcome."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from binary_checks.reports.explanation import advice
 class PackageFile(pytest.File):
     """A package; its items are the checks that apply to it."""
 
-    installing = 0.0  # seconds of its installation that no check is charged with
+    installing = 0.0  # seconds of installing that were counted already, for no check
 
     def __init__(self, *, examination: Examination, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.examination = examination
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item a check, or the single item ``unreadable-package``."""
+        """Yield an item for each check, or the single item ``unreadable-package``."""
         try:
             checks = self.examination.applicable_checks()
         except PackageError as error:
@@ -51,7 +51,7 @@ class PackageFile(pytest.File):
             yield from self._spread(check)
 
     def _spread(self, check: Check[Any]) -> Iterator[CheckItem]:
-        """One item, or where it runs the package in several places one for each."""
+        """Yield one item, or one for each of several places if the check runs the package."""
         asked = self.examination.asked
         places = self.examination.facts.in_places if check.differs_by_place else ()
         for label in tuple(places) or ("",):
@@ -61,26 +61,26 @@ class PackageFile(pytest.File):
 
     @property
     def ran_on(self) -> str:
-        """The interpreters that it was installed for and ran on, each once."""
+        """Return the interpreters for which it was installed and on which it ran, each once."""
         found = (facts.ran_on for facts in self.examination.facts.everywhere)
         return " and ".join(dict.fromkeys(filter(None, found)))
 
     @property
     def install_seconds(self) -> float:
-        """What its installation has taken so far, in all places."""
+        """Return the seconds of installing so far, in all places."""
         return sum(facts.install_seconds for facts in self.examination.facts.everywhere)
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The images that it ran in, each once, with the digests of their root file systems."""
+        """Return the images in which it ran, each once, with their digests."""
         found = (facts.root for facts in self.examination.facts.everywhere)
         return tuple(dict.fromkeys(filter(None, found)))
 
 
 def collect_package(session: pytest.Session, node: str, examination: Examination) -> list[Any]:
-    """The items of one package. Raises pytest.UsageError for ``x.whl::name`` that is none.
+    """Return the items of one package. Raises pytest.UsageError for an unknown ``x.whl::name``.
 
-    A package that is broken has one item, whatever was asked for.
+    A broken package has one item, whichever checks were named.
     """
     path = examination.source.path
     package = PackageFile.from_parent(session, path=path, nodeid=node, examination=examination)
@@ -92,29 +92,29 @@ def collect_package(session: pytest.Session, node: str, examination: Examination
 
 
 class PackageItem(pytest.Item):
-    """An item of a package: what comes of it is a verdict, which it translates for pytest."""
+    """An item of a package, which translates a verdict into an outcome of pytest."""
 
     family = "contents"
-    level = Level.ERROR  # of its problems, where they have no other
-    seconds = 0.0  # that it took so far
-    place = ""  # the label of one of several places
-    case: Case | None = None  # a check with its facts, once they are gathered
-    verdict: Verdict | None = None  # once it is known
+    level = Level.ERROR  # of problems without a level of their own
+    seconds = 0.0  # of its own, so far
+    place = ""  # a label, if the run has several places
+    case: Case | None = None  # set by setup: the check with its facts
+    verdict: Verdict | None = None  # set when it is known
 
     @property
     def package(self) -> PackageFile:
-        """The package that it judges."""
+        """Return the package that the item judges."""
         assert isinstance(self.parent, PackageFile)
         return self.parent
 
     @property
     def file_name(self) -> str:
-        """The package in the lines that are printed of it."""
+        """Return the name of the package in printed lines."""
         return self.package.examination.file_name
 
     @property
     def package_node(self) -> str:
-        """What reports call the package."""
+        """Return the id of the package in reports."""
         return self.package.examination.node
 
     def explain_unjudged(self, known: str) -> str:
@@ -128,11 +128,11 @@ class PackageItem(pytest.Item):
 
     @property
     def state(self) -> Session:
-        """The plugin's knowledge of this run."""
+        """Return what the plugin knows during this run."""
         return self.config.stash[SESSION]
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """The package file, as it may be shown, and the check."""
+        """Return the package file, as it may be shown, and the check."""
         return Path(one_line(str(self.path))), 0, self.name
 
     def repr_failure(
@@ -140,16 +140,16 @@ class PackageItem(pytest.Item):
         excinfo: pytest.ExceptionInfo[BaseException],
         style: Any = None,  # noqa: ARG002 - in no style is text from a package shown as it is
     ) -> Any:
-        """How it is shown."""
+        """Return the failure as it is shown."""
         return self.plain_failure(excinfo.value)
 
     def plain_failure(self, error: BaseException) -> Any:
-        """With ``--full-trace`` whoever wrote a check that broke sees where it did."""
+        """Return the failure with a traceback under ``--full-trace``, for authors of checks."""
         traces, program = self.config.option.fulltrace, self.state.settings.program
         return plain_failure(error, self.name, self.file_name, program, traces=traces)
 
     def make_entry(self, error: BaseException | None) -> Entry | None:
-        """What the run's ledger is told: the verdict, or that a bug of ours left none."""
+        """Return the entry for the ledger: the verdict, or that a bug of ours left none."""
         check = self.name.partition("[")[0]
         own: dict[str, Any] = {"check": check, "family": self.family, "level": self.level}
         if self.verdict is not None:
@@ -160,9 +160,10 @@ class PackageItem(pytest.Item):
         return Entry(**own, place=self.place, outcome=Outcome.BROKEN, reason=reason)
 
     def translate(self, verdict: Verdict) -> None:
-        """Raise what makes pytest report the outcome: each outcome has one translation.
+        """Raise the exception by which pytest reports the outcome.
 
-        Raises ProblemsFound, ProblemsAccepted, pytest's Skipped, or the error that broke it.
+        Raises ProblemsFound, ProblemsAccepted, pytest's Skipped, or the error that led to the
+        outcome.
         """
         self.verdict = verdict
         if verdict.outcome is Outcome.FAILED:
@@ -177,28 +178,28 @@ class PackageItem(pytest.Item):
             raise verdict.error or error(verdict.reason)
 
     def advice(self) -> tuple[str, ...]:
-        """What to do about its problems, as lines below them."""
+        """Return the lines below the problems that say what to do."""
         return ()
 
     def forget(self) -> None:
-        """Let go of what it judged: the items of a thousand packages stay until the end."""
+        """Release what was judged: the items of a thousand packages stay until the end."""
         self.verdict = self.case = None
 
 
 class UnreadPackage(PackageItem):
-    """A package that cannot be read at all, or that nothing yields: no check can begin."""
+    """A package that cannot be read or fetched at all: no check can begin."""
 
     def __init__(self, *, verdict: Verdict, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.known = verdict
 
     def setup(self) -> None:
-        """Err where the network, an index or the disk broke."""
+        """Report an error if the network, an index or the disk failed."""
         if self.known.outcome is not Outcome.FAILED:
             self.translate(self.known)
 
     def runtest(self) -> None:
-        """Fail where the package is broken."""
+        """Fail if the package is broken."""
         self.translate(self.known)
 
 
@@ -214,12 +215,12 @@ class CheckItem(PackageItem):
         self.add_marker(check.family)
 
     def setup(self) -> None:
-        """Gather the facts: skips where there is nothing to look at, errs where gathering broke."""
+        """Gather the facts: skip if there is nothing to look at, err if gathering failed."""
         examination = self.package.examination
         self.case = examination.prepare(self.check, self.place)
         if self.case.error is not None:
             self.verdict = examination.judge(self.case)
-            if self.verdict.outcome is not Outcome.FAILED:  # failures are for runtest
+            if self.verdict.outcome is not Outcome.FAILED:  # runtest raises failures
                 self.translate(self.verdict)
 
     def runtest(self) -> None:
@@ -228,6 +229,6 @@ class CheckItem(PackageItem):
         self.translate(self.verdict or self.package.examination.judge(self.case))
 
     def advice(self) -> tuple[str, ...]:
-        """What the check's documentation advises, but where the package cannot be read."""
+        """Return the documentation's advice, or nothing if the package cannot be read."""
         unread = self.verdict is not None and self.verdict.reason == UNREADABLE
         return () if unread else tuple(advice(self.check.documentation))

@@ -1,6 +1,6 @@
-"""The options of the users' contract, and whether a run has anything for the plugin to do.
+"""The options under pytest, and whether a run has anything for the plugin to do.
 
-pytest loads this in every run, so it imports no room: those cost ten times what it does.
+pytest loads this module in every run, so it imports no room, which would take ten times as long.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from binary_checks.options import OPTIONS, Program
 
 DEAF_INI = "binary_deaf"
-"""Set in the ini file of the command: nothing runs that was found rather than named."""
+"""Set in the command's ini file: code that was found, not named, does not run."""
 _ASKING = (
     "installed",
     "published",
@@ -29,11 +29,11 @@ _ASKING = (
     "write_known",
     "report",
 )
-"""Options that ask for something by themselves, if only for the line that refuses them."""
+"""Options that start the plugin even without a package, if only to be refused."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of the users' contract."""
+    """Declare the options."""
     group = parser.getgroup("binary_checks", "checks of built binary packages")
     for name, keywords in OPTIONS.items():
         group.addoption(f"--binary-{name}", **keywords)
@@ -64,10 +64,10 @@ def explain_unknown(unknown: Iterable[str]) -> str:
 
 
 def is_asked(config: pytest.Config) -> bool:
-    """Whether there may be a package among the arguments, or an option asks for something.
+    """Return whether an argument may be a package, or an option needs the plugin.
 
-    Neither tests in Python are one, nor folders, unless they are called like a file. The command
-    takes nothing but packages.
+    Tests in Python are not packages, nor are folders, unless their names look like files. All
+    arguments of the command are packages.
     """
     if config.getini(DEAF_INI):
         return True
@@ -80,5 +80,5 @@ def _may_be_package(argument: str) -> bool:
     path = Path(argument.partition("::")[0])
     try:
         return path.suffix != ".py" and (bool(path.suffix) or not path.is_dir())
-    except (OSError, ValueError):  # too long a name, or one that is no text
+    except (OSError, ValueError):  # the name is too long, or not valid text
         return True

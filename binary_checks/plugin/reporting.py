@@ -1,4 +1,4 @@
-"""What the user sees: outcomes, the summary, the reports and the exit status."""
+"""Reporting: outcomes, the summary, the reports and the exit status."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ if TYPE_CHECKING:
 
 
 _ENDED = (FIT, PROBLEMS, EMPTY)
-"""How a run ends that came to its end."""
+"""Exit codes of a run that was not stopped early."""
 
 
 def answer(config: pytest.Config) -> int:
-    """Explain a check or a family. Raises pytest.UsageError for what is neither."""
+    """Print the explanation of a check or family. Raises pytest.UsageError for an unknown name."""
     name, program = config.option.binary_explain, find_program(config)
     checks = {check.id: check for check in profile_and_checks(config)[1]}
     families = {check.family for check in checks.values()}
@@ -90,7 +90,7 @@ def answer(config: pytest.Config) -> int:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Name the profile, and the interpreter that packages run in."""
+    """Name the profile, and the interpreter in which packages run."""
     session = config.stash[SESSION]
     if not session.examinations:
         return []
@@ -101,7 +101,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def _list_origins(session: Session) -> Iterator[str]:
-    """Where each published package is from."""
+    """Yield the origin of each published package."""
     for package in session.ledger.results():
         if package.provenance is not None:
             origin = describe_origin(package.provenance)
@@ -109,7 +109,7 @@ def _list_origins(session: Session) -> Iterator[str]:
 
 
 def _describe_places(places: Sequence[PlaceSettings]) -> str:
-    """Name where packages run, and the sandbox that they run in."""
+    """Return where packages run, and in which sandbox."""
     if not places:
         return "static checks only"
     first = places[0]
@@ -120,7 +120,7 @@ def _describe_places(places: Sequence[PlaceSettings]) -> str:
 
 
 def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
-    """What to know before the verdicts: what a profile that nobody named accepts, former ids."""
+    """Yield what to know before verdicts: what a found profile accepts, stated values, lists."""
     profile = session.profile
     lines: list[str] = []
     if config.option.binary_profile is None and config.getini(DEAF_INI):
@@ -134,10 +134,10 @@ def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Make accepted problems an expected failure, and attach what the ledger is told."""
+    """Report accepted problems as an expected failure, and attach the entry for the ledger."""
     error = call.excinfo.value if call.excinfo else None
     if call.excinfo and isinstance(error, BinaryChecksError) and isinstance(item, PackageItem):
-        # pytest spells the source of every frame, 0.1 s of CPU for each check; none is shown.
+        # pytest reads the source of every frame, 0.1 s of CPU for each check, and none is shown.
         call.excinfo.traceback = call.excinfo.traceback[-1:]
     report = yield
     if not isinstance(item, PackageItem):
@@ -147,10 +147,10 @@ def pytest_runtest_makereport(
         report.outcome = "skipped"
         report.wasxfail = str(call.excinfo.value)
     if call.excinfo and call.when != "call" and not report.skipped:
-        # Only what runtest raises is shown by repr_failure.
+        # repr_failure shows only what runtest raises.
         report.longrepr = item.plain_failure(call.excinfo.value)
     if report.skipped and isinstance(report.longrepr, tuple):
-        # Not where in our code the skip was raised, but which package it is about.
+        # Name the package instead of the line of our code that raised the skip.
         report.longrepr = (item.package_node, 1, report.longrepr[2])
     if call.when == "call" or not report.passed:
         entry = item.make_entry(error if report.failed else None)
@@ -159,12 +159,12 @@ def pytest_runtest_makereport(
             noted = Noted(node=item.package_node, entry=entry, package=_identify_anew(item))
             setattr(report, NOTED, noted)
     if call.excinfo and isinstance(call.excinfo.value, (CheckError, GatherError)):
-        report.when = "setup"  # so that pytest calls it an error: the package has not failed
+        report.when = "setup"  # so that pytest counts an error: the package has not failed
     return report
 
 
 def _take_installation(item: PackageItem) -> float:
-    """How much longer the installation has taken by now: that is no check's own time."""
+    """Return the seconds of installing since the last call: they are not the check's own."""
     package = item.package
     news = max(0.0, package.install_seconds - package.installing)
     package.installing += news
@@ -172,7 +172,7 @@ def _take_installation(item: PackageItem) -> float:
 
 
 def _identify_anew(item: PackageItem) -> PackageIdentity | None:
-    """Which package it is, where more is known of that than was told before."""
+    """Return the package's identity if more of it is known now than the ledger has, else None."""
     ledger, facts = item.state.ledger, item.package.examination.facts
     ran_on = item.package.ran_on
     known = ledger.package(item.package_node)
@@ -187,7 +187,7 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     if found is None:
         news |= facts.published
     elif known.objects is None:
-        package = facts.get(Package)  # which was read: it has counts
+        package = facts.get(Package)  # it has been read, as it has counts
         news |= {"name": package.name, "version": package.version, "size": package.size}
         news |= {"objects": found, "expected_objects": expected}
     if found is not None and item.state.destinations:
@@ -200,7 +200,7 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
 
 
 def _name_provenance(item: PackageItem) -> Provenance | None:
-    """Where it is published, if it is, and how its metadata came."""
+    """Return the package's origin and how its metadata was fetched; None for a local one."""
     examination = item.package.examination
     remote = examination.source.remote()
     if remote is None:
@@ -211,9 +211,9 @@ def _name_provenance(item: PackageItem) -> Provenance | None:
 
 
 def _configure(facts: Facts, known: PackageIdentity) -> dict[str, Any]:
-    """Which build the package is, and how it is linked; for a report alone nothing is installed."""
+    """Return the package's build and linkage; nothing is installed only for a report."""
     news: dict[str, Any] = {}
-    with suppress(BinaryChecksError):  # facts that were written without symbols do not tell it
+    with suppress(BinaryChecksError):  # facts documents without symbols cannot tell
         if known.configuration is None:
             news["configuration"] = facts.get(BinaryConfiguration)
         known_now = facts.knows_linkage and not facts.has_gathered(LinkedLibraries)
@@ -223,28 +223,28 @@ def _configure(facts: Facts, known: PackageIdentity) -> dict[str, Any]:
 
 
 def _hash(item: PackageItem) -> dict[str, str]:
-    """``sha256`` of the file, or ``record_sha256`` of an installed package, as reports name it."""
+    """Return the hash by its key in reports: ``sha256``, or ``record_sha256`` if installed."""
     try:
         name, _, digest = item.package.examination.source.identity().partition(" ")
-    except BinaryChecksError:  # it cannot be read, and the checks say so
+    except BinaryChecksError:  # unreadable, which the checks report
         return {}
     return {name: digest}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
-    """Show a check that found warnings alone as such."""
+    """Show a check with nothing but warnings as such."""
     return ("warned", "w", "WARNED") if getattr(report, WARNED, False) else None
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Forget a package's facts after its last check."""
+    """Release a package's facts after its last check."""
     if isinstance(item, PackageItem):
         forget(item, nextitem)
 
 
 def forget(item: PackageItem, nextitem: pytest.Item | None) -> None:
-    """Let go of what an item judged, and of the facts behind the last one of a package.
+    """Release what an item judged and, after a package's last item, the package's facts.
 
     Memory and disk hold one package at a time.
     """
@@ -257,7 +257,7 @@ def forget(item: PackageItem, nextitem: pytest.Item | None) -> None:
 def _keep(state: Session, examination: Examination) -> None:
     facts, source = examination.facts, examination.source
     if facts.object_counts()[0] is None and (source.remote() or source.parts()):
-        return  # it was not downloaded, and is not for this
+        return  # it was not downloaded, and will not be for this
     if state.keeper is not None and state.keeper.lacks(examination.node):
         sha256 = state.ledger.package(examination.node).sha256
         state.keeper.keep(examination.node, examination.facts, sha256)
@@ -265,12 +265,12 @@ def _keep(state: Session, examination: Examination) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Write the reports, and end the run with what its outcomes come to."""
+    """Write the reports, and set the exit status."""
     state = session.config.stash.get(SESSION, None)
     if state is None or not state.examinations:
         return
     for examination in state.examinations.values():
-        if examination.facts.object_counts()[0] is not None:  # the run was ended at this package
+        if examination.facts.object_counts()[0] is not None:  # the run stopped at this package
             _keep(state, examination)
     if hasattr(session.config, "workerinput"):
         return
@@ -311,13 +311,13 @@ def _assemble(
 
 
 def _doubt(state: Session) -> list[str]:
-    """Why none of the problems found counts: a list that may accept them could not be had."""
+    """Return why no problem counts: a list that may accept them all is unavailable."""
     lines = [*say_unavailable(state.known_lists)]
     return lines if lines and are_in_doubt(state.ledger.results()) else []
 
 
 def _name_selection(config: pytest.Config, state: Session) -> Iterable[str]:
-    """What chose among the checks of a family; ``-m FAMILY`` chooses among families."""
+    """Yield the options that select single checks; ``-m FAMILY`` selects whole families."""
     if config.option.keyword:
         yield f"-k {config.option.keyword}"
     yield from (f"--deselect {each}" for each in config.option.deselect or ())
@@ -328,7 +328,7 @@ def _name_selection(config: pytest.Config, state: Session) -> Iterable[str]:
 def _find_stopped(
     session: pytest.Session, state: Session, exitstatus: int
 ) -> Iterable[tuple[str, str]]:
-    """The packages whose checks did not all come to their end, and why."""
+    """Yield the packages whose checks did not all end, each with the reason."""
     scribe = session.config.pluginmanager.get_plugin(SCRIBE)
     early = str(session.shouldfail or session.shouldstop or "the run was interrupted")
     for node in _nodes(state):
@@ -342,7 +342,7 @@ def _nodes(state: Session) -> Iterable[str]:
 
 
 def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost: bool) -> int:
-    """The first that holds of: misused, problems, a bug of ours, something else broke, all else."""
+    """Return the exit code: the first that applies of usage, problems, a bug, another fault."""
     scribe = session.config.pluginmanager.get_plugin(SCRIBE)
     others_failed = isinstance(scribe, Scribe) and scribe.others_failed
     if exitstatus not in _ENDED or session.config.option.collectonly or others_failed:
@@ -364,12 +364,12 @@ def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost:
 
 
 def _stopped(session: pytest.Session, exitstatus: int) -> bool:
-    """Whether it is too early to complain of what was not done."""
+    """Return whether the run stopped before checks could do what complaints would miss."""
     return exitstatus not in _ENDED or bool(session.shouldfail or session.shouldstop)
 
 
 def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Iterable[str]:
-    """The complaints that are shown: of reports, and where the run came to its end of packages."""
+    """Yield the complaints that are shown; a run that stopped early omits those on packages."""
     assert state.result is not None
     name = state.settings.program.name_options
     early = {name(one_line(each.line)) for each in state.ledger.complaints()}
@@ -378,7 +378,7 @@ def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Itera
 
 
 def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Iterable[str]:
-    """What was left out of the run on purpose, and what becomes of its problems."""
+    """Yield what was left out on purpose, and what happens to the problems."""
     written = config.option.binary_write_known
     if written and not any(line.startswith("--binary-write-known:") for line in lost):
         yield say_written(state.ledger.results(), written)
@@ -392,9 +392,9 @@ def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Ite
 
 
 def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> None:
-    """Give each complaint a failed test case: a suite in which nothing ran must not look green.
+    """Add a failed test case for each complaint: a suite in which nothing ran must not look green.
 
-    It goes to all that listens to reports, but to those that would count or show it once more.
+    All plugins that take reports receive it, except those that would count or show it again.
     """
     plugins = session.config.pluginmanager
     if not session.config.getoption("xmlpath", None):
@@ -407,7 +407,7 @@ def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> No
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """The table by family, the reasons of what was not inspected, and the complaints."""
+    """Print the table by family, the reasons for what was not inspected, and the complaints."""
     state = config.stash[SESSION]
     run = state.result
     if run is None or config.option.collectonly:
@@ -426,45 +426,46 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line(line, red=True, bold=True)
 
 
-# Takes in what the items of a run noted, and keeps what a terminal shows of it within bounds.
+# The results that items note, collected in the controller; what a terminal shows is bounded.
 
 SCRIBE = "binary_checks_scribe"
-"""The name of the one that is registered."""
+"""The plugin name of the registered instance."""
 NOTED = "binary_checks_noted"
-"""The report attribute that carries what an item noted from a worker to the controller."""
+"""The report attribute that carries an item's notes from a worker to the controller."""
 WARNED = "binary_checks_warned"
-"""The report attribute of a check that found warnings alone."""
+"""The report attribute of a check with nothing but warnings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Noted:
-    """What an item noted of its check and, where there is news of it, of its package."""
+    """An item's entry and, if more of its package is known now, the package's identity."""
 
     node: str  # of the package
     entry: Entry
     package: PackageIdentity | None = None
 
     def to_text(self) -> str:
-        """It as JSON, an entry as result documents have it: one text travels fast."""
+        """Return it as JSON, with the entry as in result documents."""
         return json.dumps(encode(self))
 
     @staticmethod
     def from_text(text: str) -> Noted:
-        """What ``to_text`` gave."""
+        """Decode what ``to_text`` returned."""
         noted: Noted = decoder(Noted)(read_json(text))
         return noted
 
 
 class Scribe:
-    """Keeps the ledger of the run, wherever all reports arrive."""
+    """Keeps the ledger of the run in the process that receives all reports."""
 
     def __init__(self, config: pytest.Config, ledger: Ledger) -> None:
         self._config = config
         self.ledger = ledger
-        self.others_failed = False  # a test that is no check of ours
+        self.others_failed = False  # a test that is not one of our checks
         self._left = MOST_OF_A_RUN  # problems that may still be shown
-        self._hidden = 0  # problems that no line tells of
-        self._warned: dict[str, list[tuple[str, str]]] = {}  # node id -> properties for JUnit
+        self._hidden = 0  # problems without a line
+        # by node id: properties for JUnit's file
+        self._warned: dict[str, list[tuple[str, str]]] = {}
         self._awaited = Counter[str]()  # checks that have not ended, by package
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -473,7 +474,7 @@ class Scribe:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
-        """Count them as the first worker has them: here nothing is collected."""
+        """Count the checks that the first worker collected: the controller collects nothing."""
         if not self._awaited:
             self._await(ids)
 
@@ -483,17 +484,17 @@ class Scribe:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Count down, before anybody asks."""
+        """Count down before other plugins ask."""
         if examination := self._config.stash[SESSION].find(nodeid):
             self._awaited[examination.node] -= 1
 
     def is_over(self, node: str) -> bool:
-        """Whether all checks of that package have ended."""
+        """Return whether all checks of the package have ended."""
         return self._awaited[node] <= 0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
-        """Take in what an item noted. JUnit's file has every problem, a terminal the first ones."""
+        """Take in what an item noted. JUnit's file has every problem, a terminal the first."""
         noted = vars(report).pop(NOTED, None) if _is_at_its_end(self._config) else None
         found = None if noted is None else self._take(noted)
         if found is not None and len(found.problems) > MOST and _writes_junit(self._config):
@@ -514,14 +515,15 @@ class Scribe:
                 report.longrepr = self._spell(found, shown)
             self._left -= len(group_problems(found.problems)) - hidden
             self._hidden += hidden
-        failure: Any = report.longrepr  # its type names none of a plugin's
+        failure: Any = report.longrepr  # its declared type names no class of a plugin
         if found is not None and isinstance(failure, FailureText):
-            # JUnit's file has its line by now; pytest's short summary names check and package.
+            # JUnit's file has its line by now; pytest's short summary names check and package
+            # itself.
             failure = failure.abridge(f"{found.check}: {found.package}: ")
             report.longrepr = failure
 
     def _note_crash(self, report: pytest.TestReport) -> None:
-        """Note of a check whose worker died that it came to no judgement."""
+        """Add an entry for a check whose worker died."""
         state = self._config.stash[SESSION]
         examination, name = state.find(report.nodeid), report.nodeid.rpartition("::")[2]
         known_as, _, place = name.removesuffix("]").partition("[")
@@ -529,7 +531,7 @@ class Scribe:
         if check is None or examination is None:
             return
         known = self.ledger.result(examination.node).entries
-        if all(entry.item != name for entry in known):  # xdist tries it again in other workers
+        if all(entry.item != name for entry in known):  # xdist retries it in other workers
             reason = one_line(str(report.longrepr))
             broken = Entry(
                 check=check.id,
@@ -553,7 +555,7 @@ class Scribe:
         return plain_lines(describe(verdict, remedy, settings.program, most), verdict.package)
 
     def closing_lines(self) -> Iterator[str]:
-        """Where the problems are that were not shown."""
+        """Yield where to find the problems that were not shown."""
         if self._hidden:
             reports = self._config.option.binary_report
             asked = (each.partition(":")[2] for each in reports if each.startswith("sarif:"))
@@ -575,7 +577,7 @@ def _list_properties(found: Verdict) -> list[tuple[str, str]]:
 
 
 def _is_at_its_end(config: pytest.Config) -> bool:
-    """Whether reports go no further from here: xdist's workers send them on."""
+    """Return whether this process is the last to receive reports: xdist's workers pass them on."""
     return not hasattr(config, "workerinput")
 
 
@@ -583,19 +585,17 @@ def _writes_junit(config: pytest.Config) -> bool:
     return bool(config.getoption("xmlpath", None)) and _is_at_its_end(config)
 
 
-# Keeps the facts of each package as a document, where a report asks for it, until reports are due.
-#
-# Each is written by the process that gathered the facts, when the last check of the package is
-# done, into a folder that all workers share.
+# Facts documents, kept for reports until the end of the run. The process that gathered the facts
+# writes them after the package's last check into a folder shared by all workers.
 
-_INPUT = "binary_checks_kept_facts"  # the key under which a worker of xdist's is given the folder
+_INPUT = "binary_checks_kept_facts"  # the key under which an xdist worker receives the folder
 
 
 class KeptFacts:
-    """The folder, in the controller and in every worker."""
+    """The folder of facts documents, in the controller and in every worker."""
 
     def __init__(self, config: pytest.Config, *, symbols: bool) -> None:
-        self._symbols = symbols  # which are most of a document; only one that is written needs them
+        self._symbols = symbols  # most of a document, needed only if it is a report itself
         given = getattr(config, "workerinput", {}).get(_INPUT)
         self._own: tempfile.TemporaryDirectory[str] | None = None
         if given is None:
@@ -605,16 +605,16 @@ class KeptFacts:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of xdist's where it is."""
+        """Tell an xdist worker the folder."""
         node.workerinput[_INPUT] = str(self._folder)
 
     def pytest_unconfigure(self) -> None:
-        """Remove it, where it was made."""
+        """Remove the folder if this process made it."""
         if self._own is not None:
             self._own.cleanup()
 
     def keep(self, node: str, facts: Facts, sha256: str) -> None:
-        """Write the document; where that fails there is none, which its report will say."""
+        """Write the document; if that fails there is none, which the report that needs it says."""
         path = self._place(node)
         try:
             package = facts.get(Package)
@@ -632,11 +632,11 @@ class KeptFacts:
             path.unlink(missing_ok=True)
 
     def lacks(self, node: str) -> bool:
-        """Whether there is none of that package yet."""
+        """Return whether the package has no document yet."""
         return not self._place(node).exists()
 
     def find(self, nodes: Iterable[str]) -> dict[str, Path]:
-        """The documents that there are, by node."""
+        """Return the paths of existing documents by node."""
         return {node: path for node in nodes if (path := self._place(node)).is_file()}
 
     def _place(self, node: str) -> Path:

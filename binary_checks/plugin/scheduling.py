@@ -1,4 +1,4 @@
-"""Gives xdist's workers one package after the other, in time that grows with their number."""
+"""Scheduling for xdist: one package after the other, in time linear in their number."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from xdist.workermanage import WorkerController
 
 
 class PackageScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """As xdist does it for files, of which it has fewer than there may be packages.
+    """xdist's scheduling by file, for far more items than it is made for.
 
-    Of a thousand packages it would go through all 57,000 items to find the number of one, and
-    through those that are done after each.
+    For a thousand packages it would search all 57,000 items for the index of one, and go through
+    the completed ones after each.
     """
 
     def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
-        """Take in what a worker has collected."""
+        """Note the collection of a worker."""
         super().add_node_collection(node, collection)
         if node in self.registered_collections:
             self.registered_collections[node] = _Numbered(collection)
@@ -25,21 +25,21 @@ class PackageScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has 
     def mark_test_complete(
         self, node: WorkerController, item_index: int, duration: float = 0
     ) -> None:
-        """Forget a package when the last item of it is done."""
+        """Forget a package when its last item is done."""
         super().mark_test_complete(node, item_index, duration)
         work = self.assigned_work[node]
-        package = next(iter(work))  # a worker has them in order
+        package = next(iter(work))  # workers run packages in order
         if all(work[package].values()):
             del work[package]
 
 
 class _Numbered(list[str]):
-    """A list that knows where each of its items is."""
+    """A list that finds the index of an item at once."""
 
     def __init__(self, items: Sequence[str]) -> None:
         super().__init__(items)
         self._numbers = {item: number for number, item in enumerate(items)}
 
     def index(self, item: str, *_: SupportsIndex, **__: Any) -> int:
-        """The place of an item."""
+        """Return the index of an item."""
         return self._numbers[item]

@@ -1,4 +1,4 @@
-"""Where the command prints: what the terminal there can show, and one line that comes and goes."""
+"""The terminal of the command: what it can show, and a progress line that is replaced."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from binary_checks.lines import one_line
 from binary_checks.model.protocols import Progress
 from binary_checks.reports.terminal import PageLayout, elide
 
-PATIENCE = 1.0  # seconds before a line says what is under way
-_PAUSE = 0.1  # seconds until it changes
-_FEWEST, _MOST = 20, 160  # columns: in lines that are longer the eye gets lost
+PATIENCE = 1.0  # seconds before a progress line appears
+_PAUSE = 0.1  # seconds between changes
+_FEWEST, _MOST = 20, 160  # columns: longer lines are hard to read
 
 
 class Screen:
-    """Prints lines for good, and on a terminal one that the next print takes back."""
+    """Prints lines and, on a terminal, a progress line that the next print replaces."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._out, self.is_terminal = _open()
-        self._next = time.monotonic() + PATIENCE  # when a line that goes may be shown
-        self._shown = 0  # columns of it
-        self.lost: OSError | None = None  # why nothing can be printed any more
+        self._next = time.monotonic() + PATIENCE  # when a progress line may be shown
+        self._shown = 0  # its columns
+        self.lost: OSError | None = None  # the reason if printing failed
         self.layout = PageLayout(
             columns=_columns() if self.is_terminal else 0,
             colours=_has_colours(config.getoption("color", "auto"), terminal=self.is_terminal),
@@ -37,10 +37,7 @@ class Screen:
         )
 
     def print(self, line: str) -> None:
-        """Print a line. Where a full disk or a closed pipe takes none, the run goes on to its end.
-
-        Else its reports would not be written.
-        """
+        """Print a line. If it cannot be written, the run goes on to write its reports."""
         if self.lost is not None:
             return
         try:
@@ -51,18 +48,18 @@ class Screen:
             self.lost = error
 
     def show(self, text: str) -> None:
-        """Say on a terminal what is under way, once that takes long."""
+        """Show progress on a terminal, once the run takes long."""
         if self.is_terminal and time.monotonic() >= self._next:
             self._next = time.monotonic() + _PAUSE
             self.wipe()
-            width = self.layout.columns - 1  # in the last column some terminals begin a new line
+            width = self.layout.columns - 1  # some terminals wrap after the last column
             text = elide(one_line(text), width, ascii_only=self.layout.ascii)[:width]
             self._out.write(self.layout.paint(text, "dim"))
             self._out.flush()
             self._shown = len(text)
 
     def wipe(self) -> None:
-        """Take back what was shown."""
+        """Remove the progress line."""
         if self._shown:
             self._out.write(f"\r{' ' * self._shown}\r")
             self._out.flush()
@@ -73,31 +70,32 @@ SCREEN = pytest.StashKey[Screen]()
 
 
 def _open() -> tuple[TextIO, bool]:
-    """Standard output, of a terminal one that pytest does not capture while a check is under way.
+    """Return standard output and whether it is a terminal; pytest does not capture the copy.
 
-    The C locale and PYTHONIOENCODING may leave it few characters: others are escaped.
+    The C locale and PYTHONIOENCODING may allow few characters: others are escaped.
     """
     out = sys.stdout
     try:
         is_terminal = out.isatty()
         handle = os.dup(out.fileno()) if is_terminal else -1
-    except (OSError, ValueError):  # a stand-in for it that is no file
+    except (OSError, ValueError):  # a replacement that is not a file
         return out, False
     if not is_terminal:
         return out, False
     if sys.platform == "win32":
-        importlib.import_module("colorama").just_fix_windows_console()  # pytest requires it there
+        # pytest requires it on Windows
+        importlib.import_module("colorama").just_fix_windows_console()
     file = open(handle, "w", encoding=out.encoding, errors="backslashreplace")  # noqa: SIM115, PTH123
     return file, True
 
 
 def _columns() -> int:
-    """The width of the terminal, of which COLUMNS has the first say."""
+    """Return the width of the terminal; COLUMNS takes precedence."""
     return min(max(shutil.get_terminal_size().columns, _FEWEST), _MOST)
 
 
 def _has_colours(asked: str, *, terminal: bool) -> bool:
-    """Whether text is coloured, as pytest decides it of its own."""
+    """Return whether text is coloured, by the same rules as pytest."""
     if asked in ("yes", "no"):
         return asked == "yes"
     for variable, answer in (("NO_COLOR", False), ("FORCE_COLOR", True)):
@@ -115,7 +113,7 @@ def _can_say(text: str, out: TextIO) -> bool:
 
 
 def progress_line(config: pytest.Config, name: str, doing: str = "reading") -> Progress | None:
-    """What to call with (bytes read, bytes in all); None when no terminal watches."""
+    """Return a callback for (bytes read, bytes in total); None without a terminal."""
     show = _find_line(config)
     if show is None:
         return None
@@ -138,7 +136,7 @@ def progress_line(config: pytest.Config, name: str, doing: str = "reading") -> P
 
 
 def _find_line(config: pytest.Config) -> Callable[[str], None] | None:
-    """What shows a line that goes: ours, or that of pytest's own report."""
+    """Return the function that shows a progress line: ours, or pytest's."""
     screen = config.stash.get(SCREEN, None)
     if screen is not None:
         return screen.show if screen.is_terminal else None

@@ -70,26 +70,25 @@ if TYPE_CHECKING:
     from binary_checks.plugin.reporting import KeptFacts
 
 
-# What the user and the CI system's variables say of the packages of a run: read here, once.
-#
-# Nothing else looks at these variables. Which of them were read stands above the verdicts.
+# The configuration that the user and the variables of CI systems state for the packages of a run.
+# Nothing else reads these variables; the lines above the verdicts name those that were read.
 
 _AUTO, _ALWAYS, _OFF = "auto", "variables", "off"
 _CI = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "TF_BUILD", "JENKINS_URL", "BUILDKITE")
-"""Variables by which CI systems say that a job runs under them."""
+"""Variables that CI systems set in their jobs."""
 _DENIALS = ("", "0", "false", "no")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadConfiguration:
-    """What is stated of the packages of a run, and which variables that was read from."""
+    """The configuration stated for the packages of a run, and the variables that state it."""
 
     stated: StatedConfiguration = field(default_factory=StatedConfiguration)
     variables: tuple[str, ...] = ()  # "DESIRED_CUDA=cu126"
-    misunderstood: tuple[str, ...] = ()  # likewise
+    misunderstood: tuple[str, ...] = ()  # in the same form
 
     def describe(self) -> Iterator[str]:
-        """The lines that stand above the verdicts; none where no variable was read."""
+        """Yield the lines above the verdicts; nothing if no variable was read."""
         hint = "(--binary-configuration off leaves variables alone)"
         if self.variables:
             yield f"configuration: read from the environment: {', '.join(self.variables)} {hint}"
@@ -102,7 +101,7 @@ NOTHING_STATED = ReadConfiguration()
 
 
 def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> ReadConfiguration:
-    """Read the option and, as it says, the environment. Raises pytest.UsageError."""
+    """Read the option and, if it allows that, the environment. Raises pytest.UsageError."""
     asked: list[str] = config.option.binary_configuration
     modes = [each for each in asked if each in (_AUTO, _ALWAYS, _OFF)]
     pairs = [each for each in asked if each not in modes]
@@ -137,7 +136,7 @@ _HELD = pytest.StashKey[tuple[HeldList, ...]]()
 
 
 def find_held(config: pytest.Config) -> tuple[HeldList, ...]:
-    """The lists that were named, that one too to which the problems of this run are added.
+    """Return the lists that were named, and the list to which the problems of this run are added.
 
     A server is asked once in a run: all workers must judge by the same bytes. Raises ProfileError.
     """
@@ -158,7 +157,7 @@ def _hold(config: pytest.Config) -> Iterator[HeldList]:
 
 
 def hand_over_lists(config: pytest.Config, workerinput: dict[str, Any]) -> None:
-    """Give a worker what servers sent."""
+    """Pass a worker the lists that servers sent."""
     names = dict.fromkeys(config.option.binary_known)
     given = {
         name: {"identity": asdict(held.identity), "content": held.content.decode()}
@@ -176,7 +175,7 @@ def _restore(given: dict[str, Any]) -> HeldList:
 
 
 def read_now(config: pytest.Config) -> datetime:
-    """The time at which lists and entries must hold. Raises pytest.UsageError."""
+    """Return the time at which lists and entries must be valid. Raises pytest.UsageError."""
     text = config.option.binary_known_at
     if text is None:
         return datetime.now(timezone.utc)
@@ -190,7 +189,7 @@ def read_now(config: pytest.Config) -> datetime:
 
 
 def find_cell(config: pytest.Config) -> CellAxes | None:
-    """Which cell the run says that it is. Raises pytest.UsageError."""
+    """Return the cell that this run states, or None. Raises pytest.UsageError."""
     text = config.option.binary_cell
     try:
         return None if text is None else read_cell(text, "--binary-cell")
@@ -199,7 +198,7 @@ def find_cell(config: pytest.Config) -> CellAxes | None:
 
 
 def describe_held(held: Iterable[HeldList], profile: Profile) -> Iterator[str]:
-    """What to know of them, and of their entries, before the verdicts."""
+    """Yield the lines about lists and their entries that are printed before the verdicts."""
     for each in held:
         if each.identity.remark:
             yield f"known problems {each.identity.source}: {each.identity.remark}"
@@ -216,14 +215,14 @@ def _is_narrow(entry: KnownProblem) -> bool:
 
 
 def say_unavailable(held: Iterable[HeldList]) -> Iterator[str]:
-    """A line for each list of which nothing holds."""
+    """Yield a line for each list that is unavailable."""
     for each in held:
         if each.complaint:
             yield f"{each.complaint}; none of its entries holds"
 
 
 def are_in_doubt(packages: Iterable[PackageResult]) -> bool:
-    """Whether each check that failed may be one that a list accepts which is not to be had."""
+    """Return whether an unavailable list may accept all problems of every failed check."""
     failed = [
         entry
         for package in packages
@@ -234,41 +233,39 @@ def are_in_doubt(packages: Iterable[PackageResult]) -> bool:
 
 
 def _may_be_known(entry: Entry) -> bool:
-    """Whether an entry could accept all its problems, which are what a check says of a package."""
+    """Return whether an entry of a list could accept all problems of the check."""
     return not entry.reason and not any(map(is_follow_up, entry.problems))
-
-
-# What the plugin knows during one run, in every worker and in the controller.
 
 
 @dataclass(kw_only=True)
 class Session:
-    """The run that the user asked pytest for, and what its reports are made of."""
+    """The run that pytest was asked for, and everything that its reports need."""
 
     run: Run
     examinations: Mapping[str, Examination]  # by pytest's id of the package's node
     others: tuple[str, ...]  # arguments that name no package
     ledger: Ledger
     destinations: tuple[Destination, ...] = ()  # the reports that were asked for
-    keeper: KeptFacts | None = None  # of facts, where one of these needs them
-    result: RunResult | None = None  # once the run has ended
-    complaints: list[str] = field(default_factory=list)  # the complaints that are shown
-    configuration: ReadConfiguration = NOTHING_STATED  # what is stated of the packages, and where
+    keeper: KeptFacts | None = None  # set if a report needs the facts
+    result: RunResult | None = None  # set at the end of the run
+    complaints: list[str] = field(default_factory=list)  # those that are shown
+    configuration: ReadConfiguration = NOTHING_STATED  # stated for the packages, and where
     misnamed: tuple[str, ...] = ()  # a line for each argument that is no package: exit code 4
-    known_lists: tuple[HeldList, ...] = ()  # those that were named, or why they do not hold
+    # those that were named, with the reason if one is unavailable
+    known_lists: tuple[HeldList, ...] = ()
 
     @property
     def settings(self) -> RunSettings:
-        """What the user asks of all packages."""
+        """Return what the user asks of all packages."""
         return self.run.settings
 
     @property
     def profile(self) -> Profile:
-        """What the project expects."""
+        """Return what the project expects."""
         return self.settings.profile
 
     def find(self, node: str) -> Examination | None:
-        """The package that an item of this id judges."""
+        """Return the package that the item with this id judges, or None."""
         return self.examinations.get(node.partition("::")[0])
 
 
@@ -294,7 +291,7 @@ def open_session(config: pytest.Config) -> Session:
             or (option.binary_crosscheck and SecondOpinion in check.subjects)
         )
         _demand_families(option.binary_require, every)
-        if config.getini(DEAF_INI):  # else tests beside may have other markers
+        if config.getini(DEAF_INI):  # under pytest, tests of the project may have other markers
             _demand_markers(option.markexpr, every)
             _demand_keyword(option.keyword, every, named)
         asked = frozenset(named.release or ()).union(*named.packages.values())
@@ -323,7 +320,7 @@ def open_session(config: pytest.Config) -> Session:
             release=named.release,
             folder=named.folder,
             watch=partial(progress_line, config),
-            # Each worker of xdist's collects all packages, and judges some of them.
+            # Each xdist worker collects all packages, but judges only some of them.
             reads_ahead=not (hasattr(config, "workerinput") or option.collectonly),
         )
     except ProfileError as error:
@@ -352,10 +349,10 @@ def _list_places(
     sandbox: Sandbox | None,
     companions: Companions,
 ) -> Iterator[PlaceSettings]:
-    """The places in which packages run; none in a static run."""
+    """Yield the places in which packages run; nothing in a static run."""
     if sandbox is None:
         return
-    from binary_checks.places import PlaceSettings  # not for static runs
+    from binary_checks.places import PlaceSettings  # static runs do not need it
 
     for name, python in placing.interpreters.items():
         yield PlaceSettings(
@@ -380,9 +377,9 @@ def _read_expected(config: pytest.Config) -> ExpectedSet | None:
 
 
 def _count_from_root(config: pytest.Config, node: str) -> str:
-    """The id as pytest has them, counted from its rootdir: it shows them counted from the folder.
+    """Return the id relative to pytest's rootdir; pytest shows ids relative to the current folder.
 
-    Left to pytest, packages outside of the rootdir would all have the same id.
+    pytest itself would give all packages outside of the rootdir the same id.
     """
     folder, root = config.invocation_params.dir, config.rootpath
     if folder == root or (os.name == "nt" and folder.drive != root.drive):
@@ -391,7 +388,7 @@ def _count_from_root(config: pytest.Config, node: str) -> str:
 
 
 def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[Destination]:
-    """The reports that are asked for; the facts of each package need a file of their own."""
+    """Yield the reports that were asked for; the facts of each package need a file of their own."""
     folder, option = config.invocation_params.dir, config.option
     if known := option.binary_write_known:
         yield _to(add_to_known, "--binary-write-known", known, folder)
@@ -415,7 +412,7 @@ def _to(
 
 
 def _identify(examination: Examination) -> PackageIdentity:
-    """What is known of a package before it is read; whatever bytes its name has, its URI is one."""
+    """Return what is known of a package before it is read; any bytes of its name fit in its URI."""
     path, uri = examination.source.path, quote(os.fsencode(examination.spelled))
     is_file = path.is_file() and not examination.source.parts()
     remote = examination.source.remote()
@@ -430,9 +427,9 @@ def _identify(examination: Examination) -> PackageIdentity:
 
 
 def _read_channels(config: pytest.Config) -> Iterator[str]:
-    """Channels by name or address; folders by the addresses that they have."""
+    """Yield channels as the user names them, and folders as URLs."""
     for name in config.option.binary_channel:
-        from binary_checks.places.channels import spell_channel  # of few runs
+        from binary_checks.places.channels import spell_channel  # few runs need it
 
         try:
             yield spell_channel(name, config.invocation_params.dir)
@@ -477,7 +474,7 @@ def _demand_families(names: Iterable[str], checks: Iterable[Check[Any]]) -> None
 
 
 def _demand_markers(expression: str, checks: Iterable[Check[Any]]) -> None:
-    """Refuse ``-m`` with a word that is no family: it would select nothing, or everything."""
+    """Refuse a word in ``-m`` that is not a family: it would select nothing, or everything."""
     families = sorted({check.family for check in checks})
     for name in re.findall(r"[^\W\d]\w*", expression):
         if name not in (*families, "and", "or", "not", "True", "False", "None"):
@@ -485,7 +482,7 @@ def _demand_markers(expression: str, checks: Iterable[Check[Any]]) -> None:
 
 
 def _demand_keyword(expression: str, checks: Iterable[Check[Any]], named: Named) -> None:
-    """Refuse ``-k`` with a single word that is in no name: it would select nothing."""
+    """Refuse a single word in ``-k`` that occurs in no name: it would select nothing."""
     if not re.fullmatch(r"[\w-]+", expression):
         return
     known = {check.id for check in checks} | {check.family for check in checks}
@@ -495,7 +492,7 @@ def _demand_keyword(expression: str, checks: Iterable[Check[Any]], named: Named)
 
 
 def no_such_family(name: str, families: Sequence[str]) -> str:
-    """Say so, and which one may be meant."""
+    """Return a message that suggests the closest family, or lists all families."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, families, n=1)
@@ -509,7 +506,7 @@ def _list(families: Sequence[str]) -> str:
 def _demand_checks(
     names: Iterable[str], every: Iterable[Check[Any]], selected: Iterable[Check[Any]]
 ) -> None:
-    """Refuse ``x.whl::name`` where no check of that name runs, in better words than pytest's."""
+    """Refuse ``x.whl::name`` if no check of that name runs; pytest's message says less."""
     known, running = {check.id for check in every}, {check.id for check in selected}
     for name in sorted({name.partition("[")[0] for name in names}):
         if name == UNREADABLE or name in running:
@@ -520,7 +517,7 @@ def _demand_checks(
 
 
 def no_such_check(name: str, known: Iterable[str]) -> str:
-    """Say so, and which names are like it."""
+    """Return a message that suggests the closest names."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, known, n=3)
@@ -531,7 +528,7 @@ def no_such_check(name: str, known: Iterable[str]) -> str:
 def profile_and_checks(
     config: pytest.Config,
 ) -> tuple[Profile, tuple[Check[Any], ...], Gatherers]:
-    """The profile, the checks that there are: ours, the conftests' and its own; their gatherers.
+    """Return the profile, all checks (ours, the conftests' and the profile's) and their gatherers.
 
     Raises pytest.UsageError with one line.
     """
