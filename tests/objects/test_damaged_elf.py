@@ -145,6 +145,20 @@ def test_a_table_outside_of_every_segment_is_malformed() -> None:
         assert "lies in no loaded segment" in _malformed(_with_dynamic(content, tag, 1 << 40))
 
 
+def test_a_string_table_may_end_before_the_nul_of_its_last_string() -> None:
+    content = BUILT["without section headers"]
+    place = _entry(content, 10) + 8
+    size = int.from_bytes(content[place : place + 8], "little")
+    for missing in (1, 4):
+        assert _all_of(_read(_with_dynamic(content, 10, size - missing))) == _all_of(_read(content))
+
+
+def test_a_string_table_without_a_nul_behind_it_is_malformed() -> None:
+    content = BUILT["without section headers"]
+    moved = _with_dynamic(_with_dynamic(content, 5, len(content)), 10, 4)  # a page is mapped
+    assert "does not end with NUL" in _malformed(moved + b"x" * 8)
+
+
 def test_a_chain_that_stands_still_is_malformed() -> None:
     content = BUILT["without section headers"]
     assert "before its count" in _malformed(_with_dynamic(content, 0x6FFFFFFF, 30000))

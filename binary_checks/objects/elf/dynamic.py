@@ -146,12 +146,21 @@ def read_dynamic(image: MappedImage, segments: Iterable[Segment]) -> Dynamic:
 
 
 def _read_strings(image: MappedImage, dynamic: Dynamic) -> bytes:
-    """Read DT_STRTAB, which must end with NUL so that every string in it ends."""
-    size = dynamic.value(DT_STRSZ)
-    strings = image.read(dynamic.value(DT_STRTAB), size, "DT_STRTAB", _MOST_STRINGS)
+    """Read DT_STRTAB up to the NUL of its last string.
+
+    The gABI (chapter 4, "String Table") demands a NUL in the last byte, but loaders look at no
+    DT_STRSZ: the last string of a table that an editor of files left too short ends behind it.
+    """
+    address, size = dynamic.value(DT_STRTAB), dynamic.value(DT_STRSZ)
+    strings = image.read(address, size, "DT_STRTAB", _MOST_STRINGS)
     if strings and strings[-1]:
-        raise MalformedError("DT_STRTAB does not end with NUL")
-    for start in range(0, size - _LONGEST + 1, _LONGEST):
+        _, available = image.locate(address + size - 1, "the end of DT_STRTAB")
+        length = min(available - 1, _LONGEST)
+        rest, end, _ = image.read(address + size, length, "DT_STRTAB").partition(b"\0")
+        if not end:
+            raise MalformedError("DT_STRTAB does not end with NUL")
+        strings += rest + end
+    for start in range(0, len(strings) - _LONGEST + 1, _LONGEST):
         if strings.find(b"\0", start, start + _LONGEST) < 0:
             reason = (
                 f"DT_STRTAB holds a string of more than {_LONGEST} bytes; longer ones are not read"
