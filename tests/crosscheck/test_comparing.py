@@ -1,4 +1,4 @@
-"""Other libraries read the samples as we do, and where they do not it is said fact by fact."""
+"""Other libraries read the samples as we do; every difference is reported fact by fact."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_each_declared_fact_is_one_that_we_read(name: str, kind: type[ObjectFile
 
 
 def differences(item: ObjectFile, name: str) -> dict[tuple[str, str], tuple[str, str]]:
-    """What each library says otherwise, by its name and the fact."""
+    """Return what each library reads differently, by library and fact."""
     found = {}
     for library in libraries_of(item.format):
         reading = tables.read(library, str(FOLDER / name))

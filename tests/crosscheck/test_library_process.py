@@ -1,4 +1,4 @@
-"""The libraries run in a process of their own, whose end is not ours."""
+"""The libraries run in a process of their own, whose crash is not ours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def libraries(tmp_path: Path) -> Iterator[Libraries]:
 
 @pytest.fixture
 def ask(libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Asks a library that has no word for any fact, and whose look at a file has that body."""
+    """Return a function that asks a library without facts, whose look has a given body."""
     folder = tmp_path / "search"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)

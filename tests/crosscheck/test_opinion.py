@@ -1,4 +1,4 @@
-"""Every object of a package is read again, and what nobody could read again is said."""
+"""Every object of a package is read again; objects that no library could read are reported."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_without_any_library_nothing_is_compared(
 
 
 class Slow(Libraries):
-    """Libraries of which LIEF never answers."""
+    """Libraries among which LIEF never answers."""
 
     def ask(self, library: Library, path: Path) -> LibraryAnswer:
         if library.name == "LIEF":
@@ -162,7 +162,8 @@ def test_objects_that_stream_by_are_read_in_one_pass(
     with closing(source.open()) as tree:
         assert isinstance(tree, TarTree)
         tree.entries()
-        monkeypatch.setattr(tree, "pieces", None)  # each of which would unpack all before it
+        # for each of these, everything before it would be unpacked
+        monkeypatch.setattr(tree, "pieces", None)
         opinion = gather_opinion(package, SimpleNamespace(open=lambda: tree))
     assert (opinion.objects, opinion.disagreements, opinion.missing) == (3, (), ())
 

@@ -1,4 +1,4 @@
-"""The simulation equals this host's own ld.so, on small layouts that chance makes."""
+"""The simulation agrees with this host's own ld.so on small random layouts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ELEMENTS = ("$ORIGIN", "${ORIGIN}/a", "$ORIGIN/..", "$ORIGIN/../a", "/nowhere", 
 
 
 class Bytes:
-    """The bytes of a file, as readers want them."""
+    """The bytes of a file, as a ByteSource."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.size = content, len(content)
@@ -50,7 +50,7 @@ symbol = st.sampled_from(("f", "g", "h"))
 
 @st.composite
 def layouts(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
-    """Five or fewer libraries: their paths, and what they are built from."""
+    """Return up to five libraries: what each is built from, by path."""
     places = st.tuples(st.sampled_from(FOLDERS), st.sampled_from(NAMES)).map("/".join)
     files = draw(st.lists(places, min_size=2, max_size=4, unique=True))
     return {path: draw(recipe(path)) for path in (ROOT, *files)}
@@ -75,7 +75,7 @@ def build(recipe: dict[str, Any]) -> bytes:
 
 
 def judge(files: dict[str, bytes]) -> tuple[Image[ElfFile], Lookups]:
-    """Load the root alone, as ld.so is asked to."""
+    """Load only the root, as ld.so is told to."""
     found = [item for path in files for item in objects.read_objects(path, Bytes(files[path]))]
     readable = tuple(item for item in found if isinstance(item, ElfFile))
     system = target(libraries=frozenset(), library_data={}, interpreter=None)
@@ -92,7 +92,7 @@ def install(files: dict[str, bytes], folder: Path) -> None:
 
 
 def trace(folder: Path) -> tuple[dict[str, str | None], set[str]]:
-    """What ld.so makes of each needed name, and which symbols stay undefined."""
+    """Return what ld.so makes of each needed name, and the symbols that stay undefined."""
     environment = {"LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "1", "LD_BIND_NOW": "1"}
     neutral = folder / "cwd"
     neutral.mkdir(exist_ok=True)
@@ -132,7 +132,7 @@ def test_all_is_found_where_ld_so_finds_it(
     loaded = {item.path for item in image.objects}
     missing = {edge.needed for edge in image.edges if edge.resolved is None}
     found = {edge.needed for edge in image.edges if edge.resolved is not None}
-    # When it only traces, ld.so takes a name that one object misses for found by all others.
+    # When it only traces, ld.so considers a name that one object lacks as found for all others.
     assume(missing.isdisjoint(found))
     assert {path for path in mapped.values() if path} == loaded - {ROOT}
     assert {name for name, path in mapped.items() if path is None} == missing

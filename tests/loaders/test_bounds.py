@@ -1,4 +1,4 @@
-"""What a loader is simulated for is bounded: what is more is too large to inspect."""
+"""The work of the simulation is limited: a package that needs more is too large to inspect."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fixtures.build_wheel import build_wheel
 from fixtures.linking import dll, library, link, needs, target, windows
 from fixtures.values import pe_file, symbols, wheel
 
-CHAIN = 600  # more than Python nests
+CHAIN = 600  # more than Python can nest
 
 
 def write_chain(folder: Path) -> Path:
-    """A wheel with an extension that loads a library, which loads another one."""
+    """Write a wheel whose extension loads a library, which loads another one, and so on."""
     first = build_elf(soname="liba.so", needed=["libb.so"], runpath="$ORIGIN")
     init = [ElfSymbol("PyInit__native")]
     members = {
@@ -88,7 +88,7 @@ def test_a_function_may_be_passed_on_by_more_libraries_than_python_nests() -> No
 
 
 def test_of_a_search_path_that_repeats_itself_each_folder_is_searched_once() -> None:
-    """RPATHs that are handed down, of libraries that all lie in one folder."""
+    """All libraries lie in one folder, and their RPATHs are handed down."""
     found = link(
         library("demo/liba.so", "libb.so", rpath=("$ORIGIN", "$ORIGIN/libs")),
         library("demo/libb.so", "liblost.so", rpath=("$ORIGIN", "$ORIGIN/libs")),

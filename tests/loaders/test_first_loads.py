@@ -23,7 +23,7 @@ def load(
     others: tuple[Package, ...] = (TORCH,),
     on: TargetSystem | None = None,
 ) -> Linkage:
-    """Load objects where Python has loaded some before each of them."""
+    """Load objects after Python has loaded others before each of them."""
     loads = {item.path: first for item in objects}
     return simulate(wheel(objects=objects), on or target(), others=others, first_loads=loads)
 

@@ -1,4 +1,4 @@
-"""Libraries are found by the names of links that lead to them."""
+"""Libraries are found by the names of links to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A library of another distribution counts as loaded where an import leads to that distribution."""
+"""A library of another distribution counts as loaded if an import leads to that distribution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODULE = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 
 
 def other(name: str, *paths: str, requires: tuple[str, ...] = ()) -> Package:
-    """A distribution with some modules and one library, lib<name>.so."""
+    """Return a distribution with some modules and one library, lib<name>.so."""
     module = f"{name}/lib/lib{name}.so"
     return wheel(
         f"{name}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl",
@@ -39,7 +39,7 @@ CUDA = other("cuda")
 
 
 def find(imports: set[str], *needed: str) -> Mapping[str, tuple[str, ...]]:
-    """What is loaded before a module that needs some libraries and has no search path."""
+    """Return what is loaded before a module without a search path that needs some libraries."""
     others = (TORCH, CUDA)
     linkage = simulate(wheel(objects=(extension(*needed),)), target(), others=others)
     assert is_in_doubt(linkage)

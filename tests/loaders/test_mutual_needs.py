@@ -1,4 +1,4 @@
-"""Objects that need each other are looked at once, however many processes they are loaded into."""
+"""Objects that need each other are searched once, however many processes load them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def extension_named(name: str, *needed: str, exports: str = "", imports: str = "
 
 
 def mesh() -> Linkage:
-    """Three extensions that need each other's libraries, and these all of them."""
+    """Link three extensions with each other's libraries, all of which need each other."""
     names = ("a", "b", "c")
     return link(
         *(extension_named(f"ext_{name}", f"lib{name}.so", imports=f"in_{name}") for name in names),

@@ -29,7 +29,7 @@ def bring(
     needed: str = "",
     layout: Layout | None = None,
 ) -> tuple[str, ...]:
-    """Which requirements may bring what the first object needs, or that one of its needs."""
+    """Return the requirements that may provide what the first object, or its needs, lack."""
     on = {"win_amd64": windows(), "macosx_11_0_arm64": macos()}.get(
         file.removesuffix(".whl").rpartition("-")[2], target()
     )
@@ -96,7 +96,7 @@ def test_a_distribution_that_is_only_called_alike_has_nothing_in_a_folder_of_thi
 
 
 def test_a_sibling_of_another_name_is_not_asked_for_what_looks_like_the_packages_own() -> None:
-    # PySide6-Essentials, from which libQt6Gui.so.6 was lost, and which requires shiboken6.
+    # PySide6-Essentials without its libQt6Gui.so.6; it requires shiboken6.
     objects = (
         extension("libQt6Gui.so.6", runpath=("$ORIGIN/lib",)),
         library("demo/lib/libQt6Core.so.6"),
@@ -110,7 +110,7 @@ def test_a_sibling_of_another_name_is_not_asked_for_what_looks_like_the_packages
 
 
 def test_a_requirement_of_the_name_is_not_asked_for_what_lay_in_a_folder_that_was_lost() -> None:
-    # ortools requires absl-py, and its own libabsl_base.so lies in ortools/.libs.
+    # ortools requires absl-py, and needs libabsl_base.so in its own ortools/.libs.
     for runpath in ("$ORIGIN/.libs", "$ORIGIN/../demo.libs", "$ORIGIN/lib"):
         needer = extension("libabsl_base.so", "libother.so", runpath=(runpath,))
         for needed in ("libabsl_base.so", "libother.so"):
@@ -123,7 +123,7 @@ def test_a_requirement_of_the_name_is_not_asked_for_what_lay_in_a_folder_that_wa
 
 
 def test_a_lost_folder_is_excused_by_no_other_folder_that_is_searched() -> None:
-    # pennylane-lightning looks in scipy_openblas32/lib too.
+    # pennylane-lightning searches scipy_openblas32/lib too.
     runpath = ("$ORIGIN/../scipy_openblas32/lib", "$ORIGIN/../demo.libs")
     for needed in ("libgomp-870cb1d0.so.1", "libgomp.so.1"):
         assert bring(extension(needed, runpath=runpath), requires=("scipy-openblas32",)) == ()
@@ -243,7 +243,7 @@ def test_a_distribution_may_have_the_library_of_a_system_that_it_is_called_after
 
 
 def test_a_folder_of_site_packages_that_is_called_lib_is_no_distributions() -> None:
-    # open3d looks there too, and requires dash and flask.
+    # open3d searches there too, and requires dash and flask.
     needer = extension("libx.so.1", runpath=("$ORIGIN/../lib",))
     assert bring(needer, requires=("dash", "flask")) == ()
     assert bring(needer, requires=("dash", "demo-lib")) == ("demo-lib",)
@@ -258,7 +258,7 @@ def test_what_has_exactly_the_name_of_a_requirement_is_its_library() -> None:
 
 
 def test_the_suffix_of_a_distribution_for_one_cuda_does_not_hide_its_library() -> None:
-    # cudf-cu12, with a library of its own name, requires libcudf-cu12.
+    # cudf-cu12 has libraries with similar names, and requires libcudf-cu12.
     file = "demo_cu12-1.0-cp311-abi3-manylinux_2_17_x86_64.whl"
     objects = (
         extension("libdemo.so", runpath=("$ORIGIN",)),
@@ -269,7 +269,7 @@ def test_the_suffix_of_a_distribution_for_one_cuda_does_not_hide_its_library() -
 
 
 def test_what_lies_in_the_environments_lib_may_need_what_a_sibling_puts_there() -> None:
-    # libsycl.so of intel-sycl-rt has no search path; intel-cmplr-lib-rt has libimf.so beside it.
+    # libsycl.so of intel-sycl-rt has no search path; libimf.so of intel-cmplr-lib-rt is next to it.
     layout = Layout(site_packages="lib/python3.11/site-packages")
     file = "intel_sycl_rt-1.0-py3-none-manylinux_2_17_x86_64.whl"
     requires = ("intel-cmplr-lib-rt==1.0", "numpy")
@@ -300,7 +300,7 @@ def test_a_part_of_qt_is_installed_beside_qt_itself(
 
 
 def simulate_for_others(path: str, *imports: str, requires: tuple[str, ...]) -> Linkage:
-    """A library that names no other, and that no module of its package needs."""
+    """Simulate a library that names no other, and that no module of its package needs."""
     item = library(path, imports=symbols(*imports))
     layout = Layout(site_packages="lib/python3.11/site-packages")
     package = wheel(FILE, objects=(item,), layout=layout)
@@ -310,7 +310,7 @@ def simulate_for_others(path: str, *imports: str, requires: tuple[str, ...]) -> 
 
 
 def test_symbols_in_the_namespace_of_a_requirement_may_be_its() -> None:
-    # daal's libonedal.so.4 uses tbb::detail without naming libtbb.so.12.
+    # libonedal.so.4 of daal uses tbb::detail without naming libtbb.so.12.
     names = ("_ZN3tbb6detail2r15spawnEv", "_ZN4mine3runEv")
     linkage = simulate_for_others("lib/libonedal.so.4", *names, requires=("tbb==2023.*",))
     assert [item.name for item in linkage.unresolved] == ["_ZN4mine3runEv"]

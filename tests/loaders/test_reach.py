@@ -1,4 +1,4 @@
-"""Which objects of a package something reaches, and why the package can do without the others."""
+"""Which objects of a package are reached, and why the package can do without the others."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ PLUGIN = library("demo/plugins/libplugin.so", "libodbc.so.2")
 
 
 def idle(*objects: ObjectFile, tried: tuple[str, ...] = (), **code: Any) -> dict[str, str]:
-    """The objects that the package can do without, and why."""
+    """Return the objects that the package can do without, and why."""
     return {each.path: each.reason for each in _find(*objects, tried=tried, **code)}
 
 
 def partly(*objects: ObjectFile, **code: Any) -> set[str]:
-    """Those of them that it may lack no part of its own for."""
+    """Return the objects among them whose own parts it may lack too."""
     return {each.path for each in _find(*objects, **code) if not each.complete}
 
 
@@ -75,7 +75,7 @@ def test_a_library_that_code_names_is_reached() -> None:
 
 
 def test_of_a_package_without_code_that_loads_anything_all_is_reached() -> None:
-    """Such as nvidia's and Intel's, whose libraries others open."""
+    """Like packages of NVIDIA and Intel, whose libraries others open."""
     assert idle(library("nvidia/lib/libcublas.so.13"), library("nvidia/lib/libnvrtc.so.13")) == {}
 
 
@@ -84,7 +84,7 @@ def test_where_the_code_could_not_be_read_nothing_is_excused() -> None:
 
 
 def test_one_of_several_that_code_chooses_by_a_computed_name_is_not_demanded() -> None:
-    """As bitsandbytes does, by the version of CUDA; libbitsandbytes_cpu.so it spells out."""
+    """Like bitsandbytes, by the version of CUDA; only libbitsandbytes_cpu.so is named in full."""
     cpu, cuda = library("demo/libdemo_cpu.so"), library("demo/libdemo_cuda118.so")
     both = [cpu.path, cuda.path]
     assert idle(cpu, cuda, named=[cpu.path], completed=both) == {cuda.path: UNREACHED}
@@ -174,7 +174,7 @@ def test_a_package_cannot_do_without_its_only_module_though_its_import_may_fail(
 
 
 def test_what_only_an_extra_requires_is_there_for_those_who_ask_for_it() -> None:
-    """As gstreamer is for kivy's gstplayer."""
+    """Like gstreamer for kivy's gstplayer."""
     module = extension("libgstreamer-1.0.so.0", "libglib-2.0.so.0")
     requires = ("kivy-deps.gstreamer~=0.3; extra == 'media'",)
     package = replace(wheel(objects=(module,)), claims=Claims(requirements=requires))
@@ -206,7 +206,7 @@ def test_what_no_loader_takes_is_no_matter_of_reach() -> None:
 
 
 def test_a_library_is_not_needed_where_another_file_of_its_name_lacks_nothing() -> None:
-    """tables: hdf5extension.pyd needs libblosc2.dll, which is loaded from tables.libs by then."""
+    """hdf5extension.pyd of tables needs libblosc2.dll, loaded from tables.libs before."""
     module = dll("demo/_a.pyd", "libb.dll", exports=symbols("PyInit__a"))
     broken, copy = dll("demo/libb.dll", "lz4.dll"), dll("demo.libs/libb.dll")
     named = [broken.path, copy.path]

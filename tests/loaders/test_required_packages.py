@@ -97,7 +97,7 @@ def test_a_requirement_that_does_not_apply_excludes_nothing() -> None:
 
 
 def test_what_a_given_package_requires_is_required_too() -> None:
-    """torch requires cuda-toolkit[cublas], and that nvidia-cublas for its extra."""
+    """torch requires cuda-toolkit[cublas], whose extra requires nvidia-cublas."""
     toolkit = wheel(
         "cuda_toolkit-13.2-py3-none-any.whl",
         metadata=(
@@ -193,7 +193,7 @@ def test_a_version_that_the_package_itself_excludes_is_a_misfit() -> None:
 
 
 def test_a_version_that_a_given_package_excludes_is_a_misfit_of_that_one() -> None:
-    """torch requires cuda-toolkit[cublas], and that pins nvidia-cublas for its extra alone."""
+    """torch requires cuda-toolkit[cublas], whose extra pins nvidia-cublas."""
     toolkit = plain(
         "cuda_toolkit-13.2.2",
         "nvidia-cublas==13.4.*; extra == 'cublas'",

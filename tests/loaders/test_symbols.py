@@ -27,7 +27,7 @@ def test_libc_python_and_the_closure_define_symbols() -> None:
 
 
 def test_a_module_is_imported_by_the_python_of_its_name_whatever_the_tags_say() -> None:
-    """DALI's wheel is for any Python 3, with a module for each."""
+    """The wheel of DALI is for any Python 3, with one module for each."""
     older = Interpreter(
         implementation="cpython",
         version=(3, 10),
@@ -211,7 +211,7 @@ def test_musl_knows_no_versions() -> None:
 def test_a_version_that_the_system_has_for_other_symbols_only(
     version: str, undefined: list[str]
 ) -> None:
-    """Which a damaged DT_VERSYM asks for: ld.so refuses it for an undefined symbol."""
+    """A damaged DT_VERSYM has such versions; ld.so refuses them for undefined symbols."""
     versions = (NeededVersion(library="libc.so.6", version=version),)
     linkage = link(
         extension(
@@ -225,7 +225,7 @@ def test_a_version_that_the_system_has_for_other_symbols_only(
 
 
 def test_a_name_that_the_system_never_had_is_undefined_even_beside_a_missing_library() -> None:
-    """Nothing but libc has its versions: the missing library cannot define it either."""
+    """Only libc has its versions, so a missing library cannot define it either."""
     versions = (NeededVersion(library="libc.so.6", version="GLIBC_2.14"),)
     linkage = link(
         extension(
@@ -241,7 +241,7 @@ def test_a_name_that_the_system_never_had_is_undefined_even_beside_a_missing_lib
 
 
 def test_a_symbol_that_only_one_of_two_processes_has_is_undefined_in_the_other() -> None:
-    """Who comes second in a process gets the libf.so that is loaded there."""
+    """The second object in a process gets the libf.so that is loaded already."""
     suffix = "cpython-311-x86_64-linux-gnu.so"
     linkage = link(
         library(f"demo/_a.{suffix}", "libf.so", "libx.so", rpath=("$ORIGIN/a", "$ORIGIN/lib")),

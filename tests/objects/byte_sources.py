@@ -1,4 +1,4 @@
-"""Bytes in memory as a ByteSource, for tests."""
+"""Bytes in memory as a ByteSource."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from binary_checks.errors import MalformedError
 
 
 class Bytes:
-    """A ByteSource that remembers what was asked of it."""
+    """A ByteSource that records what is read of it."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -14,7 +14,7 @@ class Bytes:
         self.asked: list[tuple[int, int]] = []  # (start, end)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly length bytes from offset."""
+        """Return exactly ``length`` bytes from ``offset``."""
         if offset < 0 or length < 0 or offset + length > self.size:
             raise MalformedError("the file ends before", offset)
         self.asked.append((offset, offset + length))

@@ -1,4 +1,4 @@
-"""Reads device code in tests, in words that fit on a line."""
+"""Short functions to read device code in tests."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ WithDeviceCode = ElfFile | PeFile | StaticArchive | DeviceFile
 
 
 def read_device(content: bytes) -> WithDeviceCode:
-    """The one object in the bytes, which has to be one that may hold device code."""
+    """Return the one object in the bytes, which must be of a type with device code."""
     (found,) = read_objects("demo/lib.so", Bytes(content))
     assert isinstance(found, WithDeviceCode), found
     return found
 
 
 def entries(found: WithDeviceCode) -> dict[str, int]:
-    """How many entries there are, by kind and architecture."""
+    """Return the number of entries by kind and architecture."""
     counts: Counter[str] = Counter()
     for code in found.device_code:
         counts[f"{code.kind.value} {code.architecture}".strip()] += code.count
@@ -27,7 +27,7 @@ def entries(found: WithDeviceCode) -> dict[str, int]:
 
 
 def groups(found: WithDeviceCode) -> list[tuple[str, int, int]]:
-    """Targets, number of containers and the index of the first."""
+    """Return targets, number of containers and index of the first container of each group."""
     return [
         (
             ", ".join(f"{t.kind.value} {t.architecture}".strip() for t in group.targets),
@@ -39,5 +39,5 @@ def groups(found: WithDeviceCode) -> list[tuple[str, int, int]]:
 
 
 def faults(content: bytes) -> tuple[DeviceFault, ...]:
-    """What is wrong with the device code in the bytes."""
+    """Return the faults of the device code in the bytes."""
     return read_device(content).device_faults

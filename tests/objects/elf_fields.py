@@ -1,4 +1,4 @@
-"""Finds fields of a little-endian 64-bit ELF file, and gives one of them another value."""
+"""Find fields of a little-endian 64-bit ELF file, and change them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 Field = Callable[[bytes], tuple[int, str]]
-"""Where a field lies, and how ``struct`` packs it."""
+"""Called with a file; returns the offset of a field and its ``struct`` format."""
 
 _HEADER = {"type": (16, "H"), "machine": (18, "H"), "version": (20, "I"), "flags": (48, "I")}
 _SEGMENT = {
@@ -22,17 +22,17 @@ _LOAD, _DYNAMIC = 1, 2
 
 
 def header(name: str) -> Field:
-    """A field of the ELF header."""
+    """Return a field of the ELF header."""
     return lambda content: _HEADER[name]
 
 
 def identification(index: int) -> Field:
-    """A byte of e_ident."""
+    """Return a byte of e_ident."""
     return lambda content: (index, "B")
 
 
 def segment(kind: int, name: str, number: int = 0) -> Field:
-    """A field of the program header of that type; of several, of that number."""
+    """Return a field of the ``number``-th program header of a type."""
 
     def find(content: bytes) -> tuple[int, str]:
         place, layout = _SEGMENT[name]
@@ -51,12 +51,12 @@ def _segments(content: bytes, kind: int) -> list[int]:
 
 
 def value(tag: int) -> Field:
-    """The value of the dynamic entry of that tag."""
+    """Return the value of the dynamic entry with this tag."""
     return lambda content: (_entry(content, tag) + 8, "Q")
 
 
 def tag(number: int) -> Field:
-    """The tag of that dynamic entry itself."""
+    """Return the tag of the dynamic entry with this tag."""
     return lambda content: (_entry(content, number), "Q")
 
 
@@ -67,7 +67,7 @@ def _entry(content: bytes, number: int) -> int:
 
 
 def within(number: int, place: int, layout: str) -> Field:
-    """What lies so many bytes into the table that the dynamic entry of that tag leads to."""
+    """Return a field at an offset in the table that a dynamic entry points to."""
 
     def find(content: bytes) -> tuple[int, str]:
         (address,) = struct.unpack_from("<Q", content, _entry(content, number) + 8)
@@ -77,7 +77,7 @@ def within(number: int, place: int, layout: str) -> Field:
 
 
 def offset_of(content: bytes, address: int) -> int:
-    """The place in the file of an address."""
+    """Return the file offset of an address."""
     for at in _segments(content, _LOAD):
         offset, start, _, size = struct.unpack_from("<QQQQ", content, at + 8)
         if start <= address < start + size:
@@ -86,14 +86,14 @@ def offset_of(content: bytes, address: int) -> int:
 
 
 def get(content: bytes, field: Field) -> int:
-    """The field's value."""
+    """Return the value of a field."""
     place, layout = field(content)
     (found,) = struct.unpack_from(f"<{layout}", content, place)
     return int(found)
 
 
 def put(content: bytes, field: Field, new: int) -> bytes:
-    """The file with another value in that field."""
+    """Return the file with another value in a field."""
     place, layout = field(content)
     packed = struct.pack(f"<{layout}", new)
     return content[:place] + packed + content[place + len(packed) :]

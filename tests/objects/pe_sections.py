@@ -1,4 +1,4 @@
-"""Adds a section to a PE sample, for tests."""
+"""Add a section to samples of PE images."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _PAGE = 4096
 
 
 def add_section(sample: str, name: str, content: bytes) -> bytes:
-    """The sample with one more section of that content, at its end."""
+    """Return the sample with one more section at its end."""
     return append_section(read_pe_sample(sample), name, content)
 
 
 def address_of_next(image: bytes) -> int:
-    """Where in memory the next section will lie, with the image at the base that it prefers."""
+    """Return the address of the next section, with the image at its preferred base."""
     (start,) = struct.unpack_from("<I", image, 60)
     (base,) = struct.unpack_from("<Q", image, start + 24 + 24)
     (memory,) = struct.unpack_from("<I", image, start + 24 + 56)
@@ -23,7 +23,7 @@ def address_of_next(image: bytes) -> int:
 
 
 def append_section(whole: bytes, name: str, content: bytes) -> bytes:
-    """The image, of 64 bits, with one more section of that content, at its end."""
+    """Return a 64-bit image with one more section at its end."""
     image = bytearray(whole)
     (start,) = struct.unpack_from("<I", image, 60)
     (count,) = struct.unpack_from("<H", image, start + 6)

@@ -1,4 +1,4 @@
-"""A damaged ELF file is malformed or reads as what it still is: no silence and no hang."""
+"""A damaged ELF file is malformed, or reads as what it still is; it never hangs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _read(content: bytes) -> ObjectFile | MalformedObject | UnreadObject:
 
 
 def _all_of(found: object) -> object:
-    """Every fact, the lazy ones asked for, but the size."""
+    """Return all facts, also those read on demand, except the size."""
     if not isinstance(found, ElfFile):
         return found
     facts = {name: getattr(found, name) for name in ElfFile.__dataclass_fields__ if name != "size"}
@@ -117,18 +117,18 @@ def _malformed(content: bytes) -> str:
 
 
 def _with_dynamic(content: bytes, tag: int, value: int) -> bytes:
-    """Give the entry of that tag (64 bits, little endian) another value."""
+    """Change the value of the dynamic entry with this tag (little-endian, 64 bits)."""
     place = _entry(content, tag)
     return content[: place + 8] + struct.pack("<Q", value) + content[place + 16 :]
 
 
 def _segment(content: bytes | bytearray, kind: int) -> int:
-    """Where the program header of that type lies."""
+    """Return the offset of the program header of this type."""
     return next(at for at in range(64, 64 + 56 * content[56], 56) if content[at] == kind)
 
 
 def _entry(content: bytes | bytearray, tag: int) -> int:
-    """Where the dynamic entry of that tag lies."""
+    """Return the offset of the dynamic entry with this tag."""
     start, _, _, size = struct.unpack_from("<QQQQ", content, _segment(content, 2) + 8)
     rows = range(start, start + size, 16)
     return next(at for at in rows if struct.unpack_from("<Q", content, at) == (tag,))
@@ -169,7 +169,7 @@ def test_absurd_sizes_are_malformed_before_anything_is_read() -> None:
     content = BUILT["without section headers"]
     assert "DT_STRTAB has" in _malformed(_with_dynamic(content, 10, 1 << 40))
     huge = bytearray(BUILT["with section headers"])
-    struct.pack_into("<H", huge, 60, 0)  # e_shnum: the number stands in section header 0
+    struct.pack_into("<H", huge, 60, 0)  # e_shnum 0: the number is in section header 0
     struct.pack_into("<Q", huge, int.from_bytes(huge[40:48], "little") + 32, 1 << 40)
     assert "the section headers end at byte" in _malformed(bytes(huge))
     buckets = bytearray(content)
@@ -178,7 +178,7 @@ def test_absurd_sizes_are_malformed_before_anything_is_read() -> None:
 
 
 def test_names_that_overlap_do_not_explode() -> None:
-    # 2,000 symbols, each of which is the rest of one long name.
+    # 2,000 symbols whose names are suffixes of one long name.
     exports = tuple(ElfSymbol(f"s{number:04}") for number in range(2000))
     content = bytearray(build_elf(needed=("n" * 60_000,), exports=exports, section_headers=False))
     found = _read(bytes(content))

@@ -1,4 +1,4 @@
-"""Damaged device code is said to be damaged, at its place, and the rest is read all the same."""
+"""Damaged device code is reported with its offset, and the rest is read nevertheless."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_entry_whose_head_has_an_impossible_size_is_a_fault(head_size: int) -
 
 
 def test_a_container_whose_first_entry_is_no_entry_hides_not_the_next() -> None:
-    # Its size may be as wrong, and would lead over the good one.
+    # Its size may be wrong too, and would skip the intact one.
     broken = container(bytes(64), size=64 + len(GOOD))
     found = read_device(broken + GOOD)
     assert entries(found) == {"sass sm_75": 1}
@@ -122,7 +122,7 @@ def test_many_entries_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
         (1, 0, ""),
         (0, len(GOOD) + 16 + 5 * 72, "no more than 10 heads of device code are read of a file"),
     ]
-    assert found.device_faults == ()  # it is not the file's
+    assert found.device_faults == ()  # not the file's fault
 
 
 def test_many_sets_of_targets_are_not_all_told_apart() -> None:

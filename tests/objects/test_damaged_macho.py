@@ -1,4 +1,4 @@
-"""A damaged Mach-O file is malformed or reads as what it still is: no silence and no hang."""
+"""A damaged Mach-O file is malformed, or reads as what it still is; it never hangs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _read(content: bytes) -> tuple[object, ...]:
 
 
 def _all_of(found: object) -> object:
-    """Every fact, the lazy ones asked for, but the size."""
+    """Return all facts, also those read on demand, except the size."""
     if not isinstance(found, MachOFile):
         return found
     facts = {n: getattr(found, n) for n in MachOFile.__dataclass_fields__ if n != "size"}
@@ -45,7 +45,7 @@ def _malformed(content: bytes) -> str:
 
 
 def _lengths(content: bytes) -> list[int]:
-    """Every length within the headers and the tables, and every 64th between them."""
+    """Return every length within headers and tables, and every 64th between them."""
     size = len(content)
     return sorted({*range(4, 1200), *range(1200, size, 64), *range(size - 1200, size)})
 
@@ -53,7 +53,7 @@ def _lengths(content: bytes) -> list[int]:
 @pytest.mark.parametrize("name", SMALL)
 def test_a_file_cut_at_any_length_is_malformed(name: str) -> None:
     whole = read_macho_sample(name)
-    for length in _lengths(whole)[4:]:  # a fat file is one from its 8th byte on
+    for length in _lengths(whole)[4:]:  # a fat file needs its first eight bytes
         (found,) = read_objects("a.so", Bytes(whole[:length]))
         assert isinstance(found, MalformedObject), length
 

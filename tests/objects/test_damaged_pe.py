@@ -1,4 +1,4 @@
-"""A damaged PE image is malformed or reads as what it still is: no silence and no hang."""
+"""A damaged PE image is malformed, or reads as what it still is; it never hangs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _read(content: bytes) -> ObjectFile | MalformedObject | UnreadObject | None:
 
 
 def _all_of(found: object) -> object:
-    """Every fact, the lazy ones asked for, but the size and what is appended."""
+    """Return all facts, also those read on demand, except size and overlay."""
     if not isinstance(found, PeFile):
         return found
     lazy = {"size", "overlay", "imports", "exports"}
@@ -41,12 +41,12 @@ def _signature(content: bytes | bytearray) -> int:
 
 
 def _directory(content: bytes | bytearray, number: int) -> int:
-    """Where the directory's entry lies, in a PE32+ image."""
+    """Return the offset of a directory's entry in a PE32+ image."""
     return _signature(content) + 24 + 112 + 8 * number
 
 
 def _offset(content: bytes | bytearray, address: int) -> int:
-    """Where in the file lies what is mapped at an address."""
+    """Return the file offset of an address."""
     table, count = _signature(content) + 24 + 240, content[_signature(content) + 6]
     for place in range(table, table + 40 * count, 40):
         size, start, _, offset = struct.unpack_from("<IIII", content, place + 8)
@@ -56,7 +56,7 @@ def _offset(content: bytes | bytearray, address: int) -> int:
 
 
 def _table(content: bytes | bytearray, number: int) -> int:
-    """Where in the file the directory itself lies."""
+    """Return the file offset of a directory's contents."""
     (address,) = struct.unpack_from("<I", content, _directory(content, number))
     return _offset(content, address)
 
@@ -77,12 +77,13 @@ def _unread(content: bytes | bytearray) -> str:
 def test_an_image_cut_at_any_length_is_malformed_or_reads_the_same(name: str) -> None:
     whole = WHOLE[name]
     expected, signature = _all_of(_read(whole)), _signature(whole)
-    # Names of more than eight characters, as .debug_info, lie at the end, where no loader looks.
+    # Section names of more than eight characters (.debug_info) are at the end, where no loader
+    # looks.
     unnamed = {"debug_bytes": expected["debug_bytes"]}
     for length in range(2, len(whole)):
         found = _read(whole[:length])
         if length < signature + 4:
-            assert isinstance(found, MalformedObject)  # a DOS program, under the name of a DLL
+            assert isinstance(found, MalformedObject)  # a DOS program with the name of a DLL
         else:
             assert isinstance(found, MalformedObject) or _all_of(found) | unnamed == expected
     assert isinstance(_read(whole[: len(whole) * 9 // 10 - 0x200]), MalformedObject)
@@ -176,7 +177,7 @@ def test_a_name_for_an_export_that_is_not_there_is_malformed() -> None:
 
 
 def _with_large_section(content: bytes, filling: bytes) -> tuple[bytearray, int]:
-    """Let the last section end in the filling; also the address where that begins."""
+    """Let the last section end with ``filling``; return also the address of the filling."""
     changed = bytearray(content)
     last = _signature(changed) + 24 + 240 + 40 * (changed[_signature(changed) + 6] - 1)
     address, _, start = struct.unpack_from("<III", changed, last + 12)
@@ -209,7 +210,7 @@ def test_a_thousand_libraries_that_share_a_table_are_too_many_for_us() -> None:
 
 
 def test_a_table_of_imports_without_an_end_is_malformed() -> None:
-    thunks = struct.pack("<Q", 1 << 63 | 5) * 0x400  # whole pages, behind which nothing is zeroed
+    thunks = struct.pack("<Q", 1 << 63 | 5) * 0x400  # whole pages, so that no zeros follow
     content, address = _with_large_section(WHOLE["ordinal.dll"], thunks)
     assert address % 0x1000 == 0
     struct.pack_into("<I", content, _table(content, 1), address)
@@ -217,7 +218,7 @@ def test_a_table_of_imports_without_an_end_is_malformed() -> None:
 
 
 def test_names_that_overlap_do_not_explode() -> None:
-    # 20,000 imports, each of which is the rest of one long name.
+    # 20,000 imports whose names are suffixes of one long name.
     name = b"\1\1" + b"n" * 60_000 + b"\0"
     content, address = _with_large_section(WHOLE["ordinal.dll"], name + bytes(20_001 * 8))
     start = _offset(content, address) + len(name)

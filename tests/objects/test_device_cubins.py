@@ -1,4 +1,4 @@
-"""What cubins and texts of PTX say of themselves."""
+"""What cubins and PTX texts state about themselves."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def change(content: bytes, old: bytes, new: bytes) -> bytes:
 
 
 def section_header(content: bytes, name: bytes) -> int:
-    """Where the header of a section lies."""
+    """Return the offset of the header of a section."""
     (table,) = struct.unpack_from("<Q", content, 40)
     count, names = struct.unpack_from("<HH", content, 60)
     strings = struct.unpack_from("<Q", content, table + names * 64 + 24)[0]
@@ -67,7 +67,7 @@ def with_size(content: bytes, name: bytes, size: int) -> bytes:
 def test_code_that_was_finalized_is_of_the_toolkit_that_compiled_it() -> None:
     cubin = cubin_of(NEWEST, 1)
     finalized = change(cubin, b"release 13.5, V", b"release 13.7, V")
-    assert read_cubin(finalized).toolkit == "13.5"  # as .note.nv.cuinfo still states
+    assert read_cubin(finalized).toolkit == "13.5"  # still stated by .note.nv.cuinfo
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_section_that_ends_beyond_the_cubin_is_named(name: bytes, size: int) -
 def test_a_note_whose_sizes_lie_is_left() -> None:
     cubin = cubin_of(NEWEST, 1)
     lying = change(cubin, b"\x0c\0\0\0\x8c\0\0\0", b"\xff" * 8)
-    assert read_cubin(lying).toolkit == "13.5"  # which the text itself still says
+    assert read_cubin(lying).toolkit == "13.5"  # still stated by the text itself
     silent = change(lying, b"release 13.5, V", b"release ??.?, V")
     silent = change(silent, b"\x0c\0\0\0\x08\0\0\0", b"\xff" * 8)
     assert read_cubin(silent).toolkit == "13.5"  # EIATTR_CUDA_API_VERSION of its kernels

@@ -108,7 +108,7 @@ def test_what_claims_more_than_is_read_is_refused_before_anything_is_unpacked(fl
 
 
 class Endless(Bytes):
-    """A file that claims terabytes, and has no byte of them."""
+    """A file that claims terabytes and has no bytes."""
 
     def read(self, offset: int, length: int) -> bytes:
         assert length < 1 << 20
@@ -120,7 +120,7 @@ def test_an_entry_that_takes_more_than_is_read_is_refused_before_it_is_read(flag
     size = 1 << 40
     head = bytearray(compressed_entry(b"", 100, flags))
     head[8:16] = size.to_bytes(8, "little")
-    head[16:20] = b"\xff\xff\xff\x7f"  # of that what is compressed
+    head[16:20] = b"\xff\xff\xff\x7f"  # the size of the compressed payload
     source = Endless(container(bytes(head), size=size + 64))
     source.size = size + 80
     (found,) = (each for each in list_entries(source) if isinstance(each, DeviceEntry))
@@ -164,7 +164,7 @@ def test_the_parts_of_a_group_are_unpacked_together_once(
         return original(*given)
 
     monkeypatch.setattr(entries, "unpack", unpack)
-    costs: dict[int, list[int]] = {}  # by the place of a group
+    costs: dict[int, list[int]] = {}  # by offset of a group
     faults: list[int] = []
     for each in list_entries(Bytes(bytes(sample))):
         assert isinstance(each, DeviceEntry)
@@ -181,7 +181,8 @@ def test_the_parts_of_a_group_are_unpacked_together_once(
 
 def test_a_part_beyond_what_its_group_unpacks_to_is_broken() -> None:
     sample = bytearray(read_fatbin_sample("concatenated.fatbin"))
-    at = sample.index((3440).to_bytes(8, "little"))  # the size of the last part, in the table
+    # the size of the last part, in the group's table
+    at = sample.index((3440).to_bytes(8, "little"))
     sample[at : at + 8] = (1 << 20).to_bytes(8, "little")
     with pytest.raises(BrokenDataError, match="a part of 1048576 bytes lies beyond"):
         entries_of(bytes(sample))[-1].unpack()

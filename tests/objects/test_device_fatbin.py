@@ -1,4 +1,4 @@
-"""Device code of CUDA: every container and entry, by architecture, with nothing decompressed."""
+"""CUDA's device code: every container and entry, by architecture, without decompressing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_recipe_has_its_sample_and_its_facts() -> None:
 
 @pytest.mark.parametrize(("name", "expected"), expected_device_code().items())
 def test_cuobjdump_lists_the_same(name: str, expected: dict[str, int]) -> None:
-    # It has no word for LTO, and calls a cubin for a whole family by the architecture alone.
+    # cuobjdump has no word for LTO, and names a cubin for a family only by its architecture.
     ours = {
         target.removesuffix("f") if target.startswith("sass") else target: count
         for target, count in entries(read_device(read_fatbin_sample(name))).items()
@@ -144,7 +144,7 @@ def test_a_container_of_another_version_is_counted_and_the_next_is_found() -> No
     found = read_device(library)
     assert groups(found) == [("unknown", 1, 0), ("sass sm_90", 1, 1)]
     assert found.device_containers[0].reason == "a container of version 7"
-    assert found.device_faults == ()  # nobody knows what ought to follow its head
+    assert found.device_faults == ()  # what should follow its head is unknown
 
 
 def test_a_container_of_the_old_format_is_counted() -> None:
@@ -179,10 +179,10 @@ def test_a_loose_cubin_says_how_it_was_compiled(name: str, target: str) -> None:
     ("name", "target"),
     [
         ("sm_80.cubin", "sass sm_80"),
-        ("sm_90.cubin", "sass sm_90"),  # an attribute tells code for one GPU alone
+        ("sm_90.cubin", "sass sm_90"),  # an attribute marks code for one GPU only
         ("sm_90a.cubin", "sass sm_90a"),
-        ("sm_100f.cubin", "sass sm_100?"),  # not f from none
-        ("12.9_sm_120.cubin", "sass sm_120?"),  # it has no such attribute
+        ("sm_100f.cubin", "sass sm_100?"),  # ``f`` or no suffix: cannot be told apart
+        ("12.9_sm_120.cubin", "sass sm_120?"),  # without that attribute
     ],
 )
 def test_without_that_its_suffix_is_undetermined(name: str, target: str) -> None:
@@ -215,7 +215,7 @@ def test_the_suffix_of_a_loose_cubin_is_what_ptxas_was_asked_for(name: str) -> N
 
 
 def test_sections_that_claim_the_same_bytes_are_gone_through_once() -> None:
-    """A hundred thousand of them fit into a wheel of 20 kB."""
+    """A wheel of 20 kB may have a hundred thousand of them."""
     start = 64
     steps = list(
         follow_all(LimitedSource(Bytes(bytes(start) + BOTH)), [(start, start + len(BOTH))] * 3)

@@ -1,4 +1,4 @@
-"""Device code of ROCm: the targets that a bundle's table names."""
+"""ROCm's device code: the targets in a bundle's table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.objects.device_codes import entries, faults, groups, read_device
 
 TARGETS = ["gfx90a:sramecc+:xnack-", "gfx1100"]
 PLAIN = bundle(TARGETS)
-FRAME = b"\x28\xb5\x2f\xfd" + b"any bytes" * 9  # as zstd begins its own
+FRAME = b"\x28\xb5\x2f\xfd" + b"any bytes" * 9  # begins like a zstd frame
 
 
 def test_the_targets_of_a_library_are_listed_with_their_features() -> None:
@@ -68,7 +68,7 @@ def test_what_zstd_compressed_is_there_and_its_targets_are_not_told(version: int
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("content", [FRAME, PLAIN], ids=["zstd", "zlib"])
 def test_each_of_several_compressed_bundles_is_found(version: int, content: bytes) -> None:
-    # The first version does not tell where it ends: the next page at which one begins does.
+    # Version 1 does not state its size: it ends at the next page that begins with a bundle.
     one = compressed_bundle(content, version=version, method=int(content is FRAME))
     found = read_device(one.ljust(2 * 4096, b"\0") + one)
     assert [group.count for group in found.device_containers] == [2]

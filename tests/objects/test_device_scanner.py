@@ -1,4 +1,4 @@
-"""Device code in a file that streams by: what was kept is all that its reader asks for."""
+"""Device code in a file that streams by: the scanner keeps everything that the reader asks for."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ NOISE = random.Random(1).randbytes(20_000)
 
 
 def again() -> Iterator[bytes]:
-    """Nothing that was asked for may be missing."""
+    """Return nothing: no byte that is asked for may be missing."""
     raise AssertionError("the file is read again")
 
 
 def stream(content: bytes, device: bytes, piece: int) -> tuple[object, ...]:
-    """Read a file that streamed by in pieces, of which all but the device code was kept."""
+    """Read a file that streamed by in pieces, with everything but the device code kept."""
     ends = [0, *(end for at in find_all(content, device) for end in (at, at + len(device)))]
     ranges = zip(ends[::2], [*ends[1::2], len(content)], strict=True)
     file = StreamedObject(Planned(ranges), content[:4096], len(content), again)
@@ -46,19 +46,19 @@ def stream(content: bytes, device: bytes, piece: int) -> tuple[object, ...]:
 
 
 class Planned(objects.LimitedReader):
-    """The reader, which keeps other ranges."""
+    """A reader that keeps other ranges."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
         super().__init__(1, samples=True)
         self.ranges = tuple(ranges)
 
     def plan(self, head: bytes, size: int) -> Plan:
-        """What is scanned is the same."""
+        """Scan the same, and keep other ranges."""
         return Plan(ranges=self.ranges, scanners=super().plan(head, size).scanners)
 
 
 def find_all(content: bytes, part: bytes) -> Iterator[int]:
-    """Every place of the part."""
+    """Yield every offset of the part."""
     at = content.find(part)
     while at >= 0:
         yield at
@@ -66,7 +66,7 @@ def find_all(content: bytes, part: bytes) -> Iterator[int]:
 
 
 def facts(found: tuple[object, ...]) -> tuple[object, ...]:
-    """What is to be compared of objects: symbols have no equality."""
+    """Return what can be compared of objects: symbol tables cannot."""
     (item,) = found
     assert isinstance(item, ObjectFile)
     names = ("device_code", "device_containers", "device_faults", "device_sample")
@@ -74,7 +74,7 @@ def facts(found: tuple[object, ...]) -> tuple[object, ...]:
 
 
 def library(section: str, content: bytes) -> bytes:
-    """A library without segments for its device code, which is searched for everywhere then."""
+    """Build a library without segments for its device code, which is then searched everywhere."""
     return build_elf(kind="relocatable", sections={".noise": NOISE, section: content})
 
 
@@ -90,7 +90,7 @@ FILES = {
         ),
         CUDA,
     ),
-    # The second section is come upon from the end of the first.
+    # The second section is found by searching from the end of the first.
     "cuda twice, a page apart": (
         build_elf(
             kind="relocatable",
@@ -151,7 +151,7 @@ def test_nothing_is_searched_for_outside_of_the_regions() -> None:
 
 
 def test_the_inside_of_few_entries_is_kept() -> None:
-    """Of 1,000 the first 32, and 16 more each of the five times that their number doubles."""
+    """Of 1,000 entries: the first 32, then 16 for each doubling of their number."""
     content = container(*[entry(payload=bytes(10_000))] * 1000)
     scanner = DeviceScanner([(0, len(content))], len(content))
     pieces = (content[start : start + 4096] for start in range(0, len(content), 4096))
@@ -160,7 +160,7 @@ def test_the_inside_of_few_entries_is_kept() -> None:
 
 
 def see_all(scanner: DeviceScanner, content: bytes, piece: int) -> list[int]:
-    """The offsets of what is worth keeping."""
+    """Return the offsets of what is kept."""
     starts = range(0, len(content), piece)
     kept = [part for start in starts for part in scanner.see(content[start : start + piece])]
     assert all(content[at : at + len(part)] == part for at, part in kept)

@@ -1,4 +1,4 @@
-"""The ELF reader says what readelf and other libraries say, and never less than the file does."""
+"""The ELF reader agrees with readelf and other libraries, and never reports less than is there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_sample_reads_as_readelf_prints_it(name: str) -> None:
 
 
 def test_relocations_in_code_are_counted_where_some_are_announced() -> None:
-    """``readelf -r`` prints one, R_X86_64_RELATIVE at 0x12a8, which is in the segment of code."""
+    """``readelf -r`` prints one: R_X86_64_RELATIVE at 0x12a8, in the segment of code."""
     content = read_sample("text_relocation.so")
     assert _read(content).code_relocations == 1
     place, within = (0x12A8).to_bytes(8, "little"), (0x22B0).to_bytes(8, "little")
@@ -77,7 +77,8 @@ def test_other_libraries_read_the_same_of_what_was_built(machine: str, tmp_path:
     counts: Counter[str] = Counter()
     assert list(compare_libraries(_read(content), tmp_path / "a.so", counts)) == []
     assert counts["facts compared with pyelftools"] == len(TABLES[Format.ELF].facts)
-    assert counts["facts compared with LIEF"] >= len(TABLES[Format.ELF].facts) - 2  # the notes
+    # all but the notes
+    assert counts["facts compared with LIEF"] >= len(TABLES[Format.ELF].facts) - 2
 
 
 def test_without_section_headers_the_same_is_read() -> None:
@@ -128,7 +129,7 @@ def test_every_machine_is_read_alike(machine: str, hashes: dict[str, bool]) -> N
 
 @pytest.mark.parametrize("machine", sorted(DEVICES))
 def test_device_code_is_told_apart(machine: str) -> None:
-    # Code objects of AMD are shared objects of an ABI of their own, ELFOSABI_AMDGPU_HSA.
+    # AMD's code objects are ET_DYN with an OS ABI of their own, ELFOSABI_AMDGPU_HSA.
     kind, os_abi = ("shared", 64) if machine == "amdgpu" else ("relocatable", 0)
     found = _build(machine=machine, kind=kind, os_abi=os_abi)
     assert (found.kind, found.architecture) == (Kind.DEVICE, machine)
@@ -225,7 +226,7 @@ def test_guards_and_the_isa_level_stand_in_one_note() -> None:
 
 
 def _change_segments(content: bytes, kinds: set[int], **changed: int) -> bytes:
-    """With another type or alignment of those segments of a 64-bit, little-endian file."""
+    """Change type or alignment of these segments of a little-endian 64-bit file."""
     (start,) = struct.unpack_from("<Q", content, 32)
     (count,) = struct.unpack_from("<H", content, 56)
     written = bytearray(content)
@@ -244,7 +245,8 @@ _PT_NOTE, _PT_GNU_PROPERTY, _PT_NULL = 4, 0x6474E553, 0
 def test_glibc_passes_over_property_notes_of_another_alignment() -> None:
     content = build_elf(features=3, isa_needed=3)
     found = _read(_change_segments(content, {_PT_NOTE, _PT_GNU_PROPERTY}, align=4))
-    assert (found.guards, found.isa_level) == ((), "x86-64-v2")  # the level is no promise
+    # the level restricts, it promises nothing
+    assert (found.guards, found.isa_level) == ((), "x86-64-v2")
 
 
 @pytest.mark.parametrize(("machine", "guards"), [("x86_64", ("IBT",)), ("aarch64", ())])
@@ -314,7 +316,7 @@ def test_a_name_is_asked_for_as_it_is_told() -> None:
     assert "PyInit_demo" in exports
     assert "s\\xff\\xfec" in exports
     assert "PyInit_other" not in exports
-    assert "Init_demo" not in exports  # though the strings have it
+    assert "Init_demo" not in exports  # although DT_STRTAB contains it
     assert 7 not in exports
     assert exports.names == {"PyInit_demo", "s\\xff\\xfec"}
 
@@ -324,7 +326,7 @@ def test_a_gnu_unique_symbol_is_an_export() -> None:
 
 
 def test_imports_are_found_where_nothing_is_exported() -> None:
-    # GNU ld then writes a DT_GNU_HASH that says nothing of how many symbols there are.
+    # GNU ld then writes a DT_GNU_HASH that does not tell how many symbols there are.
     found = _build(imports=(ElfSymbol("a"), ElfSymbol("b")), section_headers=False)
     assert found.imports.names == {"a", "b"}
 
@@ -338,7 +340,7 @@ def test_tables_of_equal_symbols_are_equal() -> None:
 
 
 def _cut_first_load(content: bytes, at: int) -> bytes:
-    """Map the first segment as two, the second of which goes on where the first one ends."""
+    """Split the first PT_LOAD into two that are contiguous."""
     (start,), (count,) = (
         struct.unpack_from("<Q", content, 32),
         struct.unpack_from("<H", content, 56),
@@ -351,7 +353,8 @@ def _cut_first_load(content: bytes, at: int) -> bytes:
     first = (kind, flags, offset, address, address, at, at, align)
     rest = (kind, flags, offset + at, address + at, address + at, size - at, size - at, align)
     rows[number : number + 1] = [first, rest]
-    rows.remove(next(row for row in rows if row[0] == 0x6474E551))  # PT_GNU_STACK gives its place
+    # reuse the place of PT_GNU_STACK
+    rows.remove(next(row for row in rows if row[0] == 0x6474E551))
     table = b"".join(struct.pack("<IIQQQQQQ", *row) for row in rows)
     return content[:start] + table + content[start + len(table) :]
 

@@ -1,4 +1,4 @@
-"""Machine code is told from strings and tables by samples of it."""
+"""Machine code is distinguished from strings and tables by samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What glibc's loader refuses, or dies over, is told of each ELF object with one field damaged."""
+"""Each damaged field that makes glibc's loader refuse an object, or crash, is reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GNU_HASH, RELACOUNT, FLAGS_1 = 0x6FFFFEF5, 0x6FFFFFF9, 0x6FFFFFFB
 VERSYM, VERNEED, VERDEF = 0x6FFFFFF0, 0x6FFFFFFE, 0x6FFFFFFC
 UNUSED = 0x6FFFFD00  # a tag that no loader knows
 
-EXTENSION = read_sample("extension.cpython-311-x86_64-linux-gnu.so")  # from lld
+EXTENSION = read_sample("extension.cpython-311-x86_64-linux-gnu.so")  # written by LLD
 
 
 def _refusals(content: bytes, name: str = "a.so") -> tuple[str, ...]:
@@ -221,6 +221,6 @@ def test_headers_of_a_program_are_the_kernels_affair() -> None:
 
 
 def test_on_mips_an_undefined_symbol_may_have_the_address_of_its_stub() -> None:
-    """As in auditwheel's testsimple for linux_mips64, which CPython there imports."""
+    """Like auditwheel's testsimple for linux_mips64, which CPython imports there."""
     mips = put(EXTENSION, header("machine"), 8)
     assert _refusals(put(mips, within(SYMTAB, 24 + 8, "Q"), 0x13B0)) == ()

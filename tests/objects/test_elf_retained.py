@@ -14,7 +14,7 @@ Row = tuple[int, int, int, int]  # type, flags, offset and size in MiB
 
 
 def kept_mebibytes(*rows: Row, sections: int, size: int) -> set[int]:
-    """Of which mebibytes all is kept, of a file whose section headers begin at ``sections``."""
+    """Return the mebibytes that are kept in full; section headers begin at ``sections``."""
     headers = b"".join(
         struct.pack("<IIQQQQQQ", kind, flags, at * MIB, at * MIB, 0, length * MIB, length * MIB, 8)
         for kind, flags, at, length in rows
@@ -59,12 +59,12 @@ def test_what_patchelf_moved_behind_all_else_is_kept_and_symbols_before_it_are_n
         (LOAD, RX, 0, 10), (LOAD, RW, 10, 2), (LOAD, RW, 100, 6), sections=100, size=106
     )
     assert set(range(100, 106)) <= kept  # with the section headers
-    assert 99 in kept  # where the sections' names stayed
+    assert 99 in kept  # the sections' names are there
     assert not kept & set(range(12, 98))
 
 
 def test_of_lld_more_is_kept_in_front_of_the_section_headers() -> None:
-    # It puts the sections' names before those of the symbols.
+    # LLD puts .shstrtab before .strtab.
     rows = ((LOAD, R, 0, 1), (LOAD, RX, 1, 10), (LOAD, RW, 11, 1), (LOAD, RW, 12, 1))
     assert 100 not in kept_mebibytes(*rows, sections=200, size=201)
     assert 100 in kept_mebibytes(*rows, (RELRO, R, 11, 1), sections=200, size=201)

@@ -1,4 +1,4 @@
-"""A file under the name of a library that is no object at all is malformed."""
+"""A file that has the name of a library and is no object is malformed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.objects.byte_sources import Bytes
 
 DOS = b"MZ".ljust(200, b"\0")
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
-HEAD = b"/".ljust(48) + b"0".ljust(10) + b"`\n"  # of a member of a static archive, which is empty
+HEAD = b"/".ljust(48) + b"0".ljust(10) + b"`\n"  # header of an empty member of a static archive
 SCRIPT = b"/* GNU ld script */\nGROUP ( /lib/libc.so.6 AS_NEEDED ( ld.so ) )\n"
 
 

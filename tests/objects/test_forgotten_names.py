@@ -1,4 +1,4 @@
-"""Tables of symbols forget their names where too many are at hand, and nobody notices."""
+"""Symbol tables drop their names if there are too many, without visible effect."""
 
 from __future__ import annotations
 

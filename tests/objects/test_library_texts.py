@@ -1,4 +1,4 @@
-"""The texts that libraries compile into themselves are found wherever a file is cut."""
+"""Texts that libraries compile into themselves are found however a file is cut into pieces."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def test_other_texts_do_not(text: str) -> None:
 
 
 def test_a_fork_of_zlib_has_the_number_of_its_origin_in_its_text() -> None:
-    """Node.js calls its zlib 1.3.2.1-motley, and the text has 1.3.0.1."""
+    """Node.js calls its zlib 1.3.2.1-motley, while the text has 1.3.0.1."""
     texts = search(b"\0deflate 1.3.0.1 Copyright 1995-2024 Mark Adler\0")
     assert find_proof("zlib", texts)
     assert find_version("zlib", texts)[0] == ""
 
 
 def test_a_version_alone_proves_nothing() -> None:
-    """A public header has it, too."""
+    """A public header contains it too."""
     texts = search(b"\0OpenSSL 3.0.13 30 Jan 2024\0")
     assert find_version("OpenSSL", texts)[0] == "3.0.13"
     assert find_proof("OpenSSL", texts) == ""

@@ -1,4 +1,4 @@
-"""What is more than we read is told as not read: no fault of the file, and no silence either."""
+"""What exceeds a limit is reported as not read: it is no fault of the file."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_what_a_trie_has_too_much_of_is_told_with_the_file(monkeypatch: pytest.M
     monkeypatch.setattr(macho_symbols, "_MOST_OF_NAMES", 1)
     content = read_macho_sample("signed_arm64.dylib")
     (found,) = read_objects("demo/a", Bytes(content))
-    assert isinstance(found, MachOFile)  # what is signed is read once somebody asks
+    assert isinstance(found, MachOFile)  # the trie is only walked when a check asks for it
     with pytest.raises(
         Unavailable, match=r"the exports of demo/a are unknown: .* have more than 1 bytes"
     ):

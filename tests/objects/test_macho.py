@@ -1,4 +1,4 @@
-"""The Mach-O reader says what llvm-objdump and LIEF say, and never less than the file does."""
+"""The Mach-O reader agrees with llvm-objdump and LIEF, and never reports less than is there."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_dependencies_say_of_which_kind_they_are() -> None:
     assert _sample("kinds.dylib").needed == (
         Dependency(name="@rpath/libdemo.dylib", weak=True),
         Dependency(name=SYSTEM),
-        Dependency(name="@rpath/libdep.1.dylib"),  # LLD names it twice
+        Dependency(name="@rpath/libdep.1.dylib"),  # LLD writes it twice
         Dependency(name="@rpath/libdep.1.dylib", reexported=True),
     )
 
@@ -134,7 +134,7 @@ def test_dependencies_say_of_which_kind_they_are() -> None:
         (2, Dependency(name="/usr/lib/libS.dylib", reexported=True)),
         (4, Dependency(name="/usr/lib/libS.dylib", upward=True)),
         (5, Dependency(name="/usr/lib/libS.dylib", weak=True, upward=True)),
-        (8, Dependency(name="/usr/lib/libS.dylib")),  # initialised later, loaded at once
+        (8, Dependency(name="/usr/lib/libS.dylib")),  # initialised later, but loaded at once
     ],
 )
 def test_the_newer_command_has_its_kinds_as_flags(flags: int, expected: Dependency) -> None:
@@ -244,7 +244,7 @@ def test_a_lazy_dylib_is_delayed() -> None:
 
 
 def _old(order: str, name: bytes) -> bytes:
-    """A dylib of 32 bits in that byte order, with a symbol table alone."""
+    """Build a 32-bit dylib in this byte order, with only a symbol table."""
     strings = b"\0_mine\0_theirs\0"
     identity = struct.pack(f"{order}6I", 0xD, 24 + len(name), 24, 0, 0x10000, 0x10000) + name
     needed = struct.pack(f"{order}6I", 0xC, 36, 24, 0, 0, 0) + b"/usr/lib/S\0\0"

@@ -1,4 +1,4 @@
-"""Pages are hashed while a file streams by, whatever the pieces it comes in."""
+"""Pages are hashed while a file streams by, in pieces of any size."""
 
 from __future__ import annotations
 

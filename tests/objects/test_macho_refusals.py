@@ -1,4 +1,4 @@
-"""What keeps dyld from mapping or binding a Mach-O file is said; each mutation is one field."""
+"""What keeps dyld from mapping a Mach-O file is reported; each mutation is one field."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def refusals(content: bytes) -> str:
 
 
 def segment(content: bytes, name: bytes) -> int:
-    """Where the load command of that segment begins."""
+    """Return the offset of the load command of a segment."""
     places = (place for kind, place, _ in commands(content) if kind == LC_SEGMENT_64)
     return next(place for place in places if content[place + 8 :].startswith(name + b"\0"))
 
 
 def opcodes(content: bytes, number: int) -> tuple[int, int]:
-    """Where the table lies: 0 rebases, 1 binds, 2 weak binds, 3 lazy binds, 4 exports."""
+    """Return a table of LC_DYLD_INFO: 0 rebases, 1 binds, 2 weak binds, 3 lazy binds, 4 exports."""
     place = place_of(content, LC_DYLD_INFO_ONLY) + 8 + 8 * number
     start, size = struct.unpack_from("<II", content, place)
     return start, size

@@ -1,4 +1,4 @@
-"""A code signature is verified over the bytes: every hash type, every page, every contradiction."""
+"""Code signatures are verified: every hash type, every page, every contradiction."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_a_signature_is_verified_page_by_page() -> None:
 
 
 def _directory(content: bytes) -> int:
-    """Where the code directory of the sample begins: the first part of its SuperBlob."""
+    """Return the offset of the sample's code directory, the first part of its SuperBlob."""
     start, _ = table(content, LC_CODE_SIGNATURE)
     (place,) = struct.unpack_from(">I", content, start + 16)
     return start + int(place)
 
 
 def _resigned(content: bytes, kind: int, size: int, page: int) -> bytes:
-    """Sign the sample anew with another hash type and page size (a power of 2; 0 is one page)."""
+    """Sign the sample again with another hash type and page size (a power of 2; 0: one page)."""
     limit, _ = table(content, LC_CODE_SIGNATURE)
     step = 1 << page if page else limit
     algorithm = {1: "sha1", 4: "sha384"}.get(kind, "sha256")
@@ -64,7 +64,7 @@ def _resigned(content: bytes, kind: int, size: int, page: int) -> bytes:
 @pytest.mark.parametrize("page", [0, 9, 12, 14, 21])
 def test_every_hash_type_and_page_size_is_verified(kind: int, size: int, page: int) -> None:
     content = _resigned(read_macho_sample("signed_arm64.dylib"), kind, size, page)
-    # The segment of the old signature is as long as the new one may be.
+    # Keep the size of the old signature, which the segment has room for.
     content = content.ljust(len(read_macho_sample("signed_arm64.dylib")), b"\0")
     assert _read(content).signature_faults == ()
     (fault,) = _read(patched(content, 0x3F00, "B", 1)).signature_faults
@@ -82,7 +82,7 @@ def test_the_strongest_of_two_code_directories_counts() -> None:
     place = place_of(content, LC_CODE_SIGNATURE)
     both = patched(strong[:start], place + 12, "I", length) + signature
     (fault,) = _read(both.ljust(len(content), b"\0")).signature_faults
-    assert "SHA-256 of 1 of" in fault  # the page with the load commands, which the length is in
+    assert "SHA-256 of 1 of" in fault  # the page of the load commands, which state that size
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Symbols of a Mach-O file are looked up in its tables as dyld does, and read whole when asked."""
+"""Symbols of a Mach-O file are looked up as dyld does it, or read all at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from binary_checks.objects.macho.symbols import (
 )
 
 LIBRARIES = {1: "/usr/lib/libSystem.B.dylib", -2: "", -3: ""}
-_NODE = 16  # bytes of each in the trie below
+_NODE = 16  # bytes of each node of the trie below
 
 
 def _node(terminal: bytes = b"", **edges: int) -> bytes:
@@ -30,11 +30,11 @@ TRIE = (
     + _node(add=2, a=3)
     + _node(terminal=b"\4\0")  # weak
     + _node(terminal=b"\0\0", b=4)
-    + _node(terminal=b"\x08\1\0")  # of the first dylib
+    + _node(terminal=b"\x08\1\0")  # re-exported from the first dylib
     + _node(terminal=b"\0\0")
-    + bytes(4096)  # of a trie that is small all names are read at once
+    + bytes(4096)  # in a small trie all names would be read at once
 )
-BEYOND = b"\xff\x7f"  # the size of a terminal that the trie does not hold
+BEYOND = b"\xff\x7f"  # a node's size that the trie cannot hold
 
 
 def _exports(trie: bytes = TRIE) -> MachOExports:
@@ -65,7 +65,7 @@ def _find(trie: bytes, names: list[bytes]) -> list[Export]:
 
 
 def test_the_edges_of_a_trie_need_not_be_in_order() -> None:
-    """libogg's _oggpackB_write: its last edge has no label, and others begin as it ends."""
+    """_oggpackB_write of libogg: its last edge has no label, and others begin as it ends."""
     trie = b"\0\1_write\0\x10".ljust(_NODE, b"\0")
     trie += b"\0\4init\0\x30c\0\x40trunc\0\x50\0\x60".ljust(2 * _NODE, b"\0")
     leaf = _node(terminal=b"\0\0")

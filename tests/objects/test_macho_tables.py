@@ -1,4 +1,4 @@
-"""The exports trie and the bind opcodes are walked to their end, whatever they claim."""
+"""Export tries and bind opcodes are walked to their end, whatever they claim."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_number_without_end_is_malformed() -> None:
         list(walk_trie(b"\x05"))
 
 
-_ODD = b"\x40" + b"\xff" * 10 + b"\0"  # a name that is as good as any
+_ODD = b"\x40" + b"\xff" * 10 + b"\0"  # a valid name
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ _USUAL = st.sampled_from((
     b"\x20\x93\x01\x40_c\0\x72\x80\x01\x90", b"\x30\x40\0\xa0\x08", b"\x40_e\0",
     b"\x3e\x40_d\0\xc0\x02\x08" + 250 * b"\x90\x72\x10",
 ))  # fmt: skip
-_UNUSUAL = b"\x12\x51\x40_last\0\x90"  # for which all of the table is read step by step
+_UNUSUAL = b"\x12\x51\x40_last\0\x90"  # makes the table be read opcode by opcode
 
 
 @given(st.lists(_USUAL), st.booleans())

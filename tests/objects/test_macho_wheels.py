@@ -1,4 +1,4 @@
-"""A wheel for macOS brings its slices as objects, and checks judge them."""
+"""The slices in a macOS wheel are its objects, and checks judge them."""
 
 from __future__ import annotations
 

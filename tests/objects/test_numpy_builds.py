@@ -1,4 +1,4 @@
-"""The message of NumPy's headers in an object says for which of its APIs that was compiled."""
+"""The error message of NumPy's headers in an object tells which C API it was compiled for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scanners saw of a file that streamed by reaches its reader as a value, by their class."""
+"""A reader gets what scanners saw of a file as a value, by the class of the scanner."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_file_that_is_not_planned_for_is_read_again_and_its_scanners_see_it_on
         def read_objects(
             self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
         ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
-            """Everything is asked for beforehand."""
+            """Ask for every byte first."""
             assert source.read(0, source.size) == content
             return super().read_objects(path, source, observations)
 

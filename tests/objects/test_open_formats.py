@@ -1,4 +1,4 @@
-"""A format of another's making is one module, and one line among the readers."""
+"""To add a format takes one module and one line in READERS."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class WebAssembly(ObjectFile):
 
 
 def plan(_head: bytes, size: int, _factor: int) -> Plan:
-    """Its version is all that is read."""
+    """Keep only the version."""
     return Plan(ranges=((0, min(size, 8)),))
 
 
 def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[WebAssembly, ...]:
-    """The one object of a file. Raises MalformedError."""
+    """Return the one object of a file. Raises MalformedError."""
     version = int.from_bytes(source.read(4, 4), "little")
     return (WebAssembly(path=path, kind=Kind.OTHER, architecture="wasm32", version=version),)
 
 
 @pytest.fixture(autouse=True)
 def _with_its_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This module is the reader."""
+    """Make this module a reader."""
     assert __name__ in sys.modules
     line = Readable(WebAssembly.format, (b"\0asm",), __name__)
     monkeypatch.setattr(objects, "READERS", (*objects.READERS, line))

@@ -1,4 +1,4 @@
-"""The names that a file has for dlopen are whole strings of its read-only data, and no others."""
+"""Names for dlopen are found if they are whole strings of read-only data."""
 
 from __future__ import annotations
 

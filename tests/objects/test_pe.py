@@ -1,4 +1,4 @@
-"""The PE reader says what llvm-readobj, pefile and LIEF say, and never less than the file does."""
+"""The PE reader agrees with llvm-readobj, pefile and LIEF, and never reports less than is there."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _header(content: bytes) -> int:
 
 
 def _with_directory(content: bytes, number: int, address: int, size: int) -> bytes:
-    """Give a directory of a PE32+ image another place."""
+    """Move a directory of a PE32+ image."""
     place = _header(content) + 20 + 112 + 8 * number
     return content[:place] + struct.pack("<II", address, size) + content[place + 8 :]
 
@@ -160,14 +160,14 @@ def _with_directory(content: bytes, number: int, address: int, size: int) -> byt
 @pytest.mark.parametrize(("flags", "managed"), [(1, True), (3, True), (4, True), (0, False)])
 def test_only_what_is_net_code_alone_is_managed(flags: int, managed: bool) -> None:
     content = read_pe_sample("pdb.dll")
-    record = content.index(b"RSDS")  # long enough to be taken for something else
+    record = content.index(b"RSDS")  # long enough to be overwritten by another record
     header = struct.pack("<IHHIII", 72, 2, 5, 0, 0, flags)
     content = content[:record] + header + content[record + len(header) :]
     assert read(_with_directory(content, 14, _address(content, record), 24)).managed is managed
 
 
 def _address(content: bytes, offset: int) -> int:
-    """The address of what lies at that place of the file, in whichever section."""
+    """Return the address of a file offset, in whichever section."""
     table, count = _header(content) + 20 + 240, content[_header(content) + 2]
     for place in range(table, table + 40 * count, 40):
         _, address, size, start = struct.unpack_from("<IIII", content, place + 8)
@@ -190,10 +190,10 @@ def test_code_of_a_large_image_is_not_kept() -> None:
     content = bytearray(read_pe_sample("plain.dll"))
     table = _header(content) + 20 + 240
     size = 64 << 20
-    for number in range(content[_header(content) + 2]):  # every section behind a gap of its own
+    for number in range(content[_header(content) + 2]):  # a gap behind every section
         (offset,) = struct.unpack_from("<I", content, table + 40 * number + 20)
         struct.pack_into("<I", content, table + 40 * number + 20, offset + size * (number + 1))
-    struct.pack_into("<I", content, table + 16, size)  # and .text is all of its gap
+    struct.pack_into("<I", content, table + 16, size)  # and .text fills all of its gap
     kept = plan(bytes(content), 8 * size).ranges
     assert sum(end - start for start, end in kept) < size // 4
     assert plan(bytes(content[:100]), 8 * size).ranges == ((0, 8 * size),)

@@ -1,4 +1,4 @@
-"""What keeps Windows from mapping or linking a PE image is said; each mutation is one field."""
+"""What keeps Windows from mapping or linking a PE image is reported; each mutation is one field."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def directory(number: int) -> Field:
 
 
 def section(number: int, field: int) -> Field:
-    """Of a section its size in memory (8), address (12), size (16) or offset (20) in the file."""
+    """Return a section's VirtualSize (8), address (12), SizeOfRawData (16) or offset (20)."""
     return SECTIONS + 40 * number + field, "I"
 
 
@@ -51,7 +51,7 @@ def offset_of(content: bytes, address: int) -> int:
 
 
 def in_directory(sample: str, number: int, word: int, value: int, kind: str = "I") -> bytes:
-    """The sample with another value for a word of that directory's contents."""
+    """Return the sample with another value in a word of a directory's contents."""
     content = bytearray(read_pe_sample(sample))
     start = int.from_bytes(content[60:64], "little")
     (address,) = struct.unpack_from("<I", content, start + DIRECTORIES + 8 * number)
@@ -155,7 +155,7 @@ def test_imports_that_are_gone_leave_their_addresses() -> None:
 
 
 def test_addresses_that_are_filled_in_already_need_no_import() -> None:
-    """As binutils leaves those of delayed imports: they lead to code of the image."""
+    """binutils leaves those of delay imports: they point to code in the image."""
     content = bytearray(patched("delayed.dll", (directory(IMPORT), 0)))
     start = int.from_bytes(content[60:64], "little")
     address, size = struct.unpack_from("<2I", content, start + directory(ADDRESSES)[0])

@@ -1,4 +1,4 @@
-"""An Authenticode signature is found, and its digest held against the file's."""
+"""An Authenticode signature is found, and its digest compared with the file's."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def _oid(value: str) -> bytes:
 
 
 def _sign(digest: bytes, algorithm: str, kind: str = SPC_INDIRECT_DATA) -> bytes:
-    """What SignTool writes, without certificates: nobody's signature over that digest."""
+    """Return what SignTool writes, without certificates."""
     name = _der(0x30, _oid(ALGORITHMS[algorithm]), _der(5))
     digest_info = _der(0x30, name, _der(4, digest))
     image_data = _der(0x30, _oid(SPC_PE_IMAGE_DATA), _der(0x30, _der(3, b"\0")))
     content = _der(0x30, image_data, digest_info)
     info = _der(0x30, _oid(kind), _der(0xA0, content))
-    rest = _der(0xA0, bytes(300))  # where the certificates would stand
+    rest = _der(0xA0, bytes(300))  # in the place of the certificates
     signed_data = _der(0x30, _der(2, b"\1"), _der(0x31, name), info, rest)
     return _der(0x30, _oid(SIGNED_DATA), _der(0xA0, signed_data))
 
 
 def _digest(content: bytes, algorithm: str) -> bytes:
-    """The digest of an unsigned image, as the specification of Authenticode has it."""
+    """Return the digest of an unsigned image by the specification of Authenticode."""
     optional = int.from_bytes(content[60:64], "little") + 24
     wide = content[optional : optional + 2] == b"\x0b\x02"
     entry = optional + (144 if wide else 128)
@@ -51,7 +51,7 @@ def _digest(content: bytes, algorithm: str) -> bytes:
 
 
 def _attach(content: bytes, signature: bytes, kind: int = 2) -> bytes:
-    """The image with that signature behind it; kind 2 is PKCS #7."""
+    """Append a signature to the image; kind 2 is PKCS #7."""
     padded = signature + bytes(-(len(signature) + 8) % 8)
     certificate = struct.pack("<IHH", len(padded) + 8, 0x200, kind) + padded
     optional = int.from_bytes(content[60:64], "little") + 24
@@ -80,7 +80,7 @@ def test_a_signature_over_the_file_matches(name: str, algorithm: str) -> None:
 def test_a_signature_over_another_file_does_not_match() -> None:
     content = read_pe_sample("plain.dll")
     signed = bytearray(_attach(content, _sign(_digest(content, "sha256"), "sha256")))
-    signed[0x400] ^= 1  # as a tool does that changes a DLL's name and forgets to strip this
+    signed[0x400] ^= 1  # like a tool that renames a DLL and keeps the old signature
     found = _read(bytes(signed))
     assert found.signed
     assert found.signature_matches is False

@@ -1,4 +1,4 @@
-"""The tables of a PE image answer for many names at once as they do for each."""
+"""The symbol tables of a PE image give the same answer for many names as for each."""
 
 from __future__ import annotations
 

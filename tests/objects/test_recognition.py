@@ -1,4 +1,4 @@
-"""Objects are known by their first bytes."""
+"""Objects are recognised by their first bytes."""
 
 from __future__ import annotations
 

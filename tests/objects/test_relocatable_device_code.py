@@ -1,4 +1,4 @@
-"""Relocatable device code: linked, linked by the driver, or of no use."""
+"""Relocatable device code: linked, to be linked by the driver, or unusable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LINKED = container(entry(architecture=80))
 
 
 def told(found: WithDeviceCode) -> list[str]:
-    """Each row of device code, as a table shows it."""
+    """Return the rows of device code as a table shows them."""
     return [
         f"{code.linking.value} {code.kind.value} {code.architecture} {code.count}"
         for code in found.device_code
@@ -81,7 +81,7 @@ def test_code_that_was_compiled_whole_stays_so_beside_relocatable_code() -> None
         ("sass", "sm_90"),
     ]
     assert relocatable.linking is DeviceLinking.RELINKABLE
-    assert relocatable.usable == ()  # it counts at the linked one
+    assert relocatable.usable == ()  # it counts in the linked container
 
 
 def test_what_only_the_device_linker_takes_is_of_no_use_to_a_driver() -> None:
@@ -95,7 +95,8 @@ def test_of_two_links_nobody_knows_which_relocatable_code_belongs_to_which() -> 
     found = read_device(read_fatbin_sample("two_links.so"))
     (linked,) = (g for g in found.device_containers if g.linking is DeviceLinking.LINKED)
     assert linked.count == 2
-    assert [t.architecture for t in linked.relinkable] == ["sm_80"]  # all four units have it
+    # all four units have code for it
+    assert [t.architecture for t in linked.relinkable] == ["sm_80"]
     assert linked.reason == (
         "which relocatable code belongs to which of 2 linked containers is known only when it is "
         "loaded"
@@ -115,7 +116,7 @@ def test_relocatable_code_that_nothing_registers_is_of_no_use() -> None:
 
 
 def image(*wrappers: tuple[int, str, int], relocatable: bytes = BOTH + ONE) -> bytes:
-    """A DLL with two units of relocatable code, and those wrappers: version, section, offset."""
+    """Build a DLL with two relocatable units and these wrappers: version, section, offset."""
     whole, places = read_pe_sample("plain.dll"), {}
     for name, content in (("__nv_rel", relocatable), (".nv_fatb", LINKED)):
         places[name] = address_of_next(whole)
@@ -137,7 +138,7 @@ def test_pointers_of_an_image_for_windows_are_followed() -> None:
     ]
 
 
-# Bad input
+# Damaged input.
 
 
 def test_a_wrapper_that_points_outside_is_a_fault() -> None:
@@ -248,7 +249,7 @@ def test_no_more_sections_of_wrappers_are_read_than_a_linker_makes() -> None:
 def test_pointers_are_not_followed_through_thousands_of_segments_or_sections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each of 65,536 wrappers would be looked for in each of 65,536 segments."""
+    """Each of 65,536 wrappers would be looked up in each of 65,536 segments."""
     monkeypatch.setattr(elf_reader, "MOST_PLACES", 2)
     monkeypatch.setattr(pe_reader, "MOST_PLACES", 2)
     of_elf = read_device(read_fatbin_sample("linked.so"))

@@ -1,4 +1,4 @@
-"""Static archives are read for the device code in their members, whatever compiled these."""
+"""Static archives are read for the device code in their members, whichever compiler made them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_members_of_other_systems_are_told_apart() -> None:
 
 
 def index(*names: str) -> bytes:
-    """The index that ar writes: how many names, where their members lie, the names."""
+    """Build the index that ar writes: number of names, offsets of members, names."""
     blob = b"".join(name.encode() + b"\0" for name in names)
     return struct.pack(">I", len(names)) + bytes(4 * len(names)) + blob
 
@@ -85,8 +85,9 @@ def test_the_index_tells_which_strings_the_functions_have() -> None:
         "main",
         "_ZN4demo3newENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
         "_ZN4demo3oldESs",
-        "_ZN4demo9getSslKeyEv",  # a name with these letters
-        "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE3fooEv",  # the library's own
+        "_ZN4demo9getSslKeyEv",  # contains the letters, and is no std::string
+        # a function of the standard library
+        "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE3fooEv",
         "_ZNSs4swapERSs",
     )
     content = archive(index=names, one_o=build_elf(kind="relocatable"))
@@ -164,7 +165,7 @@ def test_an_archive_of_members_without_number_is_unread(monkeypatch: pytest.Monk
 
 
 def test_an_archive_that_ends_within_the_head_of_a_member_is_malformed() -> None:
-    """Linkers refuse it; a byte or some newlines that fill it up mean nothing."""
+    """Linkers refuse it; single padding bytes or newlines at the end do not matter."""
     whole = archive(one_o=build_elf(kind="relocatable"))
     (found,) = read_objects("a.a", Bytes(whole + b"two.o/   0"))
     assert isinstance(found, MalformedObject)

@@ -1,4 +1,4 @@
-"""Each format's reader finds where the strings lie, and reads no file again for them."""
+"""Each format's reader finds the strings, and reads no file twice for them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_without_section_headers_it_is_said_that_nothing_was_searched() -> None:
 
 
 def streamed(content: bytes) -> ElfFile:
-    """Read as from an archive: nothing that was not announced may be asked for."""
+    """Read as from an archive: only planned ranges are available."""
 
     def again() -> Iterator[bytes]:
         raise AssertionError("the file is read again")
@@ -115,7 +115,7 @@ def test_a_dlls_resources_are_not_searched() -> None:
 
 
 def with_strings(sample: str, text: bytes, *, size: int | None = None) -> bytes:
-    """A Mach-O sample whose __text is said to be strings, with another import than memcpy."""
+    """Return a Mach-O sample with strings in __text, and an import of dlopen."""
     content = read_macho_sample(sample)
     for kind, place, _ in commands(content):
         name = content[place + 72 : place + 88].rstrip(b"\0")
