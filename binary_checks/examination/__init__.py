@@ -1,1 +1,1 @@
-"""The way of a package through a run: what the user named, its facts, and the verdicts on it."""
+"""The way of a package through a run: from the name that the user gave to facts and verdicts."""

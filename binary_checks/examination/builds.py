@@ -1,4 +1,4 @@
-"""Reads a package to be compared with another build of it: all its facts, without its bytes."""
+"""Reading a package for comparison with another build: all its facts, without its bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from binary_checks.model.run_results import Build
 def examine_build(
     package: str | os.PathLike[str], companions: Iterable[str | os.PathLike[str]] = ()
 ) -> Build:
-    """Read one build statically. Raises what `examine` does, and PackageError."""
+    """Read one build statically. Raises the same errors as `examine`, and PackageError."""
     with examine(package, companions=companions) as facts:
         found, gaps = facts.get(Package), []
         linkage = None

@@ -1,4 +1,4 @@
-"""Finds the checks and gatherers of a run: ours, and a project's own, which must be sound."""
+"""Finding the checks and gatherers of a run; a project's own are validated."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def _is_gathered(kind: type) -> bool:
 def find_declared(
     modules: Iterable[ModuleType], checks: Iterable[Check[Any]] = ()
 ) -> tuple[tuple[Check[Any], ...], Gatherers]:
-    """Every check of ours, of these modules and beside, and what gathers facts for them.
+    """Return every check, and the gatherers of the given modules.
 
-    Raises ProfileError for one whose declaration names what nothing gathers.
+    The checks are ours, those in the modules, and the given ones. Raises ProfileError for a
+    declaration that names a fact without a gatherer.
     """
     modules = tuple(modules)
     gatherers = find_gatherers(modules)
@@ -51,9 +52,9 @@ def find_declared(
 
 
 def demand_sound(check: Check[Any], is_gathered: Callable[[type], bool] = _is_gathered) -> None:
-    """Raise ProfileError unless the signature names what to judge, by classes that are facts.
+    """Raise ProfileError unless the signature names, by classes of facts, what to judge.
 
-    The test run holds our own checks to that.
+    The tests apply this to our own checks.
     """
     if is_own(check.function.__module__):
         return
@@ -76,7 +77,7 @@ def demand_sound(check: Check[Any], is_gathered: Callable[[type], bool] = _is_ga
 
 
 def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type], bool]) -> None:
-    """Raise ProfileError unless all that a project's own gatherer asks for is to be had."""
+    """Raise ProfileError if a project's own gatherer asks for a fact without a gatherer."""
     for kind in _read_kinds(gatherer, repr(gatherer)):
         given = isinstance(kind, type) and (issubclass(kind, Request) or is_gathered(kind))
         if not (given or is_ours(kind) or kind is NoneType):
@@ -86,12 +87,12 @@ def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type]
 def _read_kinds(declared: Check[Any] | Gatherer[..., Any], where: str) -> list[Any]:
     try:
         return [kind for kinds in declared.facts for kind in kinds]
-    except (NameError, KeyError) as error:  # no such name, or no annotation
+    except (NameError, KeyError) as error:  # an unknown name, or no annotation
         raise ProfileError(f"{where}: parameter without a known type: {error}") from None
 
 
 def load_own_checks(path: Path) -> ModuleType:
-    """Import a profile's file of checks. Raises ProfileError, one line, whatever it raises."""
+    """Import a profile's file of checks. Raises ProfileError, one line, for any exception in it."""
     try:
         return load_checks(str(path), f"binary_checks_profile.{path.stem}")
     except (Exception, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""One package under examination: its facts, the checks asked for, and their verdicts."""
+"""One package under examination: its facts, the requested checks, and their verdicts."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _Fact = TypeVar("_Fact")
 
 
 class ReadingAhead:
-    """How many packages of a run are read when their checks are collected.
+    """The number of packages of a run that are read when their checks are collected.
 
-    Their facts are in memory until they are judged, so it is few of them; always the first one,
-    for the facts of one package are in memory at any time.
+    Their facts stay in memory until they are judged, so it is a small number; the first package
+    always counts, as the facts of one package are in memory at any time.
     """
 
     def __init__(self, packages: int = 32) -> None:
@@ -46,7 +46,7 @@ class ReadingAhead:
         self._first = packages > 0
 
     def admits(self, path: Path) -> bool:
-        """Whether the package may be read now; where it may, it is counted."""
+        """Return whether the package may be read now, and count it if so."""
         self._packages -= 1
         self._file_bytes -= path.stat().st_size if path.is_file() else 0
         first, self._first = self._first, False
@@ -58,7 +58,7 @@ class ReadingAhead:
 
 
 class Examination:
-    """All that a run knows of one package; its facts are gathered when they are asked for."""
+    """Everything that a run knows about one package; facts are gathered when they are asked for."""
 
     def __init__(
         self,
@@ -68,57 +68,58 @@ class Examination:
         asked: frozenset[str] = frozenset(),
         ahead: ReadingAhead | None = None,
     ) -> None:
-        """``ahead`` says whether the package is read to tell which checks apply to it.
+        """Prepare the examination; nothing is read yet.
 
-        Else it is looked at for that, and read when it is judged. None: it is the only one.
+        ``ahead`` says whether the package is read in full to tell which checks apply. If not, it is
+        previewed, and read when it is judged. None means that it is the only package.
         """
         self.facts = facts
         self._ahead = ahead or ReadingAhead()
-        self.spelled = spelled  # the name of its node, in the characters of the file's name
-        self.node = one_line(spelled)  # the same in characters that may be shown, for reports
-        self.asked = asked  # the checks that the user named; none is all
+        self.spelled = spelled  # the node's name, with the file name's characters
+        self.node = one_line(spelled)  # the same, escaped for display, for reports
+        self.asked = asked  # checks that the user named; empty for all
         self._reported_unreadable = False
 
     @property
     def source(self) -> Source:
-        """Where the package comes from."""
+        """Return where the package comes from."""
         return self.facts.source
 
     @property
     def file_name(self) -> str:
-        """The package in the lines that are printed of it."""
+        """Return the name of the package in printed lines."""
         return self.source.label
 
     @property
     def checks(self) -> tuple[Check[Any], ...]:
-        """The checks that are to judge it, where they apply."""
+        """Return the checks that judge the package if they apply."""
         bare = {name.partition("[")[0] for name in self.asked}  # without the place
         return tuple(each for each in self.facts.settings.checks if not bare or each.id in bare)
 
     def get(self, kind: type[_Fact]) -> _Fact:
-        """The fact of that class, ``Linkage`` for example; gathered once.
+        """Return the fact of a class, ``Linkage`` for example; it is gathered once.
 
-        Raises NotApplicable when the package has no such fact, Unavailable when it cannot be
-        known here, PackageError when the package cannot be read, GatherError when gathering broke.
+        Raises NotApplicable if the package has no such fact, Unavailable if it cannot be determined
+        here, PackageError if the package cannot be read, GatherError if gathering failed.
         """
         return self.facts.get(kind)
 
     @property
     def unjudged(self) -> str:
-        """Why none of its native code could be judged; "" where some was, or there is none."""
+        """Return why no native code could be judged; "" if some was, or there is none."""
         return self.facts.unjudged
 
     def applicable_checks(
         self, checks: Iterable[Check[Any]] | None = None
     ) -> tuple[Check[Any], ...]:
-        """The checks that fit the package's kind and its formats, the quick ones first.
+        """Return the checks that fit the package's kind and formats, the quick ones first.
 
-        Of the given ones, or of those that are to judge it. Raises PackageError or GatherError
-        where the package cannot be looked at.
+        They are selected from the given checks, or from those that judge the package. Raises
+        PackageError or GatherError if the package cannot be previewed.
         """
         wanted = self.checks if checks is None else checks
         chosen = [check for check in wanted if self._may_judge(check)]
-        # All that needs no download comes first: what it finds is known in a second.
+        # Checks that need no download come first: their findings are known within a second.
         chosen.sort(key=lambda check: not surveys(check))
         if all(map(surveys, chosen)):
             return tuple(chosen)
@@ -126,32 +127,32 @@ class Examination:
         return tuple(check for check in chosen if surveys(check) or _fits(check, preview))
 
     def _look(self) -> Preview:
-        """Which kind the package is, and the formats of its objects."""
+        """Return the kind of the package, and the formats of its object files."""
         if self.facts.has_gathered(Reading):
             return self.facts.get(Reading).preview
         if self.source.remote() is None and self._ahead.admits(self.source.path):
-            with suppress(Exception):  # which the first check reports that needs the package
+            with suppress(Exception):  # the first check that needs the package reports it
                 reading = self.facts.get(Reading)
                 self._ahead.charge(reading)
                 return reading.preview
         return self.source.preview(objects)
 
     def _may_judge(self, check: Check[Any]) -> bool:
-        """Whether the source can have what a survey judges; any other kind of check may have."""
+        """Return whether the source can have what a survey judges; True for any other check."""
         if not surveys(check):
             return not self.source.parts()
         of_release = surveys(check, Release)
         return bool(self.source.parts() if of_release else self.source.remote())
 
     def prepare(self, check: Check[Any], place: str = "") -> Case:
-        """Gather what the check asks for, in the place of that label where there are several."""
+        """Gather what the check asks for, in the place with this label if there are several."""
         return prepare(check, self._facts_in(place))
 
     def judge(self, case: Case) -> Verdict:
-        """Return the verdict of a check, whatever came of it.
+        """Return the verdict of a check, whatever its outcome.
 
-        Of a package that cannot be read, the first verdict is a failure with the reason
-        `UNREADABLE`; the later ones are that nothing was inspected.
+        If a package cannot be read, the first verdict is a failure with the reason `UNREADABLE`;
+        later ones report that nothing was inspected.
         """
         verdict = judge_case(case, self.facts.settings)
         if isinstance(verdict.error, PackageError) and not self._reported_unreadable:
@@ -173,12 +174,12 @@ def _fits(check: Check[Any], preview: Preview) -> bool:
 def judge(
     examination: Examination, checks: Iterable[Check[Any]] | None = None
 ) -> Iterator[Verdict]:
-    """Yield the verdict of every check that may apply to the package; never stops at the first.
+    """Yield the verdict of every check that may apply to the package; never stop at the first.
 
-    Without ``checks``, those that the profile and the user select judge it.
-    A package that cannot be read has one verdict, `UNREADABLE`, before those of its checks. The
-    outcome is ``error`` where the network or this machine broke, ``broken`` where a check did:
-    nothing is raised for it.
+    Without ``checks``, those selected by the profile and the user judge it. A package that cannot
+    be read has one verdict, `UNREADABLE`, before those of its checks. The outcome is ``error`` if
+    the network or this machine failed, and ``broken`` if a check did: no exception is raised for
+    it.
     """
     try:
         chosen = examination.applicable_checks(checks)

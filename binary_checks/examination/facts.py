@@ -1,4 +1,4 @@
-"""Looks facts up by their types: each is gathered when it is asked for, once, by its gatherer."""
+"""Facts by type: each is gathered at most once, by its gatherer, when it is asked for."""
 
 from __future__ import annotations
 
@@ -48,19 +48,21 @@ BEFORE_READING = (
     "module_reading",
     "device_reading",
 )
-"""The modules of ``gather`` that are imported in every run: the pass over a package keeps what the
-functions with ``@gathers`` in them want of its members."""
+"""The modules of ``gather`` that every run imports: the pass over a package keeps what their
+functions with ``@gathers`` want of its members.
+"""
 ON_DEMAND = ("installing", "ptx_sampling", "rereading")
-"""Those that are imported when one of their facts is asked for; they can want nothing beforehand.
-A static run does not load what runs packages."""
+"""The modules that are imported when one of their facts is asked for; they cannot want anything
+beforehand. A static run does not load the modules that run packages.
+"""
 
 
 class Facts:
-    """The facts of one package, each gathered at the first call and remembered, failure too.
+    """The facts of one package, each gathered at the first call and remembered, as are failures.
 
-    A run in several places has the facts of the package, and of each place those that depend on
-    it. A fact that depends on a place and is asked of the package is that of the first place which
-    has one. In a static run such a fact is Unavailable.
+    In a run with several places, `in_places` has further Facts for those that depend on the place.
+    If such a fact is asked of the package itself, the first place that has one provides it. In a
+    static run it is Unavailable.
     """
 
     def __init__(  # noqa: PLR0913 - the last two are for the facts of one place
@@ -73,7 +75,7 @@ class Facts:
         of_package: Facts | None = None,
         place: PlaceSettings | None = None,
     ) -> None:
-        """``of_package`` are those facts of the package that hold in every place."""
+        """Prepare to gather; ``of_package`` has the facts that hold in every place."""
         self.path, self.label = source.path, source.label
         self.source, self.settings, self.companions = source, settings, companions
         self._everywhere = of_package
@@ -90,8 +92,8 @@ class Facts:
         self._remembered: dict[type, Any] = {}
         self._underway: list[type] = []
         self._dependent: dict[type, bool] = {}  # whether a fact depends on the place
-        self.place = ""  # its label, where there are several
-        self.in_places: dict[str, Facts] = {}  # by label, where there are several
+        self.place = ""  # its label, if there are several
+        self.in_places: dict[str, Facts] = {}  # by label, if there are several
         if of_package is not None and place is not None:
             self.place = place.name.label
         elif len(settings.places) == 1:
@@ -104,10 +106,10 @@ class Facts:
             self._given[type(place)] = place
 
     def get(self, kind: type[_Fact]) -> _Fact:
-        """The fact of that class.
+        """Return the fact of a class.
 
-        Raises NotApplicable when the package has no such fact, Unavailable when it cannot be
-        known here, PackageError when the package cannot be read, GatherError when gathering broke.
+        Raises NotApplicable if the package has no such fact, Unavailable if it cannot be determined
+        here, PackageError if the package cannot be read, GatherError if gathering failed.
         """
         if issubclass(kind, Request):
             return cast("_Fact", self.settings.profile.requests.get(kind) or kind())
@@ -115,7 +117,7 @@ class Facts:
             return cast("_Fact", self._given[kind])
         of_place = kind is Place or issubclass(kind, (Installed, ProbeReport))
         if self.settings.is_static and of_place and kind not in self.settings.gatherers:
-            raise Unavailable(_NOT_INSTALLED)  # without loading the modules that run packages
+            raise Unavailable(_NOT_INSTALLED)  # without loading modules that run packages
         gatherer = find_gatherer(kind, self.settings.gatherers)
         if gatherer is None:
             raise CheckError(f"nothing gathers {kind.__name__}")
@@ -159,13 +161,13 @@ class Facts:
         return fact
 
     def _depends_on_place(self, gatherer: Gatherer[..., Any]) -> bool:
-        """Whether the fact is another one in another place, by the facts that it cannot do without.
+        """Return whether the fact may differ by place, because it requires another fact that does.
 
-        A fact that takes ``Installed | None`` holds in every place.
+        A fact that takes ``Installed | None`` is the same in every place.
         """
         fact = gatherer.fact
         if fact not in self._dependent:
-            self._dependent[fact] = False  # gathering reports facts that need each other
+            self._dependent[fact] = False  # gathering reports circular facts
             kinds = (kind for kinds in gatherer.facts if NoneType not in kinds for kind in kinds)
             self._dependent[fact] = fact is Place or any(map(self._is_dependent, kinds))
         return self._dependent[fact]
@@ -188,34 +190,34 @@ class Facts:
 
     @property
     def everywhere(self) -> tuple[Facts, ...]:
-        """These facts, and those of each place where there are several."""
+        """Return these facts, and those of each place if there are several."""
         return (self, *self.in_places.values())
 
     def has_gathered(self, kind: type) -> bool:
-        """Whether somebody asked for that fact, and there is one."""
+        """Return whether the fact was asked for and exists."""
         return isinstance(self._remembered.get(kind), kind)
 
     @property
     def knows_linkage(self) -> bool:
-        """Whether a report may ask for the linkage: to know it, nothing has to be installed."""
+        """Return whether a report may ask for the linkage without causing an installation."""
         return self.settings.is_static or self.has_gathered(Linkage)
 
     @property
     def linked_libraries(self) -> LinkedLibraries:
-        """How the package is linked, for a report. Raises as `get` does."""
+        """Return how the package is linked, for a report. Raises as `get` does."""
         if self.knows_linkage:
             return self.get(LinkedLibraries)
         return find_linked(self.get(Package), None)
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
-        """Of an installed copy, the names that its wheel may have had."""
+        """Return the names that the wheel of an installed copy may have had."""
         package = self._remembered.get(Package)
         return package.wheel_names if isinstance(package, Package) else ()
 
     @property
     def published(self) -> dict[str, str | int]:
-        """Name, version and size of a published file that was looked at, by their names."""
+        """Return name, version and size of a published file that was previewed, by field name."""
         file = self._remembered.get(PublishedFile)
         if not isinstance(file, PublishedFile):
             return {}
@@ -223,9 +225,9 @@ class Facts:
         return {"name": package.name, "version": package.version, "size": package.size}
 
     def object_counts(self) -> tuple[int | None, int]:
-        """How many object files were found (None: not read yet), and how many are expected.
+        """Return how many object files were found (None: not read yet), and how many are expected.
 
-        A profile's ``objects`` says how many; a wheel for a platform may well be pure.
+        A profile's ``objects`` sets the expected number; a wheel for a platform may well be pure.
         """
         package = self._remembered.get(Package)
         if not isinstance(package, Package):
@@ -235,9 +237,9 @@ class Facts:
 
     @property
     def unjudged(self) -> str:
-        """Why none of the package's native code could be judged; "" where some of it was, or ran.
+        """Return why none of the package's native code could be judged; "" if some was, or ran.
 
-        It is known once a check has asked how that code is loaded.
+        This is known once a check has asked how that code is loaded.
         """
         package = self._remembered.get(Package)
         if not isinstance(package, Package) or any(each.ran_on for each in self.everywhere):
@@ -246,13 +248,13 @@ class Facts:
 
     @property
     def unrun(self) -> str:
-        """Why the package was not run as asked: with what the user named it cannot be."""
+        """Return why the package did not run as requested: what the user named cannot run."""
         every = (fact for each in self.everywhere for fact in each._remembered.values())
         return next((str(fact) for fact in every if isinstance(fact, NothingNamed)), "")
 
     @property
     def system(self) -> str:
-        """The system of one of several places, as it calls itself; "" where it was not asked."""
+        """Return what one of several places calls its system; "" if it was not asked."""
         place = self._remembered.get(Place) if self.place else None
         if place is None or isinstance(place, BinaryChecksError):
             return ""
@@ -264,7 +266,7 @@ class Facts:
 
     @property
     def root(self) -> str:
-        """The image that the package was put in, with its digest; "" of this host's system."""
+        """Return the image that the package runs in, with its digest; "" for this host's system."""
         place = self._remembered.get(Place)
         if place is None or isinstance(place, BinaryChecksError):
             return ""
@@ -276,21 +278,21 @@ class Facts:
 
     @property
     def ran_on(self) -> str:
-        """The interpreter that the package was installed for and ran on; "" while it has not."""
+        """Return the interpreter for which the package was installed; "" if it has not run."""
         reports = (each for each in self._remembered.values() if isinstance(each, ProbeReport))
         ran = (each for each in reports if not (isinstance(each, InstallReport) and each.error))
         return next((each.python for each in ran if each.python), "")
 
     @property
     def install_seconds(self) -> float:
-        """What the installation took, for which the first check that needed it has waited."""
+        """Return the seconds of installing, which the first check that needed it waited for."""
         place = self._remembered.get(Place)
         if place is None or isinstance(place, BinaryChecksError):
             return 0.0
         return float(place.install_seconds)
 
     def close(self) -> None:
-        """Remove the place, if one was made, and forget everything."""
+        """Remove the place, if one was made, and forget all facts."""
         for placed in self.in_places.values():
             placed.close()
         for fact in self._remembered.values():
@@ -300,18 +302,18 @@ class Facts:
 
 
 def _spell(kind: type) -> str:
-    """A kind of package in words, any other fact by its class."""
+    """Return a kind of package in words, and any other fact by its class."""
     return kind.noun if issubclass(kind, Package) else kind.__name__
 
 
 def _list_wants(own: _Gatherers) -> Iterator[Want]:
-    """All that facts of most runs want of the members of a package, each once."""
+    """Yield everything that facts of most runs want of the members of a package, each once."""
     every = {**_import_gatherers(BEFORE_READING), **own}
     yield from dict.fromkeys(want for each in every.values() for want in each.wants)
 
 
 def find_gatherer(kind: type, own: _Gatherers) -> Gatherer[..., Any] | None:
-    """Find what gathers the class, or the nearest of those that it is a kind of."""
+    """Return the gatherer of the class, or of its nearest base class; None if there is none."""
     for known in _list_gatherers(own):
         for base in kind.__mro__:
             if base in known:
@@ -320,7 +322,7 @@ def find_gatherer(kind: type, own: _Gatherers) -> Gatherer[..., Any] | None:
 
 
 def _list_gatherers(own: _Gatherers) -> Iterator[_Gatherers]:
-    """A project's own and ours; modules are imported where those before gather no such fact."""
+    """Yield a project's own gatherers, then ours; modules are imported only as far as needed."""
     yield own
     yield _import_gatherers(BEFORE_READING)
     yield _import_gatherers(ON_DEMAND)
@@ -333,17 +335,17 @@ def _import_gatherers(names: tuple[str, ...]) -> _Gatherers:
 
 
 def first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
-    """The first of the classes that there is a fact of here; raises as `Facts.get` does.
+    """Return the first of these facts that exists; raise as `Facts.get` does.
 
-    ``Linkage | Package`` is the package where its loader is not simulated, or loads nothing of it;
-    ``Installed | None`` is None where nothing is installed, or installing broke.
+    ``Linkage | Package`` is the package if its loader is not simulated or loads nothing of it;
+    ``Installed | None`` is None if nothing is installed or installing failed.
     """
     for kind in kinds[:-1]:
         try:
             return facts.get(kind)
         except (NotApplicable, Unavailable):
             continue
-        except GatherError:  # the checks that cannot do without it report that
+        except GatherError:  # checks that require it report the failure
             if kinds[-1] is not NoneType:
                 raise
     return None if kinds[-1] is NoneType else facts.get(kinds[-1])

@@ -1,4 +1,4 @@
-"""Judges one package with one check, and turns whatever comes of that into a verdict."""
+"""Judging one package with one check, and turning any result or error into a verdict."""
 
 from __future__ import annotations
 
@@ -52,34 +52,34 @@ _RAISE = "raise limit_factor in the profile, or accept it there"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """A check with everything that it needs to judge one package, or why that is not to be had."""
+    """A check with everything that it needs to judge one package, or the error that prevents it."""
 
     check: Check[Any]
     package_file_name: str
     package: Package = field(default_factory=lambda: Package(path=Path()))  # whose paths are shown
-    names: tuple[str, ...] = ()  # by which a profile may know the package beside
-    place: str = ""  # in which of several it ran, which findings then name
-    subjects: tuple[Any, ...] = ()  # what it is called on, one after the other
-    evidence: tuple[Any, ...] = ()  # the later positional arguments, the same for every subject
-    unread: tuple[NotInspected, ...] = ()  # objects that it should have seen and could not
-    error: BinaryChecksError | None = None  # what gathering raised
+    names: tuple[str, ...] = ()  # other names by which profiles may know the package
+    place: str = ""  # label of the place if there are several; findings name it
+    subjects: tuple[Any, ...] = ()  # the check is called on each of them
+    evidence: tuple[Any, ...] = ()  # later positional arguments, the same for every subject
+    unread: tuple[NotInspected, ...] = ()  # object files that should have been subjects
+    error: BinaryChecksError | None = None  # raised while gathering
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict(CheckResult):
-    """What one check reports of one package, which it names."""
+    """The result of one check on one package."""
 
     package: str  # file name
     outcome: Outcome = Outcome.PASSED
     error: BinaryChecksError | None = field(default=None, compare=False)  # that led to the outcome
 
     def lines(self) -> Iterator[str]:
-        """The unaccepted errors, those of one cause together, as lines complete by themselves."""
+        """Yield the unaccepted errors as complete lines, one for each cause."""
         return problem_lines(self.shown_check, self.package, self.problems)
 
 
 def prepare(check: Check[Any], facts: Facts) -> Case:
-    """Gather what the check asks for; an error of that is in the case."""
+    """Gather what the check asks for; the case keeps an error of gathering."""
     try:
         subjects, evidence, unread = _gather(check, facts)
         shown = _find_shown(check, subjects, facts)
@@ -100,7 +100,7 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
 def _gather(
     check: Check[Any], facts: Facts
 ) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[NotInspected, ...]]:
-    """The subjects, the evidence, and what should have been a subject and could not be read."""
+    """Return subjects, evidence, and the unreadable files that should have been subjects."""
     try:
         subjects: tuple[Any, ...]
         unread: tuple[NotInspected, ...] = ()
@@ -115,19 +115,19 @@ def _gather(
 
 
 def _find_shown(check: Check[Any], subjects: tuple[Any, ...], facts: Facts) -> Package:
-    """The package by which paths are shown; it is not read for a check that needs none of it."""
+    """Return the package by which paths are shown, read only if the check needs it."""
     if not surveys(check):
         return facts.get(Package)
     return next((each.shown for each in subjects), Package(path=facts.path))
 
 
 def surveys(check: Check[Any], kind: type[Survey] = Survey) -> bool:
-    """Whether it judges what is known without reading the package as a whole."""
+    """Return whether the check judges what is known without reading the whole package."""
     return all(issubclass(subject, kind) for subject in check.subjects)
 
 
 def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
-    """The formats of which one must occur for the check to be collected; None for any package."""
+    """Return the formats of which one must occur for the check to apply; None for any package."""
     if not check.judges_objects:
         return None
     if ObjectFile in check.subjects:
@@ -161,9 +161,9 @@ def _unread(check: Check[Any], package: Package) -> tuple[NotInspected, ...]:
 
 
 def judge_case(case: Case, settings: RunSettings) -> Verdict:
-    """Call the check on every subject, and conclude; never stops at the first problem.
+    """Call the check on every subject, and conclude; never stop at the first problem.
 
-    The only place where an exception becomes an outcome: nothing of ours is raised.
+    This is the only place where an exception becomes an outcome: none of ours is raised.
     """
     profile = settings.profile
     level = profile.level_of(case.check.id, "", case.check.level)
@@ -180,9 +180,9 @@ def judge_case(case: Case, settings: RunSettings) -> Verdict:
 
 
 def _name_options(verdict: Verdict, program: Program) -> Verdict:
-    """Return the verdict with our options named as the program's users do.
+    """Return the verdict with our options named as in the program that the user called.
 
-    Waivers have matched by now: they accept the same problems whichever program runs.
+    Known problems have been matched by now: they accept the same problems in either program.
     """
 
     def name(findings: tuple[_F, ...]) -> tuple[_F, ...]:
@@ -213,7 +213,7 @@ _OUTCOMES: tuple[tuple[type[BinaryChecksError], Outcome], ...] = (
 
 
 def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
-    """Return the verdict of a check that came to no judgement."""
+    """Return the verdict of a check that an error kept from judging."""
     reason = str(error)
     if isinstance(error, PackageError):
         reason = f"unreadable package: {shorten_error(case.package_file_name, error)}"
@@ -233,7 +233,7 @@ def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
 def _demand(verdict: Verdict) -> Verdict:
     """Fail what could not be inspected although the user requires it.
 
-    Where the host alone is to blame it is an error of the host: try again.
+    If only the host is at fault, it is an error of the host: try again.
     """
     if verdict.is_gap_of_host:
         error = GatherError(verdict.reason)
@@ -262,7 +262,7 @@ def fail_unreadable(verdict: Verdict, error: PackageError) -> Verdict:
 
 
 def unreachable(package_file_name: str, error: GatherError) -> Verdict:
-    """Return the verdict on a package that the network, an index or the disk did not yield."""
+    """Return the verdict on a package that the network, an index or the disk did not provide."""
     return Verdict(
         check=UNREADABLE,
         family="contents",
@@ -274,12 +274,12 @@ def unreachable(package_file_name: str, error: GatherError) -> Verdict:
 
 
 def shorten_error(package_file_name: str, error: PackageError) -> str:
-    """The reason without the file's name, with which the line that will hold it begins anyway."""
+    """Return the reason without the file name, with which its line begins anyway."""
     return str(error).removeprefix(one_line(f"{package_file_name}: "))
 
 
 def _weigh_findings(case: Case, profile: Profile, settings: RunSettings) -> Verdict:
-    """Sort what the check finds. Raises CheckError when it breaks, or yields no findings."""
+    """Sort a check's findings. Raises CheckError if it fails, or yields something else."""
     show = _Shown(case.package, case.place).show
     found: set[Problem] = set()
     not_inspected: set[NotInspected] = set()
@@ -322,10 +322,10 @@ def _weigh_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
 
 
 def _tell_apart(problems: Set[Problem]) -> set[Problem]:
-    """Return the problems, with a number among the facts of those that facts do not tell apart.
+    """Return the problems, numbered in their facts if the facts alone do not distinguish them.
 
-    An entry of a list thus accepts one problem, and not a second one with the same facts. The
-    sentence would do as well until somebody words it otherwise.
+    An entry of a list thus accepts one problem, and not a second one with the same facts. Sentences
+    would also distinguish them, but only until they are reworded.
     """
     counted: dict[Identity, list[str]] = {}
     told_apart = set()
@@ -356,17 +356,17 @@ def _sum_up(verdict: Verdict) -> Outcome:
 
 
 class _Shown:
-    """Shows findings as users know them: paths in site-packages count from there.
+    """Shows findings with the paths that users know, which are relative to site-packages.
 
-    A check names a place of the package as the facts do; any other text, such as an archive's own
-    name for a member, stays what it is.
+    Checks name places in the package as facts do; any other text, such as a name inside an archive,
+    stays as it is.
     """
 
     def __init__(self, package: Package, place: str) -> None:
         self._package, self._place = package, place
 
     def show(self, finding: Problem | NotInspected | Note) -> Problem | NotInspected | Note:
-        """The finding with the path that reports show and waivers match, and its place."""
+        """Return the finding with its place, and the path that reports show and entries match."""
         if self._place:
             finding = replace(finding, sentence=f"{finding.sentence} [{self._place}]")
             if isinstance(finding, Problem):
@@ -379,7 +379,7 @@ class _Shown:
 
     @cached_property
     def _outside(self) -> frozenset[str]:
-        """The places of the package that lie outside of site-packages."""
+        """Return the paths of the package outside of site-packages."""
         package, inside = self._package, self._package.layout.inside
         groups = (package.members, package.objects, package.malformed, package.unread)
         return frozenset(
@@ -388,7 +388,7 @@ class _Shown:
 
 
 def _weigh(problems: Iterable[Problem], check: Check[Any], profile: Profile) -> Iterator[Problem]:
-    """Each with the level that counts: the profile's, else the milder of its and its check's."""
+    """Yield each with the profile's level, else the less severe of its own and its check's."""
     for problem in problems:
         own = check.level.less_severe(problem.level)
         level = profile.level_of(check.id, problem.path, own)
@@ -396,7 +396,7 @@ def _weigh(problems: Iterable[Problem], check: Check[Any], profile: Profile) -> 
 
 
 def _too_large(hidden: NotInspected) -> Problem:
-    """What a limit of ours hides is a problem: behind ten million symbols lay four faults."""
+    """Return a problem for what a limit of ours hides: ten million symbols once hid four faults."""
     sentence = f"too large to inspect: {hidden.sentence}; {_RAISE}"
     return Problem(path=hidden.path, sentence=sentence, facts=("too large",))
 
@@ -404,7 +404,7 @@ def _too_large(hidden: NotInspected) -> Problem:
 def _ask(
     case: Case, subject: Any, options: Mapping[str, Any]
 ) -> Iterator[Problem | NotInspected | Note]:
-    """What the check says of one subject, once it is known to be something that can be said."""
+    """Yield the check's findings on one subject, validated."""
     path = subject.path if isinstance(subject, ObjectFile) else ""
     try:
         findings = case.check(subject, *case.evidence, **options)
@@ -414,7 +414,7 @@ def _ask(
             if not isinstance(finding, Finding) or not all(_texts(finding)):
                 raise CheckError(f"the check yields {finding!r:.80}, which is no finding")
             yield _complete(finding, path)
-    except Unavailable as error:  # of one object the symbols may not be known
+    except Unavailable as error:  # the symbols of one object may be unknown
         why = {"too_large": isinstance(error, TooLarge), "by_host": isinstance(error, HostUnfit)}
         yield NotInspected(path=_encodable(path), sentence=str(error), **why)
     except BinaryChecksError:
@@ -426,7 +426,7 @@ def _ask(
 
 
 def _complete(finding: Finding, path: str) -> Problem | NotInspected | Note:
-    """The finding with the judged object's path, in characters that every file can hold."""
+    """Return the finding with the judged object's path, in characters that every file can hold."""
     if isinstance(finding, str):
         finding = Problem(path=path, sentence=finding)
     elif isinstance(finding, (NotInspected, Note)):
@@ -439,12 +439,12 @@ def _complete(finding: Finding, path: str) -> Problem | NotInspected | Note:
 
 
 def _encodable(text: str) -> str:
-    """The text with escapes for halves of characters, which an exception's text may hold."""
+    """Escape lone surrogates, which the text of an exception may contain."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _texts(finding: Finding) -> Iterator[bool]:
-    """Whether each part of a finding is a text or a level, and the sentence says something."""
+    """Yield whether each part of a finding has its type, and whether the sentence has text."""
     if isinstance(finding, str):
         yield bool(finding)
     else:

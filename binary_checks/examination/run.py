@@ -1,4 +1,4 @@
-"""One run: the packages that the user named, what is expected of them, and what is beside them."""
+"""One run: the packages that the user named, what is expected of them, and their companions."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from binary_checks.places import PlaceSettings
 
 Asked = Mapping[Path, frozenset[str]]
-"""The checks that the user named of each package, by the path of its source; none is all."""
+"""The checks that the user named for each package, by the path of its source; empty for all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """The packages of one run, and what all of them share; whoever opened it closes it."""
+    """The packages of one run and what they share; call `close` after use."""
 
     settings: RunSettings
     companions: Companions
@@ -56,12 +56,12 @@ class Run:
         watch: Callable[[str], Progress | None] = lambda _: None,
         reads_ahead: bool = True,
     ) -> Run:
-        """Examine packages, and all of them together where there is something to compare.
+        """Examine packages, and all of them together if there is something to compare.
 
-        ``release`` are the checks asked for of all packages together, None where none were.
-        ``folder`` is the one from which paths count, ``watch`` hears how far a package is read.
-        ``reads_ahead`` is whether few packages are read when their checks are collected.
-        Raises ProfileError where the release was asked for and there is nothing to compare.
+        ``release`` has the checks requested for all packages together, None for none. ``folder`` is
+        the base of relative paths, ``watch`` is called with the progress of reading.
+        ``reads_ahead`` allows reading a few packages when their checks are collected. Raises
+        ProfileError if the release was requested and there is nothing to compare.
         """
         asked, folder = asked or {}, folder or Path.cwd()
         ahead = ReadingAhead() if reads_ahead else ReadingAhead(0)
@@ -95,10 +95,10 @@ class Run:
 
 
 def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:
-    """Give each package the id of a node that no other has.
+    """Give each package a unique node id.
 
-    Relative to the folder when below it, else the file name, lengthened by parents until unique.
-    Two that look alike once they may be shown differ by a ``'`` at the end.
+    It is relative to the folder if the package is below it, else the file name, extended by parents
+    until it is unique. Ids that look the same when escaped for display get a ``'`` at the end.
     """
     names = Counter(path.name for path in paths)
     rivals = [path for path in paths if names[path.name] > 1]
@@ -141,25 +141,23 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     configuration: Iterable[str] = (),
     target: str = "",
 ) -> Iterator[Examination]:
-    """Open a package to ask for its facts, and to judge it; what was gathered goes at the end.
+    """Open a package to ask for its facts and to judge it; facts are removed at the end.
 
-    profile: the name of a shipped one or the path of a TOML file; a `Profile` is taken as it is,
-    and its own files of checks are not run. Without it nothing is expected, and none is looked for
-    in the current folder.
-    companions: packages that it requires, or folders of such; ``downloads`` fetches the others.
-    channels: of conda, by name, URL or folder, for what a conda package requires.
-    checks: of your own, beside ours and the profile's.
-    run: install and run the package, with your rights where there is no sandbox. Without it no
-    code of the package runs.
-    python: that the package is installed for, or ``installed:NAME`` is; without it this one.
-    place: where it runs, as ``--binary-place`` names it: ``venv``, a fresh environment of python;
-    ``existing:PYTHON`` or ``prefix:PATH``, one that it is installed in; ``image:REFERENCE``.
+    profile: the name of a shipped profile or the path of a TOML file; a `Profile` is taken as it
+    is, and its own files of checks are not run. Without it nothing is expected; the current folder
+    is not searched. companions: required packages, or folders of packages; ``downloads`` fetches
+    the others. channels: conda channels by name, URL or folder, which provide what a conda package
+    requires. checks: your own, in addition to ours and the profile's. run: install and run the
+    package, with your rights if there is no sandbox. Without it no code of the package runs.
+    python: interpreter for which the package is installed, or that has ``installed:NAME``; by
+    default this one. place: where it runs, as with ``--place``: ``venv``, a fresh environment of
+    python; ``existing:PYTHON`` or ``prefix:PATH``, an environment that has it; ``image:REFERENCE``.
     configuration: what the package is stated to be, as ``python=3.11`` or ``cuda=12.6``; variables
-    of CI systems are never read here.
-    target: another Python and system for which ``numpy==2.4.6`` is chosen, ``cp312-win_amd64``.
+    of CI systems are never read here. target: another Python and system for which ``numpy==2.4.6``
+    is chosen, ``cp312-win_amd64``.
 
-    Raises ProfileError for a profile that cannot be followed and for a package that is not there.
-    That a package cannot be read shows when it is judged, or when a fact of it is asked for.
+    Raises ProfileError for a profile that cannot be followed and for a missing package. A package
+    that cannot be read raises when it is judged, or when one of its facts is asked for.
     """
     chosen, every, gatherers = _choose(profile, checks)
     folder = None if downloads_folder is None else Path(downloads_folder)
@@ -194,22 +192,22 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
 
 
 def _read_channels(names: Iterable[str]) -> Iterator[str]:
-    """Channels by name or address; folders by the addresses that they have."""
+    """Yield channels as the user names them, and folders as URLs."""
     for name in names:
-        from binary_checks.places.channels import spell_channel  # of few runs
+        from binary_checks.places.channels import spell_channel  # few runs need it
 
         yield spell_channel(name, Path.cwd())
 
 
 def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Path:
-    """The interpreter of the place. Raises ProfileError where two are named."""
+    """Return the interpreter of the place. Raises ProfileError if two are named."""
     if python is not None and name.is_there:
         raise ProfileError(f"{name.label}: this place makes no venv of {python}; give one of both")
     if not name.is_there:
         return Path(python or sys.executable)
     if name.kind == "existing":
         return Path(name.argument)
-    from binary_checks import places  # for few runs
+    from binary_checks import places  # few runs need it
 
     return places.find_python(Path(name.argument)) or Path(name.argument, "bin", "python")
 
@@ -217,7 +215,7 @@ def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Pa
 def _choose(
     given: str | os.PathLike[str] | Profile | None, checks: Iterable[Check[Any]]
 ) -> tuple[Profile, tuple[Check[Any], ...], Gatherers]:
-    """The profile, the checks that it selects, and what its own gather."""
+    """Return the profile, the checks that it selects, and its own gatherers."""
     if given is None or isinstance(given, Profile):
         profile = given or Profile()
         every, gatherers = find_declared((), checks)
@@ -231,7 +229,7 @@ def _choose(
 def _make_place(
     name: PlaceName, python: Path, profile: Profile, companions: Companions
 ) -> PlaceSettings:
-    from binary_checks import places  # processes and installers, for what runs alone
+    from binary_checks import places  # processes and installers, which only a run needs
 
     return places.PlaceSettings(
         name=name,
@@ -248,5 +246,5 @@ def _find(package: str | os.PathLike[str] | Source, surroundings: sources.Surrou
         return package
     named = sources.parse(os.fspath(package), Path.cwd(), folders=True)
     if named is None:
-        return FileSource(path=Path(package))  # which reports its fault when it is read
+        return FileSource(path=Path(package))  # reading it reports what is wrong
     return named.resolve(surroundings)

@@ -1,4 +1,4 @@
-"""The settings of one run, in one frozen record: nothing else copies them."""
+"""The settings of one run in one frozen record, which nothing copies."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class RunSettings:
     """What the user asks of all packages of a run."""
 
     profile: Profile = field(default_factory=Profile)
-    checks: tuple[Check[Any], ...] = ()  # that the profile and the options select
+    checks: tuple[Check[Any], ...] = ()  # selected by profile and options
     gatherers: Mapping[type, Gatherer[..., Any]] = field(default_factory=dict)  # a project's own
     places: tuple[PlaceSettings, ...] = ()
-    """Where packages are installed and run; empty in a static run, which installs nothing."""
+    """Where packages are installed and run; empty in a static run."""
     required: frozenset[str] = frozenset()  # families whose checks must be able to inspect
-    expected: ExpectedSet | None = None  # the files that all packages together must be
+    expected: ExpectedSet | None = None  # the file names that the packages must have together
     stated: StatedConfiguration = field(default_factory=StatedConfiguration)
-    """What the user and the CI system say that the packages are."""
-    today: date = field(default_factory=date.today)  # on which known problems must hold
-    program: Program = Program.COMMAND  # whose names of options messages have
+    """What the user and the CI system state about the packages."""
+    today: date = field(default_factory=date.today)  # when known problems must be valid
+    program: Program = Program.COMMAND  # names the options in messages
 
     @property
     def is_static(self) -> bool:
-        """Whether no package is installed, and nothing of one runs."""
+        """Return whether no package is installed and no code of one runs."""
         return not self.places
