@@ -1,4 +1,4 @@
-"""The ``binary-checks`` command: deaf to the folder it runs in, a module for each subcommand."""
+"""The ``binary-checks`` command, which runs nothing that it finds in the current folder."""
 
 from __future__ import annotations
 
@@ -34,21 +34,22 @@ SUBCOMMANDS = {
     "query": "binary_checks.command.query:run",
     "report": "binary_checks.command.report:run",
 }
-"""The functions, loaded when called, that take the further arguments and return the exit status.
+"""The functions of subcommands, loaded when called: they take the further arguments and return the
+exit status.
 
-Without the name of a subcommand, packages are checked.
+Without a subcommand, packages are checked.
 """
 UNREADABLE, INTERRUPTED = errors.PROBLEMS, errors.INTERRUPTED
 MISUSED, TRY_AGAIN = errors.MISUSED, errors.TRY_AGAIN
 _LIFELINE = "BINARY_CHECKS_LIFELINE"
-"""A night's attempts have it."""
+"""Set for the attempts of a night."""
 _OF_DISKS = frozenset({errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.EIO)})
 _LONGEST = 4096
 """Characters of an argument: PATH_MAX of Linux."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check the packages named, or print the facts of one; returns the exit status."""
+    """Run a subcommand or check the named packages; return the exit status."""
     alone = arguments is None
     if alone:
         from binary_checks import processes
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except KeyboardInterrupt as error:
         complain(f"interrupted: {error}" if str(error) else "interrupted")
-    except BrokenPipeError:  # as in `| head`: whoever reads has what it wants
+    except BrokenPipeError:  # as in `| head`: the reader has what it wants
         pass
     except OSError as error:
         return lose_output(error)
@@ -82,33 +83,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _interrupt(number: int, _: object) -> NoReturn:
     """End the command in order, as Ctrl-C does.
 
-    Else a cancelled job leaves environments, and imports that never end, behind: pytest ends in
-    order where it is interrupted, and takes no notice of any other signal.
+    Otherwise a cancelled job would leave environments and endless imports behind: pytest ends in
+    order when interrupted, and handles no other signal.
     """
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def lose_output(error: OSError) -> int:
-    """Say why what is printed is lost, and print nothing more; returns the exit status of that."""
+    """Print why output is lost, and print nothing more; return the exit status."""
     complain(_explain(error))
     _discard_output()
     return TRY_AGAIN
 
 
 def _explain(error: Exception) -> str:
-    """Say what a full disk, or one that broke, leaves open: Python names no file that was open."""
+    """Return the reason, also for a full or broken disk, when Python names no file."""
     if isinstance(error, OSError) and error.filename is None and error.errno in _OF_DISKS:
         return f"standard output or a temporary file cannot be written: {error.strerror}"
     return str(error)
 
 
 def _discard_output() -> None:
-    """Have what is still to be written go nowhere: else it breaks again at exit."""
+    """Discard the remaining output: it would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _prepare_streams() -> None:
-    """Have somewhere to write, and escape what the locale has no characters for."""
+    """Make both streams writable, and escape characters that the locale lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller
@@ -118,7 +119,7 @@ def _prepare_streams() -> None:
 
 
 def _refuse(argument: str) -> str:
-    """Say what is wrong with an argument that pytest would repeat as it is; "" for nothing."""
+    """Return what is wrong with an argument that pytest would print as it is; "" for nothing."""
     if len(argument) > _LONGEST:
         return f"an argument of {len(argument):,} characters, of at most {_LONGEST:,}: {argument}"
     if one_line(argument) == argument or _is_package(argument.split("::", 1)[0]):
@@ -133,15 +134,15 @@ def _is_package(name: str) -> bool:
 
 
 def _leave_out_the_folder() -> None:
-    """Let nobody look for programs in the current folder: pip asks rustc and uname who they are.
+    """Never look for programs in the current folder: pip calls rustc and uname.
 
-    Windows looks there first, POSIX where a part of PATH is empty or relative.
+    Windows searches it first, POSIX if an element of PATH is empty or relative.
     """
     parts = os.environ.get("PATH", os.defpath).split(os.pathsep)
     kept = [part for part in parts if Path(part).is_absolute()]
-    # An empty one means the current folder, too.
+    # An empty value means the current folder, too.
     os.environ["PATH"] = os.pathsep.join(kept or ["/usr/bin", "/bin"])
-    os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # heeded by shutil since Python 3.12
+    os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # honoured by shutil since Python 3.12
 
 
 def _run(arguments: Sequence[str], *, alone: bool) -> int:
@@ -157,7 +158,7 @@ def _run(arguments: Sequence[str], *, alone: bool) -> int:
 
 
 def _answer(arguments: Sequence[str]) -> int | None:
-    """Answer what is asked about the command itself; None where packages are to be checked."""
+    """Answer a question about the command itself; return None if packages are to be checked."""
     if arguments and arguments[0] == "help":
         arguments = ["--help"]
     options = {each for each in arguments if each.startswith("-")}
@@ -177,7 +178,7 @@ def _answer(arguments: Sequence[str]) -> int | None:
 
 
 def _refuse_subcommand(name: str) -> int | None:
-    """Refuse a word that is nothing but a mistyped subcommand: a package has a dot in its name."""
+    """Refuse a word that can only be a mistyped subcommand: a package's name contains a dot."""
     hint = suggest(name, (*SUBCOMMANDS, "help")) if name.isalpha() else ""
     if not hint or Path(name).exists():
         return None
@@ -186,29 +187,29 @@ def _refuse_subcommand(name: str) -> int | None:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Ask whether the nearest of the known names is meant; "" where none is near."""
+    """Return a question that suggests the closest of the known names; "" if none is close."""
     close = get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def complain(text: str) -> None:
-    """Say in one line why the command ends."""
-    with contextlib.suppress(OSError):  # a full disk behind stderr: the exit status says it, too
+    """Print in one line why the command ends."""
+    with contextlib.suppress(OSError):  # stderr on a full disk: the exit status remains
         said = Program.COMMAND.name_options(f"binary-checks: {text}")
         print(cut(one_line(said)), file=sys.stderr)
 
 
 def status_of(error: Exception) -> int:
-    """The exit status that says whose fault it is."""
+    """Return the exit status for an error: who is at fault decides."""
     if isinstance(error, ProfileError):
         return MISUSED
     return TRY_AGAIN if isinstance(error, (GatherError, StoreError, OSError)) else UNREADABLE
 
 
 def guard(act: Callable[[], int], *further: type[OSError]) -> int:
-    """Do it; an error of ours, or a ``further`` one, becomes one line and its exit status.
+    """Call ``act``; print an error of ours, or a ``further`` one, and return its exit status.
 
-    But not a reader that has gone, as in ``| head``: `main` knows that nothing is to be said.
+    A closed pipe, as with ``| head``, is left to `main`, which prints nothing.
     """
     caught: tuple[type[Exception], ...] = (BinaryChecksError, *further)
     try:
@@ -221,32 +222,32 @@ def guard(act: Callable[[], int], *further: type[OSError]) -> int:
 
 
 def read_count(text: str) -> int:
-    """The value of an option that is a number of 1 or more."""
+    """Read the value of an option that is a number of 1 or more."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number of 1 or more")
     return int(text)
 
 
 class SubcommandParser(argparse.ArgumentParser):
-    """Leaves it to the caller how a wrong option ends, and takes ``--binary-with``, too."""
+    """Raises ProfileError for a wrong option, and takes the long names of pytest's options, too."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Take the names that options have under pytest for those that they have here."""
+        """Parse arguments; ``--binary-with`` means ``--with``."""
         given = sys.argv[1:] if args is None else args
         return super().parse_known_args(map(Program.COMMAND.name_options, given), namespace)
 
     def add_store(self, more: str = "", *, required: bool = True) -> None:
-        """Take ``--store``, which nearly every subcommand of the fleet needs."""
+        """Add ``--store``, which nearly every subcommand of the fleet needs."""
         meant = f"a folder, or s3://bucket/prefix (gs://, az:// alike){more}"
         self.add_argument("--store", metavar="URL", required=required, help=meant)
 
     def add_where(self, what: str = "cells") -> None:
-        """Take ``--where``, a condition on axes; "" for none."""
+        """Add ``--where``, a condition on axes; "" for none."""
         meant = f'only {what} that match these globs: "variant=cu* python=3.13*"'
         self.add_argument("--where", metavar="CONDITION", default="", help=meant)
 
     def add_date(self) -> None:
-        """Take ``--date``, of a night that is there; "" for none."""
+        """Add ``--date``, a night of the store; "" for the newest."""
         self.add_argument(
             "--date",
             metavar="DATE",
@@ -255,7 +256,7 @@ class SubcommandParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raise ProfileError, which says of which subcommand it is, and what may be meant."""
+        """Raise ProfileError with the name of the subcommand and the closest option."""
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message and unknown.startswith("-"):
             name = unknown.split()[0].partition("=")[0]

@@ -11,21 +11,21 @@ from binary_checks.command import MISUSED, complain, guard, suggest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionGroup:
-    """A subcommand of several actions, each with its function, loaded when called."""
+    """A subcommand of several actions, whose functions are loaded when called."""
 
     name: str
     actions: Mapping[str, str]
     help: str
 
     def run(self, arguments: Sequence[str]) -> int:
-        """Do what is asked; returns the exit status."""
+        """Run the action; return the exit status."""
         if not arguments or arguments[0] not in self.actions:
             return self._answer(arguments)
         action: Callable[[Sequence[str]], int] = resolve_name(self.actions[arguments[0]])
         return guard(lambda: action(arguments[1:]), OSError)
 
     def _answer(self, arguments: Sequence[str]) -> int:
-        """Print the help, or refuse an action that there is not."""
+        """Print the help, or refuse an unknown action."""
         if arguments and arguments[0] in ("-h", "--help"):
             print(self.help, end="")
             return 0

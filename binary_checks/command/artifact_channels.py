@@ -1,4 +1,4 @@
-"""``binary-checks artifact`` on channels: promote, withdraw, index, attest and verify."""
+"""``binary-checks artifact`` for channels: promote, withdraw, index, attest and verify."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from binary_checks.lines import MOST, cut, one_line
 from binary_checks.reports.html.templating import spell_size
 from binary_checks.reports.verdict_texts import count
 
-# ``binary-checks artifact promote``: puts files into a channel that its policy lets through.
+# ``binary-checks artifact promote``: add files to a channel if its policy accepts them.
 
 _PROMOTE = "Add files of one channel to another, if its policy lets them through."
 _REPORT = "binary-checks/promotions/1"
@@ -63,7 +63,7 @@ _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUES
 
 
 def run_promote(arguments: Sequence[str]) -> int:
-    """Promote; returns the exit status."""
+    """Promote; return the exit status."""
     options = _make_promote_parser().parse_args(arguments)
     demand_channel(options.source)
     demand_channel(options.to)
@@ -125,7 +125,7 @@ def _carry_out(
 def _settle(
     store: Store, occasion: Occasion, candidate: PromotionCandidate, *, hold: bool
 ) -> tuple[str, list[str]]:
-    """What became of a file, and why where it is not in."""
+    """Return the result for a file, and the reasons if it was not added."""
     if candidate.is_member:
         return "there already", []
     if not candidate.decision.passes:
@@ -134,9 +134,9 @@ def _settle(
         return _WOULD, []
     try:
         joined = promote(store, occasion, candidate)
-    except ArtifactRefusedError as error:  # another file of that name was quicker
+    except ArtifactRefusedError as error:  # another file of that name was first
         return _REFUSED, [str(error)]
-    except StoreError as error:  # of the others each is told by itself
+    except StoreError as error:  # the other files are reported separately
         return _BROKE, [str(error)]
     return (_PROMOTED if joined else "there already"), []
 
@@ -160,7 +160,7 @@ def _tell_promote(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> 
 def _describe(
     occasion: Occasion, rows: Iterable[tuple[PromotionCandidate, str, list[str]]]
 ) -> dict[str, Any]:
-    """The document of a promotion, for programs."""
+    """Return the document of a promotion, for programs."""
     return {
         "schema": _REPORT,
         "from": occasion.source,
@@ -183,7 +183,7 @@ def _describe(
 
 
 def _read_matrix(options: argparse.Namespace) -> Matrix | None:
-    """The matrix, if one is named, or lies in this folder and no policy is named."""
+    """Return the matrix if one is named, or is in this folder and no policy is named; else None."""
     if options.cells:
         return read_cells(Path(options.cells))
     usual = Path("cells.toml")
@@ -191,7 +191,7 @@ def _read_matrix(options: argparse.Namespace) -> Matrix | None:
 
 
 def _read_policy(options: argparse.Namespace, matrix: Matrix | None, now: datetime) -> GatePolicy:
-    """The policy that is named, or that the matrix names as the gate of the channel."""
+    """Return the named policy, or the one that the matrix names for the channel."""
     if options.policy:
         return read_policy(Path(options.policy), now.date())
     gate = matrix.sources[options.to].gate if matrix and options.to in matrix.sources else ""
@@ -211,7 +211,7 @@ def _demand_source(gate: Gate, source: str, policy: GatePolicy) -> None:
 
 
 def _demand_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.Namespace) -> None:
-    """Raise ProfileError where the record must be signed, and none of the keys counts."""
+    """Raise ProfileError if the record must be signed and none of the keys qualifies."""
     if not gate.promoters or options.dry_run:
         return
     trusted = {each.public for each in gate.promoters}
@@ -222,7 +222,7 @@ def _demand_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.N
 
 
 def name_actor() -> str:
-    """Who does it, as CI or the system says: nobody is authenticated by it."""
+    """Return the user's name according to CI or the system, which authenticates nobody."""
     found = next(filter(None, map(os.environ.get, _ACTORS)), "")
     with suppress(OSError, KeyError, ImportError):
         found = found or getpass.getuser()
@@ -230,7 +230,7 @@ def name_actor() -> str:
 
 
 def add_member_options(parser: argparse.ArgumentParser, least: str) -> None:
-    """Take the members that are meant, what becomes of the index, and who does it."""
+    """Add the options for the members, the index, and the name of the user."""
     add = parser.add_argument
     add("names", metavar="NAME", nargs=least, help="projects, file names, globs, or paths of files")
     add("--sha256", metavar="HEX", action="append", default=[], help="only this one (repeatable)")
@@ -255,13 +255,13 @@ def _make_promote_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks artifact withdraw``: has a channel advise against files that it has.
+# ``binary-checks artifact withdraw``: mark files of a channel as not to be installed.
 
 _WITHDRAW = "Mark files of a channel as yanked: installers skip them unless they are pinned."
 
 
 def run_withdraw(arguments: Sequence[str]) -> int:
-    """Withdraw files; returns the exit status."""
+    """Withdraw files; return the exit status."""
     options = _make_withdraw_parser().parse_args(arguments)
     channel = demand_channel(options.channel)
     reason = cut(one_line(options.reason.strip()))
@@ -300,13 +300,13 @@ def _make_withdraw_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks artifact index``: writes the index of channels, from which users install.
+# ``binary-checks artifact index``: write the index of channels, from which users install.
 
 _INDEX = "Write the index of channels, from which pip, uv and conda's tools install."
 
 
 def run_index(arguments: Sequence[str]) -> int:
-    """Write them; returns the exit status: 1 where a member cannot be listed."""
+    """Write the indexes; return 1 if a member cannot be listed."""
     options = _make_index_parser().parse_args(arguments)
     base = _read_base(options)
     store = open_store(options.store)
@@ -334,7 +334,7 @@ def _tell_index(done: IndexWritten, place: str) -> None:
 
 
 def _read_base(options: argparse.Namespace) -> str:
-    """The URL before every link, with its "/"."""
+    """Return the base URL of links, with its "/"."""
     base: str = options.base
     if not base:
         return ""
@@ -376,7 +376,7 @@ def _make_index_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks artifact attest``: keeps what runs found beside the artifacts, signed or not.
+# ``binary-checks artifact attest``: store the verdicts of runs with the artifacts, signed or not.
 
 _ATTEST = (
     "Store the verdicts of result documents, or of a night, beside the artifacts they are about."
@@ -384,7 +384,7 @@ _ATTEST = (
 
 
 def run_attest(arguments: Sequence[str]) -> int:
-    """Keep verdicts; returns the exit status."""
+    """Store verdicts; return the exit status."""
     options = _make_attest_parser().parse_args(arguments)
     if bool(options.results) == (options.night is not None):
         raise ProfileError("artifact attest: give result documents, or --night DATE")
@@ -459,7 +459,7 @@ def _make_attest_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks artifact verify``: holds what a store keeps against itself, from anywhere.
+# ``binary-checks artifact verify``: check a store's content against its own records.
 
 _VERIFY = (
     "Check every file, document and index of a store against its hashes, from the store alone."
@@ -467,7 +467,7 @@ _VERIFY = (
 
 
 def run_verify(arguments: Sequence[str]) -> int:
-    """Verify; returns the exit status: 1 where something is wrong, 6 where it cannot be read."""
+    """Verify; return 1 if something is wrong, 6 if it cannot be read."""
     options = _make_verify_parser().parse_args(arguments)
     today = datetime.now(timezone.utc).date()
     policy = read_policy(Path(options.policy), today) if options.policy else None
@@ -475,7 +475,7 @@ def run_verify(arguments: Sequence[str]) -> int:
     store = open_store(options.store)
     try:
         scope = read_scope(store, [*dict.fromkeys(options.channel)])
-    except RecordError as error:  # a withdrawal that is broken must not be passed over
+    except RecordError as error:  # a damaged withdrawal must not be ignored
         print(cut(one_line(f"{error}")))
         print("1 fault; nothing else was verified")
         return UNREADABLE
@@ -492,7 +492,7 @@ def run_verify(arguments: Sequence[str]) -> int:
 
 
 def _tell_verify(scope: VerifyScope) -> str:
-    """What was looked at."""
+    """Return what was verified."""
     files = f"{count(len(scope.artifacts), 'file')}, {spell_size(scope.size)}"
     channels = (
         f"{name} ({count(len(view.members), 'member')}"
@@ -539,11 +539,11 @@ def _make_verify_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# The options of commands that sign: keys and passphrases come from files, never as text.
+# The options of commands that sign: keys and passphrases are read from files, never given as text.
 
 
 def add_signing_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--key`` and where its passphrase is."""
+    """Add ``--key`` and the option for its passphrase."""
     add = parser.add_argument
     add(
         "--key",
@@ -562,6 +562,6 @@ def add_signing_options(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def read_signing_keys(options: argparse.Namespace) -> list[SigningKey]:
-    """The keys that were named. Raises ProfileError, before anything is done."""
+    """Return the named keys. Raises ProfileError before anything is done."""
     passphrase = read_passphrase(options.passphrase_env, options.passphrase_file)
     return [load_signing_key(each, passphrase) for each in options.key]

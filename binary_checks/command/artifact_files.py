@@ -52,16 +52,16 @@ from binary_checks.knowledge.configurations import read_variables
 from binary_checks.lines import MOST, one_line
 from binary_checks.trees.batches import count_cores
 
-# ``binary-checks artifact push``: keeps files with what they are, and puts them into a channel.
+# ``binary-checks artifact push``: store files with their description, and add them to a channel.
 
 _PUSH = "Store files by their SHA-256, with what they are, and add them to a channel."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
-"""Of several files the first of these statuses counts."""
+"""The first of these statuses that occurs is the exit status."""
 _LONGEST = 86400.0  # seconds
 
 
 def run_push(arguments: Sequence[str]) -> int:
-    """Push files; returns the exit status. What is wrong with one keeps none of the others."""
+    """Push files; return the exit status. An error in one does not stop the others."""
     options = _make_push_parser().parse_args(arguments)
     request = _read_request(options)
     store = open_store(options.store, make=True)
@@ -103,7 +103,7 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
 def _push(
     store: Store, request: PushRequest, options: argparse.Namespace
 ) -> Iterator[tuple[Path, PushEnd | BinaryChecksError]]:
-    """Push several at once, for each is read by a process of its own; in their order."""
+    """Push several files at once, as a process reads each; yield the results in order."""
 
     def push(path: Path) -> PushEnd | BinaryChecksError:
         try:
@@ -120,7 +120,7 @@ def _push(
 
 
 def _tell_push(path: Path, end: PushEnd | BinaryChecksError, request: PushRequest) -> int:
-    """Say what became of one; the exit status."""
+    """Print the result for one file; return the exit status."""
     if isinstance(end, BinaryChecksError):
         text = str(end)
         complain(text if one_line(path.name) in text else f"{path.name}: {text}")
@@ -142,7 +142,7 @@ def _tell_places(end: PushEnd, request: PushRequest) -> str:
 
 
 def spell_axes(artifact: Artifact) -> str:
-    """What it is, in a few words."""
+    """Return a short description of the artifact."""
     values = [getattr(artifact, axis) for axis in FILE_AXES]
     said = " ".join((artifact.kind, *filter(None, values)))
     name = f"{artifact.project} {artifact.version}".rstrip()
@@ -218,13 +218,13 @@ def _make_push_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks artifact pull``: fetches artifacts, with licenses, dependencies and a .meta.
+# ``binary-checks artifact pull``: fetch artifacts with licenses, dependencies and a .meta file.
 
 _PULL = "Fetch artifacts with their licenses, dependencies and metadata (NAME.meta)."
 
 
 def run_pull(arguments: Sequence[str]) -> int:
-    """Fetch what is meant into a folder; returns the exit status."""
+    """Fetch the selected artifacts into a folder; return the exit status."""
     parser = SubcommandParser(prog="binary-checks artifact pull", description=_PULL)
     parser.add_argument(
         "folder", metavar="FOLDER", help="where the files are written; created if new"
@@ -234,7 +234,7 @@ def run_pull(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     store = open_store(options.store)
     found, sound = find_wanted(store, options)
-    if not sound:  # which of them is the only one, or the latest, is not known then
+    if not sound:  # the only or the latest one cannot be determined then
         return TRY_AGAIN
     if not found:
         return UNREADABLE
@@ -253,13 +253,13 @@ def run_pull(arguments: Sequence[str]) -> int:
     return 0
 
 
-# ``binary-checks artifact find``: which artifacts a store keeps, and in which channels.
+# ``binary-checks artifact find``: list artifacts of a store with their channels.
 
 _FIND = "List the artifacts of a store, with what they are and their channels."
 
 
 def run_find(arguments: Sequence[str]) -> int:
-    """List artifacts; returns the exit status: 1 where there is none such."""
+    """List artifacts; return the exit status, which is 1 if there are none."""
     parser = SubcommandParser(prog="binary-checks artifact find", description=_FIND)
     add_wishes(parser)
     how = parser.add_mutually_exclusive_group()
@@ -289,9 +289,9 @@ def run_find(arguments: Sequence[str]) -> int:
 
 
 def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundArtifact], bool]:
-    """Those that the options mean, and whether all documents could be read to know it.
+    """Return the selected artifacts, and whether all documents could be read.
 
-    Where there is none, one line says which is the nearest.
+    If none is selected, a line names the closest one.
     """
     wish = read_wish(
         options.where,
@@ -318,7 +318,7 @@ def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundAr
 
 
 def add_wishes(parser: SubcommandParser) -> None:
-    """The options by which artifacts are chosen."""
+    """Add the options that select artifacts."""
     add = parser.add_argument
     parser.add_store()
     add(
@@ -360,13 +360,13 @@ def _print_table(found: Sequence[FoundArtifact]) -> None:
         print("  ".join(cells).rstrip())
 
 
-# Brings the index of a channel up to date after its members have changed.
+# Updating the index of a channel after its members have changed.
 
 
 def update_index(store: Store, channel: str) -> int:
-    """Have the index be that of the members; the exit status, 0 where all of them are in it.
+    """Write the index of the members; return 0 if all of them are in it, else another status.
 
-    What has been done to the members stays done, whatever becomes of the index.
+    Changes of members remain, whatever happens to the index.
     """
     try:
         faults = write_index(store, channel).faults
@@ -378,7 +378,7 @@ def update_index(store: Store, channel: str) -> int:
 
 
 def tell_faults(channel: str, faults: Iterable[str]) -> None:
-    """Complain of the members that an installer could not read, and are left out."""
+    """Complain about members that an installer could not read, and that are left out."""
     faults = tuple(faults)
     for fault in faults[:MOST]:
         complain(f"{channel}: {fault}")

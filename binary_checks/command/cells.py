@@ -35,27 +35,28 @@ from binary_checks.reports.verdict_texts import count
 _OURS = tuple(f"--{name}" for name in OPTIONS)
 _PURPOSE = "List the cells of a matrix: what is judged every night, and where it is published."
 _WIDTH = 80
-_LEAST = 24  # characters that are left for the last column
+_LEAST = 24  # least width of the last column
 _RUN = {"place": "", "profile": "", "options": (), "timeout": Cell(id="", project="").timeout}
-"""What is said of how a cell is run, where it is not as usual."""
+"""The usual settings of a cell's run; others are listed."""
 
 
 def read_matrix(path: Path) -> Matrix:
-    """Read a matrix whose cells can be run. Raises ProfileError, for an option of ours too.
+    """Read a matrix whose cells can run. Raises ProfileError, also for a mistyped option of ours.
 
-    Else every cell of the night would find out by itself that it was mistyped.
+    Otherwise every cell of a night would report the option.
     """
     matrix = read_cells(path)
     for option in dict.fromkeys(each for cell in matrix.cells for each in cell.options):
         name = Program.COMMAND.name_options(option.partition("=")[0])
-        near = get_close_matches(name, _OURS, n=1, cutoff=0.8)  # pytest's own are less alike
+        # pytest's own options are less similar
+        near = get_close_matches(name, _OURS, n=1, cutoff=0.8)
         if name not in _OURS and (near or option.startswith("--binary-")):
             raise ProfileError(f"{path}: run: options: unknown {name}{suggest(name, _OURS)}")
     return matrix
 
 
 def run(arguments: Sequence[str]) -> int:
-    """List what is asked for; returns the exit status."""
+    """List what is asked for; return the exit status."""
     return guard(lambda: _list(_read_options(arguments)))
 
 
@@ -87,7 +88,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _list_jobs(options: argparse.Namespace) -> int:
-    """Print the jobs of this run as a CI system takes them: the tier is that of the event."""
+    """Print the jobs of this run for a CI system; the event determines the tier."""
     from binary_checks.fleet.ci.ci_settings import read_ci
     from binary_checks.fleet.ci.generated_files import load_generator
     from binary_checks.fleet.ci.pipeline import CiRun, choose_jobs, find_run, make_pipeline
@@ -108,7 +109,7 @@ def _list_jobs(options: argparse.Namespace) -> int:
 
 
 def add_one_off(parser: argparse.ArgumentParser) -> None:
-    """The options that `ask_one_off` reads."""
+    """Add the options that `ask_one_off` reads."""
     add = parser.add_argument
     add(
         "--tier",
@@ -134,7 +135,7 @@ def add_one_off(parser: argparse.ArgumentParser) -> None:
 
 
 def ask_one_off(options: argparse.Namespace) -> OneOff:
-    """What options and environment ask for this once. Raises ProfileError."""
+    """Return what options and environment ask for in this run alone. Raises ProfileError."""
     found = read_one_off(os.environ, only=options.only, also=options.also, tier=options.tier)
     if found.note:
         print(cut(one_line(f"the environment asks for: {found.note}")), file=sys.stderr)
@@ -176,7 +177,7 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
-    """A table a project, how cells are run, and what is no cell and why."""
+    """Yield a table for each project, how cells run, and the excluded cells with reasons."""
     gpu = sum(cell.gpu for cell in cells)
     of = f"{len(cells):,} of " if len(cells) != len(matrix.cells) else ""
     yield f"{matrix.source}: {of}{count(len(matrix.cells), 'cell')}, {gpu} with a GPU stage (+)"
@@ -194,7 +195,7 @@ def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
-    """What its cells have in common, then a row for those that differ in one axis alone."""
+    """Yield what a project's cells share, then rows of cells that differ in one axis."""
     table = tabulate_cells(cells, used)
     same = " ".join(f"{axis}={value}" for axis, value in table.same.items())
     yield from _wrap(f"{project}: ", f"{count(len(cells), 'cell')}  {same}")
@@ -208,7 +209,7 @@ def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) 
 
 
 def _wrap(head: str, text: str) -> Iterator[str]:
-    """The text behind its head, in lines of 80 columns; below a head that is too long for both."""
+    """Yield the text after its head in lines of 80 columns, below a head that is too long."""
     indent = len(head) if len(head) <= _WIDTH - _LEAST else 4
     lines = textwrap.wrap(text, _WIDTH - indent, break_on_hyphens=False) or [""]
     if indent != len(head):
@@ -220,7 +221,7 @@ def _wrap(head: str, text: str) -> Iterator[str]:
 
 
 def _describe_runs(cells: Sequence[Cell]) -> Iterator[str]:
-    """What is not as usual in how cells are run, with how many it is about."""
+    """Yield unusual settings of runs, each with the number of cells."""
     found = [(said, cell) for cell in cells if (said := _say_run(cell))]
     for said, alike in groupby(sorted(found, key=lambda pair: pair[0]), lambda pair: pair[0]):
         yield from _wrap("run: ", f"{said} ({count(len([*alike]), 'cell')})")
@@ -242,7 +243,7 @@ _LARGEST = 16 << 20  # bytes of a list of identifiers
 
 
 def add_foreign(parser: argparse.ArgumentParser) -> None:
-    """The options that `read_foreign` reads."""
+    """Add the options that `read_foreign` reads."""
     parser.add_argument(
         "--from",
         dest="foreign",
@@ -253,7 +254,7 @@ def add_foreign(parser: argparse.ArgumentParser) -> None:
 
 
 def demand_foreign(options: argparse.Namespace) -> None:
-    """Refuse options that do not go together. Raises ProfileError."""
+    """Raise ProfileError for options that cannot be combined."""
     if options.foreign and options.file:
         raise ProfileError(f"cells: {options.file} and --from: name one of them")
     for name in ("toml", "project"):
@@ -264,7 +265,7 @@ def demand_foreign(options: argparse.Namespace) -> None:
 def read_foreign(options: argparse.Namespace) -> tuple[str, Matrix]:
     """Return the text of a cells.toml with these cells, and its matrix. Raises ProfileError.
 
-    Builds that are left out are reported on standard error, too.
+    Builds that are left out are also reported on standard error.
     """
     named = options.foreign
     form, _, file = named.partition(":")
@@ -282,7 +283,7 @@ def read_foreign(options: argparse.Namespace) -> tuple[str, Matrix]:
 
 
 def _read_text(file: str, named: str) -> str:
-    """The text of a file, or of standard input for ``-``. Raises ProfileError."""
+    """Return the text of a file, or of standard input for ``-``. Raises ProfileError."""
     try:
         if file == "-":
             content = sys.stdin.buffer.read(_LARGEST + 1)

@@ -1,4 +1,4 @@
-"""Checks packages: pytest with the plugin, on nothing but the arguments that it is given."""
+"""Checking packages: pytest with the plugin and nothing but the given arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _XDIST = (
     *("-n", "--num", "-d", "--dist", "--max", "--loadscope", "--no-loadscope", "--testrun"),
     *("--tx", "--px", "--rsync", "-h", "--help"),
 )
-"""How options begin that are pytest-xdist's, or may be, which takes its time to be imported."""
+"""How options of pytest-xdist begin; it is imported only for these, as that takes time."""
 _PYTESTS = (
     *("--capture", "--collect-only", "--color", "--deselect", "--dist", "--durations"),
     *("--exitfirst", "--full-trace", "--help", "--help-pytest", "--junit-xml", "--list"),
@@ -33,17 +33,18 @@ _PYTESTS = (
     *("--show-capture", "--tb", "--verbose", "--version"),
 )
 _OPTIONS = tuple(sorted({*(f"--{name}" for name in OPTIONS), *_PYTESTS}))
-"""Long options, of which a mistyped one may mean one."""
+"""Long options that are suggested for a mistyped one."""
 _COLUMNS = re.compile(r"^  --binary-[^ \n]+(?: [^ \n]+)?(?=  )", re.MULTILINE)
-"""An option in pytest's help with its text on the same line."""
+"""An option in pytest's help that shares its line with its description."""
 _STRICT = re.compile(r"^  --strict  .*\n", re.MULTILINE)
-"""pytest's own option in its help, in whose place the command has ours."""
+"""pytest's own option in its help, which the command replaces."""
 
 
 def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     """Run pytest in this process on nothing but the given arguments.
 
-    ``alone`` in it, it may start anew. Raises BrokenPipeError where nobody reads what it prints.
+    With ``alone``, the process may restart itself. Raises BrokenPipeError if nobody reads the
+    output.
     """
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
@@ -51,9 +52,9 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     ini = resources.files("binary_checks") / "binary-checks.ini"
     own = ["-p", "binary_checks.plugin", "-p", "binary_checks.plugin.command_mode"]
     own += ["-p", "no:cacheprovider"]
-    # It collects garbage twice at the end, a tenth of a run's time, for what tests left unclosed:
+    # It collects garbage twice at the end, a tenth of a run's time, to find what tests left open.
     own += ["-p", "no:unraisableexception"]
-    if sys.flags.optimize:  # else pytest says that failing tests will pass: ours assert nothing
+    if sys.flags.optimize:  # else pytest warns about assertions, which our checks do not use
         own += ["-W", "ignore:ASSERTIONS ARE NOT EXECUTED:pytest.PytestConfigWarning"]
     if any(argument.startswith(_XDIST) for argument in arguments):
         own += ["-p", "xdist.plugin"]
@@ -70,7 +71,7 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
 
 
 def print_all_options() -> int:
-    """Print pytest's help, in which our options are named as the command does."""
+    """Print pytest's help, with our options named as in the command."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         status = check(["--help"])
     text = _COLUMNS.sub(lambda found: found[0] + " " * len("binary-"), out.getvalue())
@@ -79,22 +80,22 @@ def print_all_options() -> int:
 
 
 class _Output:
-    """Knows at the end whether all of what was to be printed could be."""
+    """Keeps, at the end, the error that lost output."""
 
     lost: OSError | None = None
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Ask what printed it."""
+        """Ask the screen whether printing failed."""
         screen = config.stash.get(SCREEN, None)
         self.lost = screen.lost if screen else None
 
 
 class _RefusesInOneLine:
-    """Says what is wrong with the arguments in one line, in which the command names our options."""
+    """Reports wrong arguments in one line, with our options named as in the command."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_parse(self) -> Generator[None, Any, Any]:
-        """Take what pytest says of its own usage, ini file and folder out of its error."""
+        """Leave out pytest's usage, ini file and folder from its error."""
         try:
             return (yield)
         except pytest.UsageError as error:
@@ -104,7 +105,7 @@ class _RefusesInOneLine:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, Any, Any]:
-        """Name our options as the command does in what the plugin refuses."""
+        """Name our options as the command does in errors of the plugin."""
         try:
             return (yield)
         except pytest.UsageError as error:

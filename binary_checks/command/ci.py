@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from binary_checks.fleet.ci.pipeline import Pipeline
 
 
-# ``binary-checks ci write``: all files of CI systems of a matrix, or none of them.
+# ``binary-checks ci write``: write all files of a matrix for CI systems, or none of them.
 
 _WRITE = "Write the files with which CI systems run a matrix, from its [ci] and [[runners]] tables."
 
 
 def run_write(arguments: Sequence[str]) -> int:
-    """Write them; returns the exit status."""
+    """Write the files; return the exit status."""
     from binary_checks.fleet.ci.generated_files import write_all
 
     parser = make_parser("write", _WRITE)
@@ -54,7 +54,7 @@ def run_write(arguments: Sequence[str]) -> int:
 
 
 def make_parser(action: str, purpose: str) -> SubcommandParser:
-    """The options that writing and checking have in common."""
+    """Return a parser with the options of both writing and checking."""
     parser = SubcommandParser(prog=f"binary-checks ci {action}", description=purpose)
     add = parser.add_argument
     add(
@@ -83,9 +83,9 @@ def make_parser(action: str, purpose: str) -> SubcommandParser:
 
 
 def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
-    """The pipeline, its files, and the exit status: other than 0 if a system lacks a machine.
+    """Return the pipeline, its files, and the exit status.
 
-    Raises ProfileError.
+    The status is not 0 if a system lacks a machine. Raises ProfileError.
     """
     for system in options.system:
         if system not in SYSTEMS:
@@ -109,20 +109,20 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
 
 
 def places_of(systems: Sequence[str], refused: Container[str]) -> list[str]:
-    """Where files may be left over: of the systems that are named, else of all."""
+    """Return the folders with files that may be obsolete: of the named systems, or of all."""
     from binary_checks.fleet.ci.generated_files import PLACES
 
     meant = [system for system in systems or SYSTEMS if system not in refused]
     return [place for system in meant for place in PLACES[system]]
 
 
-# ``binary-checks ci check``: whether the files of CI systems are what `ci write` would write.
+# ``binary-checks ci check``: compare the files of CI systems with what `ci write` would write.
 
 _CHECK = "Report CI files that differ from what `binary-checks ci write` would write."
 
 
 def run_check(arguments: Sequence[str]) -> int:
-    """Compare them; returns 0 where all are alike, else 1."""
+    """Compare the files; return 0 if all are equal, else 1."""
     from binary_checks.fleet.ci.generated_files import find_drift
 
     options = make_parser("check", _CHECK).parse_args(arguments)
@@ -142,7 +142,7 @@ def run_check(arguments: Sequence[str]) -> int:
     return status or PROBLEMS
 
 
-# ``binary-checks ci init``: a first [ci] table for a matrix, and the files that it makes.
+# ``binary-checks ci init``: add a first [ci] table to a matrix, and write its files.
 
 _INIT = (
     "Append a [ci] table to a matrix, and write the files of its CI systems. They do not change "
@@ -164,11 +164,11 @@ _ONE: Mapping[str, str] = {
     "branch": "whose pushes run the tier merge (default: main)",
     "schedule": "of the night, as five fields of cron, in UTC (default: 17 3 * * *)",
 }
-_KEYS = {"system": "systems", "secret": "secrets"}  # as the table calls what options name singly
+_KEYS = {"system": "systems", "secret": "secrets"}  # the table's keys for options in the singular
 
 
 def run_init(arguments: Sequence[str]) -> int:
-    """Append the table, and write the files; returns the exit status."""
+    """Append the table, and write the files; return the exit status."""
     parser = SubcommandParser(prog="binary-checks ci init", description=_INIT)
     parser.add_argument("file", metavar="CELLS.toml", type=Path, nargs="?")
     for name, said in _MANY.items():
@@ -194,13 +194,13 @@ def run_init(arguments: Sequence[str]) -> int:
 
 
 def _spell(value: str | list[str]) -> str:
-    """A text, or a list of texts, in TOML."""
+    """Return a text, or a list of texts, as TOML."""
     if isinstance(value, str):
         return quote_toml(value)
     return f"[{', '.join(map(quote_toml, value))}]"
 
 
-# ``binary-checks ci pin``: the commits of actions' tags, asked of the actions' repositories.
+# ``binary-checks ci pin``: ask the repositories of actions for the commits of tags.
 
 _PIN = (
     "Print lines for [ci.actions] that pin actions to the commits of their tags; without "
@@ -209,7 +209,7 @@ _PIN = (
 
 
 def run_pin(arguments: Sequence[str]) -> int:
-    """Resolve what is named, else hold all pins against their tags; returns the exit status."""
+    """Resolve the named actions, or compare all pins with their tags; return the exit status."""
     from binary_checks.fleet.ci.actions import SERVER, list_moved, resolve_pin
     from binary_checks.fleet.ci.ci_settings import read_ci
 
@@ -244,7 +244,7 @@ def run_pin(arguments: Sequence[str]) -> int:
     return PROBLEMS if moved else 0
 
 
-# ``binary-checks ci stage``: what a job of CI does, the same on a desk.
+# ``binary-checks ci stage``: run what a job of CI runs, also on your own machine.
 
 _STAGE = (
     "Run one stage of a cell in the root of the repository: build fills dist/, test and gpu judge "
@@ -253,7 +253,7 @@ _STAGE = (
 
 
 def run_stage(arguments: Sequence[str]) -> int:
-    """Run the stage; returns the exit status."""
+    """Run the stage; return the exit status."""
     from binary_checks.fleet.ci.running_stages import CHAIN, NIGHT, StageRun
 
     parser = SubcommandParser(prog="binary-checks ci stage", description=_STAGE)
@@ -273,5 +273,5 @@ def run_stage(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_args(arguments)
     named = options.cell or [os.environ.get("CELL", "")]
-    ids = [word for text in named for word in text.split()]  # an id has no spaces
+    ids = [word for text in named for word in text.split()]  # ids contain no spaces
     return StageRun.of(read_matrix(options.cells), complain).run(options.stage, ids)

@@ -1,4 +1,4 @@
-"""Compares two builds of one project, and says what differs for its users."""
+"""Comparing two builds of one project: what differs for users."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIDES = (
 )
 _DIFFERENT = 1
 _STORED = "store:"
-_HEAD = 200  # bytes in which a document says what it is
+_HEAD = 200  # bytes at the beginning of a document that identify it
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -46,7 +46,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _fails(comparison: BuildComparison, least: str) -> bool:
-    """Whether anything as grave differs, or could not be compared, that nobody accepted."""
+    """Return whether an unaccepted difference, or gap, is at least this severe."""
     order = list(Severity)
     grave = order[: order.index(Severity(least)) + 1]
     lines = [line for line in comparison.lines if line.severity in grave and not line.accepted]
@@ -54,7 +54,7 @@ def _fails(comparison: BuildComparison, least: str) -> bool:
 
 
 def _doubt_order(old: Build, new: Build) -> None:
-    """Say, beside the comparison, where the old build has the newer version."""
+    """Warn if the old build has the newer version."""
     try:
         turned = Version(old.package.version) > Version(new.package.version)
     except InvalidVersion:
@@ -81,7 +81,7 @@ def _load_known(path: str | None) -> tuple[KnownProblem, ...]:
 
 
 def _read(name: str, options: argparse.Namespace) -> Build:
-    """The facts of one side, whatever it is."""
+    """Read one side, whatever it is."""
     if name.startswith(_STORED):
         from binary_checks.fleet.stored_nights import read_stored_build
 
@@ -93,7 +93,7 @@ def _read(name: str, options: argparse.Namespace) -> Build:
 
 
 def _document_kind(path: Path) -> str:
-    """Which document it is, by its head: "facts", "result"; "" of what is none."""
+    """Return the kind of document by its beginning: "facts", "result" or "" for none."""
     if not path.name.endswith((".json", ".json.gz")) or not path.is_file():
         return ""
     try:
@@ -104,12 +104,12 @@ def _document_kind(path: Path) -> str:
                 else file.read(_HEAD)
             )
     except (OSError, EOFError, zlib.error):
-        return "facts"  # whose reader says what is wrong
+        return "facts"  # its reader reports what is wrong
     return "result" if b'"binary-checks/result/' in head else "facts"
 
 
 def _examine(name: str, options: argparse.Namespace) -> Build:
-    """Read a package, and simulate its loader; no code of it runs."""
+    """Read a package and simulate its loader; none of its code runs."""
     from binary_checks.examination.builds import examine_build
     from binary_checks.sources import demand_named
 

@@ -1,4 +1,4 @@
-"""What the command says of itself: its help on one screen, and its version."""
+"""The help of the command on one screen, and its version."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ exit code: 0 fit, 1 problems, 2 interrupted, 3 our bug, 4 usage, 6 try again
 
 
 def tell_version() -> str:
-    """Name the command's version first, then what it runs on."""
+    """Return the command's version, and those of pytest and Python."""
     return f"binary-checks {__version__} (pytest {version('pytest')}, {_name_python()})"
 
 

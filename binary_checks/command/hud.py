@@ -15,7 +15,7 @@ _HUD = "Write the nights of a store as pages: static, for any browser, offline, 
 
 
 def run_hud(arguments: Sequence[str]) -> int:
-    """Write the site; returns the exit status."""
+    """Write the site; return the exit status."""
     return guard(lambda: _write(_read_hud_options(arguments)), OSError)
 
 
@@ -40,7 +40,7 @@ def _write(options: argparse.Namespace) -> int:
     from binary_checks.fleet.page.site_folder import claim, write_site
 
     shown = demand_number(options.nights)
-    claim(options.out)  # before anything is read: it is the cheaper mistake
+    claim(options.out)  # first, as this mistake is found at once
     view = read_night(options.store, nights=shown, project=options.project)
     reader = EvidenceReader(view.store, view.plan)
     files = make_site(
@@ -55,7 +55,7 @@ _SUMMARY = "Say in some forty lines how a night ended, and in three where all is
 
 
 def run_summary(arguments: Sequence[str]) -> int:
-    """Print it; returns 0 for a night that is well, else 1."""
+    """Print the summary; return 0 if the night went well, else 1."""
     from binary_checks.fleet.page.morning import look_back, write_mail
     from binary_checks.fleet.page.night_reading import read_night
 

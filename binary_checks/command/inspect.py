@@ -51,15 +51,15 @@ from binary_checks.sources import demand_named, expand, is_published
 from binary_checks.sources.file import demand_package
 from binary_checks.wording.sentences import describe_origin
 
-# Prints the facts of packages, without a verdict.
+# Print the facts of packages, without a verdict.
 
 _INSPECT = "Print the facts of packages without a verdict: a summary, or everything as JSON."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
-"""Of several packages the first of these statuses counts."""
+"""The first of these statuses that occurs is the exit status."""
 
 
 def run_inspect(arguments: Sequence[str]) -> int:
-    """Print the facts of packages; returns the exit status."""
+    """Print the facts of packages; return the exit status."""
     try:
         options = _inspect_options().parse_args(arguments)
         named = options.profile
@@ -81,7 +81,7 @@ def run_inspect(arguments: Sequence[str]) -> int:
 
 
 class _Separator:
-    """What stands between several packages: an empty line, or what makes an array of documents."""
+    """The text between several packages: an empty line, or the punctuation of a JSON array."""
 
     def __init__(self, *, several: bool, json: bool) -> None:
         self._texts = ("[\n", ",\n", "]\n") if json else ("", "\n", "")
@@ -89,13 +89,13 @@ class _Separator:
         self._begun = False
 
     def next(self) -> None:
-        """Write what stands before a package."""
+        """Write the text before a package."""
         if self._several:
             sys.stdout.write(self._texts[1 if self._begun else 0])
             self._begun = True
 
     def end(self) -> None:
-        """Write what stands after the last one; of none an empty array."""
+        """Write the text after the last package; without packages an empty array."""
         if self._several:
             sys.stdout.write(("" if self._begun else self._texts[0]) + self._texts[2])
 
@@ -103,7 +103,7 @@ class _Separator:
 def _inspect(
     name: str, options: argparse.Namespace, profile: Profile, separator: _Separator
 ) -> int:
-    """Print the facts of one; the exit status. What is wrong with it keeps none from the others."""
+    """Print the facts of one package, or complain; return the exit status."""
     try:
         demand_named(name, Path.cwd())
         with examine(
@@ -117,7 +117,7 @@ def _inspect(
             configuration=options.configuration,
         ) as facts:
             _print_facts(facts, options, separator)
-    except GatherError as error:  # of this machine: not all of them say for which package
+    except GatherError as error:  # about this machine: not every message names the package
         about = "" if is_published(name, Path.cwd()) else f"{Path(name).name}: "
         complain(f"{about}{str(error).removeprefix(about)}")
         return status_of(error)
@@ -128,7 +128,7 @@ def _inspect(
 
 
 def _print_facts(facts: Examination, options: argparse.Namespace, separator: _Separator) -> None:
-    """Gather all before anything is printed of it: a document is whole, or is not there."""
+    """Gather everything before printing: a document is complete or absent."""
     package, linkage = facts.get(Package), _get_linkage(facts)
     configuration, linked = facts.get(BinaryConfiguration), facts.get(LinkedLibraries)
     details = facts.get(DeviceDetails) if options.device_details else None
@@ -136,7 +136,8 @@ def _print_facts(facts: Examination, options: argparse.Namespace, separator: _Se
         from binary_checks.documents.facts import DERIVED, write_facts
 
         algorithm, _, digest = facts.source.identity().partition(" ")
-        sha256 = digest if algorithm == "sha256" else ""  # what is installed has that of RECORD
+        # an installed package has the hash of RECORD instead
+        sha256 = digest if algorithm == "sha256" else ""
         derived: dict[str, object] = {name: facts.get(kind) for name, kind in DERIVED.items()}
         separator.next()
         sys.stdout.writelines(
@@ -151,7 +152,7 @@ def _print_facts(facts: Examination, options: argparse.Namespace, separator: _Se
 
 
 def _name_origin(facts: Examination) -> Iterator[str]:
-    """Where it is published, if it is."""
+    """Yield the package's origin, if it is published."""
     remote = facts.source.remote()
     if remote is not None:
         yield f"  published     {describe_origin(remote.provenance)}"
@@ -231,14 +232,14 @@ def _inspect_options() -> argparse.ArgumentParser:
     return parser
 
 
-# Lists the checks: id, level and family, and of packages which checks apply, and why not.
+# List the checks: id, level and family and, for named packages, which checks apply.
 
 _LIST = "List every check, and of each package named whether it applies, and if not, why."
 _Row = tuple[str, str, str, str]
 
 
 def run_list(arguments: Sequence[str]) -> int:
-    """List the checks; returns the exit status."""
+    """List the checks; return the exit status."""
     try:
         options = _read_list_options(arguments)
         profile, checks = _choose(options)
@@ -263,7 +264,7 @@ def _read_list_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...]]:
-    """The profile, without the code of one that was found, and the checks asked for."""
+    """Return the requested checks, and the profile; code of a found profile does not run."""
     named = options.profile
     profile = find_profile(Path.cwd()) if named is None else load_profile(named)
     every, gatherers = find_declared(map(load_own_checks, profile.checks if named else ()))
@@ -282,10 +283,10 @@ def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...
 
 
 def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
-    """Print the list for one package; the exit status."""
+    """Print the list for one package; return the exit status."""
     demand_named(name, Path.cwd())
     with examine(name, profile=replace(profile, checks=())) as facts:
-        facts.get(Package)  # of one that cannot be read there is no list
+        facts.get(Package)  # raises for a package that cannot be read, which has no list
         print(one_line(facts.file_name if facts.source.remote() else name))
         fitting = frozenset(check.id for check in facts.applicable_checks(checks))
         _print_rows(
@@ -301,7 +302,7 @@ def _describe(check: Check[Any], profile: Profile) -> tuple[str, str, str]:
 
 
 def _judge(check: Check[Any], facts: Examination, profile: Profile, *, fits: bool) -> str:
-    """Whether the check applies to the package; nothing of the package runs for that."""
+    """Return whether the check applies to the package; no code of the package runs."""
     if not profile.selects(check):
         return "off: a profile may enable it"
     if not fits:
@@ -317,7 +318,7 @@ def _judge(check: Check[Any], facts: Examination, profile: Profile, *, fits: boo
 
 
 def _find_unasked(check: Check[Any], profile: Profile) -> str:
-    """The table of the profile without which the probe of a check is asked nothing; "" for none."""
+    """Return the profile's table that a check's probe needs and lacks; "" if there is none."""
     gatherers = (find_gatherer(kind, {}) for kinds in check.facts for kind in kinds)
     needed = (kinds[0] for each in gatherers if each for kinds in each.facts)
     for kind in needed:

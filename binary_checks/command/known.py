@@ -48,7 +48,7 @@ from binary_checks.profile.reading import load_profile
 from binary_checks.reports.known_list import format_entry
 from binary_checks.reports.verdict_texts import count
 
-# ``binary-checks known expire``: a list without what has expired or matches nothing any more.
+# ``binary-checks known expire``: print a list without entries that expired or match nothing.
 
 _EXPIRE = "Print a list without the entries that have expired, or matched nothing for five nights."
 _QUESTION = "select strftime(night, '%Y-%m-%d'), cell, state, coalesce(accepted, 0) from cells"
@@ -64,7 +64,7 @@ class _Row:
 
 
 def run_expire(arguments: Sequence[str]) -> int:
-    """Print the list, or write it; returns the exit status."""
+    """Print the list, or write it; return the exit status."""
     options = _read_expire_options(arguments)
     path = Path(options.list)
     where = f"{LIST}{options.list}"
@@ -134,7 +134,7 @@ def _group(found: Iterable[tuple[Any, ...]]) -> dict[str, list[_Row]]:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Replace a file by one that is whole, with the same mode, also behind a link."""
+    """Replace a file as a whole, keeping its mode, also behind a link."""
     path = path.resolve()
     if not path.is_file():
         raise ProfileError(f"known expire: {path.name}: not a regular file: it cannot be replaced")
@@ -142,13 +142,13 @@ def _replace(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-# ``binary-checks known lint``: what is wrong with a list before it is published.
+# ``binary-checks known lint``: report what is wrong with a list before it is published.
 
 _LINT = "Report what is wrong with a list of known problems, one line per fault."
 
 
 def run_lint(arguments: Sequence[str]) -> int:
-    """Print a line for each fault; returns the exit status."""
+    """Print a line for each fault; return the exit status."""
     options = _read_lint_options(arguments)
     name = options.list
     content = read_named(Path(name), LARGEST_LIST, f"{LIST}{name}")
@@ -196,7 +196,7 @@ def _read_lint_options(arguments: Sequence[str]) -> Namespace:
 
 
 def _read_rules(options: Namespace) -> LintRules:
-    """What the list is held against; runs the code of the profile's own checks."""
+    """Return the rules for the list; runs the code of the profile's own checks."""
     own = load_profile(options.profile).checks if options.profile else ()
     checks, _ = find_declared(map(load_own_checks, own))
     return LintRules(
@@ -213,13 +213,13 @@ def _days(text: str) -> int:
     return int(text)
 
 
-# ``binary-checks known propose``: entries for what failed in a night, for a person to complete.
+# ``binary-checks known propose``: entries for the failures of a night, for a person to complete.
 
 _PROPOSE = "Print entries for the problems of a night; a person then adds the reason and the owner."
 
 
 def run_propose(arguments: Sequence[str]) -> int:
-    """Print them; returns the exit status."""
+    """Print the entries; return the exit status."""
     options = _read_propose_options(arguments)
     store = open_store(options.store)
     night = read_date(options.night, "known propose: DATE") if options.night else _find_last(store)
@@ -290,7 +290,7 @@ def _read_propose_options(arguments: Sequence[str]) -> Namespace:
 
 
 def _read_failed(store: Store, plan: NightPlan) -> tuple[list[FailedProblem], list[str]]:
-    """The problems of cells that failed, and the cells whose failure shows none."""
+    """Return the problems of failed cells, and the cells whose failure shows no problem."""
     attempts, found, beside = NightAttempts(store, plan.night), list[FailedProblem](), list[str]()
     for planned in plan.cells:
         end = final_state(planned, attempts.read(planned.cell.id))

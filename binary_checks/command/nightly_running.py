@@ -62,7 +62,7 @@ from binary_checks.model.outcomes import CellState
 from binary_checks.processes import SAFE_PATH
 from binary_checks.reports.verdict_texts import count
 
-# ``binary-checks nightly run``: plan a night, or go on with one, and run what it lacks.
+# ``binary-checks nightly run``: plan a night or continue it, and run the cells without a result.
 
 _NIGHT = "Plan a night, or continue one, and run the cells that have no result yet."
 _STATUSES = (
@@ -70,11 +70,13 @@ _STATUSES = (
     "run it again"
 )
 _FINISHED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY, CellState.NOT_JUDGED})
-"""States that leave nothing to run; unlike for a morning's `WELL`, a GPU stage that waits does."""
+"""States that leave nothing to run. In contrast to `WELL`, a waiting GPU stage is not among
+them.
+"""
 
 
 def run_night(arguments: Sequence[str]) -> int:
-    """Run a night; returns the exit status."""
+    """Run a night; return the exit status."""
     options = _make_parser().parse_args(arguments)
     night = read_date(options.date) if options.date else tonight()
     store = open_store(options.store, make=True)
@@ -147,21 +149,21 @@ def _make_parser() -> SubcommandParser:
     )
     add("--causes", metavar="FILE", help="the project's own causes, frozen with the plan")
     add("--plan-only", action="store_true", help="plan the night, but run nothing")
-    # For tests: what stands in for binary-checks, and how long there is to wait, in seconds.
+    # For tests: a replacement of binary-checks, and the seconds to wait.
     add("--program", type=shlex.split, default=[], help=SUPPRESS)
     add("--pause", type=float, default=PAUSE, help=SUPPRESS)
     return parser
 
 
 def _remind(store: Store, night: str, screen: NightScreen) -> None:
-    """Say that the night before is not over, when a new one begins: midnight may have passed."""
+    """Report, when a new night begins, that the previous one is open: midnight may be past."""
     nights = [each for each in list_nights(store) if each <= night]
     if nights and nights[-1] != night and store.read(closed_name(nights[-1])) is None:
         screen.say(f"{nights[-1]} is not closed; to go on with it: --date {nights[-1]}")
 
 
 def _warn_of_future(night: str) -> None:
-    """Say what a mistyped year does. Tomorrow may be today already where the user is."""
+    """Warn of a date after tomorrow, such as a mistyped year; time zones differ by a day."""
     if date.fromisoformat(night) > date.fromisoformat(tonight()) + timedelta(days=1):
         complain(
             f"nightly run: warning: {night} is in the future: until then it is the newest night of "
@@ -172,7 +174,7 @@ def _warn_of_future(night: str) -> None:
 def _take_plan(
     store: Store, night: str, options: Namespace, screen: NightScreen, one_off: OneOff
 ) -> NightPlan:
-    """The night's plan: that of the store, else a new one of the cells file."""
+    """Return the night's plan from the store, or make one from the cells file."""
     path = Path(options.cells)
     if (plan := find_plan(store, night)) is None:
         from binary_checks.fleet.nights.planning import make_plan  # a night is planned once
@@ -194,7 +196,7 @@ def _take_plan(
 
 
 def _choose(plan: NightPlan, options: Namespace, one_off: OneOff) -> list[PlannedCell]:
-    """The planned cells that are meant; where the GPU queue alone runs, those with such a stage."""
+    """Return the selected planned cells; for the GPU queue alone, those with a GPU stage."""
     cells = choose_cells(
         [each.cell for each in plan.cells],
         ids=options.cell,
@@ -208,7 +210,7 @@ def _choose(plan: NightPlan, options: Namespace, one_off: OneOff) -> list[Planne
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Tasks:
-    """Makes the tasks of a night."""
+    """The tasks of a night."""
 
     store: Store
     plan: NightPlan
@@ -218,7 +220,7 @@ class _Tasks:
     def make(
         self, planned: PlannedCell, stage: str, following: NextAttempt, facts: str
     ) -> AttemptTask:
-        """The task of one attempt."""
+        """Return the task of one attempt."""
         return AttemptTask(
             store=_as_workers_find_it(self.store.url),
             plan=self.plan,
@@ -233,7 +235,7 @@ class _Tasks:
 
 
 def _as_workers_find_it(url: str) -> str:
-    """The store's URL, which does not depend on the folder that a worker was started in."""
+    """Return the store's URL independent of the current folder, for workers."""
     return url if "://" in url or url.startswith("file:") else str(Path(url).absolute())
 
 
@@ -257,9 +259,10 @@ def _run_cells(
 @contextlib.contextmanager
 def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
     """Let a signal end the night in order, and a second one at once."""
-    named = ("SIGINT", "SIGTERM", "SIGHUP")  # a terminal that closed leaves nothing running
+    named = ("SIGINT", "SIGTERM", "SIGHUP")  # also when the terminal is closed
     found = [getattr(signal, each) for each in named if hasattr(signal, each)]
-    wanted = [each for each in found if signal.getsignal(each) is not signal.SIG_IGN]  # nohup
+    # nohup ignores it
+    wanted = [each for each in found if signal.getsignal(each) is not signal.SIG_IGN]
     before = [signal.signal(each, lambda *_: interrupt()) for each in wanted]
     try:
         yield
@@ -269,7 +272,7 @@ def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
 
 
 def _tell_night(outcome: NightOutcome, store: Store, night: str) -> None:
-    """Close with the counts, and the next command."""
+    """Print the counts and the next command."""
     begun = [end for end in outcome.ends.values() if not end.unrun]
     found = Counter(end.state for end in begun)
     said = [f"{found[state]:,} {state.value}" for state in CellState if found[state]]
@@ -289,7 +292,7 @@ def _tell_night(outcome: NightOutcome, store: Store, night: str) -> None:
 
 
 def _is_refused(end: CellEnd) -> bool:
-    """Whether it was not judged, and its profile does not accept that."""
+    """Return whether the cell was not judged and its profile does not accept that."""
     statuses = (attempt.exit_status for attempt in end.last.values())
     return end.state is CellState.NOT_JUDGED and any(statuses)
 
@@ -303,15 +306,15 @@ def _find_status(outcome: NightOutcome) -> int:
     return 0 if states <= _FINISHED and not outcome.stopped else TRY_AGAIN
 
 
-# ``binary-checks nightly collect``: takes a night's results together, makes tables, closes it.
+# ``binary-checks nightly collect``: merge a night's results, make tables, and close the night.
 
 _COLLECT = "Collect the results of a night, make its tables, and close it."
 _STAYS_OPEN = 1
-"""Exit status where results are still to come."""
+"""Exit status if results are still missing."""
 
 
 def run_collect(arguments: Sequence[str]) -> int:
-    """Collect a night; returns the exit status."""
+    """Collect a night; return the exit status."""
     options = _make_collect_parser().parse_args(arguments)
     store = open_store(options.store)
     night = _choose_night(store, options)
@@ -327,9 +330,10 @@ def run_collect(arguments: Sequence[str]) -> int:
 
 
 def _choose_night(store: Store, options: argparse.Namespace) -> str:
-    """Return the night that is meant."""
+    """Return the selected night."""
     if options.folders and options.date:
-        return read_date(options.date)  # `merge_night` explains why a folder's plan is not taken
+        # `merge_night` explains why the plan of a folder is not used
+        return read_date(options.date)
     return choose_night(store, options.date)
 
 
@@ -365,7 +369,7 @@ def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespa
 
 
 def _ask_again(plan: NightPlan, cells: Path) -> tuple[tuple[ChangedCell, ...], str]:
-    """Which cells stand for other bytes by now, and why nobody could tell, where that is so."""
+    """Return the cells with other bytes by now, and the reason if that could not be determined."""
     content = cells.read_bytes() if cells.is_file() else b""
     if hashlib.sha256(content).hexdigest() != plan.cells_sha256:
         said = f"{cells}: not the file that the night was planned from"
@@ -419,13 +423,13 @@ def _make_collect_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks nightly rerun CELL``: judges here the very bytes that the night judged.
+# ``binary-checks nightly rerun CELL``: judge here the very bytes that the night judged.
 
 _RERUN = "Judge here the very bytes that a night judged, with its profile and known problems."
 
 
 def run_rerun(arguments: Sequence[str]) -> int:
-    """Rerun a cell; returns the exit status of that run."""
+    """Rerun a cell; return the exit status of that run."""
     options, further = _make_rerun_parser().parse_known_args(arguments)
     store = open_store(options.store)
     plan = demand_plan(store, choose_night(store, options.date))

@@ -25,14 +25,14 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model import RunResult
 from binary_checks.model.outcomes import CellState
 
-# ``binary-checks nightly show CELL``: how a cell's night ended, why, and how to see it oneself.
+# ``binary-checks nightly show CELL``: how a cell's night ended, why, and how to reproduce it.
 
 _SHOW = "Show how a cell's night ended, and the command that reruns it."
 _SHOWN_PROBLEMS, _SHOWN_LOG = 20, 20  # lines
 
 
 def run_show(arguments: Sequence[str]) -> int:
-    """Show a cell; returns the exit status."""
+    """Show a cell; return the exit status."""
     options = _make_show_parser().parse_args(arguments)
     store = open_store(options.store)
     night = choose_night(store, options.date)
@@ -48,7 +48,7 @@ def run_show(arguments: Sequence[str]) -> int:
 
 
 def find_cell(plan: NightPlan, name: str) -> PlannedCell:
-    """The cell of that id. Raises ProfileError where the night has none such."""
+    """Return the cell with this id. Raises ProfileError if the night has none."""
     known = {each.cell.id: each for each in plan.cells}
     if name not in known:
         raise ProfileError(f"{plan.night} has no cell {name}{suggest(name, known)}")
@@ -80,14 +80,14 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
 
 
 def _read_causes(store: Store, plan: NightPlan) -> Causes:
-    """The causes that the night was judged by."""
+    """Return the rules of causes that the night used."""
     named = plan.causes_sha256
     own = read_frozen(store, frozen_name(plan.night, named)) if named else None
     return load_causes(own, "the night's causes")
 
 
 def _was_good(store: Store, planned: PlannedCell, night: str) -> bool:
-    """Whether there is a night before to compare with: else `diff` has nothing on one side."""
+    """Return whether an earlier good night exists, which `diff` needs as its old side."""
     try:
         find_cell_facts(store, planned.cell.id, before=night)
     except StoreError:
@@ -111,7 +111,7 @@ def _describe_attempt(attempt: Attempt) -> str:
 
 
 def _list_problems(result: RunResult | None) -> Iterator[str]:
-    """Its problems and warnings, as every report spells them."""
+    """Yield the cell's problems and warnings as in every report."""
     entries = [entry for _, entry in result.entries()] if result else []
     found = [("", entry, problem) for entry in entries for problem in entry.problems]
     found += [("warning: ", entry, problem) for entry in entries for problem in entry.warnings]
@@ -123,7 +123,7 @@ def _list_problems(result: RunResult | None) -> Iterator[str]:
 
 
 def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
-    """The tail of the log of an attempt that left no result: else that says it better."""
+    """Yield the end of the log of an attempt without a result; a result says more."""
     if attempt.result is not None:
         return
     name = name_log(attempt)

@@ -1,4 +1,4 @@
-"""``binary-checks nightly prune`` and ``artifact prune``: what retention deletes of a store."""
+"""``binary-checks nightly prune`` and ``artifact prune``: what retention deletes from a store."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from binary_checks.lines import one_line
 from binary_checks.reports.html.templating import spell_size
 from binary_checks.reports.verdict_texts import count
 
-# ``binary-checks nightly prune``: shows what retention would delete, and does it when told so.
+# ``binary-checks nightly prune``: show what retention would delete; ``--do-it`` deletes it.
 
 _PRUNE_NIGHTS = "Show what retention would delete of a store, and why it keeps the rest."
 
 
 def run_prune_nights(arguments: Sequence[str]) -> int:
-    """Show what would be deleted, or delete it; returns the exit status."""
+    """Show what would be deleted, or delete it; return the exit status."""
     options = _make_prune_nights_parser().parse_args(arguments)
     if options.keep < 1:
         raise ProfileError("prune: --keep: at least 1 night of each cell is kept")
@@ -46,7 +46,7 @@ def run_prune_nights(arguments: Sequence[str]) -> int:
 
 
 def finish(store: Store, retention: Retention[Any], view: PruneView, *, do_it: bool) -> int:
-    """Delete it, or say how much that would be; returns the exit status."""
+    """Delete it, or print how much it would be; return the exit status."""
     size = _spell_sum(each.stored.size for each in retention.deletions)
     if not do_it:
         going = f"{count(len(retention.deletions), 'object')}, {size}"
@@ -60,7 +60,7 @@ def finish(store: Store, retention: Retention[Any], view: PruneView, *, do_it: b
 
 
 def _tell_kept(retention: Retention[Entry]) -> Iterator[str]:
-    """A line a cell, with the nights that are kept of it by the reasons."""
+    """Yield a line for each cell, with the nights kept and the reasons."""
     cells: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for (cell, night), why in sorted(retention.kept.items()):
         cells.setdefault(cell, {}).setdefault(why, []).append(night)
@@ -74,7 +74,7 @@ def _spell_nights(nights: Sequence[str]) -> str:
 
 
 def tell_gone(steps: Iterable[Sequence[Deletion]], *, names: bool) -> Iterator[str]:
-    """A line for what goes of a night, of facts, and of each package; or one for each object."""
+    """Yield a line for the deletions of each night and package, or for each object."""
     groups: dict[str, list[Deletion]] = {}
     for step in steps:
         for each in step:
@@ -114,16 +114,16 @@ def _make_prune_nights_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks artifact prune``: shows what a channel would lose, and does it when told so.
+# ``binary-checks artifact prune``: show what a channel would lose; ``--do-it`` deletes it.
 
-_MOST_DAYS = 36_500  # a date so long ago is still one
+_MOST_DAYS = 36_500  # the resulting date is still valid
 _PRUNE_CHANNELS = (
     "Show which members a channel would lose by number and age, and which files with them."
 )
 
 
 def run_prune_channels(arguments: Sequence[str]) -> int:
-    """Show what would be deleted, or delete it; returns the exit status."""
+    """Show what would be deleted, or delete it; return the exit status."""
     options = _make_prune_channels_parser().parse_args(arguments)
     if options.keep < 1 or not 0 <= options.days <= _MOST_DAYS:
         raise ProfileError(f"artifact prune: --keep: at least 1; --days: 0 to {_MOST_DAYS:,}")

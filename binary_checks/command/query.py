@@ -24,14 +24,14 @@ from binary_checks.fleet.tables.table_questions import ShippedQuery, shipped_que
 from binary_checks.lines import one_line
 from binary_checks.processes import SAFE_PATH
 
-# ``binary-checks query``: asks the nights of a store, by a shipped question or by SQL.
+# ``binary-checks query``: answers a shipped question, or SQL, about the nights of a store.
 
 _PURPOSE = "Ask the nights of a store: a shipped question by its name, or a SELECT of your own."
 _LARGEST = 1 << 20  # bytes, or characters, of SQL
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Answer, or without a question list those that are shipped; returns the exit status."""
+    """Answer a question, or list the shipped ones; return the exit status."""
     return named(lambda: _query(arguments))
 
 
@@ -84,7 +84,7 @@ def _answer(options: argparse.Namespace) -> int:
 
 
 def _choose(question: str, given: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """The SQL, and what its parameters are."""
+    """Return the SQL and its parameters."""
     known = shipped_queries()
     if question in known:
         return known[question].sql, _complete(known[question], given)
@@ -99,7 +99,7 @@ def _choose(question: str, given: Mapping[str, str]) -> tuple[str, Mapping[str, 
 
 
 def _complete(query: ShippedQuery, given: Mapping[str, str]) -> dict[str, str]:
-    """All parameters, those that are not given at their defaults."""
+    """Return all parameters, with defaults for those not given."""
     for name in given:
         if name not in query.parameters:
             known = ", ".join(query.parameters) or "none"
@@ -123,7 +123,7 @@ def _read_parameters(arguments: Iterable[str]) -> dict[str, str]:
 
 def _read_stdin() -> str:
     sql = sys.stdin.read(_LARGEST + 1)
-    if len(sql) > _LARGEST:  # cut, it might still be a question, but another one
+    if len(sql) > _LARGEST:  # cut off, it could be a different question
         raise ProfileError(f"standard input: more than {_LARGEST:,} characters")
     return sql
 
@@ -147,19 +147,19 @@ def _list_queries(queries: Iterable[ShippedQuery]) -> Iterator[str]:
     yield "tables: cells, checks, objects, parts; their columns are in docs/query.md"
 
 
-# Has a process of its own answer a question, writes what it answers, and ends it at its limit.
+# The process that answers: its output is passed on, and it is ended at the time limit.
 
 LONGEST = 60.0
-"""Seconds that are waited for an answer; the time in which nobody takes it does not count."""
+"""Seconds to wait for an answer, not counting the time in which nobody reads it."""
 READY = b"."
-"""The first byte of an answer: the tables are there, and the time begins."""
+"""The first byte of an answer: the tables are open, and the time starts."""
 _PIECE = 1 << 16  # bytes
 _MOST_SAID = 1 << 16  # bytes of complaints
 _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks.command.query_process")
 
 
 def named(act: Callable[[], int]) -> int:
-    """Do it; an error of ours becomes one line that names the subcommand, and its exit status."""
+    """Call ``act``; print an error of ours with the subcommand, and return its exit status."""
 
     def prefixed() -> int:
         try:
@@ -171,12 +171,13 @@ def named(act: Callable[[], int]) -> int:
 
 
 def answer_apart(asked: Mapping[str, Any]) -> int:
-    """Write the answer as it comes, and return the exit status.
+    """Write the answer as it arrives, and return the exit status.
 
-    Raises ProfileError for a question that takes too long, GatherError where the process was ended
-    by a signal, and what writing raises.
+    Raises ProfileError for a question that takes too long, GatherError if a signal ended the
+    process, and the errors of writing.
     """
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # it may be killed
+    # the process may be killed
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         return _answer_in(folder, asked)
 
 
@@ -187,7 +188,7 @@ def _answer_in(folder: str, asked: Mapping[str, Any]) -> int:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for this process, which ends the other one
+        start_new_session=True,  # Ctrl-C reaches only this process, which ends the other
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -212,14 +213,14 @@ def _answer_in(folder: str, asked: Mapping[str, Any]) -> int:
 
 
 def _read(process: subprocess.Popen[bytes], answers: int) -> Iterator[bytes]:
-    """Yield the answer. Raises ProfileError where more time was spent on waiting for it."""
+    """Yield the answer. Raises ProfileError if waiting for it took too long."""
     late = threading.Event()
 
     def give_up() -> None:
         late.set()
         process.kill()
 
-    piece = os.read(answers, _PIECE)  # a store that is far away takes its time
+    piece = os.read(answers, _PIECE)  # opening a remote store takes time
     left = LONGEST
     yield piece.removeprefix(READY)
     while piece:

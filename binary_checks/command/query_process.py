@@ -1,7 +1,7 @@
-"""The process that answers one question, and ends with the one that asks: JSON in, the answer out.
+"""The process that answers one question and ends with its parent: JSON in, the answer out.
 
-A SELECT of a few characters can ask for any amount of memory, and DuckDB counts only what its
-tables take. So the system bounds the whole process.
+A SELECT of a few characters can ask for any amount of memory, and DuckDB counts only the memory of
+its tables. So the system limits the whole process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MEMORY = 512 << 20  # bytes: Python, DuckDB and 150 MB for its tables take less
 
 
 def main() -> int:
-    """Answer the question that standard input states; returns the exit status."""
+    """Answer the question on standard input; return the exit status."""
     asked = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace") as output:
@@ -58,26 +58,26 @@ def _answer(asked: Mapping[str, Any], output: IO[str]) -> int:
 
 
 def _limit() -> None:
-    """Bound the memory that is not of files; Linux alone refuses what is beyond."""
+    """Limit the memory that is not of files; only Linux refuses more."""
     if sys.platform != "win32":
         import resource
 
         for kind, most in ((resource.RLIMIT_DATA, _MEMORY), (resource.RLIMIT_CORE, 0)):
-            with suppress(OSError, ValueError):  # it has less anyway
+            with suppress(OSError, ValueError):  # the limit is lower already
                 resource.setrlimit(kind, (most, most))
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of standard input, which the parent holds open, however it was ended."""
+    """Wait for the end of standard input, which the parent holds open until it ends."""
     with suppress(OSError):
         os.read(0, 1)
     os._exit(1)
 
 
-# Writes the answer to a question as a table, as CSV, as Markdown or as JSON.
+# Answers as a table, CSV, Markdown or JSON.
 #
-# Whatever a cell of the answer holds, it stays text: it breaks no line, drives no terminal and no
-# build service, and is no formula of a spreadsheet.
+# Any cell of an answer stays text: it breaks no line, controls no terminal or build service, and is
+# no formula of a spreadsheet.
 
 QUERY_SCHEMA = "binary-checks/query/1"
 _WIDEST = 100
@@ -86,7 +86,7 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def write_table(answer: QueryAnswer) -> Iterator[str]:
-    """Columns for people, as many rows as a terminal may have."""
+    """Yield columns for people, with a limited number of rows."""
     found = list(islice(answer.rows, MOST_OF_A_RUN))
     rows = [[cut(spell(value), _WIDEST) for value in row] for row in found]
     heads = [one_line(name) for name in answer.columns]
@@ -104,14 +104,14 @@ def write_table(answer: QueryAnswer) -> Iterator[str]:
 
 
 def write_csv(answer: QueryAnswer) -> Iterator[str]:
-    """Comma-separated values, with a quote before any text that a spreadsheet would calculate."""
+    """Yield comma-separated values; text that a spreadsheet would evaluate begins with a quote."""
     yield _csv_line(map(_spell_csv, answer.columns))
     for row in answer.rows:
         yield _csv_line(map(_spell_csv, row))
 
 
 def write_markdown(answer: QueryAnswer) -> Iterator[str]:
-    """A table of Markdown."""
+    """Yield a Markdown table."""
     heads = [name if name.isidentifier() else spell_cell(name) for name in answer.columns]
     yield f"| {' | '.join(heads)} |\n"
     yield f"|{' --- |' * len(heads)}\n"
@@ -120,7 +120,7 @@ def write_markdown(answer: QueryAnswer) -> Iterator[str]:
 
 
 def write_json(answer: QueryAnswer) -> Iterator[str]:
-    """A document with a row an object, in ASCII."""
+    """Yield a document with an object for each row, in ASCII."""
     yield f'{{"schema": {dump(QUERY_SCHEMA)}, "columns": {dump(list(answer.columns))}, "rows": ['
     separator = ""
     for row in answer.rows:
@@ -131,7 +131,7 @@ def write_json(answer: QueryAnswer) -> Iterator[str]:
 
 
 def spell(value: Any) -> str:
-    """A value as one line; nothing is empty."""
+    """Return a value as one line, never empty."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Makes a report of a run again from its result document: the same bytes that the run wrote."""
+"""Making a report of a run from its result document: the same bytes that the run wrote."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _find_facts(paths: Iterable[Path], run: RunResult) -> Iterator[tuple[str, Path]]:
-    """Of which package each document is, by node. Raises ProfileError for one that is of none."""
+    """Yield the node and path of each document. Raises ProfileError for an unknown package."""
     for path in paths:
         stated = restore(path)
         hashes = {stated.sha256, stated.record_sha256} - {""}
