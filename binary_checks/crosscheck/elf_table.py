@@ -144,11 +144,11 @@ def _name_architecture(view: ElfView) -> str:
     return known or _DEVICES.get(view.machine) or f"unknown: {view.machine}"
 
 
-def _spell_need(library: str, node: str, weak: bool) -> str:
+def _format_need(library: str, node: str, weak: bool) -> str:
     return f"{library} {node}" + "?" * weak
 
 
-def _spell_stack(flags: int | None) -> str:
+def _format_stack(flags: int | None) -> str:
     return "" if flags is None else "RWE" if flags & 1 else "RW"
 
 
@@ -177,8 +177,8 @@ FACTS = (
     Fact(
         "stack",
         "PT_GNU_STACK and whether it is executable",
-        lambda item: _spell_stack(item.executable_stack if item.stack_header else None),
-        lambda view: _spell_stack(view.flags_of("GNU_STACK")),
+        lambda item: _format_stack(item.executable_stack if item.stack_header else None),
+        lambda view: _format_stack(view.flags_of("GNU_STACK")),
     ),
     Fact("relro", "PT_GNU_RELRO", theirs=lambda view: view.flags_of("GNU_RELRO") is not None),
     Fact(
@@ -203,9 +203,9 @@ FACTS = (
     Fact(
         "version_needs", "version nodes needed of each library, and which of them are weak",
         lambda item: sorted(
-            _spell_need(node.library, node.version, node.weak) for node in item.symbol_versions
+            _format_need(node.library, node.version, node.weak) for node in item.symbol_versions
         ),
-        lambda view: sorted(_spell_need(*need[:3]) for need in view.needs),
+        lambda view: sorted(_format_need(*need[:3]) for need in view.needs),
     ),
     Fact(
         "defined_versions", "version nodes defined",

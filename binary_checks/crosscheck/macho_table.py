@@ -102,7 +102,7 @@ def _format_system(version: _Numbers) -> str:
     return ".".join(map(str, [*others, patch] if patch else others))
 
 
-def _spell_sdk(version: _Numbers) -> str:
+def _format_sdk(version: _Numbers) -> str:
     return _format_system(version) if any(version) else ""
 
 
@@ -111,7 +111,7 @@ def _lengthen(version: str) -> str:
     return version + ".0" * (2 - version.count(".")) if version else ""
 
 
-def _spell_need(need: Dependency) -> str:
+def _format_need(need: Dependency) -> str:
     return need.name + "".join(f" {word}" for word in _WORDS if getattr(need, word))
 
 
@@ -136,7 +136,7 @@ FACTS = (
     ),
     Fact(
         "needed", "dylibs in order, and whether each is weak, reexported, upward or lazy",
-        lambda item: [_spell_need(need) for need in item.needed],
+        lambda item: [_format_need(need) for need in item.needed],
     ),
     Fact("rpaths", "LC_RPATH, in order", lambda item: list(item.rpaths), kinds=_NAMED),
     Fact(
@@ -148,7 +148,7 @@ FACTS = (
         "minimum_os", "the oldest system",
         theirs=lambda view: _format_system(view.system()[1]), kinds=_EVERY,
     ),
-    Fact("sdk", "the SDK", theirs=lambda view: _spell_sdk(view.system()[2]), kinds=_EVERY),
+    Fact("sdk", "the SDK", theirs=lambda view: _format_sdk(view.system()[2]), kinds=_EVERY),
     Fact("uuid", "LC_UUID", kinds=_NAMED),
     Fact("signed", "LC_CODE_SIGNATURE"),
     Fact("two_level", "MH_TWOLEVEL", lambda item: item.two_level_namespace),
@@ -164,7 +164,7 @@ FACTS = (
 )  # fmt: skip
 
 
-def _spell_cpu(name: str, subtype: int) -> str:
+def _format_cpu(name: str, subtype: int) -> str:
     return _CPUS.get((name, subtype & 0xFFFFFF), f"unknown: {name} {subtype:#x}")
 
 
@@ -185,7 +185,7 @@ def _look_at_header(item: Any) -> MachOView:
     head = item.header
     present = {int(command.cmd) for command, _, _ in item.commands}
     view = MachOView(
-        name=_spell_cpu(_CPU_NAMES.get(int(head.cputype), "?"), int(head.cpusubtype)),
+        name=_format_cpu(_CPU_NAMES.get(int(head.cputype), "?"), int(head.cpusubtype)),
         type=_TYPES.get(int(head.filetype), "DYLIB"),
         two_level=bool(int(head.flags) & _TWO_LEVEL),
         signed=mach_o.LC_CODE_SIGNATURE in present,
@@ -245,7 +245,7 @@ def _look_at_slice(item: Any) -> MachOView:
     exports = sorted(set(_find_exports(item)))
     imports = set(_find_imports(item.bindings, {name.removesuffix("*") for name in exports}))
     view = MachOView(
-        name=_spell_cpu(cpu, head.cpu_subtype),
+        name=_format_cpu(cpu, head.cpu_subtype),
         type=_TYPES.get(number(head.file_type), "DYLIB"),
         two_level=any(flag.name == "TWOLEVEL" for flag in head.flags_list),
         rpaths=[text(command.path) for command in item.rpaths],

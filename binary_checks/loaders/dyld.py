@@ -95,7 +95,7 @@ class Dyld:
             at_program = name.startswith("@executable_path")
             rule = Rule.EXECUTABLE_PATH if at_program else Rule.LOADER_PATH
             found = self._open(library, place, rule)
-            return found or self._fall_back(library, name, (_parent(place),))
+            return found or self._fall_back(library, name, (place.rpartition("/")[0],))
         return self._ask_system(name)
 
     def called(self, name: str) -> str:
@@ -205,7 +205,3 @@ class Dyld:
 def leaf_name(name: str) -> str:
     """Return the last component of an install name or path, by which libraries are compared."""
     return name.rpartition("/")[2]
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]

@@ -211,7 +211,9 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
             length = min(entry.head_size, _LONGEST_HEAD)
             head = yield Ask(at, length)
             found = _count_group(head, entry, size, tally)
-            yield _store(at, entry, [_part_of(each) for each in found] or [Part(UNKNOWN, 0, None)])
+            # in the table of a group, head_size is the offset of a part
+            parts = [Part(_target_of(each), each.head_size, each.size) for each in found]
+            yield _store(at, entry, parts or [Part(UNKNOWN, 0, None)])
             if length < entry.head_size and not found:
                 doubt = f"a head of {entry.head_size} bytes; at most {_LONGEST_HEAD} are read"
         else:
@@ -241,11 +243,6 @@ def _target_of(entry: _Entry) -> Target:
 
 def _count(entry: _Entry, size: int, compressed: int, tally: Tally) -> None:
     tally.add(_target_of(entry), 1, size, 1 if compressed else 0)
-
-
-def _part_of(row: _Entry) -> Part:
-    """Return a part of a group; in its row, head_size is an offset."""
-    return Part(_target_of(row), row.head_size, row.size)
 
 
 def _store(at: int, entry: _Entry, parts: Sequence[Part]) -> Stored:

@@ -258,13 +258,9 @@ def _read_loadable(
         managed=is_managed(image),
         dependent_load_flags=load_configuration.dependent_load_flags,
         pdb=read_pdb(image, source),
-        overlay=_measure_overlay(source, header, sections),
+        # bytes of the file that the headers do not refer to
+        overlay=source.size - find_end(header, sections, source) - header.directories[SECURITY][1],
         signed=bool(header.directories[SECURITY][1]),
         signature_matches=signature_matches(source, header),
         refusals=find_refusals(image, parsed),
     )
-
-
-def _measure_overlay(source: LimitedSource, header: PeHeader, sections: tuple[Section, ...]) -> int:
-    """Return how many bytes of the file the headers do not refer to."""
-    return source.size - find_end(header, sections, source) - header.directories[SECURITY][1]
