@@ -1,1 +1,1 @@
-"""The checks: one file a family, one function a check, pure judgement over facts."""
+"""The checks: one file for each family, one function for each check, pure judgement of facts."""

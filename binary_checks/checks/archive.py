@@ -1,4 +1,4 @@
-"""The archive itself and its RECORD: members that unpack differently from tool to tool, or not."""
+"""The archive and its RECORD: members that tools unpack differently, or cannot unpack."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from binary_checks.wording.problem_lines import of_lost_file
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _HEXADECIMAL = len("sha256=") + 64
-"""So long is the hash of a row that is not spelled as it should be."""
+"""The length of a SHA-256 in hexadecimal instead of the required base64, with its prefix."""
 _SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
 _LONGEST_NAME = 255  # bytes on Linux (NAME_MAX), UTF-16 units on Windows and macOS: never more
 _LONGEST_PATH = 4095  # bytes on Linux (PATH_MAX without its NUL); on macOS 1,023
-_NO_NAMES = frozenset({"", ".", ".."})  # as components of a path
+_NO_NAMES = frozenset({"", ".", ".."})  # that are components of a path and no names
 
 
 @check
 def ambiguous_archive(package: Package) -> Iterator[Finding]:
-    """Tools can read the file as different archives.
+    """Different tools can read the file as different archives.
 
-    A second end of the directory, in a comment or behind the archive; bytes before the first member
-    or after the end; a ZIP64 end that its locator does not find, or that says something else than
-    the common one.
+    Reported are a second end of the directory, in a comment or behind the archive; bytes before the
+    first member or after the end; and a ZIP64 end that its locator does not find, or that
+    contradicts the ordinary one.
 
-    Why: each tool searches the end in its own way, so users may install other files than those that
-    were judged and signed, and some installers refuse the archive.
+    Why: each tool searches for the end in its own way, so users may install other files than those
+    that were judged and signed, and some installers refuse the archive.
     Fix: write the archive again with a sound tool, without a comment; look for what was appended to
     the file, or put in front of it.
     Level: which files users install depends on their installer, or it refuses the package.
@@ -55,16 +55,16 @@ def ambiguous_archive(package: Package) -> Iterator[Finding]:
 
 @check
 def unreadable_member(package: Package) -> Iterator[Finding]:
-    """The archive contradicts itself about a member, or does not yield it.
+    """The archive contradicts itself about a member, or the member cannot be extracted.
 
-    A wrong CRC-32, a local header that disagrees with the central directory, encryption, data
-    that does not inflate to the declared size, text that cannot be decoded, an object file named
-    as source code.
+    Reported are a wrong CRC-32, a local header that disagrees with the central directory,
+    encryption, data that does not inflate to the declared size, text that cannot be decoded, and an
+    object file that is named like source code.
 
     Why: tools unpack it differently, or refuse to; a package index rejects it.
     Fix: write the archive again with a sound tool; look for a broken upload or download.
     Level: an index or an installer refuses the archive, or users get another file than the one that
-    was built. A link that leads out of a folder on disk is no fault: it is not inspected.
+    was built. A link that leads out of a folder on disk is not a fault: it is not inspected.
     """
     for fault in package.archive_faults:
         yield Problem(sentence=fault)
@@ -95,7 +95,7 @@ def duplicate_member_name(package: Package) -> Iterator[Finding]:
 
 
 def _repeated(names: list[str]) -> Iterator[tuple[str, int]]:
-    """The names that are there more than once, and how often."""
+    """Yield each name that occurs more than once, and how often."""
     if len(set(names)) < len(names):
         yield from ((name, count) for name, count in Counter(names).items() if count > 1)
 
@@ -136,8 +136,8 @@ def _judge_name(name: str, parts: list[str]) -> Iterator[Problem]:
 def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     """A member has a path that no installer can install.
 
-    A file where other members need a folder; a file or the entry of a folder in ``*.data`` outside
-    ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``; or a name longer than file
+    Reported are a file where other members need a folder; a file or folder in ``*.data`` outside of
+    ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``; and a name longer than file
     systems allow.
 
     Why: pip and uv abort, and leave nothing or half of the package behind.
@@ -145,7 +145,8 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     Level: users cannot install the package.
     """
     names = {_drop_empty(member.archive_name) for member in package.members}
-    # With the lowest character for a slash, what lies below a name comes right behind it.
+    # With the lowest character in place of a slash, members below a name are sorted right behind
+    # it.
     ordered = sorted(name.replace("/", "\0") for name in names)
     for name, following in pairwise(ordered):
         if following.startswith(f"{name}\0") and not name.endswith("\0"):
@@ -170,7 +171,7 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
 
 
 def _drop_empty(name: str) -> str:
-    """Drop the components of a path that pip and uv drop: empty ones and ``.``."""
+    """Return the path without components that pip and uv drop: empty ones and ``.``."""
     if "//" not in name and "./" not in name:
         return name
     parts = [part for part in name.removesuffix("/").split("/") if part not in {"", "."}]
@@ -208,7 +209,9 @@ def record_is_wrong(package: WheelLike) -> Iterator[Finding]:
     for fault in package.record_faults:
         yield Problem(path=path, sentence=fault)
     record, mended = _mend_separators(package)
-    if mended:  # one line: maturin on Windows once wrote all rows so; pip and uv read them rightly
+    # one problem for all: maturin on Windows once wrote every row so, and pip and uv read them
+    # correctly
+    if mended:
         sentence = f"{mended} paths have backslashes, installers expect slashes"
         yield Problem(path=path, sentence=sentence, facts=("path",), level=Level.WARNING)
     for name, count in _repeated([row.path for row in record]):
@@ -218,7 +221,7 @@ def record_is_wrong(package: WheelLike) -> Iterator[Finding]:
     members = {member.archive_name: member for member in package.members}
     longer = [row for row in record if len(row.hash) == _HEXADECIMAL]
     spelled = [row for row in longer if _is_hexadecimal(row, members.get(row.path))]
-    if spelled:  # one line: gmsh's 424 rows are one mistake
+    if spelled:  # one problem for all: in gmsh 424 rows have the same mistake
         sentence = "hashes are hexadecimal, installers expect URL-safe base64 without padding"
         yield Problem(
             path=path, sentence=f"{len(spelled)} {sentence}", facts=("hash",), level=Level.WARNING
@@ -226,7 +229,7 @@ def record_is_wrong(package: WheelLike) -> Iterator[Finding]:
 
 
 def _mend_separators(package: WheelLike) -> tuple[tuple[RecordRow, ...], int]:
-    """The rows with slashes where backslashes only stand for them, and how many such there are."""
+    """Return the rows with slashes instead of backslashes, and how many were changed."""
     rows = package.record or ()
     odd = [row for row in rows if "\\" in row.path]
     if not odd:
@@ -238,7 +241,7 @@ def _mend_separators(package: WheelLike) -> tuple[tuple[RecordRow, ...], int]:
 
 
 def _judge_rows(package: WheelLike, record: tuple[RecordRow, ...]) -> Iterator[Finding]:
-    # Rows and members that stand for directories are tolerated by installers and indices.
+    # Installers and indices tolerate rows and members that stand for directories.
     members = {m.archive_name: m for m in package.members if m.archive_name[-1:] != "/"}
     rows = {row.path: row for row in record if row.path[-1:] != "/"}
     unsigned = {f"{package.dist_info}/{name}" for name in _UNSIGNED}
@@ -269,7 +272,7 @@ def _judge_rows(package: WheelLike, record: tuple[RecordRow, ...]) -> Iterator[F
 def _judge_row(
     row: RecordRow, member: Member, actual: str, level: Level = Level.ERROR
 ) -> Iterator[Finding]:
-    """Hold one row against its member; ``level`` is that of other contents."""
+    """Compare one row with its member; ``level`` is the level of a difference in contents."""
     algorithm, _, stated = row.hash.partition("=")
     if not row.hash:
         sentence = "RECORD has no hash for it"
@@ -286,15 +289,16 @@ def _judge_row(
     elif stated != actual and not _is_hexadecimal(row, member):
         sentence = f"RECORD says sha256={stated}, it has {actual}"
         yield Problem(path=row.path, sentence=sentence, facts=("hash", algorithm), level=level)
-        return  # that its size is another one goes without saying
+        return  # its size then differs as well
     if row.size is not None and row.size != member.size:
         sentence = f"RECORD says {row.size} bytes, it has {member.size}"
         yield Problem(path=row.path, sentence=sentence, facts=("size",), level=level)
 
 
 def _encode_all(digests: list[str]) -> Iterator[str]:
-    """Spell hexadecimal digests as RECORD does, all at once; what was not read as one of zeros."""
-    # With a byte behind each, 33 bytes, it fills 44 letters, of which the last says nothing.
+    """Yield hexadecimal digests as RECORD spells them; an unknown digest is treated as zeros."""
+    # One more byte behind each makes 33 bytes, which are 44 letters, of which the last says
+    # nothing.
     filled = "".join(f"{digest:0<64.64}00" for digest in digests)
     encoded = binascii.b2a_base64(bytes.fromhex(filled), newline=False).translate(_URL_SAFE)
     text = encoded.decode("ascii")

@@ -11,7 +11,7 @@ from binary_checks.knowledge.loading import find_unloaded
 from binary_checks.model import ElfFile, Finding, Kind, Level, Linkage, Package, PeFile, Problem
 from binary_checks.wording.problem_lines import of_bundled
 
-# Parts of libc, and the libraries of a driver, which fit the one kernel they came with.
+# Parts of libc, which match one loader, and libraries of a driver, which match one kernel.
 _NEVER_BUNDLED = Pattern(
     r"lib(?:c|m|pthread|dl|rt|util|resolv|anl)[-.][\w.-]*|ld(?:64|-linux.*|-musl.*)?\.so\.\d|"
     r"libc\.musl-.*|lib(?:cuda|nvidia-ml)[-.][\w.-]*so[\w.-]*"
@@ -30,15 +30,16 @@ def forbidden_bundled_library(
     """A library that must come from the user's system is bundled.
 
     ``forbidden`` is a regular expression on sonames and file names, ``forbidden_dlls`` on names of
-    DLLs, ignoring case; the hash that repair tools add is left out. A stub for linking is allowed
-    in a folder ``stubs`` under the name that the linker looks for (``libcuda.so``): nothing loads
-    it.
+    DLLs, ignoring case; the hash that repair tools add to a name is left out. A stub for linking is
+    allowed in a folder ``stubs`` under the name that the linker looks for (``libcuda.so``), as
+    nothing loads it.
 
     Why: libc must match the loader of the running process, and the driver's library the kernel.
     Fix: exclude it from bundling (``auditwheel repair --exclude``), and build on an older system.
-    Level: a second libc crashes the process, and another driver fails at its first call. Only a
-    warning in a folder, which may be that system; a file alone is bundled with nothing. A loader
-    that a repair tool renamed is a warning too, as the system's own is loaded before it.
+    Level: a second libc crashes the process, and another driver fails at its first call. It is a
+    warning in a folder, which may itself be a system's folder of libraries; a file judged alone is
+    not bundled with anything. A loader that a repair tool renamed is a warning, too: the system's
+    own is loaded before it.
     """
     partial = package.claims.partial
     if library.kind is not Kind.SHARED or _is_stub(library):
@@ -64,14 +65,14 @@ def forbidden_bundled_library(
 def _is_second_loader(library: ElfFile | PeFile) -> bool:
     """Whether it is ld.so under a name that a repair tool made up.
 
-    Of torchvision for aarch64 four libraries need ld-linux-aarch64.5cbc5e90.so.1. All load, and
-    what they ask of it they get of the process's own, which comes first.
+    In torchvision for aarch64 four libraries need ld-linux-aarch64.5cbc5e90.so.1. All of them load,
+    and get its symbols from the process's own loader, which comes first.
     """
     return library.file_name.startswith("ld") and is_grafted_name(library.file_name)
 
 
 def _is_stub(library: ElfFile | PeFile) -> bool:
-    """Whether a linker alone finds it: the loader asks for libcuda.so.1, by its soname."""
+    """Whether only a linker finds it: the loader searches for the soname, libcuda.so.1."""
     linked = library.file_name.endswith(".so") and library.file_name != library.name
     return linked and "stubs" in library.directory.split("/")
 

@@ -45,9 +45,9 @@ from binary_checks.model.protocols import ReadObject
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end
 
-# Whether a package depends on what its objects need, and on no other Python than its own.
+# Whether a package depends on what its objects need, and on the Python that its files are for.
 
-_GIVEN = "wheel:"  # how a linkage begins to name what another package has
+_GIVEN = "wheel:"  # with which a linkage begins to name a library of another package
 _SITE_PACKAGES = re.compile(r"lib/python(3\.\d{1,3})t?/site-packages\Z")
 _PINS = ("python_abi", "_python_abi3_support", "cpython")
 
@@ -62,16 +62,16 @@ def overlinking(
 ) -> Iterator[Finding]:
     """An object needs a library of a package that is not among the dependencies.
 
-    Whose library it is, is known of packages given with ``--binary-with``; of those that were
-    installed with the package, overlinking-in-prefix knows it. ``allowed`` has the names of
-    libraries, or globs of them, that may come with something else: ``*`` alone is none. Libraries
-    that nothing provides are told by missing-library.
+    The packages given with ``--binary-with`` are searched for the library; for packages that were
+    installed with this one, see overlinking-in-prefix. ``allowed`` lists names of libraries, or
+    globs on them, that may come from elsewhere; ``*`` alone has no effect. Libraries that nothing
+    provides are reported by missing-library.
 
     Why: another package brings the library as long as it depends on that one. When it no longer
     does, or brings another version of it, the object does not load.
     Fix: add the package to the ``host`` requirements, so that its run_exports come into ``run``.
-    Level: where no dependency brings the package, users do not have the library. Where one of those
-    given does, it is a warning: users have it today.
+    Level: if no dependency brings the package, users do not have the library. If one of the given
+    dependencies does, it is a warning: users have it today.
     """
     if not given.packages:
         names = ", ".join(linkage.requirements[:3])
@@ -102,11 +102,11 @@ def overlinking_in_prefix(
     *,
     allowed: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
-    """In the prefix, a needed library is of a package that is not among the dependencies.
+    """In the prefix, a needed library belongs to a package that is not among the dependencies.
 
-    The same as overlinking, of what was installed with the package from its channels. ``allowed``
-    has the names of libraries, or globs of them, that may come with something else: ``*`` alone is
-    none.
+    This is the check overlinking for packages that were installed with this one from its channels.
+    ``allowed`` lists names of libraries, or globs on them, that may come from elsewhere; ``*``
+    alone has no effect.
 
     Why: another package brings the library as long as it depends on that one. When it no longer
     does, or brings another version of it, the object does not load.
@@ -133,17 +133,17 @@ def overlinking_in_prefix(
 
 
 def direct_names(package: CondaPackage) -> frozenset[str]:
-    """The package itself, and those that it depends on."""
+    """Return the names of the package itself and of its dependencies."""
     return frozenset({package.name.lower(), *map(name_of, package.depends)})
 
 
 def is_allowed(name: str, allowed: tuple[str, ...]) -> bool:
-    """Whether a profile lets it be; what stands for everything does not switch the check off."""
+    """Whether a profile allows the name; a pattern for every name does not switch the check off."""
     return any(fnmatchcase(name, each) for each in allowed if each.strip("*?"))
 
 
 def _group(linkage: Linkage) -> dict[tuple[str, str], list[Edge]]:
-    """The needs that another package meets, by that one and by their names."""
+    """Group the needs that other packages meet, by package and needed name."""
     found: dict[tuple[str, str], list[Edge]] = {}
     for edge in linkage.edges:
         if edge.resolved is not None and edge.resolved.startswith(_GIVEN):
@@ -153,7 +153,7 @@ def _group(linkage: Linkage) -> dict[tuple[str, str], list[Edge]]:
 
 
 def _find_brought(package: CondaPackage, given: GivenPackages) -> frozenset[str]:
-    """What comes with the dependencies, as far as these were given."""
+    """Return the names of dependencies, and of theirs in turn, as far as they were given."""
     known = {each.name.lower(): each for each in given.packages}
     queue = sorted(direct_names(package))
     found = set(queue)
@@ -179,13 +179,14 @@ def overdepending(
     *,
     allowed: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
-    """A dependency has libraries, and no object needs one of them.
+    """A dependency has libraries, and no object needs any of them.
 
-    Only dependencies given with ``--binary-with`` are judged, and of those only what has objects
-    and nothing for Python. Off by default: code may open a library, or call a program, of its own.
+    Only dependencies given with ``--binary-with`` are judged, and of these only packages with
+    objects and without files for Python. Off by default: code may open a library, or call a
+    program, by itself.
 
     Why: users download what they do not need, and its versions keep others from being solved.
-    Fix: remove it from the recipe, or have ``ignore_run_exports`` leave it out.
+    Fix: remove it from the recipe, or list it in ``ignore_run_exports``.
     Level: the package works.
     """
     if not given.packages:
@@ -205,12 +206,13 @@ def overdepending(
 
 @check
 def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
-    """Files for one Python, in a package that several Pythons fit.
+    """The package's files are for one Python, but the solver may choose another.
 
     Files in ``lib/python3.11/site-packages`` are found by Python 3.11 alone. On Windows all Pythons
     look in ``Lib/site-packages``, and only compiled modules are for one.
 
-    Why: the solver installs the package beside another Python, which does not find the module.
+    Why: the solver installs the package together with another Python, which does not find the
+    module.
     Fix: build with ``python`` among the ``host`` requirements, whose run_exports pin it, or build
     the package as ``noarch: python``.
     Level: users of another Python cannot import it.
@@ -263,16 +265,16 @@ _GLIBC = re.compile(r"GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d+)?")
 def missing_virtual_package(package: CondaLike) -> Iterator[Finding]:
     """The code needs a newer glibc or macOS than every user has, and the metadata asks for none.
 
-    Every system that conda itself runs on has glibc 2.17, macOS 10.13 on Intel and macOS 11 on
-    Apple silicon; what needs no more needs no virtual package. Where the metadata states a version
-    that is too old, version-newer-than-tag and minimum-os-above-tag say so.
+    Every system that conda itself runs on has glibc 2.17, macOS 10.13 on Intel or macOS 11 on Apple
+    silicon; code that runs there needs no virtual package. If the metadata states a version that is
+    too old, version-newer-than-tag and minimum-os-above-tag report it.
 
     Why: the solver installs the package on any system; on an older one the import ends with
     "version `GLIBC_2.34' not found" or "Symbol not found".
     Fix: add ``__glibc >=2.34`` or ``__osx >=12.0`` to the run requirements, or build against an
     older ``sysroot`` or SDK.
-    Level: users of older systems install a package that does not load. For macOS a warning: dyld
-    loads the file, and fails only at a symbol that is missing.
+    Level: users of older systems install a package that does not load. For macOS it is a warning:
+    dyld loads the file, and fails only at a missing symbol.
     """
     named = {name_of(each) for each in (*package.depends, *package.constrains)}
     if package.subdir.startswith("linux-"):
@@ -323,16 +325,16 @@ def _find_newest_macos(package: CondaLike, oldest: tuple[int, int]) -> Iterator[
 
 @check
 def understated_driver(package: CondaLike, linkage: Linkage | CondaLike) -> Iterator[Finding]:
-    """A CUDA package asks for an older driver than its CUDA needs, or for none.
+    """A CUDA package requires an older driver than its CUDA needs, or no driver at all.
 
     ``__cuda`` is the newest CUDA that the user's driver supports. ``cuda-version`` and the packages
-    of the toolkit ask for it themselves.
+    of the toolkit require it themselves.
 
-    Why: the solver installs the package beside a driver that cannot run it: "CUDA driver version is
+    Why: the solver installs the package for a driver that cannot run it: "CUDA driver version is
     insufficient for CUDA runtime version".
     Fix: build with ``cuda-version``, whose run requirement states ``__cuda``, or state it yourself.
-    Level: with an older driver, nothing of it runs on the GPU. A warning where no driver is asked
-    for at all: most users of such a package have one.
+    Level: with an older driver, nothing of it runs on the GPU. If no driver is required at all it
+    is a warning: most users of such a package have one.
     """
     needed = _find_cuda(linkage)
     code = [path for path, there in _find_device_code(package) if there]
@@ -354,7 +356,7 @@ def understated_driver(package: CondaLike, linkage: Linkage | CondaLike) -> Iter
 
 
 def _find_cuda(linkage: Linkage | CondaLike) -> list[tuple[int, str]]:
-    """The libraries of CUDA that are needed, each with its CUDA, 0 where that is not told."""
+    """Return the needed libraries of CUDA with the major version of each, 0 if unknown."""
     if not isinstance(linkage, Linkage):
         return []
     names = dict.fromkeys(edge.needed for edge in linkage.edges if is_cuda_library(edge.needed))
@@ -367,17 +369,17 @@ def _find_device_code(package: CondaLike) -> Iterable[tuple[str, bool]]:
             yield item.path, any(code.architecture.startswith("sm_") for code in item.device_code)
 
 
-# Whether a package is what its build string and its platform say.
+# Whether a package matches its build string and its platform.
 
 _SPELLED = {Format.ELF: "an ELF object", Format.MACHO: "a Mach-O object", Format.PE: "a PE object"}
 
 
 @check
 def cuda_build_without_cuda(package: CondaLike, linkage: Linkage | CondaLike) -> Iterator[Finding]:
-    """The build string says CUDA, and nothing in the package has to do with it.
+    """The build string names CUDA, but nothing in the package uses it.
 
-    Neither device code, nor a library of CUDA that an object needs or opens, nor a dependency of
-    CUDA or of a CUDA build. A package without objects only chooses others.
+    Looked for are device code, a library of CUDA that an object needs or opens, and a dependency on
+    CUDA or on a CUDA build. A package without objects is not judged: it only selects others.
 
     Why: users who ask for the CUDA build get one that does not use their GPU.
     Fix: look in the build's log for why CUDA was not found; make the build stop there.
@@ -408,9 +410,10 @@ def _device_code(package: CondaLike) -> Iterator[str]:
 
 @check
 def objects_in_noarch(package: CondaLike) -> Iterator[Finding]:
-    """A package for every platform has an object of one.
+    """A package for every platform contains an object for one platform.
 
-    Launchers for Windows (``.exe``), which setuptools and pip ship for all, are noted.
+    Launchers for Windows (``.exe``), which setuptools and pip ship for all platforms, are only
+    noted.
 
     Why: conda installs it everywhere; on all other systems and architectures the file does not
     load.
@@ -434,11 +437,11 @@ def objects_in_noarch(package: CondaLike) -> Iterator[Finding]:
             yield Problem(path=item.path, sentence=sentence, level=level)
 
 
-# Whether an installer can replace the prefix of the build in every file that has it.
+# Whether an installer can replace the build prefix in every file that contains it.
 
-_USUAL = 255  # characters, to which conda-build and rattler-build pad
-_SHORTEST = 80  # to which conda-build 1 padded
-_SHOWN = 48  # characters of a path
+_USUAL = 255  # characters of the prefix to which conda-build and rattler-build pad
+_SHORTEST = 80  # characters to which conda-build 1 padded
+_SHOWN = 48  # characters of a path in a sentence
 _BYTECODE = (".pyc", ".pyo")
 
 
@@ -446,14 +449,14 @@ _BYTECODE = (".pyc", ".pyo")
 def short_placeholder(package: CondaPackage) -> Iterator[Finding]:
     """A placeholder in a binary file is too short for the prefixes of users.
 
-    conda-build and rattler-build pad it to 255 characters. In text files its length does not count,
-    as they may grow.
+    The placeholder is the prefix of the build, which conda-build and rattler-build pad to 255
+    characters. In text files, which may grow, its length does not matter.
 
-    Why: a binary file cannot grow: where the user's prefix is longer than the placeholder, the
+    Why: a binary file cannot grow: if the user's prefix is longer than the placeholder, the
     installer stops ("placeholder of length '80' too short").
     Fix: build with ``prefix_length: 255`` (conda-build's default), in a folder whose path is short.
     Level: below 80 characters, usual prefixes do not fit and users cannot install the package; from
-    80 on a warning, as most fit.
+    80 on it is a warning, as most fit.
     """
     for row in _demand_rows(package):
         length = len(row.placeholder.encode())
@@ -468,10 +471,10 @@ def short_placeholder(package: CondaPackage) -> Iterator[Finding]:
 
 @check
 def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
-    """A placeholder in a binary file is not the beginning of a text that ends with NUL.
+    """A placeholder in a binary file does not begin a text that ends with NUL.
 
-    Installers put the prefix in its place and fill up with NUL behind the text. Data with lengths
-    before their texts (pickles, archives, databases) have no such end.
+    Installers replace it by the prefix and fill the rest of the text up with NUL. Data that state
+    the lengths of their texts (pickles, archives, databases) have no NUL at the end.
 
     Why: conda leaves such a place as it is, and the path leads nowhere; others shift what follows,
     and the file is damaged.
@@ -492,12 +495,12 @@ def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
 
 @check
 def text_placeholder_in_binary(package: CondaPackage) -> Iterator[Finding]:
-    """``paths.json`` calls a binary file text, in which the prefix is to be replaced.
+    """``paths.json`` declares a binary file with a placeholder as text.
 
     Why: a text grows or shrinks with the prefix, and every offset in the file is then wrong: an
     object does not load.
     Fix: let the build tool find the mode (conda-build: ``binary_has_prefix_files``).
-    Level: users cannot load the object. Of other binary data it is a warning.
+    Level: users cannot load the object. For other binary data it is a warning.
     """
     found: tuple[ReadObject, ...] = (*package.objects, *package.malformed, *package.unread)
     objects = {item.path for item in found if item.format != Format.ARCHIVE}
@@ -511,9 +514,9 @@ def text_placeholder_in_binary(package: CondaPackage) -> Iterator[Finding]:
 
 @check(level=Level.WARNING)
 def absent_placeholder(package: CondaPackage) -> Iterator[Finding]:
-    """``paths.json`` lists a placeholder that the file does not have.
+    """``paths.json`` lists a placeholder that the file does not contain.
 
-    Why: the file was changed after the build had looked for prefixes, so others may be unlisted; or
+    Why: the file was changed after the build searched for prefixes, so others may be unlisted; or
     its paths lead to another prefix, which nothing replaces.
     Fix: rebuild the package instead of changing files in it.
     Level: nothing is replaced, which by itself harms nobody.
@@ -532,16 +535,16 @@ def absent_placeholder(package: CondaPackage) -> Iterator[Finding]:
 
 @check
 def unlisted_placeholder(package: CondaPackage) -> Iterator[Finding]:
-    """A file has the prefix of the build, and ``paths.json`` does not list it.
+    """A file contains the prefix of the build, and ``paths.json`` does not list it.
 
-    Bytecode does not count: nothing opens the paths in it. On Windows binary files do not count:
-    build tools do not list them there.
+    Bytecode does not count, as nothing opens the paths in it; nor do binary files on Windows, which
+    build tools do not list there.
 
     Why: the path stays as it is and leads nowhere on users' systems: scripts do not start, builds
     against the package do not find it, programs do not find their data.
     Fix: build with ``detect_binary_files_with_prefix: true`` (conda-build), or have the code find
     its prefix when it runs.
-    Level: a script whose interpreter (``#!``) lies there does not start. Elsewhere a warning:
+    Level: a script whose interpreter (``#!``) lies there does not start. Elsewhere it is a warning:
     whether anything opens the path is not known.
     """
     rows = {(row.path, row.placeholder) for row in package.rows}
@@ -559,14 +562,15 @@ def unlisted_placeholder(package: CondaPackage) -> Iterator[Finding]:
 def build_folder_named(package: CondaPackage) -> Iterator[Finding]:
     """A text file names a folder of the build machine.
 
-    Those are ``feedstock_root``, ``conda-bld``, ``croot`` and ``_build_env``, where the build's own
-    compilers lie. Objects do not count: the paths of sources stand in their assertions; nor does
-    ``direct_url.json``, in which pip says where it installed the build from.
+    These folders are ``feedstock_root``, ``conda-bld``, ``croot`` and ``_build_env``, which has the
+    build's own compilers. Objects do not count, as their assertions contain paths of sources; nor
+    does ``direct_url.json``, in which pip records what it installed.
 
-    Why: nothing is there on users' systems: a CMake file, a ``.pc`` file or a ``*-config`` script
-    leads builds to a compiler or a folder that does not exist.
+    Why: the folder does not exist on users' systems: a CMake file, a ``.pc`` file or a ``*-config``
+    script leads builds to a compiler or a folder that is not there.
     Fix: remove the path in the recipe, or replace it by one below the prefix.
-    Level: only what opens the path fails; much is a note of how the package was built.
+    Level: only code that opens the path fails; often it is a mere note of how the package was
+    built.
     """
     for each in package.build_paths:
         if not (each.prefix or each.binary or each.path.endswith("/direct_url.json")):
@@ -586,7 +590,7 @@ def _count(each: BuildPath) -> str:
 
 
 def _shorten(path: str) -> str:
-    """Its beginning and its end: the middle is the same letters again and again."""
+    """Return the beginning and the end of a path: the middle of a placeholder repeats one word."""
     half = _SHOWN // 2
     return path if len(path) <= _SHOWN else f"{path[:half]}…{path[-half:]}"
 
@@ -604,12 +608,12 @@ def embedded_test_fails(report: EmbeddedTestReport) -> Iterator[Finding]:
     """A test that the package carries fails where it is installed.
 
     conda-build puts the ``test`` section of a recipe into ``info/test``, rattler-build into
-    ``info/tests``. What runs are scripts in Python and in the shell, each in an empty folder in the
-    sandbox, with what the tests require installed beside the package. One that fails for want of
-    the network is not inspected.
+    ``info/tests``. Its scripts in Python and in the shell run in the sandbox, each in an empty
+    folder, with the packages that the tests require. A test that fails because there is no network
+    is not inspected.
 
     Why: its own makers say that this must work; conda's own tools ran it in the environment of the
-    build, which has more than users have.
+    build, which has more packages than users have.
     Fix: see the last line of the test's output, and run it in a fresh environment (``conda build
     --test PACKAGE``, ``rattler-build test --package-file PACKAGE``).
     Level: users cannot use what the project itself tests.

@@ -1,4 +1,4 @@
-"""What is stated of a build (its name, CI variables, the user), held against what it is."""
+"""Statements about a build (by its name, CI variables and the user), compared with its bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from binary_checks.wording.sentences import ASPECT_WORDS, say_claim
 
 _Requests = tuple[CudaRequest, GpuRequest, ConsumerRequest]
 _SAID_ELSEWHERE = frozenset({"python", "system", "architecture", "libtorch_variant", "cxx_abi"})
-"""Aspects in which other checks hold the bytes against the name."""
+"""Aspects for which other checks compare the bytes with the name."""
 
 
 @check
@@ -39,21 +39,22 @@ def configuration_contradiction(
 ) -> Iterator[Finding]:
     """Two sources contradict each other about which build of its project a package is.
 
-    Sources are the package's bytes, its name (tags, version, local label, build string), what the
-    user gives with ``--binary-configuration``, and under CI the variables that say what is to be
-    built (``DESIRED_CUDA``, ``DESIRED_PYTHON``, ``PACKAGE_TYPE``, ``MATRIX_*`` and others, see
-    docs/configuration.md). Tags against bytes, and one CUDA version against another, other checks
-    compare. A package that holds nothing of an accelerator contradicts the one that is stated where
-    its label names one, ``--binary-configuration`` is about this package alone, or its profile
-    names the package's module in ``[probes.cuda]`` or ``[probes.gpu]``. For any other package that
-    is judged under the same variable this is a note.
+    Sources are the package's bytes, its name (tags, version, local label, build string), the user's
+    ``--binary-configuration``, and CI variables that name the build (``DESIRED_CUDA``,
+    ``DESIRED_PYTHON``, ``PACKAGE_TYPE``, ``MATRIX_*`` and others, see docs/configuration.md). Other
+    checks compare tags with bytes, and one CUDA version with another.
 
-    Why: a job that built another configuration than it was told uploads it under the name, or to
-    the folder, of the one that users ask for.
+    A package whose bytes have nothing to do with the stated accelerator is a problem in three
+    cases: its label names the accelerator, ``--binary-configuration`` is about this package alone,
+    or its profile names the package's module in ``[probes.cuda]`` or ``[probes.gpu]``. For any
+    other package that is judged under the same variable this is a note.
+
+    Why: a job that built another configuration than requested uploads it under the name, or to the
+    folder, of the one that users ask for.
     Fix: pass the variables on to the build, build from a clean folder, and derive the name from
     what was built.
-    Level: users install another build than they asked for. Where no object needs a library of the
-    accelerator, but one may open it at run time, or its requirements speak of it, it is a warning.
+    Level: users install another build than they asked for. It is a warning if no object needs a
+    library of the accelerator, but one may open it at run time, or the requirements mention it.
     """
     compared = False
     for name, aspect in configuration.aspects():
@@ -67,7 +68,7 @@ def configuration_contradiction(
 
 
 def _list_accelerators(configuration: BinaryConfiguration) -> list[ConfigurationClaim]:
-    """List who states an accelerator outside of the bytes, where these do not speak of one."""
+    """Return claims of an accelerator from outside of the bytes, if the bytes do not name one."""
     claims = configuration.accelerator.claims
     if any(each.source is ClaimSource.BYTES and not each.by_absence for each in claims):
         return []
@@ -77,28 +78,28 @@ def _list_accelerators(configuration: BinaryConfiguration) -> list[Configuration
 
 
 def _expects(requests: _Requests, package: Package) -> bool:
-    """Whether the profile has builds of this package for an accelerator.
+    """Whether the profile expects builds of this package for an accelerator.
 
-    It does where it asks a module of the package about one, or builds for some archives alone.
+    It does if it asks a module of the package about one, or lists builds for some archives alone.
     """
     cuda, gpu, consumer = requests
     if isinstance(package, CppArchive):
         return any(unit.variants != ("*",) for unit in consumer.units.values())
     module, modules = cuda.module or gpu.module, package.derive(ModuleFiles)
-    top = module.partition(".")[0]  # the module below it may be what the build lost
+    top = module.partition(".")[0]  # the build may have lost the module below it
     return bool(top) and (modules.has(module) or (modules.has(top) and not modules.shares(top)))
 
 
 def _judge_absence(
     configuration: BinaryConfiguration, package: Package, requests: _Requests
 ) -> Iterator[Finding]:
-    """Say once that the bytes hold nothing of what others state.
+    """Report once that the bytes hold nothing of the accelerator that other sources state.
 
-    That a label is wrong cannot be said of a package without native code: it may be a part.
+    Without native code a wrong label cannot be proven: the package may be a part of a larger one.
     """
     stated = _list_accelerators(configuration)
     labels = [each for each in stated if each.source is ClaimSource.NAME]
-    if not package.claims.variant:  # a project's name speaks of others' libraries too
+    if not package.claims.variant:  # a project's name may refer to other projects' libraries
         labels = [each for each in labels if isinstance(package, CppArchive)]
     others = [each for each in stated if each.source is not ClaimSource.NAME]
     outright = any(each.outright for each in others)
@@ -130,7 +131,7 @@ def _judge_absence(
 def _may_hold(package: Package, expected: bool, outright: bool) -> bool:
     """Whether it may need an accelerator although no object needs a library of one.
 
-    What is required proves nothing of a package that is known to have builds for an accelerator.
+    Requirements prove nothing if the package is known to have builds for an accelerator.
     """
     if opens_accelerator(package):
         return True
@@ -140,14 +141,14 @@ def _may_hold(package: Package, expected: bool, outright: bool) -> bool:
 
 
 def _find_contradictions(name: str, aspect: Aspect) -> Iterator[Problem]:
-    """Hold each claim against all that are more trustworthy: it is one problem, however many."""
+    """Compare each claim with all more trustworthy ones, in one problem."""
     against: dict[ConfigurationClaim, list[ConfigurationClaim]] = {}
     for one, other in find_disputes(name, aspect.claims):
         if not _is_judged_elsewhere(name, one, other):
             against.setdefault(other, []).append(one)
     for claim, others in against.items():
         if all(each.by_absence for each in others):
-            continue  # `_judge_absence` weighs it
+            continue  # `_judge_absence` judges it
         said = " and ".join(map(say_claim, others))
         yield Problem(
             sentence=f"{ASPECT_WORDS[name]}: {said}, but {say_claim(claim)}",
@@ -172,6 +173,6 @@ def _is_judged_elsewhere(name: str, one: ConfigurationClaim, other: Configuratio
 
 
 def _name_cause(name: str, claim: ConfigurationClaim) -> str:
-    """One variable that is wrong for several packages of a run is one fault."""
+    """Return the variable as a cause: it is one fault for all packages of a run."""
     is_variable = claim.source is ClaimSource.VARIABLE
     return f"{name} of {claim.evidence}" if is_variable else ""

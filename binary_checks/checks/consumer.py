@@ -1,4 +1,4 @@
-"""Whether C++ programs of others can be built against the archive, linked and run."""
+"""Whether users can build C++ programs against the archive, link and run them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from binary_checks.wording.sentences import name_first
 
 _STAGES = tuple(Stage)
 _OWN = ("$PREFIX", "$BUILD", "$ORIGIN", "${ORIGIN}")
-# What a linker, a loader or CMake says of a library that is nowhere.
+# Messages of linkers, loaders and CMake about a library that does not exist.
 _NOWHERE = re.compile(
     r"(?P<needed>\S+), needed by \S+, not found|cannot find -?-?l(?P<library>[\w.+:-]+)"
     r"|loading shared libraries: (?P<loaded>[^:\s]+): cannot open"
@@ -35,7 +35,7 @@ _NOWHERE = re.compile(
 )
 _OF_PYTHON = re.compile(r"_?Py[A-Z_]")
 _NEWER = re.compile(r"(?:@|version [`'])(?P<version>(?:GLIBC|GLIBCXX|CXXABI|GCC)_[\w.]+)")
-"""A symbol of a newer C or C++ runtime than this host's."""
+"""Matches a symbol version of a newer C or C++ runtime than this host's."""
 
 
 @check
@@ -43,16 +43,16 @@ def consumer_configuration_fails(report: ConsumerReport, package: CppArchive) ->
     """CMake's ``find_package`` does not find the archive's package, or ends with an error.
 
     The archive is unpacked, moved to another folder, and found there by ``CMAKE_PREFIX_PATH``
-    alone, for one neutral example for each package that it has, and for the units of the profile's
-    table ``[probes.consumer]``. What the archive's own pkg-config files say is asked, too. What
-    needs a library that this host lacks is not inspected, here and when it is linked and run,
-    unless the archive's name says that it comes with its dependencies; so is what needs a newer C
-    or C++ runtime.
+    alone: for a small example for each of its packages, and for the units of the profile's table
+    ``[probes.consumer]``. The archive's pkg-config files are queried, too. A unit that needs a
+    library which this host lacks is not inspected, in this check and the next ones, unless the
+    archive's name says that it comes with its dependencies; nor is a unit that needs a newer C or
+    C++ runtime.
 
     Why: nobody who builds with CMake can use the package.
 
-    Fix: see the message. A file that an exported target refers to and that is not in the archive is
-    most often one that was left out of the package; an absolute path is one of the build machine.
+    Fix: see the message. If an exported target refers to a file that is not in the archive, the
+    file was mostly left out of the package; an absolute path is one of the build machine.
 
     Level: users cannot build anything.
     """
@@ -138,14 +138,14 @@ def _judge_print(unit: ConsumerUnit, build: ProgramBuild) -> Iterator[Finding]:
 def consumer_search_path(report: ConsumerReport) -> Iterator[Finding]:
     """The package's CMake files put an absolute directory of another machine into every program.
 
-    The RUNPATH of each program that was built is held against the archive's own folder, the build's
-    and what the compiler itself puts into every program.
+    The RUNPATH of each program that was built is compared with the archive's own folder, the build
+    folder and the directories that the compiler puts into every program.
 
-    Why: programs of users look for their libraries where those of others may lie, and what they
-    find there depends on the machine.
+    Why: users' programs look for their libraries in directories where other libraries may lie, and
+    what they find there depends on the machine.
 
-    Fix: leave out ``INTERFACE_LINK_DIRECTORIES`` and ``-rpath`` of directories that are not the
-    package's own from the exported targets.
+    Fix: leave out ``INTERFACE_LINK_DIRECTORIES`` and ``-rpath`` of directories outside of the
+    package from the exported targets.
 
     Level: anyone who can write to a directory such as /tmp, or to the current directory, runs code
     as the user. A directory that only an administrator can fill is a warning.
@@ -229,8 +229,8 @@ def _judge_other(unit: ConsumerUnit, other: OtherAbi) -> Iterator[Finding]:
 def reached_target_absent(report: ConsumerReport) -> Iterator[Finding]:
     """``find_package`` makes a target for a library that is not there.
 
-    Why: whoever links with that target gets an error of the linker or the build tool, and nobody
-    knows that before.
+    Why: linking with that target ends with an error of the linker or the build tool, and nothing
+    warns of it before.
 
     Fix: ship the file, or do not export the target.
 
@@ -257,7 +257,7 @@ def _has_succeeded(unit: ConsumerUnit) -> bool:
 
 
 def _list_steps(report: ConsumerReport) -> Iterator[tuple[ConsumerUnit, str, BuildStep]]:
-    """Each unit, in each way in which it was built, with its last step."""
+    """Yield each unit, for each way in which it was built, with its last step."""
     for unit in report.units:
         if unit.configured is not None and not _has_succeeded(unit):
             yield unit, "", unit.configured
@@ -271,7 +271,7 @@ def _report_failures(
     verbs: tuple[str, str],
     package: CppArchive | None = None,
 ) -> Iterator[Finding]:
-    """One problem for each message, whoever it stopped."""
+    """Yield one problem for each message, however many units it stopped."""
     rows: dict[str, list[tuple[ConsumerUnit, str, BuildStep]]] = {}
     for unit, way, step in _list_steps(report):
         if step.stage is stage and step.outcome is not Ending.OK:
@@ -286,14 +286,14 @@ def _report_failures(
 
 
 def _name(unit: ConsumerUnit, way: str, stopped: list[tuple[ConsumerUnit, str, BuildStep]]) -> str:
-    """The unit; with the way in which it was built, where another one did not stop as well."""
+    """Return the unit's name, with the way in which it was built if another way succeeded."""
     ways = [build.way for build in unit.builds]
     alone = way and sum(other is unit for other, *_ in stopped) < len(ways)
     return f"{unit.name} ({way})" if alone else unit.name
 
 
 def _find_lacking(message: str, step: BuildStep, package: CppArchive | None) -> str:
-    """Say what this host lacks, where the message says that and the archive promises no other."""
+    """Return what this host lacks, unless the archive promises to have it."""
     if package is None:
         return ""
     if step.undefined and all(map(_OF_PYTHON.match, step.undefined)):
@@ -312,7 +312,7 @@ def _find_lacking(message: str, step: BuildStep, package: CppArchive | None) -> 
 
 
 def _find_earlier(report: ConsumerReport, stage: Stage) -> Iterator[NotInspected]:
-    """Say of what stopped before that stage that it was not inspected."""
+    """Report as not inspected what stopped before that stage."""
     later = _STAGES.index(stage)
     stopped = [
         unit.name
@@ -325,7 +325,7 @@ def _find_earlier(report: ConsumerReport, stage: Stage) -> Iterator[NotInspected
 
 
 def _describe(step: BuildStep) -> str:
-    """How a step ended, as the end of a sentence."""
+    """Return how a step ended, as the end of a sentence."""
     how = {
         Ending.CRASHED: f"it crashes: {step.detail}",
         Ending.HUNG: f"it does not end within {step.detail}",

@@ -30,7 +30,8 @@ _VERSION_CONTROL = frozenset(
 _BYTECODE = (".pyc", ".pyo")
 _SOURCE_TREE = frozenset(
     {"test", "tests", "doc", "docs", "example", "examples", "scripts", "build", "data"}
-    | {"bin", "include", "lib", "share"}  # what a C++ project installs: libigl 2.6.3 for Windows
+    # folders that C++ projects install, such as libigl 2.6.3 for Windows
+    | {"bin", "include", "lib", "share"}
 )
 _SOURCE_FILES = (
     *("license*", "licence*", "copying*", "readme*", "changelog*", "*.c", "*.h", "*.cpp", "*.hpp"),
@@ -41,8 +42,9 @@ _NOT_ON_WINDOWS = frozenset('<>"|?*').union(map(chr, range(32)))
 _DEVICES = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}).union(
     f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789¹²³"
 )
-"""Windows opens a device by these names, in every folder and with any extension (Microsoft, "Naming
-Files, Paths, and Namespaces"). Windows 11 allows some extensions; Windows 10 does not."""
+"""Names by which Windows opens a device, in every folder and with any extension (Microsoft, "Naming
+Files, Paths, and Namespaces"). Windows 11 allows some extensions; Windows 10 does not.
+"""
 
 
 @check(level=Level.WARNING)
@@ -81,14 +83,15 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
 def stray_top_level_folder(package: WheelLike) -> Iterator[Finding]:
     """A wheel installs a top-level folder, module or file of the project's source tree.
 
-    These are ``tests``, ``docs``, ``examples``, ``scripts``, ``build``, ``data``, ``bin``, ``lib``,
-    ``include`` and ``share``, unless the project itself has that name; and texts and C sources,
-    such as ``LICENSE``, beside the package.
+    Reported are ``tests``, ``docs``, ``examples``, ``scripts``, ``build``, ``data``, ``bin``,
+    ``lib``, ``include`` and ``share``, unless the project has that name; and texts and C sources
+    next to the package, such as ``LICENSE``.
 
-    Why: every project has them; in site-packages those of two distributions overwrite each other,
-    and one called ``test`` can never be imported: the standard library's comes first.
+    Why: every project has such files; in site-packages, the files of two distributions overwrite
+    each other, and a module called ``test`` can never be imported: the standard library's comes
+    first.
     Fix: keep them inside the package, or out of the wheel (``packages.find`` with ``include``).
-    Level: the package itself works; only its stray files are overwritten, or overwrite another
+    Level: the package itself works; only these files are overwritten, or overwrite another
     project's.
     """
     names = (package.layout.inside(member.path) or "" for member in _files(package))
@@ -117,7 +120,7 @@ def case_collision(package: Package) -> Iterator[Finding]:
 
     Why: on macOS and Windows the second overwrites the first.
     Fix: rename one of them.
-    Level: users on macOS and Windows lose a file. For Linux alone it is only noted.
+    Level: users on macOS and Windows lose a file. In a package for Linux alone it is only noted.
     """
     files = dict.fromkeys(package.layout.shorten(member.path) for member in _files(package))
     if len({path.casefold() for path in files}) == len(files):
@@ -136,9 +139,10 @@ def case_collision(package: Package) -> Iterator[Finding]:
 
 
 def _is_for_linux(package: Package) -> bool:
-    """Whether nobody installs it on another system: kernel headers need both names there.
+    """Whether nobody installs it on macOS or Windows: kernel headers need such names.
 
-    A folder with programs for Linux lies on a disk that has both; tools for Windows may be in it.
+    A folder with programs for Linux lies on a disk that keeps both names, even if it has tools for
+    Windows.
     """
     systems = {claim.system for claim in package.claims.systems}
     return systems == {"linux"} or (package.claims.partial and "linux" in systems)
@@ -146,10 +150,10 @@ def _is_for_linux(package: Package) -> bool:
 
 @check
 def name_invalid_on_windows(package: Package) -> Iterator[Finding]:
-    """A package that promises Windows contains a name that Windows cannot have.
+    """A package that promises Windows contains a name that Windows does not allow.
 
-    The name of a device (``aux.py``, ``con``), one of the characters ``< > " | ? *``, a control
-    character, a colon, or a dot or space at the end of a name.
+    Such are the name of a device (``aux.py``, ``con``), and a name with one of the characters ``< >
+    " | ? *``, a control character, a colon, or a dot or space at its end.
 
     Why: pip on Windows aborts at such a file, or writes it under another name than RECORD lists.
     Fix: rename the file; a wheel tagged ``any`` promises Windows as well.
@@ -170,7 +174,7 @@ def name_invalid_on_windows(package: Package) -> Iterator[Finding]:
 
 
 def _judge_windows_name(name: str, position: int) -> str:
-    """Say what Windows makes of one part of a path; return "" for a name that it can have."""
+    """Return why Windows does not allow one part of a path; "" if it does."""
     is_drive = position == 0 and name[1:2] == ":"
     if name in {"", ".", ".."} or "\\" in name or is_drive:
         return ""  # escaping-member-name reports these

@@ -27,13 +27,13 @@ from binary_checks.model.mangling import names_old_abi
 from binary_checks.model.packages import CppArchive, NamedPath, PathRole
 from binary_checks.wording.sentences import name_first
 
-# The files that an archive has for CMake and pkg-config, and its headers.
+# The archive's files for CMake and pkg-config, and its headers.
 
 _OF_SYSTEM = ("/System/Library/",)
-"""What every macOS has at this place."""
+"""Directories that every macOS has."""
 _FILES = frozenset({PathRole.LOCATION, PathRole.INCLUDE})
 _NOWHERE = "a path outside of the archive"
-_ENOUGH = 10  # symbols, from which on the ABI is sure
+_ENOUGH = 10  # symbols that make the ABI certain
 _MOST_LOST = 50
 
 
@@ -41,14 +41,14 @@ _MOST_LOST = 50
 def missing_target_file(package: CppArchive) -> Iterator[Finding]:
     """A file for CMake names a library or a directory of the archive that is not there.
 
-    That is the location of an imported target, or a directory with headers, in a file of targets or
-    of configuration (by its name: ``*Targets*.cmake``, ``*Config.cmake``). Only values under no
-    condition count, and nothing is run: the family ``consumer`` asks CMake itself.
+    Checked are the location of an imported target and directories with headers, in a file of
+    targets or of configuration (by its name: ``*Targets*.cmake``, ``*Config.cmake``). Only values
+    outside of conditions count, and nothing is run: the family ``consumer`` asks CMake itself.
 
-    Why: ``find_package`` stops with "The imported target … references the file … but this file
-    does not exist", or the link fails.
+    Why: ``find_package`` stops with "The imported target … references the file … but this file does
+    not exist", or the link fails.
     Fix: ship the file, or do not install the export that names it.
-    Level: whether ``find_package`` of the archive comes to the line is what CMake finds out.
+    Level: only CMake knows whether ``find_package`` of the archive reaches the line.
     """
     _demand_files(package)
     yield from _find_unread_files(package)
@@ -66,15 +66,16 @@ def missing_target_file(package: CppArchive) -> Iterator[Finding]:
 
 @check(level=Level.WARNING)
 def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
-    """A file for CMake or pkg-config names an absolute path, or one outside of the archive.
+    """A file for CMake or pkg-config names an absolute path, or a path outside of the archive.
 
-    Where headers and libraries of a target are, and what variables with such names say. Default
+    Checked are places of headers and libraries of targets, and variables with such names. Default
     places in ``Find*.cmake``, and values under a condition, do not count.
 
-    Why: that path is the build machine's; at the user's it is not there, or holds another version.
+    Why: the path belongs to the build machine; on the user's it does not exist, or holds another
+    version.
     Fix: let paths count from the file itself (``${CMAKE_CURRENT_LIST_DIR}``, ``${_IMPORT_PREFIX}``,
     pkg-config's ``${pcfiledir}``), and find dependencies by ``find_dependency``.
-    Level: not every user comes to the line; the family ``consumer`` has CMake decide.
+    Level: not every user's build reaches the line; the family ``consumer`` has CMake decide.
     """
     _demand_files(package)
     yield from _find_unread_files(package)
@@ -100,7 +101,7 @@ def _is_outside(path: str) -> bool:
 
 
 def _is_harmless(named: NamedPath, *, is_windows: bool) -> bool:
-    """What every system has there; what pkg-config itself replaces on Windows."""
+    """Whether every system has the path, or pkg-config itself replaces it on Windows."""
     if named.path.startswith(_OF_SYSTEM):
         return True
     return is_windows and named.role is PathRole.VARIABLE and named.file.endswith(".pc")
@@ -110,8 +111,8 @@ def _is_harmless(named: NamedPath, *, is_windows: bool) -> bool:
 def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
     """The C++ ABI that an archive's name or its CMake files state is not that of its libraries.
 
-    The name says ``cxx11-abi`` or ``pre-cxx11-abi``, the files _GLIBCXX_USE_CXX11_ABI; the
-    libraries have std::__cxx11 in the names of their functions, or the std::string before that.
+    A name states it by ``cxx11-abi`` or ``pre-cxx11-abi``, a file by _GLIBCXX_USE_CXX11_ABI. The
+    names of the libraries' functions contain std::__cxx11, or the older std::string.
 
     Why: users' code is compiled for one std::string and linked with the other: undefined symbols.
     Fix: write the value that the libraries were compiled with into the configuration.
@@ -146,7 +147,7 @@ def _spell(new: bool) -> str:
 
 
 def _count_strings(package: CppArchive) -> tuple[int, int]:
-    """How many symbols of its own have the new std::string, and how many the old."""
+    """Return how many of its own symbols have the new std::string, and how many the old."""
     counts = Counter[bool]()
     for archive in package.objects_of(StaticArchive):
         counts[True] += archive.strings.new
@@ -164,12 +165,12 @@ def _count_strings(package: CppArchive) -> tuple[int, int]:
 
 @check(level=Level.WARNING)
 def missing_included_header(package: CppArchive) -> Iterator[Finding]:
-    """A header includes another one that belongs to the archive and is not there.
+    """A header includes another header of the archive that is not there.
 
-    Only what stands under no condition counts, and only what no other package could have: a path
-    relative to the header, or one in a folder that the archive has below ``include``.
+    Only an ``#include`` outside of conditions counts, and only a path that no other package could
+    have: a path relative to the header, or one in a folder that the archive has below ``include``.
 
-    Why: whoever includes the header gets "No such file or directory".
+    Why: including the header ends with "No such file or directory".
     Fix: install the header, or leave out the one that includes it.
     Level: most users do not include that header.
     """
@@ -201,7 +202,7 @@ def _find_unread_files(package: CppArchive) -> Iterator[NotInspected]:
 
 
 def _present(package: CppArchive) -> frozenset[str]:
-    """Its files, what links stand for, and their folders."""
+    """Return the paths of its files, links and folders."""
     paths: set[str] = {"."}
     for member in package.members:
         path = member.path.removesuffix("/")
@@ -215,7 +216,7 @@ def _present(package: CppArchive) -> frozenset[str]:
 
 _FORMATS = {"linux": {"ELF"}, "macos": {"Mach-O"}, "windows": {"COFF", "import"}}
 _BITCODE = "LLVM bitcode"
-_OF_TINY_C = "libtcc1.a"  # what that compiler links: ELF objects on every system
+_OF_TINY_C = "libtcc1.a"  # the library of the Tiny C Compiler: ELF objects on every system
 
 
 @check
@@ -241,7 +242,7 @@ def foreign_archive_member(package: CppArchive) -> Iterator[Finding]:
     slices = Counter(item.path for item in package.objects_of(StaticArchive))
     for item in package.objects_of(StaticArchive):
         if slices[item.path] > 1 and item.path in fitting:
-            continue  # of a universal one the linker takes what it needs
+            continue  # the linker takes the slice that it needs of a universal library
         for each in item.members:
             if each.format in {"", _BITCODE} or item.file_name == _OF_TINY_C:
                 continue
@@ -253,7 +254,10 @@ def foreign_archive_member(package: CppArchive) -> Iterator[Finding]:
 
 
 def _is_foreign(members: ArchiveMembers, architectures: set[str]) -> bool:
-    """Objects of code for Windows on ARM that runs beside x64's are for both."""
+    """Whether members are for an architecture that the archive is not for.
+
+    Code for ARM64EC, which runs with x64 code on Windows for ARM, fits both architectures.
+    """
     name = members.architecture
     if name == "arm64ec":
         return architectures.isdisjoint({"aarch64", "x86_64"})
@@ -268,14 +272,14 @@ def _describe(members: ArchiveMembers) -> str:
 
 @check
 def unlinkable_static_library(package: CppArchive) -> Iterator[Finding]:
-    """A static library is one that linkers refuse, or that only one compiler can link.
+    """Linkers refuse a static library, or only one compiler can link it.
 
-    A thin archive, which names files of the build machine in place of having them; one without an
-    index of symbols; members whose headers are broken; and members that hold a compiler's own code
-    for link-time optimisation and no machine code.
+    Reported are a thin archive, which refers to files of the build machine instead of containing
+    them; an archive without an index of symbols; members with broken headers; and members that hold
+    a compiler's own code for link-time optimisation without machine code.
 
-    Why: linkers stop at the library. Code for link-time optimisation is read by the very version
-    of the compiler that wrote it, and by no other linker.
+    Why: linkers stop at the library. Code for link-time optimisation can be read only by the
+    version of the compiler that wrote it.
     Fix: ``ar rcs`` without ``T`` writes a whole archive with an index; compile with
     ``-ffat-lto-objects`` or without ``-flto`` (``/GL``).
     Level: users cannot link with the library. Code for link-time optimisation is a warning: with
@@ -325,7 +329,7 @@ def _find_unread_objects(package: CppArchive) -> Iterator[NotInspected]:
             yield NotInspected(path=lost.path, sentence=lost.reason)
 
 
-# What an archive of C++ libraries must have, and what belongs into a package for Python alone.
+# What an archive of C++ libraries must have, and what belongs only into packages for Python.
 
 _LIBTORCH = "libtorch"
 _OF_LIBTORCH = {
@@ -339,7 +343,8 @@ _LIBPYTHON = re.compile(
     re.IGNORECASE,
 )
 _OF_A_PYTHON = re.compile(r"(?:lib(?:64)?/python\d\.\d+t?|Lib)/os\.py")
-_FOR_PYTHON = re.compile(r"(?:lib)?torch_python\.|(?!.*-gdb\.py).*\.py[dic]?\Z")  # for debuggers
+# except pretty-printers for debuggers
+_FOR_PYTHON = re.compile(r"(?:lib)?torch_python\.|(?!.*-gdb\.py).*\.py[dic]?\Z")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -347,13 +352,14 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 def missing_prefix_part(package: CppArchive) -> Iterator[Finding]:
     """An archive of C++ libraries lacks a part that users need to build with it.
 
-    Any such archive needs headers below ``include``; libtorch's also ``TorchConfig.cmake``,
+    Every such archive needs headers below ``include``; libtorch also needs ``TorchConfig.cmake``,
     ``build-version`` and ``build-hash``.
 
     Why: the first ``#include`` or ``find_package`` of a user's project fails.
     Fix: install the missing part into the prefix before it is packed.
-    Level: users cannot build with it. Without ``build-version`` or ``build-hash`` they only cannot
-    tell what they have, and what is not libtorch may be for running alone: these are warnings.
+    Level: users cannot build with it. It is a warning if ``build-version`` or ``build-hash`` is
+    missing, as users then only cannot tell what they have, and for any other archive than libtorch,
+    which may be meant for running alone.
     """
     files = [each for each in package.members if not each.is_directory]
     if not any(_is_header(each) for each in files):
@@ -372,15 +378,16 @@ def missing_prefix_part(package: CppArchive) -> Iterator[Finding]:
 def _is_header(member: Member) -> bool:
     inside = member.path.startswith("include/")
     last = member.path.rpartition("/")[2]
-    return inside and (last.endswith(_HEADER) or "." not in last)  # Eigen/Core
+    # headers without a suffix, as Eigen/Core
+    return inside and (last.endswith(_HEADER) or "." not in last)
 
 
 @check
 def build_contradicts_name(package: CppArchive) -> Iterator[Finding]:
-    """What an archive holds is not what the name of its file says.
+    """The contents of an archive contradict the name of its file.
 
-    The version in ``build-version``, a commit in ``build-hash``, static or shared libraries, a
-    debug build.
+    Compared are the version in ``build-version``, the commit in ``build-hash``, static or shared
+    libraries, and debug builds.
 
     Why: users and mirrors choose by the name; the wrong variant fails at their first link.
     Fix: look for the step that names the file, or for a variable that the build left unset.
@@ -409,7 +416,7 @@ def _plain(version: str) -> str:
 
 
 def _judge_linking(package: CppArchive) -> Iterator[Finding]:
-    """Whether it has libraries of the sort that its name promises."""
+    """Compare the kind of its libraries, static or shared, with its name."""
     linking = package.stated.linking
     shared = [item for item in package.objects if item.kind is Kind.SHARED]
     static = [item for item in package.objects_of(StaticArchive) if not _is_import(item)]
@@ -427,7 +434,7 @@ def _judge_linking(package: CppArchive) -> Iterator[Finding]:
 
 
 def _is_import(item: StaticArchive) -> bool:
-    """Whether it only names the functions of a DLL."""
+    """Whether it is an import library, which only names the functions of a DLL."""
     return any(each.format == "import" for each in item.members)
 
 
@@ -435,14 +442,14 @@ def _is_import(item: StaticArchive) -> bool:
 def python_in_cpp_archive(package: CppArchive) -> Iterator[Finding]:
     """An archive of C++ libraries has parts that only a package for Python needs.
 
-    A library in ``lib`` or ``bin`` that needs libpython or symbols of Python; ``libtorch_python``;
-    Python code and extension modules in ``lib`` and ``include``.
+    Such parts are a library in ``lib`` or ``bin`` that needs libpython or symbols of Python;
+    ``libtorch_python``; and Python code and extension modules in ``lib`` and ``include``.
 
-    Why: a program that is linked with such a library needs a Python of that very version, or does
-    not link at all; the rest is dead weight.
+    Why: a program that is linked with such a library needs a Python of exactly that version, or
+    does not link at all; the rest is dead weight.
     Fix: leave out what was built for the wheel.
-    Level: programs of C++ users have no Python. A library whose name says that it is for Python
-    (``libboost_python311.so``), and files that no program is linked with, are warnings.
+    Level: programs of C++ users have no Python. It is a warning for a library whose name says that
+    it is for Python (``libboost_python311.so``), and for files that no program is linked with.
     """
     if any(_OF_A_PYTHON.fullmatch(member.path) for member in package.members):
         raise NotApplicable("a prefix with a Python of its own")

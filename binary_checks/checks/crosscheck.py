@@ -1,4 +1,4 @@
-"""What other libraries read in the same object files: asked for with --binary-crosscheck."""
+"""Object files as other libraries read them: only with --binary-crosscheck."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def readers_disagree(opinion: SecondOpinion, package: Package) -> Iterator[Findi
 
     With ``--binary-crosscheck`` pyelftools and LIEF read each ELF file again, macholib and LIEF
     each Mach-O file, pefile and LIEF each PE image. Facts that both sides know are compared one by
-    one: docs/evidence/readers.md has the table. A library that is not installed, crashes, takes too
-    long or cannot parse a file is reported as "second opinion unavailable", and the item as not
-    inspected.
+    one: docs/evidence/readers.md has the table. If a library is not installed, crashes, takes too
+    long or cannot parse a file, this is reported as "second opinion unavailable", and the item as
+    not inspected.
 
-    Why: every other verdict relies on our readers. Where another library reads the same bytes
+    Why: every other verdict relies on our readers. If another library reads the same bytes
     differently, one of the two is wrong, and a check may pass for the wrong reason.
     Fix: report it, with the package or the file: it is a bug in binary_checks or in the library.
     Until then, do not rely on other checks of this package that use the fact.

@@ -1,4 +1,4 @@
-"""Which std::string the C++ interfaces of a package use: libstdc++ has two."""
+"""Which of libstdc++'s two std::string types the C++ interfaces of a package use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEW, _OLD = "new (std::__cxx11::string)", "old (std::string as Ss)"
 
 
 class _Evidence:
-    """The symbols of one namespace that tell of an ABI, by object."""
+    """The symbols of one namespace that show an ABI, by object."""
 
     def __init__(self) -> None:
         self.new: dict[str, list[str]] = {}
@@ -36,12 +36,12 @@ def mixed_cxx_abi(
     """Objects of a package use two different std::string types in one C++ namespace.
 
     libstdc++ has an old and a new std::string and std::list (_GLIBCXX_USE_CXX11_ABI). Each
-    namespace is judged separately, over the symbols that the package's own objects export and
-    import; with the option ``namespaces`` only those are judged, together. At least ``minimum``
+    namespace is judged separately, by the symbols that the package's own objects export and import;
+    with the option ``namespaces`` only the listed ones are judged, together. At least ``minimum``
     symbols of each kind must occur. Bundled libraries, std itself, and objects that need libc++ or
-    the Visual C++ runtime do not count: those have only one std::string.
+    the Visual C++ runtime do not count: these have only one std::string.
 
-    Why: a function compiled for one of them is not found by a caller compiled for the other, or
+    Why: a function compiled for one std::string is not found by a caller compiled for the other, or
     gets an object of another layout.
     Fix: compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``.
     Level: a call across the two does not link, or corrupts memory.
@@ -72,8 +72,8 @@ def unexpected_cxx_abi(
     """A package's C++ interfaces do not have the ABI that the profile expects.
 
     ``expected`` is the value of _GLIBCXX_USE_CXX11_ABI: true for the new std::string. Without
-    ``namespaces`` all of the package's own count. An object with ``minimum`` wrong symbols is a
-    problem; where fewer than ``at_least`` symbols of the package depend on the ABI, the result is
+    ``namespaces`` all namespaces of the package count. An object with ``minimum`` wrong symbols is
+    a problem; if fewer than ``at_least`` symbols of the package depend on the ABI, the result is
     "not inspected".
 
     Why: code compiled against the package links with the wrong functions, or with none.
@@ -102,13 +102,13 @@ def unexpected_cxx_abi(
 
 
 def _own_objects(package: Package) -> tuple[ObjectFile, ...]:
-    """What is loaded and was not grafted in, in whatever format: mangled names are one."""
+    """Return the objects that are loaded and not grafted in; all formats share one mangling."""
     loaded = (i for i in package.objects if i.kind in (Kind.SHARED, Kind.EXECUTABLE))
     return tuple(item for item in loaded if _is_own(package.layout.shorten(item.path)))
 
 
 def _is_own(path: str) -> bool:
-    """Whether it lies in none of the folders into which repair tools put libraries."""
+    """Whether it lies outside of the folders into which repair tools put libraries."""
     top, slash, _ = path.partition("/")
     return not ((slash and top[1:].endswith(".libs")) or "/.libs/" in path or "/.dylibs/" in path)
 
@@ -123,10 +123,10 @@ def _find_unread(package: Package) -> Iterator[NotInspected]:
 
 
 def _has_one_string(item: ObjectFile) -> bool:
-    """Whether it was compiled against another C++ library than libstdc++, whose names tell.
+    """Whether it was compiled with a C++ library other than libstdc++: they have one std::string.
 
-    macOS has no libstdc++ of its own: what does not ask for GNU's has libc++, or no C++ at all
-    (shellcheck, whose 160,000 symbols are Haskell's).
+    Its needed libraries show that. macOS has no libstdc++ of its own: an object that does not need
+    GNU's has libc++, or no C++ at all (shellcheck, whose 160,000 symbols are Haskell's).
     """
     names = [need.name.rpartition("/")[2].lower() for need in item.needed]
     if any(name.startswith("libstdc++") for name in names):
@@ -135,19 +135,19 @@ def _has_one_string(item: ObjectFile) -> bool:
 
 
 def _may_have_new(item: ObjectFile) -> bool:
-    """Whether a symbol may have the new ABI: where none has, no name need be made."""
+    """Whether a symbol may have the new ABI; otherwise no names need to be decoded."""
     return not _has_one_string(item) and (
         item.exports.may_mention("cxx11") or item.imports.may_mention("cxx11")
     )
 
 
 def _names_by_path(package: Package) -> dict[str, set[str]]:
-    """The symbols of each object, by the path that is shown; of all slices, each once."""
+    """Return the symbols of each object by its shown path, those of all slices together."""
     names: dict[str, set[str]] = {}
     for item in _own_objects(package):
         if _has_one_string(item):
             continue
-        # Nearly none of them tells.
+        # Filter early: hardly any symbol shows the ABI.
         every = chain(item.exports.each_name(), item.imports.each_name())
         mangled = (name for name in every if name[:2] == "_Z")
         told = [n for n in mangled if "cxx11" in n or "Ss" in n or "Sb" in n or "St4list" in n]
@@ -156,7 +156,7 @@ def _names_by_path(package: Package) -> dict[str, set[str]]:
 
 
 def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidence]:
-    """The evidence in each namespace; only in the given ones, where there are any."""
+    """Return the evidence for each namespace, or for the given namespaces if there are any."""
     found: dict[str, _Evidence] = {}
     for path, names in _names_by_path(package).items():
         for name in sorted(names):
@@ -171,13 +171,14 @@ def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidenc
 
 
 def _names_old_abi(mangled: str) -> bool:
-    from binary_checks.model.mangling import names_old_abi  # of few packages a name may tell
+    # imported late: only in few packages does a name show it
+    from binary_checks.model.mangling import names_old_abi
 
     return names_old_abi(mangled)
 
 
 def _namespace_of(mangled: str) -> str:
-    """The outermost namespace or class; "" for what lies in none, in std or in the runtime."""
+    """Return the outermost namespace or class; "" for a name in none, in std or in the runtime."""
     match = re.match(_NAMESPACE, mangled)
     if match is None:
         return ""

@@ -21,10 +21,11 @@ _NAMES = {
     "libmpi": (("libmpi",), r"[-.\d]"),
     "libpython": (("libpython",), r"\d"),
 }
-"""How the files of a runtime begin, on one system or another, and what follows, without the hash of
-a graft."""
+"""For each runtime, how its file names begin on any system and what follows, without a graft's
+hash.
+"""
 _BEGINNINGS = tuple(beginning for beginnings, _ in _NAMES.values() for beginning in beginnings)
-"""Hardly a file begins with one of them."""
+"""The beginnings of all runtimes, to rule out most files quickly."""
 
 
 @check

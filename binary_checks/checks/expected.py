@@ -1,4 +1,4 @@
-"""Whether a package is as its project expects: libraries, paths, snippets, releases."""
+"""Whether a package matches its project's expectations: libraries, paths, snippets, releases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from binary_checks.model.requests import SnippetRequest
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end, name_first
 
-# Whether a package ships, needs and exports the libraries and symbols its project expects.
+# Whether a package ships, needs and exports the expected libraries and symbols.
 
 
 @check(enabled=False)
@@ -40,8 +40,8 @@ def banned_library(package: Package, *, banned: tuple[str, ...] = ()) -> Iterato
     ``banned`` are globs on the file name of a library that it ships or needs, ignoring case:
     ``*openblas*.dylib`` is OpenBLAS on macOS only.
 
-    Why: the project has chosen another one; two of a kind in one process make it slower, change
-    its results, or break it.
+    Why: the project has chosen another library; with two of a kind, one process is slower, gets
+    other results, or breaks.
     Fix: check which library the build found (CMake's cache), and disable the search for it.
     Level: the project itself bans it.
     """
@@ -81,7 +81,7 @@ def banned_export(
     ``banned`` are globs on the names as the file has them: ``_ZNSt10filesystem*`` are functions of
     std::filesystem that some compilers of older systems link statically.
 
-    Why: other libraries in the process use them in place of their own, of another version.
+    Why: other libraries in the process use these symbols instead of their own, of another version.
     Fix: link with a version script or ``-Wl,--exclude-libs,ALL``, which hide statically linked
     symbols.
     Level: the project itself bans it.
@@ -181,7 +181,7 @@ def unexpected_search_path(
 
 
 def _find(path: str, expected: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """What the first glob that matches expects; () where none does."""
+    """Return what the first matching glob expects; () if none matches."""
     return next((wanted for glob, wanted in expected.items() if fnmatchcase(path, glob)), ())
 
 
@@ -190,7 +190,7 @@ def _spell(wanted: Iterable[str]) -> str:
 
 
 def spell_search_path(library: ElfFile | MachOFile) -> str:
-    """Spell kind and entries as the profile does; DT_RPATH beside DT_RUNPATH is never read."""
+    """Return kind and entries as a profile spells them; DT_RUNPATH overrides DT_RPATH."""
     if isinstance(library, MachOFile):
         return f"LC_RPATH {':'.join(library.rpaths)}" if library.rpaths else ""
     if library.runpath:
@@ -208,15 +208,14 @@ def snippet_fails(
     """A Python snippet of the profile fails, or prints something unexpected.
 
     ``code`` in the profile's table ``[probes.snippets]`` has programs by name. Each runs in a fresh
-    process in an empty folder, with the package installed; it fails when it raises, exits with a
+    process in an empty folder, with the package installed; it fails if it raises, exits with a
     status other than 0, crashes, exceeds the profile's ``timeout``, ends its process badly, or
-    writes something else to ``sys.stdout`` than the option ``prints`` gives for it. It may call
-    ``unavailable("why")`` where something that it needs is missing: it is then not inspected.
-    ``only`` in that table limits snippets to some systems, as globs on ``linux-x86_64``,
-    ``macos-aarch64``, ``windows-x86_64``. ``requires`` are requirements in addition to the
-    package's: with any, the snippets get an environment of their own; for an installed package,
-    they use the distributions installed there. A profile that extends another one removes a snippet
-    by setting its code to "".
+    writes to ``sys.stdout`` anything but the text of the option ``prints``. It may call
+    ``unavailable("why")`` if something that it needs is missing: it is then not inspected. ``only``
+    in that table limits snippets to some systems, as globs on ``linux-x86_64``, ``macos-aarch64``,
+    ``windows-x86_64``. ``requires`` lists requirements in addition to the package's: with any, the
+    snippets get an environment of their own; for an installed package, they use the distributions
+    installed there. A profile that extends another one removes a snippet by setting its code to "".
 
     Why: a build that lost its BLAS, its threads or its version imports like a good one.
     Fix: run the quoted line where the package is installed; the build's configuration says what was
@@ -315,9 +314,9 @@ def unexpected_tag(package: Wheel, *, expected: Pattern = _ANY_TAG) -> Iterator[
     compressed set of tags is judged one by one.
 
     Why: a ``linux_x86_64`` wheel that was never repaired, a macOS newer than the users', or a build
-    with the wrong interpreter installs nowhere, or where it does not run.
+    with the wrong interpreter installs nowhere, or on systems where it does not run.
     Fix: build with the interpreter and the deployment target of the release, and repair the wheel.
-    Level: the wheel is published for a platform that the project does not mean.
+    Level: the wheel is published for a platform that the project does not support.
     """
     if not expected:
         yield NotInspected(sentence="no expected tag is set (the option expected)")
