@@ -1,4 +1,4 @@
-"""Whether work on a GPU succeeds, and what it yields."""
+"""Whether work on a GPU succeeds, and with which results."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from binary_checks.model.requests import CudaRequest, GpuRequest
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end
 
-# Faults of a package at work on a GPU: steps that fail, are slow, or leave devices out.
+# Faults of a package at work on a GPU: steps that fail or are slow, and devices that are left out.
 
-_LONGEST = 5  # digits of an architecture; what a package reports may have thousands
-_BLOCK = 1 << 30  # bytes of the tensor that the step makes
+_LONGEST = 5  # digits of an architecture; a package may report thousands
+_BLOCK = 1 << 30  # bytes of the tensor that the step allocates
 _CALM = 1 << 20  # bytes by which a device's free memory may change while nobody uses it
 
 
@@ -53,12 +53,12 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
     those in ``leave_out``: first_kernel, memory, every_device, absent_device, library_exception,
     device_assertion, matmul, magma, svd, cudnn, convolution, autocast, cnn, rnn, attention, nccl,
     compilation. ``--binary-thorough``, or ``thorough = true`` there, adds gds, max_autotune,
-    torchvision and torchaudio; ``requires`` are then installed too. One process runs many steps,
-    each within its own bound in seconds, and after a failure the others go on in a new process.
-    After first_kernel hangs, or any two steps, nothing more is tried.
-    ``snippets`` are the profile's own steps, Python code by name, run after the import in a process
-    each, within the profile's ``timeout``; one that sets ``measured`` to a dict of relative errors
-    by dtype is judged by gpu-result-differs, one that sets ``unavailable`` to a reason is not
+    torchvision and torchaudio; ``requires`` are then installed, too. One process runs many steps,
+    each within its own limit in seconds; after a failure the other steps continue in a new process.
+    After first_kernel hangs, or any two steps, nothing more is tried. ``snippets`` are the
+    profile's own steps, Python code by name. Each runs after the import in a process of its own,
+    within the profile's ``timeout``. A snippet that sets ``measured`` to a dict of relative errors
+    by dtype is judged by gpu-result-differs; one that sets ``unavailable`` to a reason is not
     inspected.
 
     Why: work on a GPU is the purpose of the package.
@@ -96,8 +96,8 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
 def first_kernel_late(report: GpuReport, *, seconds: float = 20.0) -> Iterator[Finding]:
     """The first kernel on a GPU takes too long.
 
-    Measured from the end of the import to the first result: the start of CUDA and all compilation
-    for the device up to then, at most ``seconds``.
+    The time is measured from the end of the import to the first result, and includes the start of
+    CUDA and all compilation for the device. It may be at most ``seconds``.
 
     Why: without machine code for a device, the driver compiles everything from PTX at first use,
     which takes minutes and looks like a hang.
@@ -119,10 +119,10 @@ def first_kernel_late(report: GpuReport, *, seconds: float = 20.0) -> Iterator[F
 def gpu_left_out(report: GpuReport) -> Iterator[Finding]:
     """A package does not see every GPU that the driver offers.
 
-    The devices that a process may use are counted, as CUDA's driver reports them: of a divided GPU
-    (MIG), one part only. A device that cannot be used, because another process has it for itself,
-    is not expected. If the package announces another number than it works on (torch counts by
-    NVML), that is a problem too, except with MIG.
+    The devices that a process may use are counted as CUDA's driver reports them; a GPU that is
+    divided into parts (MIG) counts as one part. A device that another process uses exclusively is
+    not expected. If the package announces another number of devices than it works on (torch counts
+    by NVML), that is a problem, too, except with MIG.
 
     Why: devices that users paid for stay idle, without an error.
 
@@ -195,10 +195,10 @@ def _runs(architecture: str, capability: str) -> bool:
 def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
     """A package keeps memory of a GPU that it no longer needs.
 
-    A tensor of 1 GiB is made and dropped, and the package's cache emptied; nine tenths must return
-    to the driver, and the package must keep none. The driver reports the whole device's memory: if
-    other processes take or return some meanwhile, or the GPU has no memory of its own, only the
-    package's own count is judged, and the rest is not inspected.
+    A tensor of 1 GiB is allocated and dropped, and the package's cache is emptied. Nine tenths must
+    then return to the driver, and the package must keep none. The driver reports the memory of the
+    whole device: if other processes allocate or free memory meanwhile, or the GPU has no memory of
+    its own, only the package's own count is judged, and the rest is not inspected.
 
     Why: other processes on the device run out of memory.
 
@@ -219,7 +219,7 @@ def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
 
 
 def _find_sharing(report: GpuReport) -> str:
-    """Say who else takes of the memory that the driver tells of; "" where nobody was seen to."""
+    """Return what else uses the device's memory; "" if nothing was seen to."""
     if read_figure(report, "memory", "integrated"):
         return "the GPU shares its memory with all programs of the host"
     drifted = read_figure(report, "memory", "bytes drifted") or 0
@@ -233,7 +233,7 @@ def _find_sharing(report: GpuReport) -> str:
 # Faults of a package whose results or libraries on a GPU are not the expected ones.
 
 _OTHER_FIGURES = frozenset({"seconds", "devices", "bytes", "integrated"})
-"""The first words of their names."""
+"""First words of the names of figures that are not relative errors."""
 
 
 @check
@@ -291,12 +291,12 @@ def gpu_result_differs(
 
 
 def _kind(figure: Measurement) -> str:
-    """The dtype of a relative error, or what else a figure is of."""
+    """Return the dtype of a relative error, or the kind of another figure."""
     return figure.name.partition(" ")[0]
 
 
 def _spell_worst(measured: list[Measurement], bounds: dict[str, float]) -> Iterator[str]:
-    """Say of each dtype how near the results within its bound come to it."""
+    """Yield, for each dtype, the largest error within its bound."""
     for name, bound in bounds.items():
         within = [each for each in measured if _kind(each) == name and each.value <= bound]
         if within:
@@ -315,21 +315,21 @@ def gpu_libraries_disagree(
 ) -> Iterator[Finding]:
     """An NVIDIA library in the process is not the version built with, installed or pinned.
 
-    The first three numbers of a version are compared. Pinned is the version that the package
-    requires itself, or that an installed distribution such as ``cuda-toolkit`` requires for it.
-    ``compiled`` in the profile's table ``[probes.cuda]`` has a Python expression for each library
-    (``cudnn = "torch._C._cudnn.getCompileVersion()"``) that returns the version of its headers,
-    None in a build without it; a loaded one of the same major version may be newer, unless the
-    option says ``newer = false``. The option ``expected`` gives versions that must be loaded, in as
-    many numbers as matter (``cudnn = "9.26"``).
+    The first three numbers of a version are compared. A library is pinned if the package requires
+    an exact version itself, or an installed distribution such as ``cuda-toolkit`` requires it for
+    the package. ``compiled`` in the profile's table ``[probes.cuda]`` has a Python expression for
+    each library (``cudnn = "torch._C._cudnn.getCompileVersion()"``) that returns the version of its
+    headers, or None in a build without it; a loaded library of the same major version may be newer,
+    unless the option says ``newer = false``. The option ``expected`` gives versions that must be
+    loaded, in as many numbers as matter (``cudnn = "9.26"``).
 
-    Why: an older library lacks functions and fails at their first use; one that is not the
+    Why: an older library lacks functions and fails at their first use; a library that is not the
     installed one was found in an unintended folder; and the combination is untested.
 
     Fix: pin the libraries to the versions that the package is built with, and make its search paths
     lead to them first.
 
-    Level: functions are missing, or behave otherwise than those it was built with.
+    Level: functions are missing, or behave differently from those it was built with.
     """
     for sentence in find_unreported(report.versions, asked.compiled):
         yield NotInspected(sentence=sentence)

@@ -26,13 +26,16 @@ from binary_checks.model.python_modules import is_extension
 from binary_checks.wording.sentences import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
-_OF_WINDOWS = ("ucrtbase.dll", "api-ms-win-")  # since Windows 10, whatever lies beside a program
+# since Windows 10 the system's own, whatever lies next to a program
+_OF_WINDOWS = ("ucrtbase.dll", "api-ms-win-")
 _LARGEST_PAGE = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loongarch64": 0x4000}
-"""Kernels of these architectures are built with pages of that many bytes, by some or by default."""
+"""Largest page size, in bytes, of kernels for these architectures: built so by some, or by
+default.
+"""
 _LARGEST_PAGE_OF_ANDROID = {"aarch64": 0x4000, "x86_64": 0x4000}
-"""What is aligned to as much loads there."""
+"""Libraries with segments aligned to so many bytes load on Android."""
 _STATIC_TLS = 1664
-"""Bytes that glibc before 2.32 keeps for libraries opened later; 1.5 KiB since."""
+"""Bytes that glibc before 2.32 keeps for libraries that are opened later; 1.5 KiB since."""
 
 
 @check
@@ -57,7 +60,8 @@ def executable_stack(library: ElfFile, target: TargetSystem | Package) -> Iterat
     if isinstance(target, Package) and all(
         claim.system != ANY_SYSTEM for claim in target.claims.systems
     ):
-        # Toolchains for MIPS always ask for one; of Android's loader it is not known either.
+        # Toolchains for MIPS always ask for one; whether Android's loader accepts it is not known
+        # either.
         why = "whether its system's loader takes that is not known"
         yield NotInspected(path=library.path, sentence=f"{sentence}: {why}")
         return
@@ -72,7 +76,7 @@ def executable_stack(library: ElfFile, target: TargetSystem | Package) -> Iterat
 def text_relocations(library: ElfFile) -> Iterator[Finding]:
     """An object has relocations in its code (text relocations).
 
-    Where DT_TEXTREL is set and no relocation lies in code or constants, as after a linker that
+    If DT_TEXTREL is set although no relocation lies in code or constants, as by a linker that
     merged sections, this is only noted: the loader makes the pages writable for a moment, and
     changes none.
 
@@ -122,10 +126,10 @@ def no_relro(library: ElfFile) -> Iterator[Finding]:
 def segment_alignment(library: ElfFile, package: Package) -> Iterator[Finding]:
     """An object's segments are aligned to pages smaller than those of some kernels.
 
-    Other systems than Linux are not judged: Android has pages of up to 16 KiB since its version 15,
-    and ways to load libraries that are aligned to less.
+    Only Linux is judged: Android has pages of up to 16 KiB since its version 15, and ways to load
+    libraries that are aligned to less.
 
-    Why: where pages are larger the loader refuses it: "ELF load command alignment not
+    Why: on a kernel with larger pages the loader refuses it: "ELF load command alignment not
     page-aligned". Kernels for aarch64 and POWER with 64 KiB pages are common.
     Fix: link with ``-Wl,-z,max-page-size=65536``, the linker's default there; run patchelf with
     ``--page-size 65536``.
@@ -153,13 +157,13 @@ def static_tls_budget(
 ) -> Iterator[Finding]:
     """Libraries that one import loads need more static thread-local storage than there is.
 
-    Why: "cannot allocate memory in static TLS block": the C library sets aside a fixed piece for
-    everything that is loaded after the start, and the package fails depending on what was
-    imported before.
+    Why: "cannot allocate memory in static TLS block": the C library reserves a fixed block for
+    everything that is loaded after the start, and the package fails depending on what was imported
+    before.
     Fix: compile libraries that are opened with ``dlopen`` without ``-ftls-model=initial-exec``, or
     make the thread-local data smaller.
-    Level: the import fails, depending on what was imported before. In a folder only a warning for
-    libraries that are no extension modules: programs may be linked to them, which is fine.
+    Level: the import fails, depending on what was imported before. In a folder it is a warning for
+    libraries that are not extension modules: programs may be linked to them, which works.
     """
     yield from find_unloaded(linkage, package)
     objects = {item.path: item for item in package.objects_of(ElfFile)}
@@ -203,7 +207,7 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
         return
     new_enough = target.policy is None or target.policy.minimum >= (2, 36)
     if new_enough and not any(n.library.startswith("libc.so") for n in library.symbol_versions):
-        return  # glibc asks for the marker only where versions of libc.so are needed
+        return  # glibc requires the marker only from objects that need versions of libc.so
     if all(node.version != "GLIBC_ABI_DT_RELR" for node in library.symbol_versions):
         yield "has DT_RELR but does not need GLIBC_ABI_DT_RELR"
 
@@ -212,14 +216,13 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
 def isa_level_over_baseline(library: ElfFile, linkage: Linkage | Package) -> Iterator[Finding]:
     """An object declares that it needs a newer CPU than its platform tag promises.
 
-    Why: a platform tag promises the baseline CPUs of its architecture. There the loader refuses
+    Why: a platform tag promises the baseline CPUs of its architecture. On these the loader refuses
     the object ("CPU ISA level is lower than required"), even if only a few functions use the newer
     instructions.
-    Fix: compile without ``-march=x86-64-v2`` and the like (some distributions' compilers have it
-    by default), or choose the code at run time; a library for newer CPUs belongs in
-    ``glibc-hwcaps``.
-    Level: on older CPUs the import fails. x86-64-v2, which CPUs have had since 2011, is a warning.
-    Only a warning where no import reaches the object (see missing-library).
+    Fix: compile without ``-march=x86-64-v2`` and the like (some distributions' compilers have it by
+    default), or choose the code at run time; a library for newer CPUs belongs in ``glibc-hwcaps``.
+    Level: on older CPUs the import fails. x86-64-v2, which CPUs have had since 2011, is a warning,
+    and so is an object that no import reaches (see missing-library).
     """
     if library.isa_level and "glibc-hwcaps" not in PurePosixPath(library.path).parts:
         sentence = f"needs a CPU of level {library.isa_level}; the platform tag promises any x86-64"
@@ -234,16 +237,18 @@ def isa_level_over_baseline(library: ElfFile, linkage: Linkage | Package) -> Ite
 def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator[Finding]:
     """An object is for another architecture than the wheel's platform tags name.
 
-    Every tag of a compressed set is a claim: a tag is wrong too if the wheel has no object for its
-    architecture. Device code, debug information and linker input are exempt, and so is a wheel for
-    ``any`` platform; on Windows also .NET code and programs, and there and on macOS libraries for
-    other processes, which have the architecture in their name. An extension module in the format
-    of another system, such as an ELF object called ``x.cpython-314-darwin.so``, is wrong too.
+    Every tag of a compressed set is a claim: a tag is wrong, too, if the wheel has no object for
+    its architecture. Device code, debug information and linker input are exempt, and so is a wheel
+    for ``any`` platform; on Windows also .NET code and programs; on Windows and macOS also
+    libraries for other processes, which have the architecture in their name. An extension module in
+    the format of another system, such as an ELF object called ``x.cpython-314-darwin.so``, is
+    wrong, too.
 
     Why: the wheel installs but cannot be imported.
     Fix: correct the tag, or look for the step of a cross build that picked up a host object.
-    Level: users cannot import the package. Only a warning where no import reaches the object (see
-    missing-library), and for a copy of what Windows always takes from itself, such as ucrtbase.dll.
+    Level: users cannot import the package. It is a warning for an object that no import reaches
+    (see missing-library), and for a copy of a library that Windows always takes from itself, such
+    as ucrtbase.dll.
     """
     found = compare_architectures(package.claims.systems, package.objects)
     if found is None:
@@ -266,9 +271,9 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
 
 @check
 def malformed_object(package: Package) -> Iterator[Finding]:
-    """An object file contradicts itself, or is none: truncated, damaged, empty, a git-lfs pointer.
+    """A file is not a valid object: truncated, damaged, empty, or a git-lfs pointer.
 
-    A text for linkers (``INPUT(libx.so.1)``) is none of these, unless it is named like an extension
+    A text for linkers (``INPUT(libx.so.1)``) is accepted, unless it is named like an extension
     module.
 
     Why: no loader accepts it, and its dependencies and symbols cannot be read.

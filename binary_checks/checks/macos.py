@@ -1,4 +1,4 @@
-"""What macOS loads: paths, versions, signatures, and the slices of universal files."""
+"""What macOS requires of objects, and the slices of universal files."""
 
 from __future__ import annotations
 
@@ -51,9 +51,11 @@ _PLACES = {
 }
 _ELSEWHERE = "which is not part of macOS and exists where the file was built"
 _CHAINED_FIXUPS = (10, 15)
-"""The first macOS whose dyld knows LC_DYLD_CHAINED_FIXUPS: orjson 3.6.9 did not load on 10.14."""
+"""The first macOS whose dyld supports LC_DYLD_CHAINED_FIXUPS: orjson 3.6.9 did not load on
+10.14.
+"""
 _STRICT_SDK = (15, 0)
-"""dyld compares search paths only in files that were linked with this SDK or a newer one."""
+"""The SDK from which on dyld refuses files that list a search path twice."""
 
 
 @check
@@ -83,7 +85,7 @@ def minimum_os_above_tag(
             yield NotInspected(sentence=f"this check does not know what {each.name} promises")
     claim = lowest_claims(systems).get(plain_architecture(library.architecture))
     if claim is None:
-        return  # no interpreter that is claimed loads this slice
+        return  # no claimed interpreter loads this slice
     promised, platform = claim
     code = f"its {format_architecture(library.architecture)} code"
     minimum = read_version(library.minimum_os or "0.0")
@@ -120,7 +122,7 @@ def _demand_macos(package: Package) -> None:
 
 
 def _is_for_macos(library: MachOFile) -> bool:
-    """What does not say its platform is taken for macOS's, as by dyld."""
+    """Whether it is for macOS: dyld takes a file that does not state its platform for macOS's."""
     return not library.platforms or "macos" in library.platforms
 
 
@@ -171,7 +173,7 @@ def dead_macos_tag(wheel: Wheel) -> Iterator[Finding]:
 def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
     """A search path is listed twice, with or without a trailing slash.
 
-    In files linked with an SDK older than macOS 15's it is only noted: numpy 1.26 has such
+    For files linked with an SDK older than macOS 15's it is only noted: numpy 1.26 has such
     libraries and imports everywhere.
 
     Why: since macOS 15.4 dyld refuses such a file: "duplicate LC_RPATH".
@@ -228,9 +230,10 @@ def shared_install_name(library: MachOFile, package: Package) -> Iterator[Findin
 
 
 def _find_twins(package: Package) -> dict[tuple[str, str, Kind], list[MachOFile]]:
-    """The libraries of each install name and architecture, in the order of their paths.
+    """Return the libraries by install name, architecture and kind, in the order of their paths.
 
-    Of several copies of one library, the first: all differ from the same others.
+    Only the first of several copies of one library is listed: all copies differ from the same
+    others.
     """
     found: dict[tuple[str, str, Kind], list[MachOFile]] = {}
     contents = package.derive(_find_contents)
@@ -244,7 +247,7 @@ def _find_twins(package: Package) -> dict[tuple[str, str, Kind], list[MachOFile]
 
 
 def _identify(library: MachOFile) -> tuple[str, str, Kind]:
-    """By what dyld takes two libraries for one."""
+    """Return what makes dyld take two libraries for one."""
     return library.name, library.architecture, library.kind
 
 
@@ -272,8 +275,8 @@ def needed_outside_system(
     loaded", or loads the file that another program put there.
     Fix: bundle the library (``delocate-wheel``), link it statically, or have users install it and
     accept the problem with that reason.
-    Level: users who lack the library cannot load the file. Only a warning where no import reaches
-    it (see missing-library).
+    Level: users who lack the library cannot load the file. It is a warning if no import reaches it
+    (see missing-library).
     """
     for need in library.needed:
         if not need.name.startswith("/") or need.name.startswith(_SYSTEM) or need.name in allowed:
@@ -296,7 +299,7 @@ def needed_outside_system(
 def unsigned_arm64_code(library: MachOFile, package: Package) -> Iterator[Finding]:
     """An object for Apple silicon has no code signature.
 
-    In a wheel for iOS it is signed as part of an app.
+    In a wheel for iOS it is not judged: there it is signed as part of an app.
 
     Why: macOS refuses arm64 code without at least an ad-hoc signature: "code has to be at least
     ad-hoc signed". Intel code needs none.
@@ -330,10 +333,10 @@ def broken_code_signature(library: MachOFile) -> Iterator[Finding]:
         )
 
 
-# Whether universal binaries have code for each architecture, and the same for all of them.
+# Whether universal binaries have code for each architecture, and the same library in each slice.
 
 _CURRENT = frozenset({"x86_64", "aarch64"})
-"""The architectures of today's Pythons; those of older ones are not asked for."""
+"""The architectures of current Pythons; slices for older ones are not required."""
 _WORDS = {"x86_64": r"x86[_-]64|amd64|x64|intel", "aarch64": "arm64|aarch64"}
 
 
@@ -341,11 +344,11 @@ _WORDS = {"x86_64": r"x86[_-]64|amd64|x64|intel", "aarch64": "arm64|aarch64"}
 def missing_slice(library: MachOFile, package: Package) -> Iterator[Finding]:
     """A file in a wheel for two architectures has code for only one of them.
 
-    Files with their architecture in their path are exempt, and so are libraries that only code for
-    the same architectures needs, such as libgfortran in numpy's universal2 wheels.
+    Files with an architecture in their path are exempt, and so are libraries that only code for the
+    same architectures needs, such as libgfortran in numpy's universal2 wheels.
 
-    Why: where the code is missing the file does not load: "incompatible architecture"; a program
-    for Intel runs on Apple silicon only where Rosetta is installed.
+    Why: on the other architecture the file does not load: "incompatible architecture"; a program
+    for Intel runs on Apple silicon only if Rosetta is installed.
     Fix: build for both (``ARCHFLAGS="-arch arm64 -arch x86_64"``) or merge two builds with
     ``delocate-merge`` or ``lipo``; Homebrew's libraries are for one architecture.
     Level: on the other architecture the file does not load.
@@ -373,7 +376,7 @@ def _is_named(path: str, architecture: str) -> bool:
 
 
 def _find_slices(library: MachOFile, package: Package) -> tuple[MachOFile, ...]:
-    """Every slice of the library's file, by a search: objects are in the order of their paths."""
+    """Return every slice of the library's file, found by bisection: objects are sorted by path."""
     start = bisect_left(package.objects, library.path, key=lambda item: item.path)
     following = (package.objects[place] for place in range(start, len(package.objects)))
     slices = takewhile(lambda item: item.path == library.path, following)
@@ -381,7 +384,7 @@ def _find_slices(library: MachOFile, package: Package) -> tuple[MachOFile, ...]:
 
 
 def _is_wanted(library: MachOFile, missing: str, package: Package) -> bool:
-    """Whether code for that architecture asks for the file, or nothing says that it does not."""
+    """Whether code for that architecture needs the file, or nothing shows that it does not."""
     name = parse_extension_name(library.path)
     if library.kind is Kind.EXECUTABLE or is_extension(library) or (name and name.tagged):
         return True
@@ -390,7 +393,7 @@ def _is_wanted(library: MachOFile, missing: str, package: Package) -> bool:
 
 
 def _find_users(package: Package) -> dict[str, set[str]]:
-    """By the names of files that are needed, the architectures of the code that needs them."""
+    """Return, by the name of each needed file, the architectures of the code that needs it."""
     found: dict[str, set[str]] = {}
     for item in package.objects_of(MachOFile):
         for need in item.needed:
@@ -403,11 +406,11 @@ def _find_users(package: Package) -> dict[str, set[str]]:
 def slices_differ(library: MachOFile, package: Package) -> Iterator[Finding]:
     """The two slices of a universal binary are not the same library.
 
-    The check compares the module's init function, symbols that one slice defines and the other
-    looks for elsewhere, bundled libraries that only one slice needs, and the install name where
-    something needs it. Exports differ in healthy files (SIMD code, C++ type information). Where
-    each slice needs libraries of its own, where names differ only in their folders, and where
-    search paths differ, that is noted.
+    Compared are the module's init function, symbols that one slice defines and the other imports,
+    bundled libraries that only one slice needs, and install names that something needs. Exports are
+    not compared: they differ in healthy files (SIMD code, C++ type information). It is only noted
+    if each slice needs libraries that the other does not, if names differ only in their folders, or
+    if search paths differ.
 
     Why: code that works on Intel fails on Apple silicon, or the other way round. The linker skips
     libraries of the other architecture with only a warning.
@@ -446,7 +449,7 @@ def _find_needed(package: Package) -> frozenset[str]:
 
 
 def _list_own_rpaths(item: MachOFile) -> list[str]:
-    """Those that may lead anywhere at the user's; absolute ones are a fault of their own."""
+    """Return the relative search paths; other checks judge absolute ones."""
     plain = (rpath.rstrip("/") for rpath in item.rpaths if not rpath.startswith("/"))
     return list(dict.fromkeys(plain))
 
@@ -475,7 +478,7 @@ def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[Problem]:
 
 
 def _compare_libraries(one: MachOFile, other: MachOFile) -> Iterator[Finding]:
-    """Compare what is needed beside the system's libraries, whose lists differ for good reasons."""
+    """Compare the needed libraries, except the system's, whose lists differ for good reasons."""
     mine, theirs = _list_own_needs(one), _list_own_needs(other)
     for item, alone in ((one, mine - theirs), (other, theirs - mine)):
         if not alone:

@@ -1,4 +1,4 @@
-"""What a wheel claims: file name, tags, METADATA and WHEEL, compared with its contents."""
+"""The claims of a wheel (file name, tags, METADATA and WHEEL), compared with its contents."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MOST_TAGS = 12  # in one sentence
 _MOST_PLATFORMS = 3  # in one sentence
 _REQUIRED = ("Metadata-Version", "Name", "Version")
 _UNREAD_BY_INSTALLERS = ("Root-Is-Purelib", "Tag")
-"""Without them pip and uv install the wheel, into platlib."""
+"""Fields without which pip and uv install the wheel all the same, into platlib."""
 
 
 @check
@@ -159,8 +159,8 @@ def tags_disagree(package: Wheel) -> Iterator[Finding]:
 
 
 def _expand(line: str) -> Iterator[str]:
-    """Spell a compressed set out; a line of another form stands for itself."""
-    if len(line) > _LONGEST_TAG:  # a product of three long lists has no end
+    """Yield each tag of a compressed set; a line in another form stands for itself."""
+    if len(line) > _LONGEST_TAG:  # the product of three long lists would not end
         yield f"{line[:_LONGEST_TAG]}..."
         return
     try:
@@ -179,9 +179,9 @@ def _join(tags: Iterable[str]) -> str:
 def native_code_in_any_wheel(package: WheelLike, code: CodeNames) -> Iterator[Finding]:
     """A wheel for any platform contains an extension module, or a library that others need.
 
-    Executables and helpers that Python never loads are legitimate there. Libraries that only
-    each other need, and that the package's own code does not open, are there for a system that
-    lacks them (arcade has FFmpeg for macOS): a warning.
+    Executables, and helpers that Python never loads, may be in such a wheel. It is a warning for
+    libraries that only need each other and that the package's own code does not open: they are
+    there for a system that lacks them (arcade has FFmpeg for macOS).
 
     Why: the wheel is installed on systems where its native code cannot run.
     Fix: build it with a platform tag; build backends do so once the extension is declared.
@@ -216,7 +216,7 @@ def _list_needs(item: ObjectFile) -> set[str]:
 
 
 def _find_loaded(package: Package, code: CodeNames) -> set[str]:
-    """The names of what is needed by extension modules, by programs and by what code opens."""
+    """Return the names of libraries that extension modules, programs and opened libraries need."""
     opened = code.named | code.completed
     waiting = [
         item
@@ -235,13 +235,13 @@ def _find_loaded(package: Package, code: CodeNames) -> set[str]:
 def platform_wheel_without_native_code(package: WheelLike) -> Iterator[Finding]:
     """A wheel for a platform and one Python ABI contains no native code.
 
-    A wheel for any Python (``py3-none-...``) may have a reason, as its metadata may differ by
-    platform (watchdog). That is only noted.
+    For a wheel for any Python (``py3-none-...``) this is only noted: its metadata may differ by
+    platform (watchdog).
 
     Why: either the build lost the extension modules, and users get a slower package or a broken
     one, or the tag keeps everybody else from installing it.
     Fix: look for an optional extension whose build failed; a pure wheel is tagged ``py3-none-any``.
-    Level: what is missing is often optional; import-fails tells where it is not.
+    Level: missing code is often optional; if it is not, import-fails reports it.
     """
     if "any" in package.platforms or package.objects or package.malformed or package.unread:
         return
@@ -289,7 +289,7 @@ def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
     Why: the module cannot be imported: it is left over from another build, or was built for the
     wrong interpreter.
     Fix: clean the build folder between interpreters; check the build step that names the extension.
-    Level: users cannot import the module. A leftover beside the right file is a warning.
+    Level: users cannot import the module. A leftover next to the right file is a warning.
     """
     unknown = [name for name in package.platforms if not are_suffixes_known(name)]
     for platform in unknown:
@@ -299,7 +299,7 @@ def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
     stems = _find_importable(package)
     for item in package.objects:
         name = parse_extension_name(item.path)
-        # torchaudio has .abi3.so that export no PyInit and are mere libraries.
+        # In torchaudio files named .abi3.so export no PyInit and are mere libraries.
         if item.kind is Kind.SHARED and name and (is_extension(item) or name.version):
             yield from _judge_suffix(package, item.path, name, stems)
     for unread in _unread(package):
@@ -311,7 +311,7 @@ def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
 
 
 def _find_importable(package: WheelLike) -> frozenset[str]:
-    """The paths, without their suffix, of the modules that every interpreter of the tags has."""
+    """Return the paths, without suffixes, of modules that all interpreters of the tags import."""
     found = frozenset[str]()
     for number, tag in enumerate(package.tags):
         named = ((item.path, parse_extension_name(item.path)) for item in package.objects)
@@ -332,7 +332,7 @@ def _judge_suffix(
 
 
 def _spell(tags: Iterable[Tag]) -> str:
-    """Spell tags with their platforms once, ``cp311-cp311 on manylinux_2_17_x86_64``."""
+    """Return the tags with their platforms once: ``cp311-cp311 on manylinux_2_17_x86_64``."""
     tags = tuple(tags)
     interpreters = {f"{tag.interpreter}-{tag.abi}" for tag in tags}
     return f"{_join(interpreters)} on {_join({tag.platform for tag in tags})}"
@@ -348,7 +348,7 @@ def _not_inspected(item: MalformedObject | UnreadObject) -> NotInspected:
     return replace(found, sentence=f"{item.format} not read: {item.reason}")
 
 
-# What WHEEL and the ``.data`` folder have installers do, where these refuse or differ.
+# Instructions of WHEEL and of the ``.data`` folder that installers refuse or follow differently.
 
 _VERSION = re.compile(r"(\d{1,9})(?:\.\d{1,9})*")
 _LONGEST_VALUE = 100  # characters of a value in a sentence
@@ -357,7 +357,7 @@ _SUPPORTED = 1  # the major version of the wheel format that installers know
 
 @check
 def unsupported_wheel_version(package: WheelLike) -> Iterator[Finding]:
-    """The Wheel-Version is none, or is one that installers do not support.
+    """The Wheel-Version is not a version, or is one that installers do not support.
 
     Why: pip and uv refuse a wheel of another major version than 1.
     Fix: build the wheel with a current build backend, and do not edit WHEEL by hand.
@@ -376,10 +376,11 @@ def unsupported_wheel_version(package: WheelLike) -> Iterator[Finding]:
 def root_is_purelib_is_wrong(package: WheelLike) -> Iterator[Finding]:
     """Root-Is-Purelib is neither true nor false, or false for a wheel without any native code.
 
-    For extension modules in purelib there is ``extension-in-purelib``.
+    Extension modules in purelib are reported by ``extension-in-purelib``.
 
-    Why: pip and uv take all but ``true`` for false and install into platlib; where that is another
-    folder than purelib (some Linux systems), a wheel for any platform ends up in the wrong one.
+    Why: pip and uv take every value but ``true`` for false and install into platlib; if that is
+    another folder than purelib (some Linux systems), a wheel for any platform ends up in the wrong
+    one.
     Fix: build the wheel with a build backend, which writes it.
     Level: it imports from either directory; only systems that tell them apart are affected.
     """
@@ -439,17 +440,17 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
 
     A file called ``_native.cpython-311-x86_64-linux-gnu.so`` or ``_native.cp311-win_amd64.pyd`` is
     imported by CPython 3.11 and by no other, whatever it was compiled with. The same holds in a
-    wheel for any Python (``py3-none-...``). A module that is there under ``.abi3.so``, ``.so`` or
-    ``.pyd`` too is none of these, nor is a library without ``PyInit`` (torchao opens its own by
+    wheel for any Python (``py3-none-...``). A module that exists as ``.abi3.so``, ``.so`` or
+    ``.pyd``, too, is not reported, nor is a library without ``PyInit`` (torchao opens its own by
     their paths).
 
     Why: the wheel installs on every Python that its tag promises, and the import ends with a
     ModuleNotFoundError on all but one.
     Fix: have the build name the module for the stable ABI (setuptools: ``py_limited_api=True`` of
     the Extension), or tag the wheel for that one Python.
-    Level: users of all other Pythons cannot import the module. Under a tag like ``py312-none`` that
-    is a warning: there may be a wheel for each Python. Where the module is there for several
-    Pythons from the oldest promised on (mosek), only later ones lack it, which is noted.
+    Level: users of all other Pythons cannot import the module. Under a tag like ``py312-none`` it
+    is a warning: there may be a wheel for each Python. If the module exists for several Pythons,
+    from the oldest promised one on (mosek), only later Pythons lack it, which is noted.
     """
     claims = package.claims.pythons
     if not claims or any(claim.abi not in _UNBOUND for claim in claims):
@@ -476,14 +477,14 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
 
 
 def _covers(package: WheelLike, versions: Sequence[tuple[int, int]]) -> bool:
-    """Whether the versions leave none out from the oldest promised one on."""
+    """Whether the versions have no gap from the oldest promised one on."""
     minors = [minor for _, minor in versions]
     oldest = min(find_promised(package), default=minors[0])
     return minors == list(range(oldest, oldest + len(minors)))
 
 
 def _group_by_module(package: WheelLike) -> Mapping[tuple[str, str], list[_File]]:
-    """The files of each extension module, by its folder and the beginning of its name."""
+    """Group the files of each extension module, by its folder and the beginning of its name."""
     found: dict[tuple[str, str], list[_File]] = defaultdict(list)
     for item in package.objects:
         name = parse_extension_name(item.path)
@@ -492,7 +493,7 @@ def _group_by_module(package: WheelLike) -> Mapping[tuple[str, str], list[_File]
     return found
 
 
-# Requirements that installers refuse, read differently, or that exclude the wheel's own tags.
+# Requirements that installers refuse or read differently, or that exclude the wheel's own tags.
 
 _LONGEST_REQUIREMENT = 200  # characters of a requirement in a sentence
 _EXTRA = re.compile(r"""\bextra\s*[=!]=\s*["']([^"']{1,200})["']""")
@@ -503,10 +504,10 @@ def invalid_requirement(package: WheelLike) -> Iterator[Finding]:
     """A Requires-Dist or Requires-Python is not valid.
 
     Name, versions and marker must follow the specification of dependency specifiers: ``>=1.0.*``
-    and a marker with an unknown variable do not.
+    does not, nor does a marker with an unknown variable.
 
-    Why: uv refuses the wheel, pip from version 24.1 on too, older ones leave the requirement out;
-    PyPI refuses the upload.
+    Why: uv refuses the wheel, and so does pip from version 24.1 on; older ones leave the
+    requirement out; PyPI refuses the upload.
     Fix: correct it in pyproject.toml, and build again.
     Level: uv and current pip refuse the wheel.
     """
@@ -527,11 +528,12 @@ def invalid_requirement(package: WheelLike) -> Iterator[Finding]:
 
 @check(level=Level.WARNING)
 def requirement_by_url(package: WheelLike) -> Iterator[Finding]:
-    """A requirement names an address instead of a version.
+    """A requirement names a URL instead of a version.
 
-    A warning: an index of one's own may accept it.
+    It is a warning, as a private index may accept it.
 
-    Why: PyPI refuses the upload, and pip refuses to install what such a wheel from PyPI requires.
+    Why: PyPI refuses the upload, and pip refuses to install such a requirement of a wheel from
+    PyPI.
     Fix: require a version, and publish that project first.
     Level: it installs from a file; only PyPI refuses it.
     """
@@ -550,10 +552,10 @@ def requirement_by_url(package: WheelLike) -> Iterator[Finding]:
 def undeclared_extra(package: WheelLike) -> Iterator[Finding]:
     """A requirement belongs to an extra that no Provides-Extra names.
 
-    Why: pip installs only extras that are declared: whoever asks for this one gets none of its
+    Why: pip installs only extras that are declared: users who ask for this one get none of its
     requirements, and one line of warning.
     Fix: declare the extra (``[project.optional-dependencies]``), or correct its name.
-    Level: the package works; only that extra brings nothing.
+    Level: the package works; only that extra installs nothing.
     """
     headers = [value for key, value in package.metadata if key.lower() == "provides-extra"]
     declared = {canonicalize_name(each) for each in headers}
@@ -571,12 +573,12 @@ def undeclared_extra(package: WheelLike) -> Iterator[Finding]:
 def python_is_excluded(package: WheelLike) -> Iterator[Finding]:
     """Requires-Python excludes the Pythons of the wheel's own tags.
 
-    A warning where only some of the tags are excluded. That ``cp39-abi3`` may require 3.10, and
-    ``py2.py3`` may require 3, excludes nothing that matters.
+    It is a warning if only some of the tags are excluded. ``cp39-abi3`` may require 3.10, and
+    ``py2.py3`` may require 3: this excludes nothing that matters.
 
     Why: installers take the tag and Requires-Python into account: nobody can install the wheel.
     Fix: correct Requires-Python, or do not build for that Python.
-    Level: nobody can install the wheel. Where other Pythons of its tags can, it is a warning.
+    Level: nobody can install the wheel. If other Pythons of its tags can, it is a warning.
     """
     wanted = package.header("Requires-Python")
     if len(wanted) > LONGEST_SPECIFIER:
@@ -601,9 +603,9 @@ def python_is_excluded(package: WheelLike) -> Iterator[Finding]:
 def requirement_without_wheel(package: WheelLike, required: RequiredWheels) -> Iterator[Finding]:
     """The index has no wheel of a required distribution for the wheel's own Python and platform.
 
-    It is looked for only with ``--binary-with-requirements``, on the index that pip's settings
-    name, and so is all that a found one requires in turn. What is lacking for one marker, Python or
-    platform need not be for another: the oldest that the tags promise counts.
+    This is checked only with ``--binary-with-requirements``, on the index that pip's settings name,
+    for the requirements and for theirs in turn. A distribution may lack a wheel for one marker,
+    Python or platform and have it for another: the oldest that the tags promise counts.
 
     Why: ``pip install`` ends with "no matching distribution", or builds the distribution from
     source, for which users need a compiler.
@@ -624,10 +626,10 @@ def excluded_version_given(given: GivenVersions) -> Iterator[Finding]:
 
     For each distribution that the package or a given one requires, one of the given versions must
     satisfy every requirement. Extras and markers are evaluated for the package's own Python and
-    system. The folder may also hold packages that nothing requires, or for other systems.
+    system. A given folder may also hold packages that nothing requires, or for other systems.
 
-    Why: no installer puts the two together: the set that was tested is not the set that users get,
-    and libraries of another version lack functions or behave otherwise.
+    Why: no installer installs the two together: the tested set is not the set that users get, and
+    libraries of another version lack functions or behave otherwise.
     Fix: give the required version, or correct the requirement.
     Level: the packages cannot be installed together.
     """
@@ -650,15 +652,15 @@ _TYPES = frozenset({"text/plain", "text/x-rst", "text/markdown"})
 _VARIANTS = frozenset({"GFM", "CommonMark"})
 _PARAMETER = re.compile(r"""\s*([\w-]+)\s*=\s*"?([^"\s]*)"?\s*""")
 _LONGEST_TYPE = 100  # characters of a type in a sentence
-_LONGEST_READ = 1000  # characters of one that are read
+_LONGEST_READ = 1000  # characters of a type that are parsed
 
 
 @check
 def description_type_refused(package: WheelLike) -> Iterator[Finding]:
-    """The content type of the description is none that PyPI takes.
+    """PyPI does not accept the content type of the description.
 
-    It takes ``text/plain``, ``text/x-rst`` and ``text/markdown``, in UTF-8, Markdown as ``GFM`` or
-    ``CommonMark``.
+    It accepts ``text/plain``, ``text/x-rst`` and ``text/markdown``, in UTF-8, Markdown as ``GFM``
+    or ``CommonMark``.
 
     Why: PyPI refuses the upload.
     Fix: set ``readme`` in pyproject.toml to a file that ends in ``.md``, ``.rst`` or ``.txt``.
@@ -668,7 +670,7 @@ def description_type_refused(package: WheelLike) -> Iterator[Finding]:
     base, _, rest = stated.partition(";")
     fault = ""
     if stated == "UNKNOWN":
-        return  # how setuptools spelled that there is none, until 2017 (numpy 1.13.3)
+        return  # until 2017 setuptools wrote this for no description (numpy 1.13.3)
     if stated and base.strip().lower() not in _TYPES:
         fault = "PyPI takes text/plain, text/x-rst and text/markdown"
     for part in filter(str.strip, rest.split(";")):
@@ -687,13 +689,13 @@ def description_type_refused(package: WheelLike) -> Iterator[Finding]:
 def description_not_rendered(
     package: WheelLike, description: RenderedDescription
 ) -> Iterator[Finding]:
-    """The description does not render, or is missing: what ``twine check --strict`` refuses.
+    """The description does not render, or is missing: ``twine check --strict`` refuses it.
 
     It is rendered by readme-renderer, as on PyPI (``pip install binary-checks[description]``);
     without that library reStructuredText is not inspected. A profile turns the check on.
 
-    Why: PyPI refuses the upload of a description that does not render, and shows none where there
-    is none; one without a content type is taken for reStructuredText.
+    Why: PyPI refuses the upload of a description that does not render; without one its page is
+    empty; one without a content type is taken for reStructuredText.
     Fix: run ``twine check --strict dist/*``, and correct the file that ``readme`` in pyproject.toml
     names.
     Level: nobody gets a release that was not uploaded. A missing description, or type, is a

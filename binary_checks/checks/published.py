@@ -1,4 +1,4 @@
-"""What an index or a server states of a file, compared with the file."""
+"""What an index or a server states about a file, compared with the file."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from binary_checks.model import Finding, Level, Note, NotInspected, Problem, Unr
 from binary_checks.model.packages import decode_hash
 from binary_checks.model.published import Publication, PublishedFile, PublishedWheel
 
-# What ranges of a published file show: whether it is the file that its name and index promise.
+# Whether a published file is what its name and index promise, as far as ranges of it show.
 
 
 @check
 def broken_published_archive(file: PublishedFile) -> Iterator[Finding]:
-    """The directory of a published archive contradicts itself, or lists what no tool unpacks.
+    """A published archive's directory contradicts itself, or lists members that no tool unpacks.
 
-    What ambiguous-archive, unreadable-member, duplicate-member-name and escaping-member-name say of
-    the whole file later is said here of what its directory shows.
+    This reports what the directory shows of the faults that ambiguous-archive, unreadable-member,
+    duplicate-member-name and escaping-member-name find in the whole file.
 
     Why: tools unpack it differently, or refuse to; the upload was cut off or changed on its way.
     Fix: compare the file with the one that was built; upload it again under a new name.
@@ -52,7 +52,7 @@ def broken_published_archive(file: PublishedFile) -> Iterator[Finding]:
 def published_name_disagrees(file: PublishedWheel) -> Iterator[Finding]:
     """A published wheel is not the project or the version that its name says.
 
-    The same as name-and-version-disagree and metadata-is-incomplete, before the download.
+    These are the checks name-and-version-disagree and metadata-is-incomplete, before the download.
 
     Why: the wrong file was uploaded under this name; installers refuse it.
     Fix: look for the step that names or uploads the file; never rename a wheel.
@@ -66,7 +66,7 @@ def published_name_disagrees(file: PublishedWheel) -> Iterator[Finding]:
 def published_tags_disagree(file: PublishedWheel) -> Iterator[Finding]:
     """The tags in WHEEL of a published wheel differ from those in its name.
 
-    The same as tags-disagree, before the download.
+    This is the check tags-disagree, before the download.
 
     Why: installers select by the file name, and some check WHEEL; one of the two is wrong.
     Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.
@@ -79,10 +79,10 @@ def published_tags_disagree(file: PublishedWheel) -> Iterator[Finding]:
 def published_for_another_system(file: PublishedFile) -> Iterator[Finding]:
     """The libraries of a published file are for another system or architecture than it says.
 
-    The first bytes of each library tell. Where some of them fit, the others are only warned of:
-    wrong-architecture knows which of them are loaded, once the file is downloaded.
+    Only the first bytes of each library are read. If some libraries fit, the others are warnings:
+    once the file is downloaded, wrong-architecture knows which of them are loaded.
 
-    Why: the wrong file stands behind this URL, or a cross build picked up the host's objects.
+    Why: the wrong file is behind this URL, or a cross build picked up the host's objects.
     Fix: look for the step that names or uploads the file; correct the tag.
     Level: users cannot import the package.
     """
@@ -101,7 +101,7 @@ def published_for_another_system(file: PublishedFile) -> Iterator[Finding]:
             yield Problem(
                 path=misfit.item.path, sentence=misfit.sentence, facts=misfit.facts, level=level
             )
-        elif not package.unread:  # one of which may be for it
+        elif not package.unread:  # an unread library may be for it
             yield Problem(sentence=misfit.sentence, facts=misfit.facts)
     for broken in package.malformed:
         yield Problem(path=broken.path, sentence=broken.reason, level=level)
@@ -111,7 +111,7 @@ def published_for_another_system(file: PublishedFile) -> Iterator[Finding]:
 def published_record_differs(file: PublishedWheel) -> Iterator[Finding]:
     """RECORD of a published wheel and its directory list different files or sizes.
 
-    The same as record-is-wrong, but for the hashes: what the files contain only the download shows.
+    This is the check record-is-wrong without the hashes, which need the download.
 
     Why: files were lost, added or replaced after the wheel was built.
     Fix: have the last tool that changes the wheel write RECORD anew; upload what it wrote.
@@ -121,7 +121,7 @@ def published_record_differs(file: PublishedWheel) -> Iterator[Finding]:
 
 
 def _sum_up(unread: Sequence[UnreadObject]) -> Iterator[NotInspected]:
-    """One line for all that were not read for one reason: a conda package has hundreds."""
+    """Yield one finding for all objects unread for one reason: a conda package has hundreds."""
     for reason in dict.fromkeys(each.reason for each in unread):
         same = [each for each in unread if each.reason == reason]
         more = f", and {len(same) - 1} more" if len(same) > 1 else ""
@@ -130,13 +130,13 @@ def _sum_up(unread: Sequence[UnreadObject]) -> Iterator[NotInspected]:
 
 
 def _read_hash(signature: str) -> str:
-    """A SHA-256 in either of the spellings that RECORD is seen to have."""
+    """Return a SHA-256 from either of the spellings that occur in RECORD."""
     digits = signature.removeprefix("sha256=")
     return digits if re.fullmatch("[0-9a-f]{64}", digits) else decode_hash(signature)
 
 
 def _trust_hashes(package: Wheel) -> Wheel:
-    """The wheel with the hashes of RECORD in place of those that only reading all of it gives."""
+    """Return the wheel with the hashes of RECORD instead of those that need all of the file."""
     rows = {row.path.replace("\\", "/"): _read_hash(row.hash) for row in package.record or ()}
     members = (
         member if member.sha256 else replace(member, sha256=rows.get(member.archive_name, ""))
@@ -145,7 +145,7 @@ def _trust_hashes(package: Wheel) -> Wheel:
     return replace(package, members=tuple(members))
 
 
-# What an index says of a file: held against the file itself, and against what is expected.
+# What an index says about a file, compared with the file itself and with expectations.
 
 _FEW = 3  # headers in one sentence
 _LONGEST = 60  # characters of a header that are shown
@@ -155,10 +155,10 @@ _LONGEST = 60  # characters of a header that are shown
 def yanked_file(publication: Publication) -> Iterator[Finding]:
     """The index marks the file as yanked.
 
-    Why: installers pass over it unless its exact version is required, so most users get another
+    Why: installers ignore it unless its exact version is required, so most users get another
     version, or none.
-    Fix: publish a corrected version, or take the mark back.
-    Level: the mark is usually meant; who named the version gets the file all the same.
+    Fix: publish a corrected version, or remove the mark.
+    Level: the mark is usually intended; users who name the version get the file all the same.
     """
     reason = publication.provenance.yanked
     if reason is not None:
@@ -170,8 +170,8 @@ def yanked_file(publication: Publication) -> Iterator[Finding]:
 def stale_publication(publication: Publication, *, days: int = 3) -> Iterator[Finding]:
     """A published file is older than the profile allows.
 
-    Its day is that in its version (``.devYYYYMMDD``), else that of its upload as the index states
-    it, else that of the answer's Last-Modified. It may be ``days`` days old.
+    Its date is taken from its version (``.devYYYYMMDD``), else from the upload time that the index
+    states, else from the answer's Last-Modified. It may be ``days`` days old.
 
     Why: the nightly build has been failing for days, and users and tests get the last one that did
     not.
@@ -230,7 +230,7 @@ def published_file_too_large(
 def index_size_differs(file: PublishedFile, publication: Publication) -> Iterator[Finding]:
     """The server sends a file of another size than the index states.
 
-    Why: the file was replaced, cut off or never uploaded as a whole; its hash cannot be right, and
+    Why: the file was replaced, cut off or never completely uploaded; its hash cannot be right, and
     installers refuse it.
     Fix: upload the file again under a new name (a build number), and leave the old one alone.
     Level: no user can install it.
@@ -246,7 +246,8 @@ def index_size_differs(file: PublishedFile, publication: Publication) -> Iterato
 def index_metadata_differs(file: PublishedWheel, publication: Publication) -> Iterator[Finding]:
     """The METADATA that the index serves is not that of the wheel.
 
-    Only what resolvers read counts: name, version, requirements, extras and Requires-Python.
+    Only the fields that resolvers read count: name, version, requirements, extras and
+    Requires-Python.
 
     Why: installers resolve by the index's METADATA (PEP 658) and then install the wheel: what it
     really requires is missing, or the resolution was for nothing.
@@ -275,7 +276,7 @@ _RESOLVED = frozenset({"name", "version", "requires-dist", "requires-python", "p
 
 
 def _pick_resolved(headers: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
-    """The headers that resolvers read, however they are spaced."""
+    """Return the headers that resolvers read, with their white space normalised."""
     found = ((key.lower(), " ".join(value.split())) for key, value in headers)
     return frozenset(header for header in found if header[0] in _RESOLVED)
 
@@ -291,7 +292,7 @@ def index_python_differs(file: PublishedWheel, publication: Publication) -> Iter
     """The Requires-Python that the index states is not that of the wheel.
 
     Why: installers choose among the files by what the index states: users of some Pythons are
-    given a version that refuses them, or kept from one that would work.
+    offered a version that refuses them, or not offered one that would work.
     Fix: have the index read METADATA again; set Requires-Python in the project's configuration.
     Level: installers read the wheel's own, too, before they install it.
     """

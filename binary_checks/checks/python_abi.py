@@ -1,4 +1,4 @@
-"""Whether a package keeps to the ABIs of CPython and NumPy that it claims."""
+"""Whether a package conforms to the ABIs of CPython and NumPy that it claims."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from binary_checks.wording.sentences import name_first
 # Whether extension modules conform to the Python ABI that their names and tags promise.
 
 _SHOWN = 5
-# What Py_DECREF becomes under the headers of either build.
+# Functions that Py_DECREF calls under the headers of a free-threaded or of a GIL-enabled build.
 _FREE_THREADED = frozenset(
     {"_Py_MergeZeroLocalRefcount", "_Py_DecRefShared", "PyUnstable_Module_SetGIL"}
 )
@@ -56,12 +56,12 @@ def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) ->
     """An abi3 extension uses symbols outside the stable ABI, or newer than its tag.
 
     A symbol that one of the package's libraries defines is not Python's (PySide6, igraph). On
-    Windows, and on macOS where a library is named, the import itself says who owns a symbol.
+    Windows, and on macOS if an import names a library, the import itself says whose symbol it is.
 
     Why: the wheel installs on every later Python, or on the oldest that the tag names, and the
     import fails there with "undefined symbol", or breaks silently.
     Fix: define ``Py_LIMITED_API`` as the version of the tag in every source; raise the tag's
-    version where the symbol is worth it.
+    version if the symbol is worth it.
     Level: the import fails on a Python that the tag promises.
     """
     promising = [item for item in package.objects if _promises_abi3(item.path, package)]
@@ -74,7 +74,7 @@ def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) ->
     )
     yield from find_unjudged(target)
     owners, oldest = Owners(linkage), _baseline(package)
-    # The slices of a universal binary mostly say the same.
+    # The slices of a universal binary mostly have the same problems.
     yield from dict.fromkeys(
         finding
         for library in promising
@@ -93,7 +93,8 @@ def _judge_promise(
     unstable, perhaps = used.asked - stable_abi().keys(), looked_up - stable_abi().keys()
     doubt = owners.doubt(library)
     if python is not None:
-        # What no Python has is some library's, or an undefined symbol: another check reports it.
+        # A symbol that no Python has is another library's, or undefined: undefined-symbol reports
+        # it.
         perhaps &= python.exports
     if perhaps and doubt:
         use = f"uses {_list(perhaps)}, not in the stable ABI, unless another library defines it"
@@ -123,17 +124,17 @@ def _judge_age(
 
 
 def _baseline(package: Package) -> tuple[int, int] | None:
-    """The oldest CPython that is claimed; None where none is named."""
+    """Return the oldest CPython that is claimed; None if none is named."""
     if package.claims.partial:
-        return None  # a folder may have modules for several Pythons, and no tag
+        return None  # a folder without tags may have modules for several Pythons
     pythons = (each for each in package.claims.pythons if each.implementation == "cpython")
     return min((each.version for each in pythons if each.version), default=None)
 
 
 def _promises_abi3(path: str, package: Package) -> bool:
-    """Whether more than one Python loads it: in a cp312-cp312 wheel CPython 3.12 alone does.
+    """Whether more than one Python loads it: in a cp312-cp312 wheel only CPython 3.12 does.
 
-    The files of a folder come from many packages: there each speaks for itself.
+    The files of a folder come from many packages: there the name of each file decides.
     """
     pythons, name = package.claims.pythons, parse_extension_name(path)
     if package.claims.partial:
@@ -156,8 +157,9 @@ def _spell(version: tuple[int, int]) -> str:
 def free_threading_mismatch(package: Package) -> Iterator[Finding]:
     """An extension module is compiled for a different kind of CPython than its name or tag says.
 
-    It shows in ``Py_DECREF``, which calls other functions with the headers of a free-threaded
-    build, and in ``PyUnstable_Module_SetGIL``, which only such a build has.
+    Two kinds of symbols show it: the functions that ``Py_DECREF`` calls differ between the headers
+    of a free-threaded and of a GIL-enabled build, and only a free-threaded build has
+    ``PyUnstable_Module_SetGIL``.
 
     Why: the two builds have different object headers; the import fails, or memory is corrupted.
     Fix: build with the headers of the tag's interpreter, and clean up between builds.
@@ -201,7 +203,7 @@ def _judge_headers(library: ObjectFile, pythons: Collection[PythonClaim]) -> Ite
 
 
 def _bound_name(path: str) -> ExtensionName | None:
-    """The name of an extension module that does without the stable ABI; None for all else."""
+    """Return the name of an extension module for one Python version; None for any other file."""
     name = parse_extension_name(path)
     return None if name is None or name.stable else name
 
@@ -212,11 +214,11 @@ def missing_init_function(
 ) -> Iterator[Finding]:
     """A file is named like an extension module but cannot be imported.
 
-    A library that uses no Python API and is opened through cffi or ctypes does not count as one,
-    whatever its name (pycryptodome); nor does one that another object needs or opens by its name
-    (ddtrace's libdd_wrapper), or that the package's code spells out to open it (memray injects
+    Some libraries are named so and are exempt: one that uses no Python API and is opened through
+    cffi or ctypes (pycryptodome), one that another object needs or opens by its name (ddtrace's
+    libdd_wrapper), and one whose name the package's code contains (memray injects
     ``"_inject.abi3.so"`` into other processes). A file that the package's code imports by its path
-    needs the function of the name under which that is done (``spec_from_file_location``).
+    needs the init function for the name under which it is imported (``spec_from_file_location``).
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
@@ -252,12 +254,12 @@ def missing_init_function(
 
 @lru_cache(maxsize=1)
 def _list_functions(modules: frozenset[str]) -> frozenset[str]:
-    """The init functions of modules that code imports by their paths."""
+    """Return the init functions of modules that code imports by their paths."""
     return frozenset(init_function(module.rpartition(".")[2]) for module in modules)
 
 
 def _find_used(package: Package) -> frozenset[str]:
-    """The names of files that objects of the package need, or open."""
+    """Return the names of files that objects of the package need or open."""
     found: set[str] = set()
     for item in package.objects:
         found.update(need.name.rpartition("/")[2] for need in item.needed)
@@ -266,16 +268,16 @@ def _find_used(package: Package) -> frozenset[str]:
 
 
 def _is_for_import(name: ExtensionName) -> bool:
-    """Whether only Python's import system has a use for that suffix; plain libraries are .dll."""
+    """Whether only Python's import system uses that suffix; plain libraries on Windows are .dll."""
     return name.tagged or name.suffix == ".pyd"
 
 
 # Whether extension modules fit the NumPy that the package requires.
 
 _MICROS = range(10)
-_FIRST = tuple((1, minor) for minor in range(7, 27))  # 1.26 is the last of the first
+_FIRST = tuple((1, minor) for minor in range(7, 27))  # 1.26 is the last release of NumPy 1
 _SECOND = tuple((2, minor) for minor in range(60))
-_OLDEST_WITH_SECOND = (3, 9)  # Python, for which there is a NumPy 2
+_OLDEST_WITH_SECOND = (3, 9)  # the oldest Python for which there is a NumPy 2
 _LONGEST = 100  # characters of a requirement in a sentence
 
 
@@ -283,17 +285,17 @@ _LONGEST = 100  # characters of a requirement in a sentence
 def numpy_version_mismatch(package: Package, target: TargetSystem) -> Iterator[Finding]:
     """An extension module is built for another NumPy than the package requires.
 
-    Which one it is built for stands in the module: NumPy's headers compile the message of
-    ``import_array()`` into it, and those of NumPy 2 the oldest version that it runs with. What is
-    built with NumPy 1.x runs with 1.x alone; what is built with 2.x runs with both. Modules that
-    use NumPy without its headers (pybind11) have no such bond, and a module of a package that does
-    not require NumPy is only noted.
+    The module itself records its NumPy: the headers compile the message of ``import_array()`` into
+    it, and those of NumPy 2 also the oldest version that it runs with. A module built with NumPy
+    1.x runs with 1.x alone; one built with 2.x runs with both. Modules that use NumPy without its
+    headers (pybind11) run with any. A module of a package that does not require NumPy is only
+    noted.
 
     Why: NumPy 2 ends the import of such a module with "A module that was compiled using NumPy 1.x
     cannot be run in NumPy 2"; an older NumPy than the oldest ends it with a RuntimeError.
     Fix: build with NumPy 2 (``build-system.requires = ["numpy>=2.0"]``), or require ``numpy<2``.
-    Level: installers choose the NumPy that the module refuses. A warning for a library that is no
-    extension module by its name, which may be opened for other things.
+    Level: installers choose a NumPy that the module refuses. It is a warning for a library that is
+    not named like an extension module, as it may be opened for other purposes.
     """
     built = [(item.path, item.numpy) for item in package.objects if item.numpy is not None]
     if not built:
@@ -321,7 +323,7 @@ def numpy_version_mismatch(package: Package, target: TargetSystem) -> Iterator[F
 
 
 def _may_have_second(package: Package, target: TargetSystem) -> bool:
-    """Whether there is a NumPy 2 for one of the Pythons that are claimed."""
+    """Whether NumPy 2 exists for one of the claimed Pythons."""
     python = target.interpreter
     if python is not None:
         return python.version >= _OLDEST_WITH_SECOND
@@ -330,7 +332,7 @@ def _may_have_second(package: Package, target: TargetSystem) -> bool:
 
 
 def _find_numpy_fault(build: NumpyBuild, required: Sequence[SpecifierSet], *, second: bool) -> str:
-    """Why a module that is built so does not fit what is required; "" where it does."""
+    """Return why a module's NumPy does not fit the required versions; "" if it does."""
     spelled = ",".join(sorted({str(each) for each in required if str(each)}))
     asked = f"the package requires numpy{spelled[:_LONGEST]}"
     if build.api == 1 and second and _allow(required, _SECOND):
@@ -344,7 +346,7 @@ def _find_numpy_fault(build: NumpyBuild, required: Sequence[SpecifierSet], *, se
 
 
 def _allow(required: Iterable[SpecifierSet], versions: Iterable[tuple[int, int]]) -> bool:
-    """Whether all that is required leaves one of those versions."""
+    """Whether all requirements together allow one of those versions."""
     required = tuple(required)
     return any(
         all(each.contains(f"{major}.{minor}.{micro}", prereleases=True) for each in required)

@@ -1,4 +1,4 @@
-"""Whether a release is complete, and its packages say the same where they must."""
+"""Whether a release is complete and its packages are consistent."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SHORT = 12  # characters of a commit that are shown
 
 @check
 def file_missing_from_release(release: Release) -> Iterator[Finding]:
-    """A file that the release must have is not there.
+    """A file that the release must have is missing.
 
     ``--binary-expect-set FILE`` lists globs on file names. Each must match one of the packages
-    named, or a file that their index lists of the same project and version.
+    named on the command line, or a file that their index lists for the same project and version.
 
     Why: a job of the build matrix failed or was skipped, and users of that platform get an older
     version, or nothing.
@@ -46,10 +46,10 @@ def file_missing_from_release(release: Release) -> Iterator[Finding]:
 
 @check(level=Level.WARNING)
 def file_unexpected_in_release(release: Release) -> Iterator[Finding]:
-    """A file of the release is not one of those that it is expected to have.
+    """A file of the release matches no line of the expected set.
 
-    ``--binary-expect-set FILE`` lists globs on file names; a file that none of them matches is one
-    too many, or the list is out of date.
+    ``--binary-expect-set FILE`` lists globs on file names; a file that none of them matches is
+    superfluous, or the list is out of date.
 
     Why: a platform that was dropped, or a file with a wrong name, reaches users untested.
     Fix: add a line to the list, or keep the file from being uploaded.
@@ -77,11 +77,11 @@ def requirements_differ_in_release(
 ) -> Iterator[Finding]:
     """Wheels of one version require different packages.
 
-    Builds with another local label, as ``+cpu`` and ``+cu126``, are versions of their own. The
+    Builds with different local labels, such as ``+cpu`` and ``+cu126``, are different versions. The
     option ``allowed`` lists globs on the names of requirements that may differ.
 
     Why: resolvers that lock for all platforms (uv, Poetry, PDM) read the metadata of one wheel and
-    take it for that of all: users of the others miss a requirement, or get too many.
+    assume that all wheels have the same: users of the others miss a requirement, or get too many.
     Fix: write the same requirements into all wheels, with environment markers where they differ.
     Level: pip reads the wheel that it installs; only locked environments are affected.
     """
@@ -103,7 +103,10 @@ def _say_gaps(release: Release, what: str) -> Iterator[NotInspected]:
 
 
 def _group(parts: Iterable[ReleasePart]) -> list[list[ReleasePart]]:
-    """Those of one project and version, by file name; alone none is compared."""
+    """Return the groups of parts with the same project and version, each by file name.
+
+    A part that is alone in its version cannot be compared and is left out.
+    """
 
     def title(part: ReleasePart) -> tuple[str, str]:
         return part.name, part.version
@@ -124,12 +127,12 @@ def _compare(one: ReleasePart, other: ReleasePart, allowed: tuple[str, ...]) -> 
 
 
 def _normalise(requires: Iterable[str], allowed: tuple[str, ...]) -> frozenset[str]:
-    """Each requirement in one spelling, without those that may differ."""
+    """Return the requirements in one spelling, without those that may differ."""
     found = set()
     for text in requires:
         try:
             requirement = Requirement(text)
-        except InvalidRequirement:  # which invalid-requirement says
+        except InvalidRequirement:  # invalid-requirement reports it
             found.add(" ".join(text.split()))
             continue
         name = canonicalize_name(requirement.name)
@@ -149,13 +152,13 @@ def _join(requirements: list[str]) -> str:
 def commits_differ_in_release(release: Release) -> Iterator[Finding]:
     """Packages of one version were built from different commits.
 
-    A commit is what a package says of itself in a file: ``git_version`` in ``torch/version.py``,
-    the text of ``build-hash``. The table ``[probes.release]`` of a profile names other files, and
-    how to find the commit in each. Files of the same path are compared, of packages with the same
-    version but for its local label. A package that says none is not judged.
+    A package records its commit in a file: ``git_version`` in ``torch/version.py``, or the text of
+    ``build-hash``. The table ``[probes.release]`` of a profile names other files, and how to find
+    the commit in each. Files with the same path are compared between packages whose versions differ
+    at most in the local label. A package without a recorded commit is not judged.
 
     Why: jobs of one night that check the branch out one after the other build different code under
-    one version; a bug that one platform has cannot be reproduced on another.
+    one version; a bug of one platform cannot be reproduced on another.
     Fix: choose the commit once and hand it to every job.
     Level: users of two platforms get different code under one version.
     """
@@ -180,6 +183,6 @@ def commits_differ_in_release(release: Release) -> Iterator[Finding]:
 
 
 def _are_same(one: str, other: str) -> bool:
-    """A commit may be written by its first digits alone."""
+    """Whether two commits are the same; either may be abbreviated to its first digits."""
     one, other = one.lower(), other.lower()
     return one.startswith(other) or other.startswith(one)

@@ -1,4 +1,4 @@
-"""Faults that show when a package is installed, imported and loaded in a clean environment."""
+"""Faults that appear when a package is installed, imported and loaded in a clean environment."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def unrecorded_files(report: InstallReport, package: Distribution) -> Iterator[F
 
     Level: the package works; the files are only left behind when it is removed.
     """
-    del package  # of a wheel: conda links what a package lists, and nothing else
+    del package  # it keeps conda packages out: conda links exactly the files that a package lists
     if report.error:
         yield NotInspected(sentence=f"it could not be installed: {report.error}")
     for path in report.unrecorded:
@@ -100,27 +100,27 @@ _NEVER = re.compile(
     r"Missing parentheses in call|inconsistent use of tabs|null bytes|not valid|"
     r"unindent does not match|unknown encoding|codec can't decode"
 )
-"""What no later grammar changes."""
+"""Messages of syntax errors that no later grammar of Python allows."""
 _MAY_BE_NEWER = re.compile(
     r"^type\s+\w|^(?:async\s+)?def\s+\w+\s*\[|^class\s+\w+\s*\[|\b[rR]?[fFtT][rR]?['\"]"
     r"|^except\b|^lazy\s|^(?:match|case)\b"
 )
-"""What a line looks like whose grammar came with Python 3.10 to 3.15."""
+"""Lines that look like syntax of Python 3.10 to 3.15."""
 
 
 @check
 def invalid_syntax(compiled: CompiledModules, package: Distribution) -> Iterator[Finding]:
     """A Python file does not compile.
 
-    The interpreter that the package is installed for compiles each, and runs none. Templates whose
-    file names are not module names, and tests, are left out. A file that only a branch imports, and
-    that may be kept for a later Python, is not inspected.
+    The interpreter for which the package is installed compiles each file, and runs none. Tests are
+    left out, and so are templates whose file names are not module names. A file that only a branch
+    imports, and that may be written for a later Python, is not inspected.
 
     Why: ``import`` ends with a SyntaxError, and pip prints one when it installs the package.
     Fix: correct the file, or leave it out of the package; look for templates, code for Python 2,
     and marks of a merge.
-    Level: an error where importing a module that users import always imports the file; a warning
-    where only a function or a branch does, or nothing.
+    Level: an error if importing a module that users import always imports the file; a warning if
+    only a function or a branch imports it, or nothing does.
     """
     host = compiled.version[1]
     expects_later = any(minor > host for minor in find_promised(package))
@@ -151,13 +151,13 @@ def invalid_syntax(compiled: CompiledModules, package: Distribution) -> Iterator
 
 
 def _count(paths: Sequence[str], one: str, many: str, end: str) -> NotInspected:
-    """Say it of one file, or of how many there are and the first of them."""
+    """Return a finding for the first path, with the number of paths if there are several."""
     said = f"{len(paths)} {many}" if paths[1:] else one
     return NotInspected(path=paths[0], sentence=f"{said} {end}")
 
 
 def _find_unfollowed(paths: Sequence[str], compiled: CompiledModules) -> Iterator[NotInspected]:
-    """What may be imported always, where not all imports were followed."""
+    """Report files that may always be imported, if not all imports were followed."""
     if paths and compiled.unfollowed:
         yield _count(
             paths,
@@ -168,7 +168,7 @@ def _find_unfollowed(paths: Sequence[str], compiled: CompiledModules) -> Iterato
 
 
 def _may_be_for_later(broken: BrokenSource) -> bool:
-    """Whether only a branch imports the file, as ``_typing_312.py`` of whenever."""
+    """Whether it may be for a later Python, as ``_typing_312.py`` of whenever."""
     newer = _MAY_BE_NEWER.search(broken.text) and not _NEVER.search(broken.reason)
     return bool(newer) and not broken.reached_from
 
@@ -184,12 +184,12 @@ def _report_broken(
 
 @check
 def syntax_newer_than_promised(compiled: CompiledModules) -> Iterator[Finding]:
-    """A file that is always imported has syntax that the oldest promised Python does not know.
+    """A file that is always imported has syntax that the oldest promised Python does not support.
 
-    The oldest is that of Requires-Python and the tags together. Found are ``match``, ``except*``,
-    ``with (a, b):``, ``:=``, ``def f[T]``, parameters before ``/`` and the like, as far as
-    ``ast.parse`` knows since when they are. What only a branch imports may be kept from old
-    Pythons.
+    Requires-Python and the tags together give the oldest Python. The syntax is recognised as far as
+    ``ast.parse`` knows in which version it was added: ``match``, ``except*``, ``with (a, b):``,
+    ``:=``, ``def f[T]``, parameters before ``/`` and others. A file that only a branch imports may
+    be meant for later Pythons and is not judged.
 
     Why: installers choose the package for that Python, and the import ends with a SyntaxError.
     Fix: raise Requires-Python, or write it for the oldest Python; test on that one.
@@ -212,14 +212,14 @@ def import_fails(
     """Importing a package by its top-level name fails.
 
     Each name is imported in its own process, in an empty folder, with only the package and its
-    requirements installed. Where this system lacks a library that the platform tag promises, as a
-    container does libGL.so.1, nothing is said of the package.
+    requirements installed. If this system lacks a library that the platform tag promises, as a
+    container may lack libGL.so.1, the package is not blamed.
 
     Why: users hit it in their first line.
 
-    Fix: where it says "not in the wheel", include the module or the data in the package; where it
-    says "no Requires-Dist provides", add the project that has the module (of a conda recipe, to its
-    ``run`` requirements). For all else see the exception; a crash is most often a library that was
+    Fix: if the problem says "not in the wheel", include the module or the data in the package; if
+    it says "no Requires-Dist provides", add the project that has the module (of a conda recipe, to
+    its ``run`` requirements). Otherwise see the exception; a crash is most often a library that was
     built for another system.
 
     Level: users cannot import the package.
@@ -352,10 +352,10 @@ def version_disagrees(report: ImportReport, package: Package) -> Iterator[Findin
 
 
 def _is_same_release(said: str, meant: str) -> bool:
-    """Compare as versions; what has no local label agrees with any (``1.0`` with ``1.0+cpu``)."""
+    """Whether they are the same version; one without a local label matches any label."""
     try:
         mine, theirs = Version(said), Version(meant)
-    except ValueError:  # none, or one of thousands of digits
+    except ValueError:  # not a version, or one of thousands of digits
         return said == meant
     return mine == theirs or (mine.local is None and mine == Version(theirs.public))
 
@@ -396,10 +396,10 @@ def extension_fails_to_load(
 ) -> Iterator[Finding]:
     """An extension module does not load.
 
-    Each one is bound completely (``RTLD_NOW``) and executed. A Python exception from its own code
-    counts only where an import of the package loads it, or ``must_import`` names it by path or
-    dotted name: many optional modules need packages that are not installed. What this system lacks
-    or has changes no verdict: users have a library that the platform tag promises, and a module
+    Each module is bound completely (``RTLD_NOW``) and executed. A Python exception from its own
+    code counts only if an import of the package loads it, or ``must_import`` names it by path or
+    dotted name: many optional modules need packages that are not installed. The libraries of this
+    system do not change verdicts: users have a library that the platform tag promises, and a module
     that the package can do without (see missing-library) is a warning.
 
     Why: the part of the package that needs it fails at its first use.
@@ -435,18 +435,18 @@ def extension_fails_to_load(
 def object_does_not_load(
     report: LoadReport, linkage: Linkage | Package, package: Package
 ) -> Iterator[Finding]:
-    """The loader of a clean system does not take an object of the package.
+    """The loader of a clean system refuses an object of the package.
 
-    With ``--binary-place image:REFERENCE`` the image's own loader loads every object with all that
-    it needs, and looks up every symbol and version (``LD_TRACE_LOADED_OBJECTS``, as ``ldd -r``
-    does); nothing of the package runs for that, and no Python is needed. Symbols of the
-    interpreter, and what its imports have loaded before, are not asked for.
+    With ``--binary-place image:REFERENCE`` the image's own loader loads every object with all
+    libraries that it needs, and looks up every symbol and version (``LD_TRACE_LOADED_OBJECTS``, as
+    ``ldd -r`` does). Nothing of the package runs for that, and no Python is needed. Symbols of the
+    interpreter, and of libraries that its imports have loaded before, do not count.
 
-    Why: on systems like that one an import fails, although it works where the package was built.
+    Why: on such a system an import fails, although it works where the package was built.
 
     Fix: build on the oldest system that the tag promises, and repair the wheel there.
 
-    Level: users of such systems cannot use the package. Only a warning where no import reaches the
+    Level: users of such systems cannot use the package. It is a warning if no import reaches the
     object (see missing-library).
     """
     yield from judge_faults(report, linkage, package)
@@ -454,16 +454,16 @@ def object_does_not_load(
 
 @check
 def image_newer_than_tag(report: LoadReport, package: Package) -> Iterator[Finding]:
-    """The image that a package was loaded on is newer than the oldest system that it promises.
+    """The image on which a package was loaded is newer than the oldest system that it promises.
 
-    It is never a problem: what is older than the image was not inspected.
+    This is never a problem: systems older than the image were not inspected.
 
     Why: what works there may still fail for users of the oldest system that the tag promises.
 
     Fix: name an image with the tag's own C library, or rely on the checks of symbols, which know
     what each policy allows.
 
-    Level: the package has no fault; nobody has looked.
+    Level: the package has no known fault; older systems were not tried.
     """
     yield from find_newer(package.claims, report)
 
@@ -474,9 +474,8 @@ def loaded_libraries_differ(
 ) -> Iterator[Finding]:
     """A process loads different libraries than the simulated loader predicts.
 
-    What this system has beside the package changes no verdict: a library that users may lack is
-    noted where it is found here, and a file of this system in place of the package's own is a
-    warning.
+    Libraries of this system outside of the package do not change verdicts: one that users may lack
+    is noted if it is found here, and one that is loaded instead of the package's own is a warning.
 
     Why: either the package finds its libraries by accident on this system, or the simulation is
     wrong, and so is every verdict based on it.

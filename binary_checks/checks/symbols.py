@@ -56,13 +56,13 @@ def version_newer_than_tag(
 ) -> Iterator[Finding]:
     """An object needs a newer libc, libstdc++ or other system library than its tag promises.
 
-    Only versions that the system's libraries must have count; a bundled libstdc++ has its own.
+    Only versions of libraries from the system count; a bundled libstdc++ has its own versions.
 
     Why: installers trust the tag; on a system as old as it allows, the import fails with "version
     `GLIBC_2.29' not found".
     Fix: build in the image of the tag, or use the lowest correct tag (``auditwheel repair``).
-    Level: users of older systems install it and cannot load the file. Only a warning where no
-    import reaches the object (see missing-library).
+    Level: users of older systems install it and cannot load the file. It is a warning if no import
+    reaches the object (see missing-library).
     """
     yield from _find_unpromised(target)
     if target.policy is None:
@@ -91,7 +91,7 @@ def version_newer_than_tag(
 
 
 def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
-    """Find the tags whose promises are not known, or were not judged."""
+    """Report tags whose promises are unknown or were not judged."""
     if target.system != "linux":
         raise NotApplicable("no tag names a Linux")
     tag = target.name.partition(",")[0]
@@ -144,8 +144,8 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs a symbol that nothing defines when it is loaded.
 
     On macOS and Windows nearly every symbol names its library, and is looked up in that alone.
-    Symbols of system libraries whose exports are not known are assumed to exist, and so are symbols
-    named like functions of NVIDIA's driver (``cuInit``, ``nvmlInit_v2``) where an object needs the
+    Symbols of system libraries whose exports are unknown are assumed to exist, and so are symbols
+    named like functions of NVIDIA's driver (``cuInit``, ``nvmlInit_v2``) if an object needs the
     driver; a note gives their number.
 
     Why: Python binds all symbols of an extension module at import, which fails with "undefined
@@ -153,14 +153,14 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     fail at the first call.
     Fix: link the object with the library that defines the symbol, in the version that is shipped
     (``-Wl,-z,defs`` reports it at link time).
-    Level: the import fails, or the first call ends the process. Only a warning where no import
-    reaches the object (see missing-library), or where the package's Python code says
-    ``RTLD_GLOBAL`` and a wheel that was given defines the symbol: the import decides. Symbols that
-    a required wheel may define so are not inspected as long as it was not given.
+    Level: the import fails, or the first call ends the process. It is a warning if no import
+    reaches the object (see missing-library), or if the package's Python code says ``RTLD_GLOBAL``
+    and a given wheel defines the symbol: then the import decides. Symbols that a required wheel may
+    define in this way are not inspected until it is given.
     """
     yield from find_unloaded(linkage, package)
     imported = {item.path for item in package.objects if is_extension(item)}
-    # Where the whole version node is missing, missing-version says so, once.
+    # If a whole version node is missing, missing-version reports it once.
     told = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
     groups: dict[tuple[str, ...], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
@@ -211,13 +211,13 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
 
 def _may_be_lent(item: UnresolvedSymbol, linkage: Linkage) -> bool:
-    """Whether a required package may define it, for all that comes later in the process."""
+    """Whether a required package may define the symbol for what the process loads later."""
     known = item.elsewhere or item.provider or item.other_abi or linkage.find_dispensable(item.path)
     return linkage.loads_everywhere and bool(linkage.requirements) and not known
 
 
 def _tell_unexplored(linkage: Linkage) -> Iterator[NotInspected]:
-    """Say once for all objects what hides their symbols, above all a wheel that was not given."""
+    """Report once, for all objects, why symbols could not be looked up."""
     shared: dict[str, list[UnexploredSymbols]] = {}
     for hidden in linkage.unexplored:
         shared.setdefault(hidden.reason, []).append(hidden)
@@ -237,7 +237,7 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
     Why: ld.so checks every needed version at load time, used or not; if the library has no versions
     at all, it aborts the process.
     Fix: bundle the library that the object was linked with.
-    Level: no user can load the file. Only a warning where no import reaches the object (see
+    Level: no user can load the file. It is a warning if no import reaches the object (see
     missing-library).
     """
     yield from find_unloaded(linkage, package)
@@ -260,12 +260,12 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
 @check
 def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
-    """An object uses symbols that some systems' build of an allowed library lacks.
+    """An object uses symbols that an allowed library lacks on some systems.
 
     Why: the policy allows libz.so.1, but not symbols that are private to one build of it; elsewhere
     the symbol is undefined.
     Fix: bundle the library, or do without the symbol.
-    Level: on some systems the import fails. Only a warning where no import reaches the object (see
+    Level: on some systems the import fails. It is a warning if no import reaches the object (see
     missing-library).
     """
     yield from _find_unpromised(target)
@@ -296,7 +296,7 @@ def unhidden_exports(
     Why: its symbols can override another module's symbols of the same name, and vice versa.
     Fix: compile with ``-fvisibility=hidden``, or link with a version script or
     ``-Wl,--exclude-libs,ALL``.
-    Level: it matters only where another module exports the same name.
+    Level: it matters only if another module exports the same name.
     """
     if library.kind is not Kind.SHARED or module_of(library.path, library.exports) is None:
         return

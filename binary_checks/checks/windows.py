@@ -1,4 +1,4 @@
-"""What Windows loads, and the mitigations that objects ask for."""
+"""Whether Windows loads a library, and which mitigations the library asks for."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ from binary_checks.model import (
 from binary_checks.wording.problem_lines import of_library
 from binary_checks.wording.sentences import name_first
 
-# What keeps DLLs and extension modules from loading, or from working, on a user's Windows.
+# Why DLLs and extension modules do not load, or do not work, on a user's Windows.
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _ZEROED_MUTEX = (14, 40)
-"""The toolset since which std::mutex begins as zeros, and the runtime that can lock those."""
+"""The toolset since which a std::mutex starts as zeros, and the oldest runtime that can lock it."""
 _LOCK = frozenset({"_Mtx_lock", "_Mtx_trylock"})
 _INITIALISE = frozenset({"_Mtx_init", "_Mtx_init_in_situ"})
 _FOR_DEBUGGING = re.compile(r"(?:^|[-_/.])debug(?:[-_/.]|$)")
 _BRINGS_RUNTIME = r"(?i)msvc[-_.]+runtime(?![\w.-])"
-# LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR and _DEFAULT_DIRS: the library's own folder, what was added.
+# LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR and _DEFAULT_DIRS: the library's own folder, and folders that
+# were added.
 _SEARCHES, _OWN_DIRECTORY, _USER_DIRECTORIES, _SYSTEM = 0x1F00, 0x100, 0x1400, 0x800
 
 
@@ -57,9 +58,9 @@ def debug_runtime(
 ) -> Iterator[Finding]:
     """A library is linked with the debug version of the C or C++ runtime.
 
-    ``allowed`` names debug DLLs, in any case, that may be needed. A package for no Python may have
-    libraries for debugging, which have that in their names (``tbb12_debug.dll``) or the package
-    in its own (``libtorch-win-shared-with-deps-debug``): its users have Visual Studio.
+    ``allowed`` names debug DLLs, in any case, that may be needed. A package that is not for Python
+    may contain libraries for debugging if their names (``tbb12_debug.dll``) or its own name
+    (``libtorch-win-shared-with-deps-debug``) say so: its users have Visual Studio.
 
     Why: those DLLs come with Visual Studio and must not be redistributed; the library does not load
     anywhere else.
@@ -91,10 +92,10 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
 
     Extension modules import Python's functions from a DLL by name: ``python313.dll``,
     ``python313t.dll`` for free-threaded builds, ``python3.dll`` for the stable ABI. A module that
-    needs none of them may be correct: pycryptodome's are opened through cffi.
+    needs none of them may be correct: pycryptodome's modules are opened through cffi.
 
-    Why: the other DLL is missing and the import fails with "DLL load failed"; or it exists, and
-    two interpreters end up in one process.
+    Why: the other DLL is missing and the import fails with "DLL load failed"; or it exists, and two
+    interpreters end up in one process.
     Fix: build with the headers and import libraries of the Python that the tag names; for abi3
     define ``Py_LIMITED_API``; for a free-threaded build define ``Py_GIL_DISABLED=1``.
     Level: the import fails, or loads a second interpreter.
@@ -120,12 +121,12 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
 
 
 def _find_bundled(package: Package) -> frozenset[str]:
-    """The names of its object files, in small letters."""
+    """Return the names of its object files, in lower case."""
     return frozenset(item.file_name.lower() for item in package.objects)
 
 
 def _is_for_several(package: Package) -> bool:
-    """Whether it has modules for several Pythons, of which its own code imports the right one."""
+    """Whether it has modules for several Pythons, among which its own code chooses."""
     needed = {need.name.lower() for item in package.objects for need in item.needed}
     return len(list(filter(is_of_one_version, needed))) > 1
 
@@ -134,20 +135,20 @@ def _is_for_several(package: Package) -> bool:
 def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     """A wheel needs a DLL of the Visual C++ runtime that it does not ship.
 
-    On by default: of 219 projects with wheels for win_amd64, 83 need such DLLs, 38 ship them all
-    and 45 do not. A missing DLL is a fault even if most users have it: scipy, pyarrow and greenlet
-    had it reported as a bug and fixed it. A project that leaves the runtime to its users and
-    documents that, as torch and tensorflow do, accepts the problem with that reason. CPython ships
-    vcruntime140.dll and vcruntime140_1.dll for its own process, and none of the others; a program
-    of the package does not find these either. A copy in the package counts only where a search
-    leads to it.
+    The check is on by default: of 219 projects with wheels for win_amd64, 83 need such DLLs, 38
+    ship them all and 45 do not. A missing DLL is a fault even if most users have it: scipy, pyarrow
+    and greenlet had it reported as a bug and fixed it. A project that leaves the runtime to its
+    users and documents that, as torch and tensorflow do, accepts the problem with that reason.
+    CPython ships vcruntime140.dll and vcruntime140_1.dll for its own process, and no other DLL of
+    the runtime; a program of the package does not even find these two. A copy in the package counts
+    only if a search leads to it.
 
-    Why: where no other program has installed the runtime (Windows Server, containers, a fresh
-    machine) the import fails with "DLL load failed", and the message does not name the missing DLL.
+    Why: if no other program has installed the runtime (Windows Server, containers, a fresh machine)
+    the import fails with "DLL load failed", and the message does not name the missing DLL.
     Fix: ``delvewheel repair`` bundles the DLLs; or link them statically (``/MT``), or require the
     distribution ``msvc-runtime``.
-    Level: on a fresh Windows the import fails. Only a warning where no import reaches the object
-    (see missing-library).
+    Level: on a fresh Windows the import fails. It is a warning if no import reaches the object (see
+    missing-library).
     """
     libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
     absent = "no PE object that is loaded"
@@ -166,7 +167,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     for name, users in _needs_of_runtime(libraries).items():
         if name in present or comes_with_python(name, package.claims.pythons):
             continue
-        # What Python loads comes first.
+        # Objects that Python loads come first.
         paths = sorted(users, key=lambda path: (_rank(path, linkage), path in programs))
         need = _spell_need(name, paths)
         if foreign:
@@ -186,10 +187,10 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
 def _judge_copies(
     package: Package, linkage: Linkage, programs: Collection[str]
 ) -> Iterator[Finding]:
-    """Find the needs of a DLL of which the package has a copy, where no search leads to that.
+    """Report a needed DLL of which the package has a copy that no search leads to.
 
-    libigl has bin/msvcp140.dll beside igl in site-packages. What one module finds, others of the
-    same process may find loaded; what a program finds helps no other process.
+    libigl has bin/msvcp140.dll next to igl in site-packages. A DLL that one module finds is loaded
+    for others of the same process, too; one that a program finds helps no other process.
     """
     own = {item.path for item in package.objects}
     found: set[str] = set()
@@ -227,12 +228,12 @@ def _spell_need(name: str, paths: Collection[str]) -> str:
 
 
 def _spell_effect(path: str, linkage: Linkage) -> str:
-    """What follows for the object, the first of those that need the DLL."""
+    """Return what happens to the object, the first of those that need the DLL."""
     return "this file does not load" if linkage.find_dispensable(path) else "the import fails"
 
 
 def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
-    """Find the DLLs beside python.exe that a program needs, whose process does not find them."""
+    """Report DLLs next to python.exe that a program needs: its own process does not find them."""
     for edge in linkage.edges:
         if not is_beside_python(edge.needed) or edge.resolved is not None or edge.elsewhere:
             continue
@@ -255,13 +256,13 @@ def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
 
 
 def _rank(path: str, linkage: Linkage) -> int:
-    """First what the package cannot do without, last what nothing reaches."""
+    """Return a sort key: required objects first, objects that nothing reaches last."""
     found = linkage.find_dispensable(path)
     return 0 if found is None else 1 + found.complete
 
 
 def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
-    """By DLL, who needs it; what the runtime itself loads late (msvcp140 concrt140) is its own."""
+    """Return, by DLL, the libraries that need it, except the runtime's own (msvcp140 concrt140)."""
     needs: dict[str, list[str]] = {}
     for library in libraries:
         own = is_redistributable(original_name(library.file_name))
@@ -272,9 +273,10 @@ def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
 
 
 def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
-    """A library that a distribution which was not given may bring, "" where there is none.
+    """Return a library that a distribution, not given, may ship; "" if there is none.
 
-    It is what missing-library does not look for either; of what nobody brings it is the judge.
+    missing-library does not report such a library either; libraries that no distribution ships are
+    judged here.
     """
     edges = (edge for edge in linkage.edges if edge.resolved is None and not edge.delayed)
     missing = (edge.needed for edge in edges if any(map(_may_have_runtime, edge.may_come_with)))
@@ -283,7 +285,7 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
 
 
 def _may_have_runtime(requirement: str) -> bool:
-    """Whether its wheel may have Microsoft's runtime with it; torch's and NVIDIA's do not."""
+    """Whether its wheel may ship Microsoft's runtime; torch's and NVIDIA's wheels do not."""
     return may_have(requirement, "msvcp140.dll")
 
 
@@ -302,9 +304,10 @@ def outdated_redistributable(
 ) -> Iterator[Finding]:
     """A bundled Visual C++ runtime is too old for the code that uses it.
 
-    It reports the one case known to crash. With ``strict`` it holds the package to Microsoft's rule
-    that the runtime is as new as the newest toolset (14.3x with 14.4x is reported, 14.40 with 14.44
-    is not, as DLLs of one release differ that much); healthy wheels break that rule.
+    By default only the one case known to crash is reported. With ``strict`` the package must follow
+    Microsoft's rule that the runtime is as new as the newest toolset (14.3x with 14.4x is reported,
+    14.40 with 14.44 is not, as DLLs of one release differ that much); healthy wheels break that
+    rule.
 
     Why: since 14.40 (Visual Studio 2022 17.10) a std::mutex starts zero-initialised, and older
     versions of msvcp140.dll follow its null pointer: access violation at the first lock.
@@ -336,7 +339,7 @@ def outdated_redistributable(
 
 
 def _bundled_runtime(library: PeFile, package: Package) -> Iterator[PeFile]:
-    """The copies of the runtime that the library uses; of several, the newest of each name."""
+    """Yield the copies of the runtime that the library uses; for each name the newest."""
     names = {item.name.lower() for item in library.needed}
     names = {name for name in names if is_redistributable(original_name(name))}
     for name in sorted(names):
@@ -346,7 +349,7 @@ def _bundled_runtime(library: PeFile, package: Package) -> Iterator[PeFile]:
 
 
 def _find_newest_copies(package: Package) -> dict[str, PeFile]:
-    """By their names in small letters, the newest of the package's DLLs of that name."""
+    """Return the newest DLL of each name in the package, by the name in lower case."""
     found: dict[str, PeFile] = {}
     for item in package.objects_of(PeFile):
         known = found.setdefault(item.file_name.lower(), item)
@@ -366,7 +369,7 @@ def _spell(version: tuple[int, int]) -> str:
 
 
 def _find_folders(package: Package) -> dict[str, str]:
-    """By their names in small letters, where its DLLs lie."""
+    """Return the folder of each DLL in the package, by the name in lower case."""
     return {item.file_name.lower(): item.directory for item in package.objects_of(PeFile)}
 
 
@@ -398,7 +401,7 @@ def restricted_library_search(library: PeFile, package: Package) -> Iterator[Fin
         )
 
 
-# What makes a library easier to attack on Windows, or untrusted there.
+# Missing mitigations, and signatures that Windows does not trust.
 
 _RELOCATIONS_STRIPPED = 0x1
 _HIGH_ENTROPY, _DYNAMIC_BASE, _NX, _GUARD = 0x20, 0x40, 0x100, 0x4000
@@ -415,11 +418,11 @@ def missing_mitigation(library: PeFile) -> Iterator[Finding]:
     resource-only files do not need them.
 
     Why: with code at a known address, an attacker can turn a bug in any library of the process into
-    control of it; Windows on ARM loads nothing without ASLR.
+    control of it; Windows on ARM does not load libraries without ASLR.
     Fix: link with ``/DYNAMICBASE /HIGHENTROPYVA /NXCOMPAT``, Microsoft's defaults; pass MinGW's ld
     ``--dynamicbase --high-entropy-va --nxcompat``, which many of its builds do not set by default.
-    Level: on Windows for ARM nothing loads a library without ASLR. Otherwise it is a warning: the
-    library works, and many DLLs of third parties are linked so.
+    Level: Windows for ARM does not load a library without ASLR. Otherwise it is a warning: the
+    library works, and many third-party DLLs are linked so.
     """
     lacking = _find_lacking(library)
     if not _runs_code(library) or not lacking:
@@ -434,7 +437,7 @@ def missing_mitigation(library: PeFile) -> Iterator[Finding]:
 
 
 def _is_refused(library: PeFile) -> bool:
-    """Whether Windows demands ASLR of it, as of all code for ARM, and it has none."""
+    """Whether Windows refuses it: code for ARM without ASLR."""
     movable = library.dll_characteristics & _DYNAMIC_BASE
     stripped = library.characteristics & _RELOCATIONS_STRIPPED
     return library.architecture in _ARM and (not movable or bool(stripped))
@@ -479,8 +482,8 @@ def no_control_flow_guard(library: PeFile) -> Iterator[Finding]:
 def writable_executable_section(library: PeFile) -> Iterator[Finding]:
     """A library has a section that is both writable and executable.
 
-    Why: any bug that writes memory can write code. Packers (UPX) need it, and virus scanners
-    treat packed files as malware.
+    Why: any bug that writes memory can overwrite code. Packers (UPX) need such a section, and virus
+    scanners treat packed files as malware.
     Fix: do not pack the file; look for ``#pragma section(…, execute, write)``, the linker option
     ``/SECTION:name,EWR`` or assembler sections with such flags.
     Level: the library works; virus scanners may refuse it.

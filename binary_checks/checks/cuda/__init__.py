@@ -1,1 +1,1 @@
-"""What a CUDA build is proven by without a GPU, without a driver and without a toolkit."""
+"""Checks of CUDA builds that need no GPU, no driver and no toolkit."""

@@ -1,4 +1,4 @@
-"""Whether a package has code for its target GPUs, those of today and later ones."""
+"""Whether a package has code for its target GPUs, current and future ones."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ from binary_checks.wording.sentences import describe_end
 def missing_gpu_architecture(
     package: Package, *, expected: tuple[str, ...] = (), exempt: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
-    """A library has no code for a GPU architecture that the profile expects, or not everywhere.
+    """A library has no code for a GPU architecture that the profile expects, or only in some files.
 
     Each container is judged; a compiler makes one for each source file. ``sm_90`` is machine code
-    of that number with any suffix, ``sm_90a`` only with that suffix, and ``compute_90`` is PTX;
-    where a file does not record the suffix it gets the benefit of the doubt. Not judged are
-    containers without NVIDIA code that a driver accepts, loose cubins, and files whose path matches
-    a glob of ``exempt``: FlashAttention's kernels are built for fewer on purpose. Of relocatable
-    code (``-rdc=true``) the linked container counts, for its own architectures and for those that
-    the driver can link, as every source file has machine code or PTX for them.
+    of that number with any suffix, ``sm_90a`` only with that suffix, and ``compute_90`` is PTX; if
+    a file does not record the suffix, it is assumed to be right. Not judged are containers without
+    NVIDIA code that a driver accepts, loose cubins, and files whose path matches a glob of
+    ``exempt``: FlashAttention's kernels are built for fewer architectures on purpose. Of
+    relocatable code (``-rdc=true``) the linked container is judged, by its own architectures and by
+    those for which every source file has machine code or PTX that the driver can link.
 
     Why: on such a GPU the code of that one source file fails with "no kernel image is available for
     execution on the device", while the rest of the package works.
@@ -112,8 +112,8 @@ def unexpected_gpu_architecture(
 
     Why: each architecture makes the package larger by about the same amount, up to the index's
     limit, and an architecture that was not requested is not tested.
-    Fix: remove it from ``TORCH_CUDA_ARCH_LIST`` or ``CMAKE_CUDA_ARCHITECTURES``; where none is
-    given, compilers and build systems add their own.
+    Fix: remove it from ``TORCH_CUDA_ARCH_LIST`` or ``CMAKE_CUDA_ARCHITECTURES``; if neither is set,
+    compilers and build systems add their own.
     Level: the project itself lists what it allows.
     """
     if not allowed:
@@ -145,9 +145,9 @@ def no_forward_compatible_ptx(
 ) -> Iterator[Finding]:
     """A library has no PTX for its newest architecture, so future GPUs may not run it.
 
-    Each container is judged by the newest architecture of its library without a suffix, or with
-    one where it has no other. PTX with the suffix ``a`` or ``f`` does not count: no GPU of a later
-    family accepts it. Loose cubins never have PTX. ``exempt`` are globs on paths.
+    Each container is compared with the newest architecture of its library without a suffix, or with
+    a suffix if it has no other. PTX with the suffix ``a`` or ``f`` does not count: no GPU of a
+    later family accepts it. Loose cubins never have PTX. ``exempt`` are globs on paths.
 
     Why: machine code runs only on its own generation. For a later GPU the driver compiles PTX; PTX
     of an older architecture gives slower code.
@@ -170,7 +170,7 @@ def no_forward_compatible_ptx(
                 f"-gencode arch=compute_{newest},code=compute_{newest}",
                 facts=(f"sm_{newest}",),
             )
-        least = max(newest, 1)  # where nothing is known, PTX is not known either
+        least = max(newest, 1)  # if no architecture is known, PTX is unknown, too
         yield from find_gaps_and_faults(
             item, [g for g in item.device_containers if newest_ptx(g) < least]
         )
@@ -181,7 +181,7 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
     """The GPU code of a file contradicts itself.
 
     Why: the CUDA or HIP runtime reads the same headers when the library is loaded: it fails, or
-    finds no kernel for the GPU. Code after such a place may not have been judged either.
+    finds no kernel for the GPU. Code behind the contradiction may not have been judged.
     Fix: look for a step after the device linker that damaged the file: a truncated copy, ``strip``,
     ``objcopy`` or a tool that rewrites sections; otherwise rebuild it.
     Level: the GPU's runtime finds no kernel, or fails when the library is loaded.
@@ -201,19 +201,20 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
 
 @check
 def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Finding]:
-    """GPU code of a file does not decompress, or is not what its container says.
+    """GPU code of a file does not decompress, or differs from what its container says.
 
-    Of the code for NVIDIA's GPUs 16 cubins and 16 texts of PTX are decompressed in each file,
-    spread over all of it, to exactly as much as their heads claim; a note says of how many. All are
-    with ``thorough = true`` in the profile's table ``[probes.device_code]``, with
-    ``--binary-thorough``, and for ``binary-checks inspect --device-details``. A cubin must be an
-    ELF file for such a GPU, of the architecture that its head names, with all its sections in it;
-    PTX must have a version and a target. Instructions and kernels are not verified: nvcc writes no
-    checksums, so that a changed byte is found only where decompression fails. This requires the
-    extra ``binary-checks[device]``; without it compressed code is not inspected.
+    In each file with code for NVIDIA's GPUs, 16 cubins and 16 texts of PTX, spread over the file,
+    are decompressed to the size that their headers state; a note gives the total number. All are
+    decompressed with ``thorough = true`` in the profile's table ``[probes.device_code]``, with
+    ``--binary-thorough``, and by ``binary-checks inspect --device-details``. A cubin must be an ELF
+    file for such a GPU, of the architecture that its header names, with all its sections in it; PTX
+    must have a version and a target. Instructions and kernels are not verified: nvcc writes no
+    checksums, so a changed byte is found only if decompression fails. This requires the extra
+    ``binary-checks[device]``; without it compressed code is not inspected.
 
-    Why: the container's heads may be sound while the code behind them is truncated or overwritten.
-    The driver decompresses it when the first kernel of that source file is launched, and fails.
+    Why: the container's headers may be sound while the code behind them is truncated or
+    overwritten. The driver decompresses it when the first kernel of that source file is launched,
+    and fails.
     Fix: look for a step after the device linker that damaged the file: a truncated copy or download
     cache, a tool that rewrites sections; otherwise rebuild it.
     Level: the code fails on the GPU that it was compiled for.
@@ -232,7 +233,8 @@ def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Fi
             if group.broken:
                 sentence = f"has {place}, that the GPU driver cannot load: {group.reason}"
                 yield Problem(path=item.path, sentence=sentence)
-            elif group.lacking:  # in the words of all checks that read it, so that it is said once
+            # in the same words as other checks that read it, so that it is reported once
+            elif group.lacking:
                 sentence = f"its device code could not be read: {group.reason}"
                 yield NotInspected(path=item.path, sentence=sentence)
             else:
@@ -241,7 +243,7 @@ def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Fi
 
 
 def _note_sample(details: DeviceDetails) -> Iterator[Note]:
-    """Say how much was decompressed where it is not all."""
+    """Report how much was decompressed, if it is not everything."""
     inspected = sum(item.inspected for item in details.objects)
     entries = sum(item.entries for item in details.objects)
     parts = [item for item in details.objects if item.inspected < item.entries]
@@ -256,10 +258,11 @@ def uneven_gpu_architectures(
 ) -> Iterator[Finding]:
     """Source files of one library were compiled for different GPU architectures.
 
-    Off unless a profile enables it: CUTLASS and FlashAttention kernels are built for fewer on
-    purpose, and most large libraries have some. Only machine code is compared, without suffixes;
-    ``exempt`` are globs on paths. Relocatable code (``-rdc=true``) that was linked for a GPU
-    without some of its source files, which have no code for it, is reported too.
+    Off unless a profile enables it: CUTLASS and FlashAttention kernels are built for fewer
+    architectures on purpose, and most large libraries have some of them. Only machine code is
+    compared, without suffixes; ``exempt`` are globs on paths. Relocatable code (``-rdc=true``) that
+    was linked for a GPU without some of its source files, which have no code for it, is reported,
+    too.
 
     Why: if the architecture list is overridden for one file, or comes from another library's
     default, there are GPUs on which one function fails and all others work.
@@ -295,9 +298,9 @@ def uneven_gpu_architectures(
         yield from find_gaps_and_faults(item, item.device_containers)
 
 
-# PTX that must still compile on GPUs for which a package has no machine code.
+# Whether PTX compiles on GPUs for which a package has no machine code.
 
-_LONGEST = 5  # digits of an architecture; what a library reports may have thousands
+_LONGEST = 5  # digits of an architecture; a library may report thousands
 
 
 @check
@@ -305,13 +308,13 @@ def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Find
     """PTX that a package ships does not compile for a GPU that it is meant for.
 
     The nvJitLink that is installed with the package links its PTX into machine code, for which it
-    needs neither a GPU nor a driver: for the newest GPU that this nvJitLink knows of each major
-    version from the text's own on, ``a`` code for its own GPU and ``f`` code for its family. The
-    smallest and the largest texts are taken until ``bytes`` in the profile's table ``[probes.ptx]``
-    is used up, each byte counted once for every target; a text that is too large for all targets is
-    linked for the newest alone. ``targets`` there names others, and ``requires`` a distribution
-    that has nvJitLink (``nvidia-nvjitlink``) where the package requires none. Anything that this
-    nvJitLink does not know is not a problem.
+    needs neither a GPU nor a driver. The target is the newest GPU that this nvJitLink knows of each
+    major version from the text's own on; ``a`` code is linked for its own GPU, ``f`` code for its
+    family. The smallest and the largest texts are taken until ``bytes`` in the profile's table
+    ``[probes.ptx]`` is used up, each byte counted once for every target; a text that is too large
+    for all targets is linked for the newest alone. ``targets`` there names other targets, and
+    ``requires`` a distribution that has nvJitLink (``nvidia-nvjitlink``) if the package requires
+    none. Targets and PTX versions that this nvJitLink does not know are not problems.
 
     Why: PTX is all that a package has for later GPUs. The driver compiles it there for the first
     time, with the same assembler, and PTX that it refuses fails only on the user's machine.
@@ -385,7 +388,7 @@ def _number(target: str) -> tuple[int, str]:
     return (int(number) if number.isdecimal() and len(number) <= _LONGEST else 0), target
 
 
-# Compilers of GPU code that a package uses at run time, tried on the CPU.
+# Whether compilers of GPU code that a package uses at run time work, tried on the CPU.
 
 
 @check
@@ -469,7 +472,7 @@ def triton_fails(report: TritonReport) -> Iterator[Finding]:
 
 
 def judge_compilations(report: CompilerReport, name: str) -> Iterator[Finding]:
-    """Say which targets a compiler failed for, and what was compiled."""
+    """Report the targets for which a compiler failed, and those for which it compiled."""
     step = report.step
     if step.outcome is not Ending.OK:
         what = f"{name} compiles, and the process then" if step.finished else report.stage
@@ -498,7 +501,7 @@ def _group_errors(compilations: Iterable[Compilation]) -> dict[str, list[str]]:
 
 
 def _find_error(compilation: Compilation) -> str:
-    """Say what is wrong; a cubin for another architecture is no success."""
+    """Return what is wrong; a cubin for another architecture is wrong, too."""
     if compilation.error:
         return compilation.error
     if not compilation.made:

@@ -1,4 +1,4 @@
-"""Whether a package gets along without NVIDIA's driver, and with what a host has."""
+"""Whether a package works without NVIDIA's driver, and with the libraries that a host has."""
 
 from __future__ import annotations
 
@@ -86,19 +86,19 @@ def driver_library_needed(
 ) -> Iterator[Finding]:
     """Importing the package loads a library of the NVIDIA driver.
 
-    Every extension module may be imported, and libraries that the package's own code opens by path
-    count too (ctypes, ``torch.ops.load_library``, ``spec_from_file_location``), outside of
-    functions and in those that are called there by their names; ``opened_at_import`` lists, as
-    globs, those that it opens in ways that are not recognised. Libraries that it opens later, under
-    a condition, or catching the failure, and libraries that nothing needs by name, may need the
-    driver: this is noted. What is named by code that is too large to follow is not inspected.
+    Every extension module may be imported. Libraries that the package's own code opens by path
+    count, too (ctypes, ``torch.ops.load_library``, ``spec_from_file_location``), outside of
+    functions and in functions that are called there by name; ``opened_at_import`` lists, as globs,
+    libraries that it opens in ways that are not recognised. It is only noted if a library needs the
+    driver that is opened later, under a condition or with its failure caught, or that nothing needs
+    by name. Libraries named by code that is too large to follow are not inspected.
 
     Why: without a driver, as on CPU-only machines, on build hosts and in containers started without
     ``--gpus``, the loader refuses the module, and the import fails before any code can check.
     Fix: leave out ``-lcuda`` and ``-lnvidia-ml``: get the entry points with
     ``cudaGetDriverEntryPoint`` or ``dlopen``; on Windows link with ``/DELAYLOAD:nvcuda.dll``; or
-    move the code that needs them into a library that is opened when a device is requested. Where
-    the object uses no function of the library, which the line says, link with ``-Wl,--as-needed``
+    move the code that needs them into a library that is opened when a device is requested. If the
+    object uses no function of the library, which the line says, link with ``-Wl,--as-needed``
     before ``-lcuda``.
     Level: users without an NVIDIA driver cannot import the package.
     """
@@ -134,7 +134,7 @@ def _tell_later(
 def _by_need(
     loadings: Iterable[Loading], drivers: tuple[str, ...]
 ) -> dict[tuple[str, str], list[Loading]]:
-    """By object and library of the driver: the processes in which that need is met."""
+    """Group loadings by object and library of the driver that the object needs."""
     found: dict[tuple[str, str], list[Loading]] = {}
     for loading in loadings:
         for edge in loading.edges():
@@ -144,7 +144,7 @@ def _by_need(
 
 
 def _is_in_layout(edge: Edge) -> bool:
-    """Whether a package brings it, which driver-library-in-layout tells of."""
+    """Whether a package provides it: driver-library-in-layout reports that."""
     return edge.resolved is not None and not edge.resolved.startswith(_OUTSIDE[1:])
 
 
@@ -172,7 +172,7 @@ def _accuse(
 
 
 def _tell_unused(found: Problem, needer: str, name: str, package: Package) -> Problem:
-    """Add that the object needs the library for nothing, and how that is mended."""
+    """Return the problem with a remark that the object does not use the library, and a remedy."""
     tables = [item.imports for item in package.objects_of(ElfFile) if item.path == needer]
     if not (tables and is_driver_soname(name)):
         return found
@@ -183,7 +183,7 @@ def _tell_unused(found: Problem, needer: str, name: str, package: Package) -> Pr
 
 
 def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator[NotInspected]:
-    """Say what could not be followed, as nothing in the layout brings it."""
+    """Report needs that could not be followed, as nothing in the layout provides them."""
     lost = {
         edge.needed
         for loading in imports
@@ -198,7 +198,7 @@ def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator
 
 
 def _is_known(name: str, drivers: tuple[str, ...]) -> bool:
-    """Whether a library is the driver's, or of those that need none, wherever they come from."""
+    """Whether a library is the driver's, or is known not to need the driver."""
     driverless = (is_redistributable, is_debug_runtime, is_python_dll)
     return name.lower() in drivers or any(tells(name) for tells in driverless)
 
@@ -214,11 +214,11 @@ def driver_library_in_layout(
     """A library of the NVIDIA driver is found in a package rather than on the user's system.
 
     It may be a stub for linking, or the driver of the build machine, in the package itself or in
-    one given with it. A file that nothing needs counts too, whatever a repair tool made of its
-    name: code opens the driver by its name. A stub is recognised by its content: it exports
-    nothing but the driver's functions, of some hundred bytes each, and cannot open the user's
-    driver. One for linkers, ``stubs/libcuda.so``, is noted, unless code opens it or an object that
-    opens ``libcuda.so`` searches its folder.
+    one given with it. A file that nothing needs counts, too, under any name that a repair tool gave
+    it: code opens the driver by name. A stub is recognised by its content: it exports nothing but
+    the driver's functions, of some hundred bytes each, and cannot open the user's driver. A stub
+    for linkers, ``stubs/libcuda.so``, is only noted, unless code opens it or an object that opens
+    ``libcuda.so`` searches its folder.
 
     Why: a stub fails every call; a driver that does not match the user's kernel module fails the
     first one (``CUDA_ERROR_SYSTEM_DRIVER_MISMATCH``).
@@ -252,7 +252,7 @@ def driver_library_in_layout(
 def _tell_copy(
     copy: DriverCopy, opened: Collection[str], objects: Iterable[ObjectFile]
 ) -> Problem | Note:
-    """Judge a file that nothing needs by its name."""
+    """Judge a copy of the driver that nothing needs by name."""
     item = copy.item
     searching = [each.path for each in objects if item.file_name in find_searched(each, item)]
     known = is_driver_library(item.name) or is_driver_library(item.file_name)
@@ -267,7 +267,7 @@ def _tell_copy(
     )
 
 
-# Whether libraries of another CUDA, in a directory of the user's, replace the right ones.
+# Whether a user's directory with another CUDA can replace the package's libraries.
 
 _LIBRARIES = (
     "libcublas*",
@@ -298,11 +298,11 @@ def hijackable_library(
 ) -> Iterator[Finding]:
     """A directory in LD_LIBRARY_PATH can replace the package's library with another one.
 
-    Reported are the libraries that would change if a directory of older ones came first there:
-    those found through a DT_RUNPATH, or only on the system. Libraries found through a DT_RPATH, or
-    already loaded, would not. ``libraries`` are globs on needed names, by default CUDA's. Off by
-    default: LD_LIBRARY_PATH is meant to precede RUNPATH, which linkers write by default. Where an
-    object of a required wheel is the cause, that is noted.
+    Reported are libraries that would be replaced if a directory with older ones came first: those
+    found through a DT_RUNPATH, or only on the system. Libraries found through a DT_RPATH, or
+    already loaded, would not be replaced. ``libraries`` are globs on needed names, by default
+    CUDA's. Off by default: LD_LIBRARY_PATH is meant to precede RUNPATH, which linkers write by
+    default. If an object of a required wheel is the cause, it is only noted.
 
     Why: machines with a CUDA toolkit often have it in LD_LIBRARY_PATH; then libnvJitLink, cuDNN or
     NCCL of that toolkit is loaded with the package's other libraries, and the import fails with
@@ -338,7 +338,7 @@ def _find_open_doors(
     runpaths: set[str],
     before: set[str],
 ) -> Iterator[Edge]:
-    """The needs that a process has to search for, and finds after LD_LIBRARY_PATH at best."""
+    """Yield needs that a process must search for, and finds only after LD_LIBRARY_PATH."""
     loaded = {*before, loading.root}
     for edge in loading.edges():
         found = loading.find(edge)
@@ -357,7 +357,7 @@ def _fits(name: str, libraries: tuple[str, ...]) -> bool:
 
 
 def _is_to_come(edge: Edge) -> bool:
-    """Whether a required wheel that was not given may bring it."""
+    """Whether a required wheel that was not given may provide it."""
     return edge.resolved is None and bool(edge.may_come_with and edge.searched)
 
 
@@ -372,7 +372,7 @@ def _accuse_edge(edge: Edge) -> Problem | Note:
     return Problem(path=edge.path, sentence=sentence, facts=(edge.needed,))
 
 
-# Faults of a CUDA build that show where NVIDIA's driver is installed and refuses to start.
+# Faults of a CUDA build on hosts with an NVIDIA driver that does not start.
 
 _STATES = {
     "no-device": "a driver that finds no GPU",
@@ -383,21 +383,21 @@ _STATES = {
 
 @check
 def driver_refusal_fatal(report: RefusingDriverReport) -> Iterator[Finding]:
-    """A CUDA build fails, hangs or crashes where there is a driver that refuses to start.
+    """A CUDA build fails, hangs or crashes on a host whose driver does not start.
 
     The module of ``[probes.cuda]`` is imported, and ``available``, ``devices`` and ``use`` there
-    are evaluated, in three processes. In each, a stub of NVIDIA's driver, compiled on this host
-    from the functions that the package and CUDA's runtime look up, answers every call with an
-    error: it finds no GPU (``cuInit`` returns 100), it does not match its kernel module (803), or
-    it is older than the CUDA runtime (which then returns error 35). Linux only; without a C
-    compiler, or where the package loads another ``libcuda.so.1`` by its own search path, this is
+    are evaluated, in three processes. In each process, a stub of NVIDIA's driver answers every call
+    with one error: it finds no GPU (``cuInit`` returns 100), it does not match its kernel module
+    (803), or it is older than the CUDA runtime (which then returns error 35). The stub is compiled
+    on this host from the functions that the package and CUDA's runtime look up. Linux only; without
+    a C compiler, or if the package loads another ``libcuda.so.1`` by its own search path, this is
     not inspected.
 
     Why: containers often have the driver's libraries without a GPU, and drivers are updated under
-    running systems. A package takes another path there than without a driver.
+    running systems. A package runs other code then than without a driver.
 
-    Fix: treat every error of ``cuInit`` and of the CUDA runtime as "no GPU", and ignore the
-    results of a function that failed.
+    Fix: treat every error of ``cuInit`` and of the CUDA runtime as "no GPU", and ignore the results
+    of a function that failed.
 
     Level: users cannot import or use the package on such a host.
     """
@@ -426,7 +426,7 @@ def driver_refusal_misreported(
     *,
     expected: Mapping[str, tuple[str, ...]] = {},
 ) -> Iterator[Finding]:
-    """Where a driver refuses to start, a package claims a GPU, or raises an undocumented error.
+    """With a driver that does not start, a package claims a GPU, or raises an undocumented error.
 
     As in `driver-refusal-fatal`, under each of three drivers: ``available`` in the profile's table
     ``[probes.cuda]`` must be false, ``devices`` 0, and neither may raise an exception. ``use`` must
@@ -438,7 +438,7 @@ def driver_refusal_misreported(
 
     Fix: ask the driver before anything else, and report its own error.
 
-    Level: programs take the wrong way and fail, or users learn the wrong cause.
+    Level: programs choose the GPU and fail, or users learn the wrong cause.
     """
     demand_question(asked.available or asked.devices or asked.use, "available, devices, use")
     yield from _find_lacks(report)
@@ -491,21 +491,21 @@ def _judge_error(
         )
 
 
-# Faults of a CUDA build that show when it runs without a driver and without a toolkit.
+# Faults of a CUDA build that runs without a driver and without a toolkit.
 
 
 @check
 def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
-    """A CUDA build fails, hangs or crashes where there is no driver.
+    """A CUDA build fails, hangs or crashes on a machine without a driver.
 
     ``module`` in the profile's table ``[probes.cuda]`` names the module to import, in a process
     from which the driver and the toolkit are hidden; without it no check of this kind runs.
-    ``snippet`` there is CPU code that runs after the import, with the module's name in it. All of
-    it must end within the profile's ``timeout``; if a process hangs, its innermost Python calls are
-    reported.
+    ``snippet`` there is CPU code that runs after the import and can use the module by its name. All
+    of it must end within the profile's ``timeout``; if a process hangs, its innermost Python calls
+    are reported.
 
-    Why: containers are built, tests run and documentation made on machines without a GPU, and the
-    same package must be importable there.
+    Why: containers are built, tests run and documentation is made on machines without a GPU, and
+    the same package must be importable there.
 
     Fix: open the driver when CUDA is first used, not when a library is loaded, and answer every
     query about it with "no" instead of an exception.
@@ -539,7 +539,7 @@ def gpu_claimed_without_one(report: CudaReport, asked: CudaRequest) -> Iterator[
 
     Fix: treat every error of ``cuInit`` as "not available".
 
-    Level: programs take the wrong way and fail.
+    Level: programs choose the GPU and fail.
     """
     demand_question(asked.available or asked.devices, "available, devices")
     for question in filter(None, (asked.available, asked.devices)):
@@ -602,17 +602,17 @@ def cuda_version_misreported(
     """The CUDA version that a package reports is not that of its build.
 
     ``version`` in the profile's table ``[probes.cuda]`` is a Python expression
-    (``torch.version.cuda``) whose value must agree with all that states a CUDA version of the
-    package: its label ``+cu126`` or ``+cpu``, a ``cuda13x`` in its name, the files that its build
-    generated, the NVIDIA wheels that it requires, the libraries that its objects need, the version
-    that it was compiled with (``cudart`` in ``[probes.cuda.compiled]``), the runtime that it loads,
-    and the option ``expected`` where that is given. A runtime of the same major version agrees.
+    (``torch.version.cuda``). Its value must agree with every other source of a CUDA version: the
+    label ``+cu126`` or ``+cpu``, a ``cuda13x`` in the package's name, the files that the build
+    generated, the required NVIDIA wheels, the libraries that its objects need, the version that it
+    was compiled with (``cudart`` in ``[probes.cuda.compiled]``), the runtime that it loads, and the
+    option ``expected`` if given. A runtime of the same major version agrees.
 
     Why: users compile extensions and choose other wheels by that answer.
 
     Fix: look for the variable that sets it in the build: the wrong CUDA was found.
 
-    Level: users build and install what does not fit.
+    Level: users build and install extensions and wheels that do not fit.
     """
     demand_question(asked.version, "version")
     claims = [*stated.claims, *claim_by_objects(package), *claim_by_runtimes(report)]
@@ -630,15 +630,15 @@ def rocm_version_misreported(
 ) -> Iterator[Finding]:
     """The ROCm version that a package reports is not that of its build.
 
-    The same as cuda-version-misreported, for the expression ``rocm`` in the profile's table
-    ``[probes.cuda]`` (``torch.version.hip``), the label ``+rocm6.4``, the wheels of ROCm that are
-    required and libamdhip64.
+    This is the check cuda-version-misreported for the expression ``rocm`` in the profile's table
+    ``[probes.cuda]`` (``torch.version.hip``), the label ``+rocm6.4``, the required wheels of ROCm,
+    and libamdhip64.
 
     Why: users compile extensions and choose other wheels by that answer.
 
     Fix: look for the variable that sets it in the build: the wrong ROCm was found.
 
-    Level: users build and install what does not fit.
+    Level: users build and install extensions and wheels that do not fit.
     """
     demand_question(asked.rocm, "rocm")
     claims = [*stated.claims, *claim_by_objects(package)]

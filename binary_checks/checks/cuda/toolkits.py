@@ -1,4 +1,4 @@
-"""Whether all that states a CUDA or a ROCm version of a package states the same."""
+"""Whether all sources of a package's CUDA or ROCm version agree."""
 
 from __future__ import annotations
 
@@ -116,15 +116,15 @@ def cuda_versions_differ(
     Its version label (``+cu126``), its name (``-cu12``), the files that its build generated
     (``torch/version.py``; the profile's table ``[probes.builds]`` names them, and none of them is
     run), the NVIDIA wheels that it requires and the libraries that its objects need may each state
-    one. All are compared, and each problem names two. A minor version counts where both state one.
-    A package that ships libraries for several versions on purpose, and names none, must only keep
-    to one in each process, and a library with a version in its own name (``libdemo_cuda118.so``)
-    to that.
+    a version. All are compared, and each problem names two of them. Minor versions are compared if
+    both sources state one. A package may ship libraries for several versions on purpose and name
+    none: each process must then load those of one version, and a library with a version in its own
+    name (``libdemo_cuda118.so``) must keep to that.
 
     Why: the toolkit's libraries work only with those of their own major version; a process that
     loads two has two runtimes that share neither streams nor memory; and a requirement of the other
     version installs gigabytes that nothing loads, and not the needed libraries. Users compile
-    extensions for the version that a package reports of itself.
+    extensions for the version that a package reports.
     Fix: build everything against one toolkit, from a clean build folder, and derive label,
     requirements and generated files from it.
     Level: the libraries that are installed are not those that the package needs.
@@ -140,10 +140,10 @@ def rocm_versions_differ(
 ) -> Iterator[Finding]:
     """Two sources of a package state different ROCm versions.
 
-    The same as cuda-versions-differ, for the label ``+rocm6.4``, the ``hip`` and ``rocm`` of the
+    This is the check cuda-versions-differ for the label ``+rocm6.4``, the ``hip`` and ``rocm`` in
     files that the build generated, exact requirements of AMD's wheels, and libamdhip64, whose
-    number is ROCm's major version. HIP counts like ROCm; from ROCm 7.9 on the major version alone
-    is compared with it.
+    number is ROCm's major version. HIP's version numbers count as ROCm's; from ROCm 7.9 on only
+    their major versions are compared.
 
     Why: a library of another major version is not found, or lacks functions; users choose other
     packages by the version that this one reports.
@@ -157,7 +157,7 @@ def rocm_versions_differ(
 def _judge_platform(
     platform: Platform, package: Package, linkage: Linkage, stated: StatedToolkits
 ) -> Iterator[Finding]:
-    """Compare all that is stated of one platform, and of each library what its own name states."""
+    """Compare all claims for one platform, and each library with the version in its own name."""
     needed = list(claim_by_libraries(linkage.edges))
     own = [each for each in (*stated.claims, *needed) if each.platform is platform]
     positive = any(each.version for each in own)
@@ -176,7 +176,7 @@ def _judge_platform(
         yield NotInspected(path=each.path, sentence=sentence)
     if not positive:
         raise NotApplicable(f"nothing in it names a {platform.value} version")
-    if is_for_cpu(package):  # anything else is for cuda-in-cpu-build to report
+    if is_for_cpu(package):  # cuda-in-cpu-build reports everything else
         own = [each for each in own if each.source in _OF_THE_BUILD]
     yield from map(_contradict, find_contradictions(own))
     for item in package.objects:
@@ -187,7 +187,7 @@ def _judge_platform(
 
 
 def _contradict(found: Contradiction) -> Problem:
-    """Say it of the library that is needed, of the file that states it, or of the package."""
+    """Return a problem of the needed library, of the file with the claim, or of the package."""
     claim, other = found.claim, found.against
     against = f"{other.evidence} says {other.statement}{_count_others(found)}"
     if claim.source is ToolkitSource.LIBRARY:
@@ -215,7 +215,7 @@ def _count_others(found: Contradiction) -> str:
 
 
 def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterator[Problem]:
-    """One line of a library, however many others of another version it needs."""
+    """Yield one problem for a library, however many libraries of another version it needs."""
     others: dict[str, list[str]] = {}
     for name in sorted(needed):
         for platform, major in major_of_library(name):
@@ -232,7 +232,7 @@ def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterat
 
 
 def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Problem]:
-    """Find the first library of a second CUDA that one process gets."""
+    """Report the first library of a second CUDA in one process."""
     seen: dict[int, Edge] = {}
     for edge in loading.edges():
         major = cuda_of_library(edge.needed)
@@ -257,7 +257,7 @@ def cuda_in_cpu_build(
     """A CPU-only package needs CUDA, or has code for GPUs.
 
     CPU-only packages are recognised by name (``-cpu``), version label (``+cpu``) or build string.
-    Code for GPUs shows a CUDA build also where CUDA's runtime is linked statically, so that no
+    Code for GPUs reveals a CUDA build even if CUDA's runtime is linked statically, so that no
     library is needed by name.
 
     Why: its users have no GPU: gigabytes of libraries are installed for nothing, or the import
@@ -273,7 +273,7 @@ def cuda_in_cpu_build(
     foreign = [e for e in linkage.edges if is_cuda_library(e.needed) or is_driver_library(e.needed)]
     paths = list(dict.fromkeys(edge.path for edge in foreign))
     libraries = name_first(sorted({edge.needed for edge in foreign}), 3)
-    if len(paths) > 1:  # in the same words for each file, so that reports fold them
+    if len(paths) > 1:  # in the same words for each file, so that reports group them
         libraries = f"libraries of CUDA ({libraries} in all)"
     for path in paths:
         yield Problem(
@@ -295,7 +295,7 @@ def cuda_in_cpu_build(
             yield Problem(path=item.path, sentence=sentence)
 
 
-# Parts and libraries of a CUDA build, as it reports them without a GPU.
+# Parts and libraries of a CUDA build, as the build reports them without a GPU.
 
 
 @check
@@ -304,16 +304,16 @@ def cuda_part_missing(
 ) -> Iterator[Finding]:
     """A CUDA build lacks a part that it must have.
 
-    ``parts`` in the profile's table ``[probes.cuda]`` has a Python expression for each
+    ``parts`` in the profile's table ``[probes.cuda]`` has a Python expression for each part
     (``magma = "torch.cuda.has_magma"``) that must be true, even without a GPU. The option ``only``
     limits parts to some systems, as globs on ``linux-x86_64``. ``version`` in that table is the
-    expression for the CUDA version of the build (``torch.version.cuda``): where it is None, the
-    build is not for CUDA and is not judged.
+    expression for the CUDA version of the build (``torch.version.cuda``): if it is None, the build
+    is not for CUDA and is not judged.
 
     Why: a build that does not find a library continues without it, imports like a good one, and
     fails or is slow only where the part is used, on a GPU.
 
-    Fix: check the build's configuration for that part; make it stop where a part is not found.
+    Fix: check the build's configuration for that part; make it stop if a part is not found.
 
     Level: users cannot use a part that the project promises.
     """
@@ -349,18 +349,18 @@ def cuda_libraries_disagree(
 ) -> Iterator[Finding]:
     """An NVIDIA library is not the version built with, installed or pinned, with or without a GPU.
 
-    The same as gpu-libraries-disagree, for the libraries that an import loads without a GPU or
-    driver: they report their versions without a driver. The options are the same, and so is
-    ``compiled`` in the profile's table ``[probes.cuda]``. A library that is installed but not
-    loaded by the import is compared with the version built with and the pinned one.
+    This is the check gpu-libraries-disagree for the libraries that an import loads without a GPU:
+    they report their versions without a driver. The options are the same, and so is ``compiled`` in
+    the profile's table ``[probes.cuda]``. A library that is installed but not loaded by the import
+    is compared with the version built with and the pinned one.
 
-    Why: an older library lacks functions and fails at their first use; one that is not the
+    Why: an older library lacks functions and fails at their first use; a library that is not the
     installed one was found in an unintended folder; and the combination is untested.
 
     Fix: pin the libraries to the versions that the package is built with, and make its search paths
     lead to them first.
 
-    Level: functions are missing, or behave otherwise than those it was built with.
+    Level: functions are missing, or behave differently from those it was built with.
     """
     step = report.versions_step
     if step is None:
@@ -403,17 +403,17 @@ def device_code_of_other_cuda(
     language that its toolkit writes. Up to 16 of each kind are decompressed, spread over the whole
     object. They are compared with the version label, the name, the files that the build generated,
     the requirements and the libraries that the object needs, or with the version in the object's
-    own name (``libdemo_cuda118.so``). A minor version counts against labels and generated files
-    alone. An object fails where none of its code fits; code of several toolkits, such as that of a
-    vendor's static archive, is noted. NVIDIA's own libraries are not judged, nor are loose cubins.
-    Where the sources contradict each other, the version that most of them state counts;
+    own name (``libdemo_cuda118.so``). A different minor version contradicts only labels and
+    generated files. An object is a problem if none of its code fits; code of several toolkits, such
+    as that of a vendor's static archive, is noted. NVIDIA's own libraries and loose cubins are not
+    judged. If the sources contradict each other, the version that most of them state counts;
     cuda-versions-differ reports the others.
 
     Why: the build found another toolkit than the one it was named after. Its code needs the drivers
     of that one, and users who chose the package for an older driver cannot run it.
     Fix: build from a clean folder, with CUDA_HOME and nvcc of the toolkit that the label names.
-    Level: the code fails with the drivers that the label promises. Where only a minor version in a
-    generated file is another, it is a warning.
+    Level: the code fails with the drivers that the label promises. It is a warning if only the
+    minor version in a generated file differs.
     """
     if not toolkits.samples:
         raise NotApplicable("no code for NVIDIA's GPUs in the package")
@@ -440,7 +440,7 @@ def _is_judged(item: ObjectFile) -> bool:
 
 
 def find_unread_samples(samples: Iterable[ToolkitSample]) -> Iterator[NotInspected]:
-    """Report each object that could not be read; code that is broken is for others to report."""
+    """Report each object that could not be read; other checks report broken code."""
     for each in samples:
         if each.unread:
             sentence = f"its device code could not be read: {each.unread}"
@@ -448,7 +448,7 @@ def find_unread_samples(samples: Iterable[ToolkitSample]) -> Iterator[NotInspect
 
 
 def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator[Finding]:
-    """Hold what made the object against the most visible of those that it contradicts."""
+    """Compare the toolkit that made the object with the most visible claim that it contradicts."""
     made = [_claim(version, sample) for version, _ in sample.toolkits if version]
     what = f"device code made by CUDA {_list(made)}"
     if not made:  # older toolkits write older PTX, and so do compilers of other vendors
@@ -487,7 +487,7 @@ def _claim(version: str, sample: ToolkitSample) -> ToolkitClaim:
 
 
 def _differs(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
-    """Requirements are of what is installed, which may be a newer minor version."""
+    """Whether they contradict; the version that a requirement installs may have a newer minor."""
     if claim.source in (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE):
         return contradicts(made, claim)
     return made.version.partition(".")[0] != claim.version.partition(".")[0]
@@ -510,7 +510,7 @@ def _list(made: list[ToolkitClaim]) -> str:
 
 
 def _share(samples: Sequence[ToolkitSample], before: str) -> str:
-    """How much of the code was inspected; "" where it is all of it."""
+    """Return how much of the code was inspected; "" if it is everything."""
     seen, total = sum(each.seen for each in samples), sum(each.total for each in samples)
     return f"{before}{seen} of {total} entries inspected" if seen < total else ""
 
@@ -521,11 +521,12 @@ def ptx_needs_newer_driver(
 ) -> Iterator[Finding]:
     """PTX of a package is too new for the drivers that are to run it.
 
-    A driver compiles no PTX of a newer toolkit than its own, although it runs machine code of
+    A driver does not compile PTX of a newer toolkit than its own, although it runs machine code of
     every toolkit of its major version: PTX 9.1, as CUDA 13.1 writes it, needs driver 590.44.01,
     machine code of CUDA 13 only 580. A note names the oldest driver for PTX and for machine code.
     The option ``driver`` is the oldest driver that the project promises ("580.65.06"): newer PTX is
-    a problem then. Without it, only containers that hold nothing but such PTX are, as a warning.
+    then a problem. Without it, only containers that hold nothing but such PTX are reported, as a
+    warning.
 
     Why: on such a driver "the provided PTX was compiled with an unsupported toolchain"; a GPU for
     which there is no machine code fails.
@@ -551,7 +552,7 @@ def ptx_needs_newer_driver(
 
 
 def _find_ptx_alone(package: Package) -> Iterator[tuple[ObjectFile, DeviceContainers]]:
-    """The first container of each object, of those that hold no machine code beside PTX."""
+    """Yield, for each object, its first container that holds PTX and no machine code."""
     for item in find_carriers(package):
         alone = [
             group
@@ -588,7 +589,7 @@ def _judge_ptx(
 
 
 def _note_driver(version: str, samples: list[ToolkitSample], system: str) -> Note:
-    """Say from which driver on the newest PTX of these objects is used, and their machine code."""
+    """Note the oldest driver for the newest PTX of these objects, and for their machine code."""
     cuda, needed = cuda_of_ptx(version), oldest_driver_of_ptx(version, system)
     others = f" (and {len(samples) - 1} more)" if len(samples) > 1 else ""
     written = f"PTX {version}{others}"
@@ -605,7 +606,7 @@ def _note_driver(version: str, samples: list[ToolkitSample], system: str) -> Not
     )
 
 
-# Whether the libraries of NVIDIA that open others of their family at run time find them.
+# Whether libraries of NVIDIA that open others of their family at run time find these.
 
 _MOST = 8  # names in a sentence
 
@@ -616,21 +617,21 @@ def family_member_missing(
 ) -> Iterator[Finding]:
     """A library of NVIDIA opens another one of its family at run time, and nothing provides it.
 
-    No loader looks for such a library: libcudnn.so.9 opens libcudnn_graph.so.9, which opens
-    libcudnn_engines_precompiled.so.9; libnvrtc.so.13 opens libnvrtc-builtins.so.13.2, in no other
-    version. The check judges the libraries that the package ships and those that it needs from
-    the packages given with ``--binary-with``; the strings in a library show which others its
-    version opens. missing-library reports libraries that are needed by name, as cuBLAS needs
-    cuBLASLt. Plugins that users choose (of NCCL, NVSHMEM and cuFile) may be absent. A library that
-    cuFFT, cuSPARSE or cuBLASLt opens to compile code at run time (nvJitLink, NVRTC) is a warning.
+    No loader looks for such a library at import: libcudnn.so.9 opens libcudnn_graph.so.9, which
+    opens libcudnn_engines_precompiled.so.9; libnvrtc.so.13 opens exactly libnvrtc-builtins.so.13.2.
+    The check judges the libraries that the package ships and those that it needs from the packages
+    given with ``--binary-with``; the strings in a library show which others its version opens.
+    missing-library reports libraries that are needed by name, as cuBLAS needs cuBLASLt. Plugins
+    that users choose (of NCCL, NVSHMEM and cuFile) may be absent. A library that cuFFT, cuSPARSE or
+    cuBLASLt opens to compile code at run time (nvJitLink, NVRTC) is a warning.
 
     Why: the import succeeds, and on a GPU the first convolution ends with
     CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED, the first compilation with "failed to open
     libnvrtc-builtins.so.13.2" (pytorch issue 167602).
     Fix: ship all libraries of one version of the family, under their own names and in one folder,
     or require the wheel that has them.
-    Level: functions that every user calls fail. Those that few call are a warning, and so is
-    libcudnn.so.9 alone, which a package may ship for users who have installed the rest.
+    Level: functions that every user calls fail. It is a warning for functions that few users call,
+    and for libcudnn.so.9 alone, which a package may ship for users who have installed the rest.
     """
     layout = _Layout(linkage=linkage, package=package, target=target)
     openers = list(_find_openers(layout, beside))
@@ -653,7 +654,7 @@ def family_member_missing(
 def _find_openers(
     layout: _Layout, beside: GivenFamilies
 ) -> Iterator[tuple[FamilyOpener, OpenerRow]]:
-    """The package's own, and those beside it that its objects need, or that one of these opens."""
+    """Yield the package's openers, and those of given packages that it needs or opens."""
     linkage = layout.linkage
     own = [item for item in layout.package.objects if item.format == linkage.format]
     found = [FamilyOpener(label=item.path, item=item) for item in own if _row_of(item)]
@@ -684,7 +685,7 @@ class _Layout:
     def members(
         self, each: FamilyOpener, row: OpenerRow
     ) -> Iterator[tuple[OpenedMember, tuple[str, ...]]]:
-        """Each member that the library opens, with the names that it may try."""
+        """Yield each member that the library opens, with the names that it may try."""
         opened = each.item.opened.names if each.item.opened else ()
         for member, name in find_members(row, opened):
             yield member, tuple(complete_names((name,), each.item))
@@ -694,13 +695,13 @@ class _Layout:
         spelled = [name.lower() if on_windows else name for name in names]
         if any(name in self.linkage.names or name in self.target.libraries for name in spelled):
             return True
-        # cuSPARSE has "libnvJitLink.so" among its strings, and completes it by CUDA's own version.
+        # cuSPARSE has "libnvJitLink.so" among its strings, and appends CUDA's own version to it.
         bare = {stem_of(name) for name in spelled if name.endswith(".so")}
         known = (name for name in self.linkage.names if not is_grafted_name(name))
         return bool(bare) and any(stem_of(name) in bare for name in known)
 
     def judge(self, each: FamilyOpener, row: OpenerRow) -> Iterator[Finding]:
-        """Say of one library which of those that it opens are nowhere."""
+        """Report the libraries that one library opens and nothing provides."""
         members = list(self.members(each, row))
         yield from self._find_gap(each, row, [member for member, _ in members])
         lost = [
@@ -718,10 +719,10 @@ class _Layout:
     def _find_gap(
         self, each: FamilyOpener, row: OpenerRow, members: list[OpenedMember]
     ) -> Iterator[NotInspected]:
-        """Say where a name that matters may lie in a part of the library that was not searched."""
+        """Report a name that may lie in a part of the library that was not searched."""
         path, subject = self._place(each)
         unread = each.item.opened.unread if each.item.opened else ""
-        # The names lie together: whoever has found one that matters has found all.
+        # The names lie together: if one that matters was found, all were.
         whole = any(member.fatal for member in row.members)
         found = any(member.fatal for member in members)
         if unread and whole and not found and not is_whole(row, self.linkage.names):
@@ -750,9 +751,9 @@ class _Layout:
             )
 
     def _find_excuse(self, name: str, opener: FamilyOpener) -> str:
-        """What was not given and may have a library; "" where nothing may.
+        """Return what may provide a library and was not given; "" if nothing may.
 
-        Of another family it may come in turn: nvidia-cublas requires nvidia-cuda-nvrtc.
+        A library of another family may come indirectly: nvidia-cublas requires nvidia-cuda-nvrtc.
         """
         shippers = find_shippers(name, self.linkage.requirements)
         named = tuple(each for each in shippers if may_have_family(each, name))
@@ -762,14 +763,14 @@ class _Layout:
         return found or ("the package that it is part of" if self.package.claims.partial else "")
 
     def _place(self, each: FamilyOpener) -> tuple[str, str]:
-        """A file of the package to blame, and how a sentence begins that goes on "opens"."""
+        """Return the file of the package to blame, and the subject of the verb "opens"."""
         if not each.label.startswith("wheel:"):
             return each.label, ""
         users = [edge.path for edge in self.linkage.edges if edge.resolved == each.label]
         return min(users, default=""), self.linkage.show(each.label)
 
     def _may_count_on_users(self, each: FamilyOpener) -> bool:
-        """Whether a package that is not the vendor's own ships it."""
+        """Whether a package other than the vendor's own ships it."""
         return not (each.label.startswith("wheel:") or self.package.name.startswith("nvidia"))
 
     def _spell(self, subject: str, lost: list[tuple[OpenedMember, str]], *, alone: bool) -> str:
@@ -786,6 +787,6 @@ class _Layout:
         return f"{sentence}, unless users have them installed" if alone else sentence
 
     def _find_renamed(self, names: Iterable[str]) -> str:
-        """The same library under a repair tool's name, or in another version."""
+        """Return the library under a repair tool's name, or in another version; "" for none."""
         wanted = set(map(stem_of, names))
         return min((n for n in self.linkage.names if stem_of(n) in wanted), default="")

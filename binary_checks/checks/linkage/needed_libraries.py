@@ -78,22 +78,22 @@ _DRIVERS_OF_WINDOWS = (
 def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A needed library is neither in the package nor promised by its tag.
 
-    Where a required distribution may have the library, by its name or by the folder that is
-    searched, its wheel must be given (``--binary-with``). An executable lacks every library that no
-    search path leads to, as nothing can have been loaded before it; so does every object, where
-    the library is one that a repair tool put into the package and nothing there finds it, as after
-    a dropped search path.
+    If a required distribution may have the library, by its name or by the folder that is searched,
+    its wheel must be given (``--binary-with``). An executable lacks every library that no search
+    path leads to, as nothing can have been loaded before it. So does every object if a repair tool
+    put the library into the package and nothing there finds it, as after a search path was dropped.
 
-    A warning where users may never meet it, which the sentence says: no import reaches the object
-    (a plugin that native code opens by a computed name, a program that nothing starts, a helper
-    that another program loads), the package's code starts it with LD_LIBRARY_PATH, or what imports
-    or opens it goes on without it and the library was never in the package. Of such plugins those
-    that need the libraries of X stay errors: Qt's platforms/libqxcb.so is one. The libraries of
-    torch and tensorflow are a warning where the package does not require these.
+    It is a warning if users may never meet it, which the sentence says: no import reaches the
+    object (a plugin that native code opens by a computed name, a program that nothing starts, a
+    helper that another program loads), the package's code starts it with LD_LIBRARY_PATH, or the
+    code that imports or opens it continues without it and the library was never in the package.
+    Plugins of this kind that need the libraries of X stay errors, such as Qt's
+    platforms/libqxcb.so. The libraries of torch and tensorflow are a warning if the package does
+    not require these.
 
-    Other checks cover paths of the build machine (needed-name-with-slash,
-    needed-outside-system), the libraries of NVIDIA's driver (driver-library-needed) and, on
-    Windows, Python's DLLs and those of the Visual C++ runtime.
+    Other checks cover paths of the build machine (needed-name-with-slash, needed-outside-system),
+    the libraries of NVIDIA's driver (driver-library-needed) and, on Windows, Python's DLLs and
+    those of the Visual C++ runtime.
 
     Why: the loader refuses the object, and the import fails with "cannot open shared object file",
     "Library not loaded" or "DLL load failed".
@@ -101,8 +101,8 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     statically, or require the distribution that provides it and give the object a search path that
     leads there. List libraries that users always have in the profile's ``system_libraries``, and
     directories that the package's code adds on Windows in its ``dll_directories``.
-    Level: users who lack the library cannot load the file. A library that lies in the same folder
-    on disk as a program that does not find it is a warning: the system may search that folder.
+    Level: users who lack the library cannot load the file. If the library lies in the same folder
+    on disk as a program that does not find it, it is a warning: the system may search that folder.
     """
     yield from find_unloaded(linkage, package)
     for other in linkage.refused:
@@ -133,7 +133,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
 
 def _soften(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
-    """A warning where it would be one for each of the missing libraries."""
+    """Return the finding, as a warning if it would be one for each of the missing libraries."""
     softened = [downgrade(finding, linkage, edge) for edge in edges]
     return finding if finding in softened else softened[0]
 
@@ -141,10 +141,11 @@ def _soften(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Findin
 def _share_causes(
     edges: Iterable[Edge], linkage: Linkage, package: Package
 ) -> Iterator[tuple[str, list[Edge]]]:
-    """The needs of each object by their cause; those whose answer is open each by themselves.
+    """Yield the needs of each object grouped by cause; needs that cannot be decided are alone.
 
-    Those that wheels not given may answer are one: nobody gives torch for libc10.so alone.
-    One that something loads before is never told with one that nothing does: they differ in level.
+    Needs that wheels not given may meet are one group: nobody gives torch for libc10.so alone.
+    Needs that something loads before and needs that nothing loads are separate groups, as their
+    levels differ.
     """
     known = cache(partial(directories, package))
     shared: dict[tuple[str, ...], list[Edge]] = {}
@@ -161,7 +162,7 @@ def _share_causes(
 
 
 def _lacks(edge: Edge, linkage: Linkage) -> bool:
-    """Whether nothing was found for a need that these checks speak of."""
+    """Whether nothing was found for a need that these checks report."""
     if edge.resolved is not None or edge.weak or _is_of_driver(edge.needed):
         return False
     if linkage.format == Format.MACHO:
@@ -173,14 +174,15 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
 
 
 def _is_of_driver(name: str) -> bool:
-    """Whether the driver brings it: what a repair tool renamed, nobody but the package has."""
+    """Whether the driver provides it; a renamed library can only be the package's own."""
     return is_driver_library(name) and not is_grafted_name(name)
 
 
 def _is_anothers(edge: Edge) -> bool:
-    """Whether a required wheel rather has it than the package, whose file has another name.
+    """Whether a required wheel rather than the package has it, under exactly that name.
 
-    torchvision's libcudart.faf08d9a.so.13 goes by libcudart.so.13 too, which torch brings.
+    torchvision's libcudart.faf08d9a.so.13 has the soname libcudart.so.13, too, which torch
+    provides.
     """
     if not edge.may_come_with:
         return False
@@ -191,7 +193,7 @@ def _is_anothers(edge: Edge) -> bool:
 def _is_out_of_reach(edge: Edge, linkage: Linkage, package: Package, found: Owners) -> bool:
     """Whether the library was grafted into the package, and no object there finds it.
 
-    Nothing but the loader is meant to load such a library, and it does not.
+    Only the loader is meant to load such a library, and it does not find it.
     """
     meant = linkage.format != Format.PE or _is_module(edge.root or edge.path, package)
     there = meant and _is_stray(edge, linkage, found)
@@ -204,8 +206,8 @@ def missing_delayed_library(
 ) -> Iterator[Finding]:
     """A library that is loaded at the first call is missing, or lacks the function.
 
-    ``optional`` names libraries that exist on some machines only, such as those of drivers. Code
-    that delays them checks for them first.
+    ``optional`` names libraries that exist on some machines only, such as those of drivers: code
+    that delays their loading checks for them first.
 
     Why: nothing fails at import; the first call ends the process (Windows: exception 0xC06D007E or
     0xC06D007F), perhaps in code that tests never reach.
@@ -218,7 +220,8 @@ def missing_delayed_library(
     if not delayed:
         raise NotApplicable("no library is loaded at the first call")
     for edge in delayed:
-        # What newer systems have is delayed on purpose; code asks first whether ext-ms-* is there.
+        # Libraries of newer systems are delayed on purpose; code checks first whether ext-ms-*
+        # exist.
         expected = edge.needed.lower() in optional or edge.partly or edge.needed.startswith("ext-")
         if not expected and not edge.elsewhere and _lacks(edge, linkage):
             searched = spell_search(edge, found, linkage.layout)
@@ -240,21 +243,21 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     """A needed library is found only if something else was loaded first.
 
     On Windows only the directory of the opened file is searched, and plugins in a folder of their
-    own are meant to work that way: there it is a fault only in an extension module. A library of a
-    required wheel that was given counts as loaded if the package's Python code imports that wheel's
-    modules, or those of one that requires it.
+    own are meant to work that way: there only extension modules are judged. A library of a required
+    wheel that was given counts as loaded if the package's Python code imports that wheel's modules,
+    or modules of a wheel that requires it.
 
     Why: in another import order, or when the object is opened on its own, it is not found.
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``, on macOS
     ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``), or
     have an ``__init__`` above it load the library first, with ctypes.
-    Level: users who import that module first cannot import it. Only a warning where all that leads
-    to the object loads the library before it, or the package's Python code may do so, as it has one
-    of the words ``ctypes``, ``cffi``, ``dlopen``, ``CDLL``, ``load_library``,
-    ``add_dll_directory``, ``RTLD_GLOBAL``, ``LD_LIBRARY_PATH`` or ``os.environ["PATH"]``: then the
-    import decides (``import-fails``). And where no import reaches the object (see
-    missing-library), or it is no extension module and lies in a folder on disk, which the system
-    may search.
+    Level: users who import that module first cannot import it. It is a warning if everything that
+    leads to the object loads the library before it, or if the package's Python code may do so
+    because it contains one of the words ``ctypes``, ``cffi``, ``dlopen``, ``CDLL``,
+    ``load_library``, ``add_dll_directory``, ``RTLD_GLOBAL``, ``LD_LIBRARY_PATH`` or
+    ``os.environ["PATH"]``: then the import decides (``import-fails``). It is also a warning if no
+    import reaches the object (see missing-library), or if it is not an extension module and lies in
+    a folder on disk, which the system may search.
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
@@ -289,7 +292,7 @@ def _place_of(edge: Edge) -> tuple[str, str, str]:
 
 
 def _level_of(edge: Edge, linkage: Linkage) -> Level:
-    """A warning where what loads the object has, or code may have, loaded the library before."""
+    """Return a warning if the library is, or may be, loaded before the object."""
     return Level.WARNING if edge.resolved or linkage.loading_code else Level.ERROR
 
 
@@ -302,7 +305,7 @@ def _is_for_others(edge: Edge, package: Package) -> bool:
 
 
 def _is_stray(edge: Edge, linkage: Linkage, found: Owners) -> bool:
-    """Whether no search leads to a library of the layout, unless something else has loaded it."""
+    """Whether a library of the layout is found only if something else has loaded it."""
     strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
     here = strayed and not edge.unknown and not _is_anothers(edge)
     return here and not is_executable(edge, found)
@@ -326,9 +329,9 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
 
     Why: the path was meant to lead to the library, which is now found only through load order.
     Fix: correct the path; it is relative to the location of the installed object.
-    Level: users who import that module first cannot import it. Only a warning where all that leads
-    to the object loads the library before it, or the package's own code may do so (see
-    load-order-dependent), or no import reaches it (see missing-library).
+    Level: users who import that module first cannot import it. It is a warning if everything that
+    leads to the object loads the library before it, or the package's own code may do so (see
+    load-order-dependent), or if no import reaches it (see missing-library).
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows, objects name no directories")
@@ -362,7 +365,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
 def needed_name_with_slash(library: ElfFile) -> Iterator[Finding]:
     """A needed library is named by a path.
 
-    Why: the loader opens the path as written, from the current directory, and searches nowhere.
+    Why: the loader opens the path as written, relative to the current directory, without a search.
     Fix: give the library a soname (``-Wl,-soname,libx.so.1``) before linking to it, or link with
     ``-L`` and ``-l`` rather than with the file.
     Level: the file does not load, or loads what somebody put into the current directory.
@@ -385,13 +388,13 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     does not load there; on macOS the path of a Python.framework is valid for one installation only.
     Fix: do not link it; use ``python3-config`` without ``--embed``, CMake's ``Development.Module``
     or, on macOS, ``-undefined dynamic_lookup``.
-    Level: users whose Python has no shared libpython cannot import the package. Only a warning
-    where no import reaches the object (see missing-library).
+    Level: users whose Python has no shared libpython cannot import the package. It is a warning if
+    no import reaches the object (see missing-library).
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows every extension module needs Python's DLL")
     yield from find_unloaded(linkage, package)
-    # The interpreter itself lies in an environment, and needs its own library.
+    # In an environment the interpreter itself is among the objects, and needs its own library.
     programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}
     spared = programs if package.claims.partial else frozenset[str]()
     for edge in linkage.edges:
@@ -465,7 +468,7 @@ def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
 
 def _is_meant_so(library: ObjectFile) -> bool:
     if library.kind is Kind.EXECUTABLE:
-        # An ELF library may have an interpreter, as glibc's own that print their version do.
+        # An ELF library may have an interpreter: glibc's own do, to print their version when run.
         return isinstance(library, ElfFile) and library.opens
     if library.kind is Kind.DEBUG:
         return bool(_FOR_DEBUGGERS.search(library.path))
@@ -521,16 +524,17 @@ def opened_library_missing(
     """A library that code opens by name at run time exists only under another name.
 
     Off by default. The names are whole strings in the read-only data of objects that can open
-    libraries (``dlopen``, ``LoadLibrary``). They do not show whether or when one is opened, nor
-    whether the code completes it; adding the library's own version, as cuDNN does, is handled.
-    Where a library has several names, one that exists is enough. Libraries that exist under no name
-    are noted: most are optional. ``optional`` are globs of libraries that only some machines have,
-    such as drivers'. On Windows everything is noted, as repair tools leave the old names of renamed
-    libraries behind.
+    libraries (``dlopen``, ``LoadLibrary``). They do not show whether or when a library is opened,
+    nor whether the code completes its name; if it appends the library's own version, as cuDNN does,
+    that is recognised. If a library has several names, one that exists is enough. Libraries that
+    exist under no name are noted: most are optional. ``optional`` are globs of libraries that only
+    some machines have, such as drivers'. On Windows everything is only noted, as repair tools leave
+    the old names of renamed libraries behind.
 
     Why: no loader looks for the library at import; a feature is silently missing, or fails at its
     first use. ``libx.so`` without a number comes with development packages.
-    Fix: open the soname that exists (``libx.so.1``), or accept it with what the code does then.
+    Fix: open the soname that exists (``libx.so.1``), or accept it and state what the code does
+    then.
     Level: a string in a file does not show that the library is ever opened.
     """
     yield from find_unloaded(linkage, package)
@@ -574,7 +578,7 @@ def _spell_nowhere(names: str, others: int, linkage: Linkage) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Provided:
-    """What may be opened on the target."""
+    """The libraries that can be opened on the target."""
 
     names: Mapping[str, tuple[str, ...]]  # of the layout and the system, by their stems
     optional: tuple[str, ...]
@@ -593,11 +597,11 @@ class _Provided:
         return name.lower() if self.on_windows else name
 
     def find(self, name: str) -> tuple[str, ...]:
-        """What the library of that name is there as."""
+        """Return the names under which a library exists, whatever its version."""
         return self.names.get(_stem(self.spell(name)), ())
 
     def has(self, name: str) -> bool:
-        """Whether such a name is there, or is nothing that a package would bring."""
+        """Whether a library exists under that name, or no package would ship it."""
         there, name = self.find(name), self.spell(name)
         if any(fnmatchcase(name, pattern) for pattern in self.optional):
             return True
@@ -612,12 +616,12 @@ def _is_of_windows(name: str) -> bool:
 
 
 def _stem(name: str) -> str:
-    """The name without its ending, its version and what a repair tool put into it."""
+    """Return the name without its ending, its version and what a repair tool added."""
     return re.split(_ENDING, strip_graft(name), maxsplit=1)[0]
 
 
 def _find_lost(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:
-    """The names of each library none of whose names is there, but the object itself."""
+    """Yield the names of each library that the object opens and none of whose names exists."""
     own = {_stem(provided.spell(name)) for name in (item.name.rpartition("/")[2], item.file_name)}
     groups: dict[str, list[str]] = {}
     for name in item.opened.names if item.opened else ():

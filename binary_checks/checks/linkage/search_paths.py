@@ -32,7 +32,7 @@ from binary_checks.wording.problem_lines import of_need
 from binary_checks.wording.sentences import drop_elements, spell_elements, spell_empty_elements
 
 _OF_MACOS = ("/usr/lib/", "/System/")
-"""Where macOS has its own libraries: what is written in Swift names /usr/lib/swift, and may."""
+"""Directories of macOS with its own libraries: code in Swift may name /usr/lib/swift."""
 
 
 @check
@@ -45,8 +45,8 @@ def absolute_search_path(
 ) -> Iterator[Finding]:
     """A library looks for its dependencies at an absolute path.
 
-    On macOS the system's own directories are allowed, and a path that is never searched, because
-    no needed name begins with ``@rpath``, is only noted.
+    On macOS the system's own directories are allowed. A path that is never searched, because no
+    needed name begins with ``@rpath``, is only noted.
 
     Why: the path exists only on the build machine, or exists on the user's system with other
     libraries in it, put there by anyone who can write to it (/tmp).
@@ -54,7 +54,7 @@ def absolute_search_path(
     with ``patchelf`` or ``install_name_tool -delete_rpath``.
     Level: anyone who can write to a directory such as /tmp runs code as the user. A directory that
     only an administrator can fill is a warning: most users do not have it, and nothing is found
-    there. So is any of a library that no import reaches (see missing-library).
+    there. So is any directory in a library that no import reaches (see missing-library).
     """
     elements = [e for e in path_elements(library) if e.startswith("/") and e not in allowed]
     if isinstance(library, MachOFile):
@@ -90,16 +90,16 @@ def _accuse(
     sentence: str,
     elements: Collection[str],
 ) -> Finding:
-    """An error, as somebody else's code gets in, but for a library that no import reaches."""
+    """Return an error: other people's code can be loaded. Return a warning if nothing loads it."""
     command = drop_elements(library, elements)
     problem = Problem(path=library.path, sentence=sentence, facts=tuple(elements), command=command)
     return problem if library.kind is Kind.EXECUTABLE else downgrade(problem, linkage)
 
 
 def _find_lack(library: ElfFile | MachOFile, linkage: Linkage | Package, package: Package) -> str:
-    """Why a library is not found that the build machine had in such a directory; "" if all are."""
+    """Return the cause of a missing library that was in such a directory; "" if none is missing."""
     if isinstance(linkage, Package):
-        return ""  # of no system whose loader is known
+        return ""  # a system whose loader is not simulated
     edges = linkage.edges_of(library.path, library.architecture)
     lacking = (edge for edge in edges if edge.resolved is None and not edge.weak)
     known = partial(directories, package)
@@ -107,7 +107,7 @@ def _find_lack(library: ElfFile | MachOFile, linkage: Linkage | Package, package
 
 
 def _is_searched(library: ElfFile | MachOFile) -> bool:
-    """Whether a loader looks at the search path at all: dyld does so for ``@rpath`` alone."""
+    """Whether a loader uses the search path at all: dyld does so only for ``@rpath``."""
     if isinstance(library, ElfFile):
         return True
     return any(need.name.startswith("@rpath/") for need in library.needed)
@@ -148,7 +148,7 @@ def search_path_leaves_prefix(library: ElfFile | MachOFile, package: Package) ->
 
     Why: the contents of that directory depend on where the user keeps environments.
     Fix: count the ``..`` again: from site-packages the environment is three levels up.
-    Level: the package works where its libraries are found first, and the directory mostly does not
+    Level: the package works if its libraries are found first, and the directory mostly does not
     exist.
     """
     if package.claims.partial:

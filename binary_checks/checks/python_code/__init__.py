@@ -1,1 +1,1 @@
-"""The package's own Python code: read, never run."""
+"""Checks of the package's own Python code, which is read and never run."""

@@ -1,4 +1,4 @@
-"""Whether what entry points name is there."""
+"""Whether the modules and attributes of entry points exist."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def missing_entry_point(
 ) -> Iterator[Finding]:
     """An entry point cannot be loaded: its module or attribute is not there, or raises.
 
-    Where the package is installed, each is loaded: the module of a command in a process of its own.
-    An entry point that needs an extra, a display or its host program is not inspected. Where the
-    loading has no answer, as of a module that exits, the source is read.
+    If the package is installed, each entry point is loaded; the module of a command is imported in
+    a process of its own. An entry point that needs an extra, a display or its host program is not
+    inspected. If loading gives no answer, as for a module that exits, the source is read.
 
-    Without an installation the source is read, and nothing of it is run: a name counts as there
-    wherever the module's top level binds it, in a branch, a loop or a star import too. What another
-    distribution provides, what an extension module binds and what a module creates at run time
-    (``__getattr__``, ``globals()``) is not inspected.
+    Without an installation the source is read, and nothing of it is run: a name counts as existing
+    if the module's top level binds it, even in a branch, a loop or a star import. Names that
+    another distribution provides, that an extension module binds or that a module creates at run
+    time (``__getattr__``, ``globals()``) are not inspected.
 
-    Why: the command that users run ends with an ImportError or AttributeError; a plugin takes the
-    program down that loads it.
-    Fix: correct the entry point, or include the module; what is not found of others is a missing
-    entry in ``Requires-Dist``.
+    Why: the command that users run ends with an ImportError or AttributeError; a plugin ends the
+    program that loads it.
+    Fix: correct the entry point, or include the module; if the module belongs to another project,
+    ``Requires-Dist`` lacks that project.
     Level: an error for commands, and for pytest's plugins, which break every run; a warning for
-    other groups, whose readers may skip what they cannot load, and for exceptions that another host
-    or setting may spare users (an OSError, a KeyError).
+    other groups, whose readers may skip entry points that do not load, and for exceptions that
+    another host or setting may spare users (an OSError, a KeyError).
     """
     if not package.entry_points:
         raise NotApplicable("no entry points")
@@ -64,12 +64,12 @@ def missing_entry_point(
 
 class _Lack(NamedTuple):
     what: str
-    doubt: str = ""  # what may bring it nevertheless
-    unread: str = ""  # why nobody knows
+    doubt: str = ""  # what may provide it nevertheless
+    unread: str = ""  # why it is not known
 
 
 class _Content:
-    """The modules of a package, asked for what entry points name."""
+    """Looks up in a package's modules what entry points name."""
 
     def __init__(self, package: Distribution, modules: PythonModules, path: str) -> None:
         self._package, self._path = package, path
@@ -80,12 +80,12 @@ class _Content:
         self._unparsed = {each.path: each.reason for each in modules.unparsed}
 
     def find_problem(self, point: EntryPoint) -> Problem | None:
-        """Find what is wrong with an entry point for certain."""
+        """Return what is certainly wrong with an entry point; None if nothing is."""
         found = self.judge(point)
         return found if isinstance(found, Problem) else None
 
     def judge(self, point: EntryPoint) -> Problem | NotInspected | None:
-        """Judge an entry point by what the source says; None where all is there."""
+        """Judge an entry point by the source; return None if everything exists."""
         lack = self._find_lack(point)
         if lack is None:
             return None
@@ -99,7 +99,7 @@ class _Content:
         )
 
     def _find_lack(self, point: EntryPoint) -> _Lack | None:
-        """What of an entry point is not there; None where all is."""
+        """Return what an entry point names and the package lacks; None if everything exists."""
         module, attribute = point.module, point.attribute.partition(".")[0]
         if module.partition(".")[0] in sys.stdlib_module_names or names_file(point, self._package):
             return None
@@ -121,7 +121,8 @@ class _Content:
         found = self._names.get(source)
         if found is None and source in self._unparsed:
             return _Lack(attribute, unread=f"{source} is not parsed: {self._unparsed[source]}")
-        # What does not compile is reported by another check; each module has some names.
+        # Another check reports a module that does not compile; each module has some names by
+        # itself.
         if found is None or attribute in found.bound or attribute.startswith("__"):
             return None
         doubt = f"{found.opaque} makes it" if found.opaque else ""
@@ -130,7 +131,7 @@ class _Content:
         return _Lack(f"{module} binds no {attribute}", doubt)
 
     def _find_bringer(self, module: str) -> str:
-        """What may have a module that is not in the package: "" for nothing."""
+        """Return what may provide a module that is not in the package; "" if nothing may."""
         parts = module.split(".")
         parents = [".".join(parts[:count]) for count in range(1, min(len(parts), _DEEPEST))]
         inner = [parent for parent in parents if self._files.has(parent)]

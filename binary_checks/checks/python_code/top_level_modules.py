@@ -1,4 +1,4 @@
-"""Whether the modules that a distribution promises are there, and under their names."""
+"""Whether the modules that a distribution promises exist, and under their names."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _SOURCE_FOLDER = "src"
 def missing_top_level_module(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
     """A distribution installs no module that its name or top_level.txt promises.
 
-    Reported are a distribution that installs and requires nothing; one that has neither a name of
-    its top_level.txt nor its own; and one whose modules lie in ``src``. That some names of
-    top_level.txt are lacking says little: setuptools lists extension modules of inner packages
-    there (pycares, xxhash).
+    Reported are a distribution that installs and requires nothing; one that installs neither a
+    module of its top_level.txt nor one of its own name; and one whose modules lie in ``src``. If
+    only some names of top_level.txt are missing, this is no problem: setuptools lists extension
+    modules of inner packages there (pycares, xxhash).
 
-    Why: ``import`` of what was installed ends with a ModuleNotFoundError.
+    Why: ``import`` of the installed package ends with a ModuleNotFoundError.
     Fix: tell the build backend where the packages are (``packages``, ``package-dir``), and list the
     wheel's files before every release.
-    Level: users cannot import what they installed. A stray ``src`` beside the right modules is a
+    Level: users cannot import what they installed. A ``src`` next to the right modules is a
     warning.
     """
     files = package.derive(ModuleFiles)
@@ -74,15 +74,15 @@ def _judge_source_folder(files: ModuleFiles, own: str) -> Iterator[Problem]:
 def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
     """A package that many distributions share has an ``__init__.py`` that does not share it.
 
-    Such are ``google``, ``azure``, ``sphinxcontrib``, ``zope``, ``ruamel``, ``backports``,
-    ``jaraco`` and others. An ``__init__.py`` that calls ``pkgutil.extend_path`` or
-    ``pkg_resources.declare_namespace`` shares it.
+    Shared packages are ``google``, ``azure``, ``sphinxcontrib``, ``zope``, ``ruamel``,
+    ``backports``, ``jaraco`` and others. An ``__init__.py`` shares its package if it calls
+    ``pkgutil.extend_path`` or ``pkg_resources.declare_namespace``.
 
     Why: parts of the package that lie in another folder of ``sys.path`` (the system's, the user's,
     an editable install) can no longer be imported, and uninstalling takes the file from others.
     Fix: delete the ``__init__.py``: a namespace package has none (PEP 420).
-    Level: an error where the file has code, which the next distribution's file of that name
-    overwrites; a warning where it is empty.
+    Level: an error if the file has code, which the next distribution's file of that name
+    overwrites; a warning if it is empty.
     """
     files = package.derive(ModuleFiles)
     names = {each.path: each for each in modules.names}
