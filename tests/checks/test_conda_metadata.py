@@ -20,18 +20,20 @@ from binary_checks.checks.conda import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    DeviceCode,
+    DeviceKind,
     Edge,
+    Format,
     InstallReport,
     Level,
     Linkage,
     NeededVersion,
     Note,
     NotInspected,
+    OpenedNames,
     Problem,
     UnreadObject,
 )
-from binary_checks.model.device import DeviceCode, DeviceKind
-from binary_checks.model.objects import Format, OpenedNames
 from binary_checks.model.packages import Claims, CondaPackage, GivenPackages, Layout, PythonClaim
 from fixtures.values import elf_file, macho_file, member, pe_file
 

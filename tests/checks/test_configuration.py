@@ -20,10 +20,10 @@ from binary_checks.model import (
     Note,
     NotInspected,
     ObjectFile,
+    OpenedNames,
     Problem,
 )
 from binary_checks.model.binary_configuration import StatedConfiguration
-from binary_checks.model.objects import OpenedNames
 from binary_checks.model.packages import CppArchive
 from binary_checks.model.requests import (
     Code,

@@ -9,8 +9,16 @@ import pytest
 
 from binary_checks.checks.expected import snippet_fails
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Ending, Finding, Note, NotInspected, Problem, Step
-from binary_checks.model.probes import SnippetReport, SnippetRun
+from binary_checks.model import (
+    Ending,
+    Finding,
+    Note,
+    NotInspected,
+    Problem,
+    SnippetReport,
+    SnippetRun,
+    Step,
+)
 from binary_checks.model.requests import Code, SnippetRequest
 
 CODE = {"blas": Code("import demo; assert demo.blas")}

@@ -9,6 +9,7 @@ import pytest
 from binary_checks.checks.runtime import image_newer_than_tag, object_does_not_load
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    DispensableObject,
     Edge,
     Level,
     Linkage,
@@ -21,7 +22,6 @@ from binary_checks.model import (
     Rule,
     UnresolvedSymbol,
 )
-from binary_checks.model.linkage import DispensableObject
 from fixtures.values import elf_file, symbols, wheel
 
 OBJECT = "lib/python3.11/site-packages/demo/_native.cpython-311-x86_64-linux-gnu.so"

@@ -10,8 +10,7 @@ import pytest
 from binary_checks import examine, judge
 from binary_checks.checks.windows import unbundled_runtime
 from binary_checks.examination.judging import Verdict
-from binary_checks.model import Dependency, Format, Linkage, Outcome
-from binary_checks.model.packages import PythonClaim
+from binary_checks.model import Dependency, Format, Linkage, Outcome, PythonClaim
 from binary_checks.systems.interpreters import Interpreters, interpreter_of
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel

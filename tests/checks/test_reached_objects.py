@@ -12,6 +12,7 @@ from binary_checks.checks.symbols import undefined_symbol
 from binary_checks.checks.windows import unbundled_runtime
 from binary_checks.loaders import simulate
 from binary_checks.model import (
+    Claims,
     DispensableObject,
     Finding,
     Level,
@@ -20,7 +21,6 @@ from binary_checks.model import (
     ObjectFile,
     Problem,
 )
-from binary_checks.model.packages import Claims
 from fixtures.linking import dll, extension, library, link, windows
 from fixtures.values import elf_file, symbols, wheel
 

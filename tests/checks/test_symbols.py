@@ -17,6 +17,7 @@ from binary_checks.checks.symbols import (
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Finding,
+    Layout,
     Linkage,
     MissingVersion,
     NeededVersion,
@@ -28,7 +29,6 @@ from binary_checks.model import (
     UnexploredSymbols,
     UnresolvedSymbol,
 )
-from binary_checks.model.packages import Layout
 from binary_checks.systems import policies, policy_for
 from fixtures.linking import (
     EXTENSION,

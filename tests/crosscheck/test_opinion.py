@@ -21,7 +21,7 @@ from binary_checks.gather.rereading import gather_opinion
 from binary_checks.model import Dependency, Format, SecondOpinion
 from binary_checks.sources.file import FileSource
 from binary_checks.sources.installed import find_installation
-from binary_checks.trees.tar_tree import TarTree
+from binary_checks.trees import TarTree
 from fixtures.build_conda import build_conda
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel

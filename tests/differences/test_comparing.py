@@ -15,8 +15,8 @@ from binary_checks.model import (
     Package,
     PackageResult,
     Problem,
+    sum_up,
 )
-from binary_checks.model.outcomes import sum_up
 from binary_checks.model.run_results import (
     Build,
     BuildComparison,

@@ -9,6 +9,7 @@ import pytest
 from binary_checks.model import (
     Dependency,
     ElfFile,
+    Format,
     MalformedObject,
     Package,
     Symbol,
@@ -17,7 +18,6 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking
-from binary_checks.model.objects import Format
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 from tests.differences.builds import build, compared, linkage, only, said
 

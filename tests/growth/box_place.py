@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binary_checks.model import InstallReport, Package
-from binary_checks.places.host_place import HostPlace
+from binary_checks.places import HostPlace
 from tests.growth.box_kind import Boxed
 
 

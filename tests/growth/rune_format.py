@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from binary_checks.model import Dependency, Format, Kind, ObjectFile
 from binary_checks.model.protocols import Observations, Plan
-from binary_checks.objects.byte_source import LimitedSource
+from binary_checks.objects import LimitedSource
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,9 @@ from binary_checks.knowledge.configurations import (
     read_variables,
 )
 from binary_checks.model import (
+    ArchiveMembers,
     Claims,
+    CxxStrings,
     Dependency,
     DeviceCode,
     DeviceKind,
@@ -23,7 +25,6 @@ from binary_checks.model import (
     StaticArchive,
 )
 from binary_checks.model.binary_configuration import ClaimSource, StatedConfiguration, agree
-from binary_checks.model.objects import ArchiveMembers, CxxStrings
 from binary_checks.model.packages import CppArchive
 from binary_checks.packages.conda import CondaPackage
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from binary_checks import objects
-from binary_checks.loaders import glibc
+from binary_checks.loaders import Image, Lookups, glibc, load
 from binary_checks.loaders.elf import ElfLoader, look_up
-from binary_checks.loaders.image import Image, Lookups, load
 from binary_checks.model import ElfFile
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.linking import target

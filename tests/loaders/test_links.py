@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.loaders import simulate
-from binary_checks.loaders.file_layout import relocate
+from binary_checks.loaders import relocate, simulate
 from binary_checks.model import Layout, Linkage, Member
 from fixtures.linking import EXTENSION, extension, library, resolutions, target
 from fixtures.values import wheel

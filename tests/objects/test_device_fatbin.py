@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from binary_checks.model import DeviceFile, ElfFile, Format, Kind
-from binary_checks.objects.byte_source import LimitedSource
+from binary_checks.objects import LimitedSource
 from binary_checks.objects.device import sections
 from binary_checks.objects.device.containers import Container, Rest, Stored
 from binary_checks.objects.device.sections import follow_all

@@ -9,8 +9,7 @@ import pytest
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import DeviceContainers, MachOFile, PeFile, StaticArchive, UnreadObject
-from binary_checks.objects import archives, plan, read_objects
-from binary_checks.objects.byte_source import LimitedSource
+from binary_checks.objects import LimitedSource, archives, plan, read_objects
 from binary_checks.objects.device import containers
 from binary_checks.objects.device import reader as device_reader
 from binary_checks.objects.elf import dynamic as elf_dynamic

@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.model import NumpyBuild, ObjectFile
-from binary_checks.objects.strings import NumpyScanner
+from binary_checks.objects import NumpyScanner
 from binary_checks.trees.kept_bytes import StreamedObject
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes

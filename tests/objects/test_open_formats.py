@@ -24,8 +24,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.protocols import Observations, Plan
-from binary_checks.objects import Readable
-from binary_checks.objects.byte_source import LimitedSource
+from binary_checks.objects import LimitedSource, Readable
 from tests.objects.byte_sources import Bytes
 
 CONTENT = b"\0asm\1\0\0\0"

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.model import OpenedNames
-from binary_checks.objects import strings
-from binary_checks.objects.byte_source import LimitedSource
+from binary_checks.objects import LimitedSource, strings
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.strings import (
     ELF_NAMES,

@@ -11,7 +11,7 @@ import pytest
 from binary_checks import objects
 from binary_checks.model.protocols import ObjectReader, Visited, Wanted
 from binary_checks.packages import open_package
-from binary_checks.trees.tar_tree import TarTree
+from binary_checks.trees import TarTree
 from fixtures.build_conda import build_conda
 
 pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")

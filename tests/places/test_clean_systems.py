@@ -21,9 +21,7 @@ from binary_checks.errors import GatherError
 from binary_checks.examination.judging import Verdict
 from binary_checks.model import Ending, LoadReport, Outcome
 from binary_checks.model.places import read_place
-from binary_checks.places import PlaceSettings, Sandbox, installers
-from binary_checks.places.image_place import ImagePlace
-from binary_checks.places.limits import Limits
+from binary_checks.places import ImagePlace, Limits, PlaceSettings, Sandbox, installers
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.clean_roots import demand_engine, demand_image

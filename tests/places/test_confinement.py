@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.places.limits import Limits
+from binary_checks.places import Limits
 from binary_checks.places.sandbox import confine, find_visible
 from fixtures.environments import PYTHON, demand_sandbox
 

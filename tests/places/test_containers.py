@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import GatherError
+from binary_checks.places import Limits
 from binary_checks.places.containers import (
     Container,
     ContainerEngine,
@@ -19,7 +20,6 @@ from binary_checks.places.containers import (
     find_image,
     read_image,
 )
-from binary_checks.places.limits import Limits
 from fixtures import fake_engine
 from fixtures.environments import demand_sandbox
 

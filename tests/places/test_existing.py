@@ -14,8 +14,7 @@ from binary_checks.documents.facts import record_sha256
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, InstalledPackage, Note
 from binary_checks.model.requests import Code, SnippetRequest
-from binary_checks.places import PlaceSettings, installers, list_folders
-from binary_checks.places.existing import InstalledPlace
+from binary_checks.places import InstalledPlace, PlaceSettings, installers, list_folders
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets
 from binary_checks.sources.installed import find_installation

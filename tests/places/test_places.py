@@ -26,8 +26,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.places import Place, ProbeAnswer, TargetPython
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest, Request, SnippetRequest
-from binary_checks.places import PlaceSettings
-from binary_checks.places.host_place import HostPlace
+from binary_checks.places import HostPlace, PlaceSettings
 from binary_checks.probes.ask_module.reader import ask_without_gpu
 from binary_checks.probes.import_name.reader import import_names
 from binary_checks.probes.load_extensions.reader import load_extensions

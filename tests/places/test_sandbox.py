@@ -16,10 +16,9 @@ import pytest
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Step
-from binary_checks.places import sandbox
+from binary_checks.places import Limits, sandbox
 from binary_checks.places import sandbox as confinement
 from binary_checks.places.existing import find_sources
-from binary_checks.places.limits import Limits
 from binary_checks.places.running import identify
 from binary_checks.places.sandbox import (
     Sandbox,

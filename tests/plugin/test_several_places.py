@@ -14,7 +14,7 @@ import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it,
 from binary_checks import places
 from binary_checks.model import InstallReport, Package, Wheel
 from binary_checks.model.places import CleanSystem, LoaderAnswer, ProbeAnswer, TargetPython
-from binary_checks.places.host_place import HostPlace
+from binary_checks.places import HostPlace
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
 

@@ -15,9 +15,8 @@ import pytest
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import Answer, CudaReport, Ending, LibraryVersions, Step
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest
-from binary_checks.places import PlaceSettings
+from binary_checks.places import FreshPlace, PlaceSettings
 from binary_checks.places.processes import describe_lack
-from binary_checks.places.venv import FreshPlace
 from binary_checks.probes.ask_module.reader import ask_without_gpu
 from binary_checks.probes.gpu_torch.reader import demand_gpu, use_gpu
 from fixtures.build_wheel import build_wheel

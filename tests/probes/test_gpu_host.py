@@ -17,8 +17,7 @@ import pytest
 from binary_checks.model import Ending, GpuDevice, GpuHost
 from binary_checks.model.places import Conditions, ProbeAnswer
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest
-from binary_checks.places import PlaceSettings
-from binary_checks.places.venv import FreshPlace
+from binary_checks.places import FreshPlace, PlaceSettings
 from binary_checks.probes.ask_module.reader import hide_driver
 from binary_checks.probes.gpu_host import reader
 from binary_checks.probes.gpu_host.reader import (

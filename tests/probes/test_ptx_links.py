@@ -16,8 +16,7 @@ from binary_checks.model import Ending
 from binary_checks.model.places import Conditions, ProbeAnswer
 from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts
 from binary_checks.model.requests import PtxRequest
-from binary_checks.places import PlaceSettings
-from binary_checks.places.host_place import HostPlace
+from binary_checks.places import HostPlace, PlaceSettings
 from binary_checks.probes.ptx_links.reader import find_kernel, link_all, link_ptx, read_link
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON, FilledPlace, open_offline, within

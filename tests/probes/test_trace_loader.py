@@ -9,9 +9,7 @@ import pytest
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Dependency, Linkage, LoadFault, LoadFaultKind, Package
 from binary_checks.model.places import CleanSystem, LoaderAnswer
-from binary_checks.places import PlaceSettings
-from binary_checks.places.host_place import HostPlace
-from binary_checks.places.venv import FreshPlace
+from binary_checks.places import FreshPlace, HostPlace, PlaceSettings
 from binary_checks.probes.trace_loader.reader import choose_roots, read_answer, trace_loading
 from fixtures.environments import PYTHON
 from fixtures.values import elf_file, wheel

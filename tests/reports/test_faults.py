@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.model import Level, Outcome, Problem
-from binary_checks.model.outcomes import sum_up
+from binary_checks.model import Level, Outcome, Problem, sum_up
 from binary_checks.model.published import Provenance
 from binary_checks.model.run_results import CheckResult, PackageResult
 from binary_checks.reports.faults import fault_line, fold, shell_path

@@ -28,9 +28,9 @@ from binary_checks.model import (
     Outcome,
     Package,
     Problem,
+    Rule,
     RunResult,
 )
-from binary_checks.model.linkage import Rule
 from binary_checks.reports import html, writing
 from binary_checks.reports.explanation import find_page
 from fixtures.runs import PROFILE, package_result

@@ -18,8 +18,8 @@ from binary_checks.model import (
     Member,
     ObjectFile,
     Package,
+    Rule,
 )
-from binary_checks.model.linkage import Rule
 from binary_checks.reports.html.graph import (
     HEIGHT,
     MOST_BOXES,

@@ -10,13 +10,13 @@ from binary_checks.model import (
     Accepted,
     CheckText,
     Entry,
+    Fitness,
     Level,
     NotInspected,
     Outcome,
     PackageResult,
     Problem,
 )
-from binary_checks.model.outcomes import Fitness
 from binary_checks.reports.verdict_texts import (
     count_verdicts,
     find_gaps,

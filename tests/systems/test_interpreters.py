@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.model.system import Interpreter
+from binary_checks.model import Interpreter
 from binary_checks.systems import interpreter, stable_abi
 
 VERSIONS = [(3, minor) for minor in range(8, 16)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.model.system import Interpreter
+from binary_checks.model import Interpreter
 from binary_checks.systems import interpreter
 from binary_checks.systems.interpreters import interpreter_library
 

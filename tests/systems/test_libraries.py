@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from binary_checks.model.system import SystemLibrary
+from binary_checks.model import SystemLibrary
 from binary_checks.systems import policies, policy_for, system_library
 
 PROVIDERS = {

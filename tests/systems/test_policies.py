@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.model.system import Policy
+from binary_checks.model import Policy
 from binary_checks.systems import policies, policy_for
 from binary_checks.systems.libraries import read_committed
 

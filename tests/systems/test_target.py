@@ -5,8 +5,7 @@ from packaging.tags import parse_tag
 
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.tags import read_claims
-from binary_checks.model import TargetSystem
-from binary_checks.model.packages import Claims, SystemClaim
+from binary_checks.model import Claims, SystemClaim, TargetSystem
 from binary_checks.systems import target_for
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from binary_checks.model.system import SystemLibrary
+from binary_checks.model import SystemLibrary
 from binary_checks.systems import libraries as windows
 from binary_checks.systems.libraries import (
     api_sets,

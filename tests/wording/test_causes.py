@@ -18,11 +18,12 @@ from binary_checks.model import (
     MachOFile,
     Outcome,
     Problem,
+    Symbol,
+    Symbols,
     UnresolvedSymbol,
     Wheel,
 )
 from binary_checks.model.linkage import Directories
-from binary_checks.model.objects import Symbol, Symbols
 from binary_checks.model.run_results import CheckResult
 from binary_checks.reports.faults import Fault, fold
 from binary_checks.wording.problem_lines import of_need, of_refusal, of_symbols

@@ -10,15 +10,13 @@ import pytest
 from binary_checks.errors import ArtifactRefusedError, ProfileError
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, derive_axes, read_by_hand
 from binary_checks.knowledge.configurations import read_variables
-from binary_checks.model import Package, Wheel
+from binary_checks.model import Claims, ObjectFile, Package, PythonClaim, SystemClaim, Wheel
 from binary_checks.model.binary_configuration import (
     Aspect,
     BinaryConfiguration,
     ClaimSource,
     ConfigurationClaim,
 )
-from binary_checks.model.objects import ObjectFile
-from binary_checks.model.packages import Claims, PythonClaim, SystemClaim
 from fixtures.values import macho_file, pe_file
 
 NAMED = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
