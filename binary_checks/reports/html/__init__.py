@@ -1,4 +1,4 @@
-"""A run as one page of HTML that needs nothing else: no script, no network, no second file."""
+"""A run as one self-contained HTML page: no script, no network, no second file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ uses_facts = True
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the page; all that packages say is escaped, and its own style is all that it loads."""
+    """Write the page; texts of packages are escaped, and only the page's own style is loaded."""
     from binary_checks.reports.html.page import lay_out_page, mark_up
     from binary_checks.reports.html.templating import prepare, read_own
 

@@ -1,7 +1,7 @@
-"""Draws who needs whom in a package: what the simulated loader found, as boxes and curves.
+"""The graph of a package: its objects and the libraries that they need, as boxes and curves.
 
-Objects with the same needs, needed by the same ones, are one box: the 81 extension modules of SciPy
-that need nothing but the system are one curve, not 81.
+Objects with the same needs, needed by the same objects, share a box: the 81 extension modules of
+SciPy that need only the system are one curve instead of 81.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from binary_checks.model.linkage import Rule
 from binary_checks.reports.html.templating import shorten, spell_size
 from binary_checks.wording.sentences import name_first
 
-# Placement a directed graph in columns from left to right, in the manner of Sugiyama.
+# Layout of a directed graph in columns from left to right, after Sugiyama.
 #
-# The library that does it well, Graphviz, is a program of its own; those in pure Python are no
-# longer kept, or place nothing in layers. What is drawn here has some dozen nodes: the caller sees
-# to it.
+# Graphviz, which does this well, is a program of its own; libraries in pure Python are
+# unmaintained, or have no layered layout. Graphs here have some dozen nodes, which the caller
+# ensures.
 
 WIDTH, HEIGHT = 204.0, 40.0
-"""Of a node's box, in pixels."""
+"""Size of a node's box, in pixels."""
 _GAP, _BETWEEN, _LANE = 64.0, 14.0, 4.0
-"""Between columns, between the boxes of one, and the height of a lane for curves that pass."""
+"""Pixels between columns, between boxes of a column, and the height of a lane for passing
+curves.
+"""
 _SWEEPS = 8
 
 _Link = tuple[int, int]
@@ -36,7 +38,7 @@ _Lanes = Mapping[_Link, tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placement:
-    """Where the boxes stand (their upper left corners), and the curves of the links, for SVG."""
+    """The upper left corners of the boxes, and the curves of the links, for SVG."""
 
     width: float
     height: float
@@ -45,7 +47,7 @@ class Placement:
 
 
 def place(count: int, links: Collection[_Link], last: Collection[int]) -> Placement:
-    """Place nodes 0 to count - 1; those in ``last`` stand in the last column."""
+    """Place the nodes 0 to count - 1; nodes in ``last`` are in the last column."""
     forward = [link for link in sorted(set(links)) if link[0] != link[1]]
     columns = _columns(count, _without_cycles(count, forward), last)
     order, lanes = _fill(columns, forward)
@@ -62,11 +64,11 @@ def place(count: int, links: Collection[_Link], last: Collection[int]) -> Placem
 
 
 def _without_cycles(count: int, links: Iterable[_Link]) -> list[_Link]:
-    """The links, those turned around that lead back to where a walk came from."""
+    """Return the links without cycles: links that lead back are reversed."""
     targets = defaultdict(list)
     for source, target in links:
         targets[source].append(target)
-    state: dict[int, int] = {}  # 1 on the way, 2 done
+    state: dict[int, int] = {}  # 1: visiting, 2: done
     turned = []
     for start in range(count):
         stack = [] if start in state else [(start, iter(targets[start]))]
@@ -88,7 +90,7 @@ def _without_cycles(count: int, links: Iterable[_Link]) -> list[_Link]:
 
 
 def _columns(count: int, links: Iterable[_Link], last: Collection[int]) -> list[int]:
-    """The column of each node: one further than all that lead to it."""
+    """Return the column of each node: one after those of all nodes that link to it."""
     sources = defaultdict(list)
     for source, target in links:
         sources[target].append(source)
@@ -108,9 +110,9 @@ def _columns(count: int, links: Iterable[_Link], last: Collection[int]) -> list[
 
 
 def _fill(columns: Sequence[int], links: Iterable[_Link]) -> tuple[list[list[int]], _Lanes]:
-    """The nodes of each column, and for each link its way: lanes where it passes a column.
+    """Return the nodes of each column, and the lanes through which each link passes columns.
 
-    Links to one target share their lanes: they leave the reader one line to follow, not forty.
+    Links to one target share their lanes, so that there is one line to follow instead of forty.
     """
     order: list[list[int]] = [[] for _ in range(max(columns, default=-1) + 1)]
     for node, column in enumerate(columns):
@@ -139,7 +141,7 @@ def _neighbours(lanes: _Lanes) -> Mapping[int, list[int]]:
 
 
 def _reduce_crossings(order: list[list[int]], neighbours: Mapping[int, list[int]]) -> None:
-    """Sort each column by where its neighbours in the column before stand, to and fro."""
+    """Sort each column by the positions of neighbours in the column before, in both directions."""
     for sweep in range(_SWEEPS):
         forth = sweep % 2 == 0
         indexes = range(1, len(order)) if forth else range(len(order) - 2, -1, -1)
@@ -162,9 +164,9 @@ def _height(node: int, count: int) -> float:
 def _stack(
     order: Sequence[Sequence[int]], count: int, neighbours: Mapping[int, list[int]]
 ) -> dict[int, float]:
-    """The top of each node: as near to the middle of its neighbours as the others let it.
+    """Return the top of each node, as near to the middle of its neighbours as possible.
 
-    No column is higher than the highest one is where all its boxes stand close together.
+    No column is higher than the highest one with its boxes close together.
     """
     heights = {node: _height(node, count) for row in order for node in row}
     ends = [sum(heights[node] + _BETWEEN for node in row) - _BETWEEN for row in order]
@@ -185,7 +187,7 @@ def _stack(
 
 
 def _fit(wanted: Sequence[float], heights: Sequence[float], end: float) -> list[float]:
-    """The same tops, moved as far as needed to stand one below the other between 0 and the end."""
+    """Return the tops, moved as far as needed to avoid overlaps between 0 and ``end``."""
     placed, free = list[float](), 0.0
     for top, height in zip(wanted, heights, strict=True):
         placed.append(max(top, free))
@@ -199,7 +201,7 @@ def _fit(wanted: Sequence[float], heights: Sequence[float], end: float) -> list[
 def _curve(
     way: Sequence[int], lefts: Mapping[int, float], tops: Mapping[int, float], count: int
 ) -> str:
-    """From the side of one box to that of the next, straight along lanes."""
+    """Return a curve from the side of a box to that of the next, straight along lanes."""
     back = lefts[way[-1]] < lefts[way[0]]
     parts: list[str] = []
     for one, other in pairwise(way):
@@ -217,31 +219,28 @@ def _curve(
     return "".join(parts)
 
 
-# Draws who needs whom in a package: what the simulated loader found, as boxes and curves.
-#
-# Objects with the same needs, needed by the same ones, are one box: the 81 extension modules of
-# SciPy that need nothing but the system are one curve, not 81.
+# The graph of a package.
 
 MOST_EDGES = 100_000
-"""Needs that are looked at; PySide6 for Windows, with 200 libraries, has 3,000."""
+"""Needs that are examined; PySide6 for Windows, with 200 libraries, has 3,000."""
 MOST_BOXES = 36
-MOST_ROWS = 200  # of the table beneath
-_TITLED = 20  # names that a box has behind it
+MOST_ROWS = 200  # of the table below the graph
+_TITLED = 20  # names in a box's tooltip
 _ROUNDS = 4
 _DEEPEST, _SHALLOWEST = 9, 0
-"""Folders of a path by which objects are joined where there are too many of them."""
+"""Folders of a path by which objects are joined if there are too many of them."""
 _LABEL, _DETAIL = 27, 29  # characters that fit into a box
 _PROVIDED = ("system", "python", "wheel")
 
 _LOADED = {Rule.LOADED.value, Rule.LOADED_FIRST.value, Rule.MISSING.value}
 
-_Key = tuple[str, str]  # the tone of a box, and what it stands for
+_Key = tuple[str, str]  # the tone of a box, and its name
 _Needs = Mapping[_Key, set[tuple[_Key, str]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Box:
-    """One object, several that are alike, or libraries from elsewhere."""
+    """A box for one object, several that are alike, or libraries from elsewhere."""
 
     x: float
     y: float
@@ -253,7 +252,7 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Curve:
-    """All needs between two boxes."""
+    """A curve for all needs between two boxes."""
 
     path: str
     tone: str
@@ -262,7 +261,7 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """A row of the table: one needed name of one object."""
+    """A row of the table: one library that an object needs."""
 
     tone: str
     path: str
@@ -273,15 +272,15 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graph:
-    """The drawing of one package, and the same as a table."""
+    """The drawing of one package, with its table."""
 
     width: float
     height: float
     boxes: tuple[Box, ...]
     curves: tuple[Curve, ...]
-    legend: tuple[tuple[str, str], ...]  # tone of a curve, and what it means
+    legend: tuple[tuple[str, str], ...]  # tone of a curve, and its meaning
     needs: tuple[Need, ...]
-    left_out: tuple[str, ...]  # a sentence each
+    left_out: tuple[str, ...]  # sentences about what is omitted
     box: tuple[float, float] = (WIDTH, HEIGHT)
 
 
@@ -297,9 +296,9 @@ _LEGEND = {
 def draw_graph(
     package: Package, edges: tuple[Edge, ...], blames: Callable[[str], bool]
 ) -> Graph | None:
-    """The graph of a package; None where nothing in it needs anything.
+    """Return the graph of a package, or None if nothing in it needs anything.
 
-    What is missing is red where ``blames`` says so of its name: where a check calls it a problem.
+    A missing library is red if ``blames`` is True for its name: a check reports it as a problem.
     """
     if not edges:
         return None
@@ -326,7 +325,7 @@ def draw_graph(
         width=places.width,
         height=places.height,
         boxes=tuple(boxes),
-        curves=tuple(sorted(curves, key=lambda curve: curve.tone == "missing")),  # red on top
+        curves=tuple(sorted(curves, key=lambda curve: curve.tone == "missing")),  # red ones on top
         legend=tuple((tone, text) for tone, text in _LEGEND.items() if tone in tones),
         needs=tuple(
             _row(package, edge, reader.find_target(edge)[0]) for edge in ranked[:MOST_ROWS]
@@ -336,18 +335,18 @@ def draw_graph(
 
 
 _GRAVITY = {"missing": 2, "open": 1}
-"""Needs that lead there come first."""
+"""Order of rows by the target of a need; others come last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Reader:
-    """Tells by an edge where it leads to."""
+    """Finds the box at which a need ends."""
 
     blames: Callable[[str], bool]
     own: Mapping[str, str]  # file name in lower case -> path
 
     def find_target(self, edge: Edge) -> _Key:
-        """The box that a need leads to."""
+        """Return the box at which a need ends."""
         if edge.resolved is None:
             doubtful = edge.unknown or edge.weak or edge.may_come_with
             if not doubtful and self.blames(edge.needed):
@@ -362,7 +361,7 @@ class _Reader:
         return "own", edge.resolved
 
     def connect(self, edges: Iterable[Edge]) -> _Needs:
-        """The needs of all that needs or is needed, and the rules that find them."""
+        """Return the needs of all boxes, and the rules by which they are found."""
         found: dict[_Key, set[tuple[_Key, str]]] = defaultdict(set)
         for edge in edges:
             target = self.find_target(edge)
@@ -371,7 +370,7 @@ class _Reader:
         return found
 
     def name(self, edges: Iterable[Edge]) -> Mapping[_Key, tuple[str, ...]]:
-        """The names by which each is needed."""
+        """Return the names by which each box is needed."""
         names: dict[_Key, set[str]] = defaultdict(set)
         for edge in edges:
             names[self.find_target(edge)].add(edge.needed)
@@ -380,16 +379,16 @@ class _Reader:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Groups:
-    """Boxes: what stands in each, and what they need."""
+    """The contents of boxes, and their needs."""
 
     members: Mapping[_Key, tuple[_Key, ...]]
     needs: _Needs
 
 
 def _bound(needs: _Needs) -> _Groups:
-    """Join what is alike; while that leaves too many boxes, join what lies in one folder.
+    """Join boxes that are alike; if too many are left, join those in one folder.
 
-    At first those libraries stay alone that most others need.
+    The libraries that most others need are joined last.
     """
     users = Counter(target for targets in needs.values() for target, _ in targets)
     hubs = {*islice((key for key, _ in users.most_common() if key[0] == "own"), MOST_BOXES // 3)}
@@ -410,7 +409,7 @@ def _bound(needs: _Needs) -> _Groups:
 
 
 def _merge(needs: _Needs, into: Mapping[_Key, _Key]) -> _Needs:
-    """The needs between boxes, where each key stands in one."""
+    """Return the needs between joined boxes."""
     merged: dict[_Key, set[tuple[_Key, str]]] = defaultdict(set)
     for key, targets in needs.items():
         merged[into[key]].update(
@@ -420,9 +419,9 @@ def _merge(needs: _Needs, into: Mapping[_Key, _Key]) -> _Needs:
 
 
 def _group(needs: _Needs, leaders: Mapping[_Key, _Key], apart: frozenset[str]) -> _Groups:
-    """Join what has the same needs and is needed by the same ones, until nothing more is alike.
+    """Join boxes with the same needs, needed by the same ones, until no two are alike.
 
-    ``leaders`` says of each key in which box it stands so far, ``apart`` which kinds stay alone.
+    ``leaders`` maps each key to its present box; kinds in ``apart`` are not joined.
     """
     for _ in range(_ROUNDS):
         users: dict[_Key, set[tuple[_Key, str]]] = defaultdict(set)
@@ -448,7 +447,7 @@ def _group(needs: _Needs, leaders: Mapping[_Key, _Key], apart: frozenset[str]) -
 
 
 def _choose(groups: _Groups) -> set[_Key]:
-    """The boxes that are drawn: those with gaps, then those with the most curves."""
+    """Return the boxes to draw: those with gaps first, then those with most curves."""
     degree: Counter[_Key] = Counter()
     for key, targets in groups.needs.items():
         for target, _ in targets:
@@ -469,7 +468,7 @@ def _link(groups: _Groups, numbers: Mapping[_Key, int]) -> dict[tuple[int, int],
 
 
 def _tone_of(target: _Key, rules: set[str]) -> str:
-    """How a curve is drawn: by where it leads to and, in the package, how that is found."""
+    """Return the style of a curve: by its target, or by the rule that finds one in the package."""
     if target[0] != "own":
         return "outside" if target[0] in _PROVIDED else target[0]
     return "loaded" if rules <= _LOADED else "own"
@@ -485,7 +484,7 @@ _DETAILS = {"system": "of the system", "python": "of Python", "open": "not found
 
 
 def _find_common(paths: Sequence[str]) -> str:
-    """The folder that all lie in, with a slash at its end; "" for none."""
+    """Return the folder that contains all paths, with a final slash; "" if there is none."""
     folders = [path.split("/")[:-1] for path in paths]
     shared = takewhile(lambda names: len({*names}) == 1, zip(*folders, strict=False))
     return "".join(f"{names[0]}/" for names in shared)
@@ -493,14 +492,14 @@ def _find_common(paths: Sequence[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _BoxWriter:
-    """Writes what stands in the boxes of one package."""
+    """Writes the contents of boxes of one package."""
 
     package: Package
     groups: _Groups
     names: Mapping[_Key, tuple[str, ...]]
 
     def write(self, key: _Key, corner: tuple[float, float]) -> Box:
-        """One box at its place."""
+        """Return a box with its position."""
         tone, name = key
         names = self._list_names(key)
         label = names[0].rpartition("/")[2]

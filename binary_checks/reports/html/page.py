@@ -1,4 +1,4 @@
-"""What the page shows of a run, in the order in which it shows it; the template only spells it."""
+"""The contents of the page in order; the template only renders them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from binary_checks.reports.verdict_texts import find_unrun, spell_verdict
 from binary_checks.wording.sentences import fill_in
 
 _NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and when it is unfolded
-_AT_ONCE = 6  # faults of a check that are shown before any is unfolded
+_AT_ONCE = 6  # faults of a check that are shown before unfolding
 _LONGEST = 1200  # characters of a sentence
 _TONES = {Fitness.UNFIT: "unfit", Fitness.NOT_JUDGED: "unknown", Fitness.FIT: "fit"}
-"""How the page marks each verdict, in the order of packages."""
+"""The tone of each verdict, in the order of packages."""
 _LITERAL = re.compile("``(.+?)``|`([^`]+?)`")
 
 
@@ -36,10 +36,10 @@ class ShownFault:
 
     sentence: str
     files: tuple[str, ...]
-    others: tuple[str, ...]  # files that are shown when it is unfolded
-    more: int  # files that are not named
-    also: str  # other checks that found it too
-    commands: tuple[str, ...]  # what mends the files that are named, in a shell
+    others: tuple[str, ...]  # files shown when it is unfolded
+    more: int  # number of files not shown
+    also: str  # other checks that found it, too
+    commands: tuple[str, ...]  # shell commands that mend the files
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,31 +51,31 @@ class ShownCheck:
     title: str
     why: str
     fix: str
-    page: str  # its address in the documentation; "" for a check of a project's own
+    page: str  # URL of its documentation; "" for a check of a project's own
     faults: tuple[ShownFault, ...]
-    others: tuple[ShownFault, ...]  # that are shown when it is unfolded
-    more: int  # faults that are not shown
+    others: tuple[ShownFault, ...]  # shown when it is unfolded
+    more: int  # number of faults not shown
 
     @property
     def count(self) -> int:
-        """All faults."""
+        """The number of all faults."""
         return len(self.faults) + len(self.others) + self.more
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gap:
-    """Something that was not inspected, and the checks that therefore say less, or nothing."""
+    """Something that was not inspected, and the checks that it affects."""
 
     reason: str
     checks: tuple[str, ...]
     files: tuple[str, ...] = ()
-    more: int = 0  # files that are not named
+    more: int = 0  # number of files not shown
     broken: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FamilyRow:
-    """What the checks of one family came to."""
+    """The results of one family's checks."""
 
     family: str
     passed: tuple[str, ...]
@@ -88,11 +88,11 @@ class FamilyRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownPackage:
-    """One package: its verdict, and everything behind it."""
+    """One package: its verdict, and everything that it is based on."""
 
     anchor: str
     file_name: str
-    name: str  # and version; "" where nothing could be read
+    name: str  # with the version; "" if nothing could be read
     verdict: str
     tone: str
     summary: str
@@ -101,11 +101,11 @@ class ShownPackage:
     warnings: int
     checks: tuple[ShownCheck, ...]
     unpacks: bool  # whether commands are for files of the unpacked wheel
-    accepted: tuple[tuple[str, str, str], ...]  # check, what, why
+    accepted: tuple[tuple[str, str, str], ...]  # check, sentence, reason
     gaps: tuple[Gap, ...]
-    other_gaps: tuple[Gap, ...]  # that are shown when it is unfolded
+    other_gaps: tuple[Gap, ...]  # shown when it is unfolded
     more_gaps: int
-    notes: tuple[tuple[str, str, int], ...]  # check, the first, how many more
+    notes: tuple[tuple[str, str, int], ...]  # check, the first note, number of others
     families: tuple[FamilyRow, ...]
     graph: Graph | None
     treemap: Treemap | None
@@ -128,7 +128,7 @@ class Page:
 
 
 def lay_out_page(run: RunResult) -> Page:
-    """Everything that the page shows, within bounds."""
+    """Return the contents of the page, within its limits."""
     texts = {check.id: check for check in run.checks}
     ranked = sorted(run.packages, key=lambda package: [*_TONES].index(package.fitness))
     packages = tuple(_show(package, number, texts, run) for number, package in enumerate(ranked, 1))
@@ -149,7 +149,7 @@ def lay_out_page(run: RunResult) -> Page:
 
 
 def mark_up(text: str) -> markupsafe.Markup:
-    """A check's documentation with its literals as code; everything else in it is escaped."""
+    """Return documentation as HTML, with literals as code and everything else escaped."""
     text = one_line(" ".join(text.split()))
     pieces, end = list[str](), 0
     for found in _LITERAL.finditer(text):
@@ -209,7 +209,7 @@ def _show(
 
 
 def _sum_up(package: PackageResult, fitness: Fitness, texts: Mapping[str, CheckText]) -> str:
-    """What the verdict is based on, and the verdict where it is more than its one word."""
+    """Return what the verdict is based on, and the verdict if it has more than one word."""
     parts = spell_verdict(package, texts.values())
     return one_line(" · ".join(parts[parts[0] == fitness.value :]))
 
@@ -224,7 +224,7 @@ def _identify(package: PackageResult) -> Iterator[tuple[str, str]]:
 
 
 def show_checks(package: PackageResult, texts: Mapping[str, CheckText]) -> Iterator[ShownCheck]:
-    """The checks that found something, errors first, each with its faults."""
+    """Yield the checks that found something, errors first, each with its faults."""
     by_check: dict[tuple[str, str], list[Fault]] = {}
     for fault in fold(package.entries):
         by_check.setdefault((fault.shown.check, fault.level.value), []).append(fault)
@@ -259,7 +259,7 @@ def _show_fault(fault: Fault, package: PackageResult) -> ShownFault:
 
 
 def _find_commands(problems: Iterable[Problem], package: str) -> Iterator[str]:
-    """Each once, with the file in it."""
+    """Yield each command once, with the file in it."""
     found = (fill_in(each.command, path=each.path, package=package) for each in problems)
     yield from (command for command in dict.fromkeys(found) if command)
 
@@ -275,7 +275,7 @@ def _accepted(package: PackageResult) -> Iterator[tuple[str, str, str]]:
 
 
 def _gaps(package: PackageResult) -> Iterator[Gap]:
-    """What was not inspected, by reason: what broke, then whole checks, then parts of some."""
+    """Yield gaps by reason: failures first, then whole checks, then parts of checks."""
     found: dict[tuple[int, str], tuple[list[str], list[str]]] = {}
     for entry in package.entries:
         if entry.outcome in BROKE:
@@ -320,7 +320,7 @@ def _families(package: PackageResult) -> Iterator[FamilyRow]:
 
 
 def _draw(package: PackageResult, run: RunResult) -> tuple[Graph | None, Treemap | None, str]:
-    """The pictures, or why there are none."""
+    """Return the pictures, or why there are none."""
     path = run.facts.get(package.node)
     if path is None:
         return None, None, _explain(run)
@@ -336,7 +336,7 @@ def _draw(package: PackageResult, run: RunResult) -> tuple[Graph | None, Treemap
 
 
 def _find_blamed(package: PackageResult) -> frozenset[str]:
-    """The words of all problems, among them the names of libraries that are missing."""
+    """Return the words of all problems, which include names of missing libraries."""
     accepted = (each.problem for entry in package.entries for each in entry.accepted)
     found = (each for entry in package.entries for each in (*entry.problems, *entry.warnings))
     sentences = (each.sentence for each in (*accepted, *found))

@@ -1,4 +1,4 @@
-"""Templates of pages that escape everything, and load nothing but their own style and script."""
+"""Templates that escape everything, and load only their own style and script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import markupsafe
 
 
 def prepare(package: str) -> jinja2.Environment:
-    """The templates of a Python package, and ours, among them the colours of all pages."""
+    """Return the templates of a Python package and of this one, with the colours of all pages."""
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader(package), jinja2.PackageLoader("binary_checks.reports.html")]
@@ -23,17 +23,17 @@ def prepare(package: str) -> jinja2.Environment:
 
 
 def read_own(environment: jinja2.Environment, template: str) -> tuple[markupsafe.Markup, str]:
-    """A style or a script of ours, and the source that a Content-Security-Policy allows it by."""
+    """Return a style or script of ours, with its hash for a Content-Security-Policy."""
     text = environment.get_template(template).render()
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return markupsafe.Markup(text), f"'sha256-{digest}'"  # noqa: S704 - our own
 
 
-# How the page spells sizes, and names that are too long for their place.
+# Texts: sizes, and names that are too long for their place.
 
 
 def spell_size(count: float) -> str:
-    """Bytes as people read them, in powers of 1000 as indexes show them."""
+    """Format a number of bytes in powers of 1000, as indexes do."""
     size, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB"):
         if size < 999.5:
@@ -43,7 +43,7 @@ def spell_size(count: float) -> str:
 
 
 def shorten(text: str, longest: int) -> str:
-    """The text with its middle left out where it is longer than that."""
+    """Return the text, shortened in its middle if it is longer than that."""
     if len(text) <= longest:
         return text
     kept = max(longest - 1, 2)

@@ -1,4 +1,4 @@
-"""Shares the bytes of a package out: what its files take once installed, as rectangles."""
+"""The bytes of a package's installed files, as rectangles by use."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from binary_checks.reports.html.templating import shorten, spell_size
 
 WIDTH, HEIGHT = 1012.0, 380.0
 _MOST = 60
-"""Tiles of a group; the rest is one tile."""
+"""Tiles of a group; all others share one tile."""
 _LEAST = 1 / 1500
-"""The share of the whole that gets a tile of its own, which is then 15 pixels wide."""
+"""The smallest share of the whole with a tile of its own, which is then 15 pixels wide."""
 _HEADING = 20.0
 _CHARACTER = 6.7  # pixels of one in the font of the tiles
 
@@ -23,7 +23,7 @@ _Rectangle = tuple[float, float, float, float]  # left, top, width, height
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tile:
-    """A rectangle, what it stands for, and what of that fits into it."""
+    """A rectangle, its name, and the part of the name that fits into it."""
 
     x: float
     y: float
@@ -37,18 +37,18 @@ class Tile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """A row of the table beneath: all files, or parts of files, of one use."""
+    """A row of the table below: all files, or parts of files, with one use."""
 
     tone: str
     name: str
     size: str
     percent: str
-    parts: str  # how many, of what
+    parts: str  # number and kind of parts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Treemap:
-    """The rectangles of one package, and its table."""
+    """The rectangles of one package, with its table."""
 
     whole: str
     packed: str
@@ -60,7 +60,7 @@ class Treemap:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Use:
-    """What bytes are for."""
+    """A use of bytes."""
 
     tone: str
     name: str
@@ -69,7 +69,7 @@ class _Use:
 
 
 def draw_treemap(package: Package) -> Treemap | None:
-    """The treemap of a package; None of one that holds nothing."""
+    """Return the treemap of a package, or None if it has no contents."""
     uses = [use for use in _share_out(package) if use.sizes.total() > 0]
     whole = sum(use.sizes.total() for use in uses)
     if not whole:
@@ -112,7 +112,10 @@ def _share_out(package: Package) -> Iterable[_Use]:
 def _share_object(
     member: Member, slices: Iterable[ObjectFile], name: str, uses: tuple[_Use, _Use, _Use]
 ) -> None:
-    """Share one object out; a hostile one that claims more than it has gets what there is."""
+    """Divide one object's bytes.
+
+    An object that claims more than it has gets no more than its size.
+    """
     native, debug, device = uses
     left = member.size
     for item in slices:
@@ -196,7 +199,7 @@ def _tile(box: _Rectangle, *, tone: str, title: str, label: str, detail: str = "
 
 
 def _squarify(sizes: Mapping[str, int], box: _Rectangle) -> Iterator[tuple[str, _Rectangle]]:
-    """The rectangle of each; one that would be too thin to be drawn counts for more."""
+    """Yield a rectangle for each size; too thin ones are enlarged."""
     import squarify
 
     x, y, width, height = box
