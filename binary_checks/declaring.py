@@ -24,7 +24,7 @@ from binary_checks.model import (
     ProbeReport,
 )
 from binary_checks.model.places import Installed, Place
-from binary_checks.model.protocols import Want
+from binary_checks.model.protocols import ContentRequest
 from binary_checks.model.run_results import Change
 
 _P = ParamSpec("_P")
@@ -123,7 +123,7 @@ class Gatherer(_Declared, Generic[_P, _Fact]):
     """A declared gatherer; calling it calls the function."""
 
     def __init__(
-        self, fact: type, function: Callable[_P, _Fact], wants: Sequence[Want] = ()
+        self, fact: type, function: Callable[_P, _Fact], wants: Sequence[ContentRequest] = ()
     ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, _Fact] = function
@@ -144,7 +144,7 @@ class Gatherer(_Declared, Generic[_P, _Fact]):
 
 
 def gathers(
-    fact: type, *, wants: Sequence[Want] = ()
+    fact: type, *, wants: Sequence[ContentRequest] = ()
 ) -> Callable[[Callable[_P, _Fact]], Gatherer[_P, _Fact]]:
     """Declare the only function that gathers a fact, from other facts and the user's settings.
 

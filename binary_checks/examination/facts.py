@@ -26,7 +26,13 @@ from binary_checks.knowledge.loading import explain_unjudged
 from binary_checks.model import InstallReport, Linkage, Package, ProbeReport
 from binary_checks.model.binary_configuration import LinkedLibraries, StatedConfiguration
 from binary_checks.model.places import Installed, Place
-from binary_checks.model.protocols import ObjectReader, Progress, Source, Want, Wants
+from binary_checks.model.protocols import (
+    ContentRequest,
+    ContentRequests,
+    ObjectReader,
+    Progress,
+    Source,
+)
 from binary_checks.model.published import PublishedFile
 from binary_checks.model.requests import Request
 from binary_checks.profile.reading import Profile
@@ -87,7 +93,7 @@ class Facts:
             ExpectedSet: settings.expected,
             ObjectReader: objects.LimitedReader(settings.profile.limit_factor),
             Progress: progress,
-            Wants: Wants(_list_wants(settings.gatherers)),
+            ContentRequests: ContentRequests(_list_wants(settings.gatherers)),
         }
         self._remembered: dict[type, Any] = {}
         self._underway: list[type] = []
@@ -306,8 +312,8 @@ def _spell(kind: type) -> str:
     return kind.noun if issubclass(kind, Package) else kind.__name__
 
 
-def _list_wants(own: _Gatherers) -> Iterator[Want]:
-    """Yield everything that facts of most runs want of the members of a package, each once."""
+def _list_wants(own: _Gatherers) -> Iterator[ContentRequest]:
+    """Yield the contents that facts of most runs request, each once."""
     every = {**_import_gatherers(BEFORE_READING), **own}
     yield from dict.fromkeys(want for each in every.values() for want in each.wants)
 

@@ -14,7 +14,7 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.model import Distribution
 from binary_checks.model.packages import RenderedDescription
-from binary_checks.model.protocols import TreeEntry, Want
+from binary_checks.model.protocols import ContentRequest, TreeEntry
 
 _LARGEST = 4 << 20  # bytes of METADATA
 _PATIENCE = 60  # seconds
@@ -25,7 +25,7 @@ def _is_metadata(entry: TreeEntry) -> bool:
     return entry.name.endswith(".dist-info/METADATA")
 
 
-DESCRIPTION = Want(chooses=_is_metadata, longest=_LARGEST)
+DESCRIPTION = ContentRequest(chooses=_is_metadata, longest=_LARGEST)
 
 
 @gathers(RenderedDescription, wants=(DESCRIPTION,))

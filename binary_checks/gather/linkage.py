@@ -20,7 +20,7 @@ from binary_checks.loaders.required_packages import find_loaded_before, is_in_do
 from binary_checks.model import CodeNames, Edge, Kind, Linkage, Member, Package, TargetSystem
 from binary_checks.model.objects import format_of_name
 from binary_checks.model.places import Installed
-from binary_checks.model.protocols import Source, TreeEntry, Want
+from binary_checks.model.protocols import ContentRequest, Source, TreeEntry
 from binary_checks.model.python_modules import ImportOpenings, is_extension, parse_extension_name
 from binary_checks.python_code.dll_directories import (
     OPENING,
@@ -131,7 +131,7 @@ def _may_be_object(entry: TreeEntry) -> bool:
     return called or ("." not in name and entry.size > _SCRIPT)
 
 
-CODE = Want(chooses=_is_code, longest=_MOST, beside=_may_be_object)
+CODE = ContentRequest(chooses=_is_code, longest=_MOST, beside=_may_be_object)
 """Code in which facts search the names of the package's objects; useless in a package without
 any.
 """

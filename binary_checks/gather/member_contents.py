@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from binary_checks.errors import BrokenDataError, Unavailable
 from binary_checks.model import Member, Package
 from binary_checks.model.packages import Layout
-from binary_checks.model.protocols import Keeper, Tree, TreeEntry
+from binary_checks.model.protocols import ContentStore, Tree, TreeEntry
 
 
 class MemberContents:
@@ -18,7 +18,7 @@ class MemberContents:
     stays open until `close`.
     """
 
-    def __init__(self, package: Package, kept: Keeper, open_tree: Callable[[], Tree]) -> None:
+    def __init__(self, package: Package, kept: ContentStore, open_tree: Callable[[], Tree]) -> None:
         self._package = package
         self._kept = kept
         self._open_tree = open_tree

@@ -18,7 +18,7 @@ from binary_checks.knowledge.python_libraries import (
     name_module,
 )
 from binary_checks.model import Distribution, Member
-from binary_checks.model.protocols import TreeEntry, Want
+from binary_checks.model.protocols import ContentRequest, TreeEntry
 from binary_checks.model.python_modules import ModuleNames, PythonModules, UnparsedSource
 from binary_checks.python_code.parsing import (
     LONGEST,
@@ -52,8 +52,8 @@ def _is_shared(entry: TreeEntry) -> bool:
 
 
 MODULES = (
-    Want(chooses=_may_be_referred, longest=LONGEST, beside=_has_entry_points),
-    Want(chooses=_is_shared, longest=LONGEST),
+    ContentRequest(chooses=_may_be_referred, longest=LONGEST, beside=_has_entry_points),
+    ContentRequest(chooses=_is_shared, longest=LONGEST),
 )
 """Modules requested beforehand. An entry point may name any module, which may import its names from
 any other.

@@ -24,7 +24,7 @@ from binary_checks.model.requests import PtxRequest
 from binary_checks.objects.byte_source import DeviceAllowance
 from binary_checks.objects.device.details import read_ptx
 from binary_checks.objects.device.entries import DeviceEntry, list_entries
-from binary_checks.trees.kept_bytes import Kept
+from binary_checks.trees.kept_bytes import ByteStore
 
 
 @gathers(PtxTexts)
@@ -42,7 +42,7 @@ def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> P
     if the package cannot be opened again, GatherError if there is no room.
     """
     found: dict[bytes, tuple[str, DeviceEntry]] = {}
-    with closing(Kept()) as kept:
+    with closing(ByteStore()) as kept:
         for path, entry in _find_ptx(package, open_tree):
             if (digest := entry.digest()) not in found:
                 found[digest] = path, entry.keep(kept)

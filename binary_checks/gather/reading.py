@@ -25,6 +25,7 @@ from binary_checks.gather.stated_toolkits import compile_patterns, find_pattern
 from binary_checks.model import Package, TargetSystem
 from binary_checks.model.packages import Wheel
 from binary_checks.model.protocols import (
+    ContentRequests,
     ObjectReader,
     Progress,
     Reading,
@@ -33,8 +34,7 @@ from binary_checks.model.protocols import (
     Tree,
     TreeEntry,
     Visited,
-    Wanted,
-    Wants,
+    VisitRequest,
 )
 from binary_checks.model.published import (
     Publication,
@@ -56,7 +56,7 @@ from binary_checks.trees.file_bytes import PackageBytes, RangedBytes, open_bytes
 
 @gathers(Reading)
 def read_source(
-    source: Source, profile: Profile, progress: Progress | None, wants: Wants
+    source: Source, profile: Profile, progress: Progress | None, wants: ContentRequests
 ) -> Reading:
     """Read the package, once for all facts. Raises PackageError."""
     reader = objects.LimitedReader(profile.limit_factor, samples=True)
@@ -233,7 +233,7 @@ def _open_part(
         stating = _find_stating(tree, patterns)
         wanted.update((each.name, LONGEST_TEXT) for each in stating)
         only = [each for each in tree.entries() if each.name in wanted]
-        visited = tree.visit(reader, Wanted(kept=wanted, only=only, hashed=False))
+        visited = tree.visit(reader, VisitRequest(texts=wanted, only=only, hashed=False))
     texts = {each.member.archive_name: _demand(each) for each in visited}
     headers, _ = read_headers(texts.get(metadata, b""))
     return ReleasePart(

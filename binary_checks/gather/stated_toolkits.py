@@ -25,7 +25,7 @@ from binary_checks.model.binary_configuration import (
     ToolkitSource,
     UnreadStatement,
 )
-from binary_checks.model.protocols import TreeEntry, Want
+from binary_checks.model.protocols import ContentRequest, TreeEntry
 from binary_checks.model.requests import BuildsRequest
 
 # Files of a package selected by globs and searched with patterns.
@@ -99,7 +99,7 @@ def _may_state(entry: TreeEntry) -> bool:
 
 _REQUEST = BuildsRequest()
 _USUAL = tuple(list_endings((_REQUEST.cuda, _REQUEST.rocm, _REQUEST.labels)))
-STATING = Want(chooses=_may_state, longest=LONGEST)
+STATING = ContentRequest(chooses=_may_state, longest=LONGEST)
 """The files that state it in most packages; a profile may name others."""
 
 

@@ -123,7 +123,7 @@ Watch: TypeAlias = Callable[[str], Callable[[bytes], object] | None]
 """Return, for a member's name, a callback for each piece of its content, or None."""
 
 
-class Want(NamedTuple):
+class ContentRequest(NamedTuple):
     """Members whose contents a fact will ask for, chosen before a package is read.
 
     This only avoids reading them twice: a fact may ask for other members, too.
@@ -135,13 +135,13 @@ class Want(NamedTuple):
     """Nothing is kept unless the tree lists such a member, for example an object file."""
 
 
-class Wants(tuple[Want, ...]):
+class ContentRequests(tuple[ContentRequest, ...]):
     """All wants of the facts of a run."""
 
     __slots__ = ()
 
 
-class Keeper(Protocol):
+class ContentStore(Protocol):
     """Keep the contents that facts want while every member is read once."""
 
     def expect(self, entries: Sequence[TreeEntry]) -> None:
@@ -165,19 +165,19 @@ class Keeper(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class VisitRequest:
     """What a kind of package needs from the members of a tree."""
 
     place: Callable[[str], str] = str  # name in the tree -> path of the member and of its objects
     # contents to return: name -> largest size in bytes
-    kept: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[str, int] = field(default_factory=dict)
     condense: Callable[[str, bytes], bytes] | None = None
     """Reduces such a content, given the member's name; None: keep all of it. Called from several
     threads."""
     watches: Sequence[Watch] = ()
     only: Sequence[TreeEntry] | None = None  # the members to visit; None: all
     hashed: bool = True  # False: their hashes are known otherwise, and may stay empty
-    keeper: Keeper | None = None  # keeps contents for facts
+    store: ContentStore | None = None  # keeps contents for facts
 
 
 class Visited(NamedTuple):
@@ -234,7 +234,7 @@ class Tree(Protocol):
         """Yield the first 64 bytes of each of these members, b"" if it cannot be read."""
 
     def visit(
-        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+        self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
     ) -> list[Visited]:
         """Read every member once, in bounded memory: verify, hash, and parse object files.
 
@@ -283,7 +283,7 @@ class PackageKind(Protocol):
         tree: Tree,
         reader: ObjectReader,
         progress: Progress | None = None,
-        keeper: Keeper | None = None,
+        store: ContentStore | None = None,
     ) -> Package:
         """Read every member once. Raises PackageError if the package cannot be read as a whole."""
 
@@ -293,7 +293,7 @@ class Reading:
     """The result of one pass over a package; its owner must release what was kept."""
 
     package: Package
-    kept: Keeper
+    kept: ContentStore
     formats: frozenset[Format] = frozenset()  # by the first bytes of the members
 
     @property
@@ -384,7 +384,10 @@ class Source(Protocol):
         """Return its kind and the formats of its objects. Raises PackageError."""
 
     def read(
-        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+        self,
+        reader: ObjectReader,
+        progress: Progress | None = None,
+        wants: Sequence[ContentRequest] = (),
     ) -> Reading:
         """Read every member once, and keep the contents that are wanted. Raises PackageError."""
 

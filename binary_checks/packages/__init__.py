@@ -11,13 +11,13 @@ from binary_checks.errors import PackageError
 from binary_checks.model.objects import Format
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import (
+    ContentRequest,
     ObjectReader,
     PackageKind,
     Preview,
     Progress,
     Reading,
     Tree,
-    Want,
 )
 from binary_checks.packages import (
     conda,
@@ -31,7 +31,7 @@ from binary_checks.packages import (
 )
 from binary_checks.packages import conda as conda_outline
 from binary_checks.trees import open_tree
-from binary_checks.trees.kept_bytes import KeptContents
+from binary_checks.trees.kept_bytes import BoundedContentStore
 from binary_checks.trees.members import SOURCE_CODE
 
 __all__ = [
@@ -91,13 +91,16 @@ def kind_of(tree: Tree) -> PackageKind:
 
 
 def read_tree(
-    tree: Tree, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None = None,
+    wants: Sequence[ContentRequest] = (),
 ) -> Reading:
     """Read all members of a package once, and keep the contents that facts request.
 
     Raises PackageError if the package cannot be read as a whole.
     """
-    kept, watched = KeptContents(wants), _WatchedReader(reader)
+    kept, watched = BoundedContentStore(wants), _WatchedReader(reader)
     try:
         package = kind_of(tree).read(tree, watched, progress, kept)
         return Reading(package=package, kept=kept, formats=frozenset(watched.formats))

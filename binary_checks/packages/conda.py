@@ -26,14 +26,14 @@ from binary_checks.model.objects import (
 )
 from binary_checks.model.packages import BuildPath, CondaPackage, CondaPath, Layout, Member
 from binary_checks.model.protocols import (
-    Keeper,
+    ContentStore,
     ObjectReader,
     Preview,
     Progress,
     ReadObject,
     Tree,
     Visited,
-    Wanted,
+    VisitRequest,
 )
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
 from binary_checks.packages.distributions import pick
@@ -65,12 +65,12 @@ def read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
 ) -> CondaPackage:
     """Read a conda package from start to end. Raises PackageError if it is none."""
     search = mentions.MentionSearch(mentions.LOADING, _is_for_windows)
     scan = BuildPathScan()
-    wanted = Wanted(kept=_LONGEST, watches=(scan.watch, search.watch), keeper=keeper)
+    wanted = VisitRequest(texts=_LONGEST, watches=(scan.watch, search.watch), store=store)
     visited = tree.visit(reader, wanted, progress)
     texts = {each.member.archive_name: each for each in visited}
     index = Index.read(tree.label, texts.get(INDEX))
@@ -80,7 +80,7 @@ def read(
     claims = read_claims(index)
     layout = find_layout(index, claims, members)
     mentioning = [each for each in members if each.archive_name in search.found and each.sha256]
-    loading = _find_loading(tree, reader, keeper, mentioning, layout)
+    loading = _find_loading(tree, reader, store, mentioning, layout)
     return CondaPackage(
         path=tree.path,
         name=index.name,
@@ -129,7 +129,7 @@ def _find_odd(tree: Tree, reader: ObjectReader, rows: _Rows) -> Iterator[BuildPa
     if odd:
         scan = BuildPathScan(dict.fromkeys(odd.values()))
         only = [entry for entry in tree.entries() if entry.name in odd]
-        tree.visit(reader, Wanted(only=only, hashed=False, watches=(scan.watch,)))
+        tree.visit(reader, VisitRequest(only=only, hashed=False, watches=(scan.watch,)))
         yield from (each for each in scan.results() if each.prefix)
 
 
@@ -141,7 +141,7 @@ def _is_for_windows(name: str) -> bool:
 def _find_loading(
     tree: Tree,
     reader: ObjectReader,
-    keeper: Keeper | None,
+    store: ContentStore | None,
     members: Sequence[Member],
     layout: Layout,
 ) -> mentions.DllLoading:
@@ -165,14 +165,14 @@ def _find_loading(
     ]
     left: dict[str, int] = {}
     for each, fits in choose_followed(sources):
-        known = keeper.find(names[each.path]) if keeper is not None else None
+        known = store.find(names[each.path]) if store is not None else None
         if fits and known is not None:
             contents[names[each.path]] = known
         elif fits:
             left[names[each.path]] = each.size
     if left:
         only = [entry for entry in tree.entries() if entry.name in left]
-        for again in tree.visit(reader, Wanted(kept=left, only=only, hashed=False)):
+        for again in tree.visit(reader, VisitRequest(texts=left, only=only, hashed=False)):
             contents[again.member.archive_name] = again.content or b""
     if not any(entry.name.lower().endswith(".dll") for entry in tree.entries()):
         idle = {name for name, code in contents.items() if not mentions.ADDING.is_in(code)}
@@ -306,7 +306,7 @@ def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
 
     Its objects are unread: the archive that contains them has no directory.
     """
-    visited = tree.visit(reader, Wanted(kept=_LONGEST))
+    visited = tree.visit(reader, VisitRequest(texts=_LONGEST))
     texts = {each.member.archive_name: each for each in visited}
     index = Index.read(tree.label, texts.get(INDEX))
     claims = read_claims(index)

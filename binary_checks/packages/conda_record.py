@@ -12,14 +12,14 @@ from binary_checks.errors import PackageError
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import LinkedPackage, Member
 from binary_checks.model.protocols import (
-    Keeper,
+    ContentStore,
     ObjectReader,
     Preview,
     Progress,
     Tree,
     TreeEntry,
     Visited,
-    Wanted,
+    VisitRequest,
 )
 from binary_checks.packages.conda_index import Index, find_layout, read_claims
 from binary_checks.packages.distributions import pick
@@ -45,17 +45,17 @@ def read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
 ) -> LinkedPackage:
     """Read every file that the record lists. Raises PackageError if most of them are missing."""
-    return read_linked(tree, reader, progress, keeper)
+    return read_linked(tree, reader, progress, store)
 
 
 def read_linked(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
     *,
     hashed: bool = True,
 ) -> LinkedPackage:
@@ -63,7 +63,7 @@ def read_linked(
     stated, index = _read_record(tree)
     own = _list_own(tree, stated)
     _demand_most(tree, [entry for _, entry in own])
-    wanted = Wanted(only=[entry for _, entry in own], hashed=hashed, keeper=keeper)
+    wanted = VisitRequest(only=[entry for _, entry in own], hashed=hashed, store=store)
     visited = tree.visit(reader, wanted, progress)
     rows = [row for row, _ in own]
     members = [_compare(row, each) for row, each in zip(rows, visited, strict=True)]

@@ -39,14 +39,14 @@ from binary_checks.model.packages import (
     UnreadCode,
 )
 from binary_checks.model.protocols import (
-    Keeper,
+    ContentStore,
     ObjectReader,
     Preview,
     Progress,
     Tree,
     TreeEntry,
     Visited,
-    Wanted,
+    VisitRequest,
 )
 from binary_checks.packages.distributions import pick
 from binary_checks.trees.members import find_formats
@@ -154,11 +154,11 @@ def read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
 ) -> CppArchive:
     """Read an archive from start to end. Raises PackageError if it is another kind of package."""
     links, condense = _find_links(tree), _Condenser(_LEAST_READ + _READ * tree.size)
-    wanted = Wanted(kept=_Kept(links), condense=condense, keeper=keeper)
+    wanted = VisitRequest(texts=_Kept(links), condense=condense, store=store)
     if tree.label.endswith(_LISTED):
         top = _demand_prefix(tree.label, (each.name for each in tree.entries()))
         visited = tree.visit(reader, replace(wanted, place=partial(_place, top)), progress)

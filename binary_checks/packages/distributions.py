@@ -16,14 +16,14 @@ from binary_checks.knowledge.tags import read_claims
 from binary_checks.model.objects import MalformedObject, ObjectFile, StaticArchive, UnreadObject
 from binary_checks.model.packages import Distribution, Layout, RecordRow
 from binary_checks.model.protocols import (
-    Keeper,
+    ContentStore,
     ObjectReader,
     Progress,
     ReadObject,
     Tree,
     TreeEntry,
     Visited,
-    Wanted,
+    VisitRequest,
 )
 from binary_checks.python_code import dll_directories as mentions
 from binary_checks.trees.members import MAXIMUM_ENTRIES
@@ -49,7 +49,7 @@ class ReadMembers(NamedTuple):
 def read_members(
     tree: Tree,
     reader: ObjectReader,
-    wanted: Wanted,
+    wanted: VisitRequest,
     landing: Landing,
     progress: Progress | None,
 ) -> ReadMembers:
@@ -73,7 +73,7 @@ def read_members(
     shorten, place = landing.layout.shorten, landing.layout.place
     sources = (
         mentions.SourceFile(
-            shorten(member.path), member.size, partial(_read, tree, wanted.keeper, entry)
+            shorten(member.path), member.size, partial(_read, tree, wanted.store, entry)
         )
         for entry, member in found
     )
@@ -96,8 +96,8 @@ def _search_sources(
     )
 
 
-def _read(tree: Tree, keeper: Keeper | None, entry: TreeEntry) -> bytes:
-    kept = None if keeper is None else keeper.find(entry.stored)
+def _read(tree: Tree, store: ContentStore | None, entry: TreeEntry) -> bytes:
+    kept = None if store is None else store.find(entry.stored)
     return b"".join(tree.pieces(entry)) if kept is None else kept
 
 

@@ -28,14 +28,14 @@ from binary_checks.model.packages import (
     SystemClaim,
 )
 from binary_checks.model.protocols import (
-    Keeper,
+    ContentStore,
     ObjectReader,
     Preview,
     Progress,
     Tree,
     TreeEntry,
     Visited,
-    Wanted,
+    VisitRequest,
 )
 from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
 from binary_checks.packages.distributions import Landing, pick, read_members
@@ -65,13 +65,13 @@ def read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
 ) -> ObjectFolder:
     """Read every file. Raises PackageError if the folder cannot be listed or has no object."""
     entries = tree.entries()
     layout = find_layout(entries)
     tags = _ON_WINDOWS if any(e.name.lower().endswith((".pyd", ".dll")) for e in entries) else ()
-    wanted = Wanted(only=entries, keeper=keeper)
+    wanted = VisitRequest(only=entries, store=store)
     reading = read_members(tree, reader, wanted, Landing(layout, tags), progress)
     package = assemble(
         ObjectFolder,

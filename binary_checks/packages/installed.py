@@ -20,14 +20,14 @@ from binary_checks.model.packages import (
     is_installers,
 )
 from binary_checks.model.protocols import (
-    Keeper,
+    ContentStore,
     ObjectReader,
     Preview,
     Progress,
     Tree,
     TreeEntry,
     Visited,
-    Wanted,
+    VisitRequest,
 )
 from binary_checks.packages import distributions as wheel_texts
 from binary_checks.packages.distributions import (
@@ -61,10 +61,10 @@ def read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
 ) -> InstalledPackage:
     """Read every file that RECORD lists. Raises PackageError if there is no RECORD."""
-    return _read(tree, reader, progress, keeper, hashed=True)
+    return _read(tree, reader, progress, store, hashed=True)
 
 
 def read_beside(tree: Tree, reader: ObjectReader) -> InstalledPackage:
@@ -84,13 +84,13 @@ def _read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None,
-    keeper: Keeper | None,
+    store: ContentStore | None,
     *,
     hashed: bool,
 ) -> InstalledPackage:
     own, texts = _list_own(tree), _read_texts(tree)
     landing = Landing(_lay_out(tree, texts), read_tags(texts.wheel))
-    wanted = Wanted(place=landing.layout.place, only=own.entries, hashed=hashed, keeper=keeper)
+    wanted = VisitRequest(place=landing.layout.place, only=own.entries, hashed=hashed, store=store)
     reading = read_members(tree, reader, wanted, landing, progress)
     return _assemble(tree, own, texts, reading, hashed=hashed)
 

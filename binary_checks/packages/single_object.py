@@ -8,7 +8,14 @@ from pathlib import PurePath
 from binary_checks.errors import PackageError
 from binary_checks.model.objects import format_of_name
 from binary_checks.model.packages import Layout, SingleObject
-from binary_checks.model.protocols import Keeper, ObjectReader, Preview, Progress, Tree, Wanted
+from binary_checks.model.protocols import (
+    ContentStore,
+    ObjectReader,
+    Preview,
+    Progress,
+    Tree,
+    VisitRequest,
+)
 from binary_checks.packages.folder import assemble
 from binary_checks.trees.loose_file import LooseFile
 from binary_checks.trees.members import find_formats
@@ -35,10 +42,10 @@ def read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
 ) -> SingleObject:
     """Read the file. Raises PackageError if that fails or it is no object."""
-    visited = tree.visit(reader, Wanted(keeper=keeper), progress)
+    visited = tree.visit(reader, VisitRequest(store=store), progress)
     package = assemble(
         SingleObject,
         visited,

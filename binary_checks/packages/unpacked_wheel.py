@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import UnpackedWheel
-from binary_checks.model.protocols import Keeper, ObjectReader, Preview, Progress, Tree
+from binary_checks.model.protocols import ContentStore, ObjectReader, Preview, Progress, Tree
 from binary_checks.packages import distributions
 from binary_checks.packages.distributions import DIST_INFO, Headers
 from binary_checks.packages.wheel import Title, find_dist_info, read_contents
@@ -39,14 +39,14 @@ def read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
 ) -> UnpackedWheel:
     """Read every file in the folder. Raises PackageError if it is no unpacked wheel."""
     dist_info = find_dist_info(tree)
     name, _, version = dist_info.removesuffix(DIST_INFO).partition("-")
     tags = read_tags(_read_wheel_headers(tree, dist_info))
     title = Title(str(canonicalize_name(name)), version, tags, dist_info)
-    return read_contents(UnpackedWheel, tree, reader, title, progress=progress, keeper=keeper)
+    return read_contents(UnpackedWheel, tree, reader, title, progress=progress, store=store)
 
 
 def _read_wheel_headers(tree: Tree, dist_info: str) -> Headers:

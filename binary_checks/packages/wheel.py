@@ -15,13 +15,13 @@ from binary_checks.knowledge.tags import read_python
 from binary_checks.model import Layout, PythonClaim
 from binary_checks.model.packages import Distribution, Wheel
 from binary_checks.model.protocols import (
-    Keeper,
+    ContentStore,
     ObjectReader,
     Preview,
     Progress,
     Tree,
     Visited,
-    Wanted,
+    VisitRequest,
 )
 from binary_checks.packages.distributions import (
     DIST_INFO,
@@ -54,12 +54,12 @@ def read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
 ) -> Wheel:
     """Read a wheel from start to end. Raises PackageError if it is none."""
     name, version, build, tags = parse_file_name(tree.label)
     title = Title(name, version, tags, find_dist_info(tree))
-    return read_contents(Wheel, tree, reader, title, progress=progress, keeper=keeper, build=build)
+    return read_contents(Wheel, tree, reader, title, progress=progress, store=store, build=build)
 
 
 class Title(NamedTuple):
@@ -78,7 +78,7 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
     title: Title,
     *,
     progress: Progress | None,
-    keeper: Keeper | None,
+    store: ContentStore | None,
     **own: Any,
 ) -> _Wheel:
     """Read every member into a wheel of that class.
@@ -87,7 +87,7 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
     """
     dist_info, layout, tags = title.dist_info, lay_out(title.name, title.tags), title.tags
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
-    wanted = Wanted(place=placing(dist_info, layout), kept=kept, keeper=keeper)
+    wanted = VisitRequest(place=placing(dist_info, layout), texts=kept, store=store)
     reading = read_members(tree, reader, wanted, Landing(layout, tags), progress)
     texts = _read_texts(tree.label, dist_info, reading.visited)
     faults = {f"{dist_info}/{text}": found for text, found in texts.faults.items() if found}

@@ -18,6 +18,7 @@ from binary_checks import packages, trees
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import (
+    ContentRequest,
     Neighbours,
     ObjectReader,
     Preview,
@@ -26,7 +27,6 @@ from binary_checks.model.protocols import (
     Remote,
     Source,
     Tree,
-    Want,
 )
 from binary_checks.packages import recognises
 from binary_checks.sources.surroundings import Surroundings
@@ -59,7 +59,10 @@ class OpenedSource(ABC):
             return packages.kind_of(tree).preview(tree, reader)
 
     def read(
-        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+        self,
+        reader: ObjectReader,
+        progress: Progress | None = None,
+        wants: Sequence[ContentRequest] = (),
     ) -> Reading:
         """Read every member once, and keep requested contents. Raises PackageError."""
         with closing(self.open()) as tree:

@@ -11,13 +11,13 @@ from binary_checks.errors import GatherError, PackageError, ProfileError
 from binary_checks.files import read_named
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import (
+    ContentRequest,
     ObjectReader,
     Preview,
     Progress,
     Reading,
     Source,
     Tree,
-    Want,
 )
 from binary_checks.packages.wheel import parse_file_name
 from binary_checks.sources.file import OpenedSource
@@ -66,7 +66,10 @@ class ReleaseSource(OpenedSource):
         return Preview(kind=Package)
 
     def read(
-        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+        self,
+        reader: ObjectReader,
+        progress: Progress | None = None,
+        wants: Sequence[ContentRequest] = (),
     ) -> Reading:
         """Raise PackageError: there is nothing to read."""
         del reader, progress, wants

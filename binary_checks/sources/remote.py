@@ -22,13 +22,13 @@ from binary_checks.files import name_cache_folder, remove_oldest, take_turns
 from binary_checks.model.objects import Format, object_kinds
 from binary_checks.model.packages import CondaPackage, Package, Wheel
 from binary_checks.model.protocols import (
+    ContentRequest,
     ObjectReader,
     Preview,
     Progress,
     Reading,
     RemoteFile,
     Tree,
-    Want,
 )
 from binary_checks.model.published import Provenance
 from binary_checks.sources.file import OpenedSource
@@ -492,7 +492,10 @@ class LostSource(OpenedSource):
         self._raise()
 
     def read(
-        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+        self,
+        reader: ObjectReader,
+        progress: Progress | None = None,
+        wants: Sequence[ContentRequest] = (),
     ) -> Reading:
         """Raise the reason."""
         del reader, progress, wants

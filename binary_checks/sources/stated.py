@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import (
+    ContentRequest,
     Neighbours,
     ObjectReader,
     Preview,
@@ -19,9 +20,8 @@ from binary_checks.model.protocols import (
     Remote,
     Source,
     Tree,
-    Want,
 )
-from binary_checks.trees.kept_bytes import KeptContents
+from binary_checks.trees.kept_bytes import BoundedContentStore
 
 if TYPE_CHECKING:  # only runs with a document import its reader
     from binary_checks.documents.facts import Statement
@@ -79,12 +79,15 @@ class StatedSource:
         return Preview(kind=type(package), formats=frozenset(item.format for item in found))
 
     def read(
-        self, reader: ObjectReader, progress: Progress | None = None, wants: Sequence[Want] = ()
+        self,
+        reader: ObjectReader,
+        progress: Progress | None = None,
+        wants: Sequence[ContentRequest] = (),
     ) -> Reading:
         """Return the stated package, without any contents. Raises PackageError."""
         del progress, wants
         formats = self.preview(reader).formats
-        return Reading(package=self._package, kept=KeptContents(), formats=formats)
+        return Reading(package=self._package, kept=BoundedContentStore(), formats=formats)
 
     def restate(self, package: Package) -> Package:
         """Return the package with the stated facts."""

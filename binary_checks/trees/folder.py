@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binary_checks.errors import PackageError
-from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
+from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, VisitRequest
 from binary_checks.trees.batches import visit_all
 from binary_checks.trees.file_bytes import FileBytes, open_bytes
 from binary_checks.trees.kept_bytes import check_extent
@@ -144,7 +144,7 @@ class FolderTree:
                 yield b""
 
     def visit(
-        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+        self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
     ) -> list[Visited]:
         """Read every file once, on several threads."""
         members = MemberReader(self.label, reader, wanted)
@@ -215,7 +215,9 @@ def _own(entry: TreeEntry) -> FileEntry:
     return entry
 
 
-def _visit(members: MemberReader, entry: FileEntry, file: FileBytes, wanted: Wanted) -> Visited:
+def _visit(
+    members: MemberReader, entry: FileEntry, file: FileBytes, wanted: VisitRequest
+) -> Visited:
     if wanted.hashed and entry.size <= WHOLE:
         content = file.read(0, entry.size)
         return members.take_whole(entry, content, Streamed(sha256(content).hexdigest()))

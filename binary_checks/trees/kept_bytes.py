@@ -12,7 +12,7 @@ from typing import IO
 
 from binary_checks.errors import MalformedError
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
-from binary_checks.model.protocols import ObjectReader, Observations, TreeEntry, Want
+from binary_checks.model.protocols import ContentRequest, ObjectReader, Observations, TreeEntry
 
 _MOST = 128 << 20  # bytes of contents of one package; torch 2.15 has 33 MiB of Python, ansible 60
 _IN_MEMORY = 16 << 20  # bytes kept in memory before they go to the file
@@ -20,7 +20,7 @@ _FRAGMENTS_IN_MEMORY = 4 << 20
 _SAME_PLACE = 4  # fragments that may begin at one offset
 
 
-class Kept:
+class ByteStore:
     """A store to which bytes are appended, and from which they are read at any offset."""
 
     def __init__(self) -> None:
@@ -106,21 +106,21 @@ class Fragments:
         self._file = None
 
 
-class KeptContents:
+class BoundedContentStore:
     """The contents of members that facts request, as many as there is room for.
 
     Members count in their order, by the sizes that the tree lists, before they are read. A fact
     reads any others again itself.
     """
 
-    def __init__(self, wants: Sequence[Want] = ()) -> None:
+    def __init__(self, wants: Sequence[ContentRequest] = ()) -> None:
         self._wants = tuple(wants)
         self._listed = False
         self._left = _MOST
         self._chosen: dict[str, TreeEntry] = {}
         self._places: dict[str, tuple[int, int]] = {}
         self._full = False  # whether the disk is full
-        self._kept = Kept()
+        self._kept = ByteStore()
         self._lock = Lock()
 
     def expect(self, entries: Sequence[TreeEntry]) -> None:
@@ -225,7 +225,7 @@ class RetainedSource:
             self._places.append(self._places[-1] + end - start)
         self._streamed = 0
         self._next = 0  # index of the first range that is not complete yet
-        self._kept = Kept()
+        self._kept = ByteStore()
 
     def append(self, piece: bytes) -> None:
         """Add the next bytes of the file, and keep those in a range."""

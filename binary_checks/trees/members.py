@@ -15,7 +15,7 @@ from binary_checks.model.protocols import (
     Tree,
     TreeEntry,
     Visited,
-    Wanted,
+    VisitRequest,
 )
 from binary_checks.trees.kept_bytes import MemorySource, StreamedObject
 
@@ -55,15 +55,15 @@ Stream: TypeAlias = Callable[[Consume], Streamed]
 class MemberReader:
     """Reads each member for whatever is requested of it; called from several threads."""
 
-    def __init__(self, label: str, reader: ObjectReader, wanted: Wanted) -> None:
+    def __init__(self, label: str, reader: ObjectReader, wanted: VisitRequest) -> None:
         self._label = label
         self._reader = reader
         self._wanted = wanted
 
     def expect(self, entries: Sequence[TreeEntry]) -> None:
         """Announce which members will be read, if that is known before the first of them."""
-        if self._wanted.keeper is not None:
-            self._wanted.keeper.expect(entries)
+        if self._wanted.store is not None:
+            self._wanted.store.expect(entries)
 
     def refuse(self, entry: TreeEntry, *faults: str) -> Visited:
         """Describe a member whose bytes are not read."""
@@ -72,10 +72,10 @@ class MemberReader:
     def take_whole(self, entry: TreeEntry, content: bytes, outcome: Streamed) -> Visited:
         """Read a small member; for a broken one, ``content`` may be only its beginning."""
         objects = self._read_small(entry, content, outcome)
-        keeper = self._wanted.keeper
-        if keeper is not None and outcome.sha256 and keeper.wants(entry):
-            keeper.keep(entry, content)
-        kept = entry.name in self._wanted.kept and outcome.sha256
+        store = self._wanted.store
+        if store is not None and outcome.sha256 and store.wants(entry):
+            store.keep(entry, content)
+        kept = entry.name in self._wanted.texts and outcome.sha256
         wanted = self._condense(entry, content) if kept else None
         self._watch(entry)(content)
         return self._describe(entry, outcome, objects, wanted)
@@ -84,14 +84,14 @@ class MemberReader:
         self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]
     ) -> Visited:
         """Read a large member while it is streamed; ``again`` streams it from its start."""
-        if entry.name in self._wanted.kept:
-            return self._keep(entry, stream, self._wanted.kept[entry.name])
+        if entry.name in self._wanted.texts:
+            return self._keep(entry, stream, self._wanted.texts[entry.name])
         return self._read_large(entry, stream, again)
 
     def take_source(self, entry: TreeEntry, source: ByteSource, stream: Stream) -> Visited:
         """Read a member that allows random access; stream it only to hash or watch it."""
-        if entry.name in self._wanted.kept:
-            return self._keep(entry, stream, self._wanted.kept[entry.name])
+        if entry.name in self._wanted.texts:
+            return self._keep(entry, stream, self._wanted.texts[entry.name])
         show = self._watch(entry)
         passes = show is not _drop or self._wanted.hashed
         outcome = self._pass_on(entry, stream, show) if passes else Streamed()
@@ -102,8 +102,8 @@ class MemberReader:
 
     def _pass_on(self, entry: TreeEntry, stream: Stream, consume: Consume) -> Streamed:
         """Stream a member, and keep its content if a fact requests it."""
-        keeper = self._wanted.keeper
-        if keeper is None or not keeper.wants(entry):
+        store = self._wanted.store
+        if store is None or not store.wants(entry):
             return stream(consume)
         pieces: list[bytes] = []
 
@@ -113,7 +113,7 @@ class MemberReader:
 
         outcome = stream(take)
         if outcome.sha256:
-            keeper.keep(entry, b"".join(pieces))
+            store.keep(entry, b"".join(pieces))
         return outcome
 
     def _watch(self, entry: TreeEntry) -> Consume:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.model.packages import Member
-from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
+from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, VisitRequest
 from binary_checks.trees.decompression import (
     Start,
     expand,
@@ -26,7 +26,7 @@ from binary_checks.trees.decompression import (
     find_zstandard,
 )
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
-from binary_checks.trees.kept_bytes import Kept
+from binary_checks.trees.kept_bytes import ByteStore
 from binary_checks.trees.members import HEAD, WHOLE, MemberReader, Streamed
 from binary_checks.trees.tar import TarEntry, TarStream
 
@@ -150,7 +150,7 @@ class TarTree:
         )
 
     def visit(
-        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+        self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
     ) -> list[Visited]:
         """Read every member once, while they are streamed."""
         members = _StreamReader(MemberReader(self.label, reader, wanted), reader)
@@ -258,7 +258,7 @@ class _StreamReader:
 
     def _read_large(self, entry: TarEntry, pieces: Iterator[bytes]) -> Visited:
         """Read a large member. Keep all bytes of an object, as they cannot be streamed again."""
-        kept, digest = Kept(), sha256()
+        kept, digest = ByteStore(), sha256()
 
         def pass_on(consume: Callable[[bytes], object]) -> Streamed:
             keeps: bool | None = None

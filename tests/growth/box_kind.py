@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from binary_checks.errors import PackageError
 from binary_checks.model import ObjectFile, Package
-from binary_checks.model.protocols import Keeper, ObjectReader, Preview, Progress, Tree, Wanted
+from binary_checks.model.protocols import (
+    ContentStore,
+    ObjectReader,
+    Preview,
+    Progress,
+    Tree,
+    VisitRequest,
+)
 from binary_checks.trees.members import find_formats
 
 
@@ -30,9 +37,9 @@ def read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    store: ContentStore | None = None,
 ) -> Boxed:
-    visited = tree.visit(reader, Wanted(kept={"ABOUT": 1000}, keeper=keeper), progress)
+    visited = tree.visit(reader, VisitRequest(texts={"ABOUT": 1000}, store=store), progress)
     about = next(each.content for each in visited if each.member.path == "ABOUT")
     if about is None:
         raise PackageError(f"{tree.label}: ABOUT cannot be read")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
+from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, VisitRequest
 from binary_checks.trees.members import MemberReader, Streamed
 
 MAGIC = b"BOX\n"
@@ -69,7 +69,7 @@ class BoxTree:
         return (self._read(entry)[:64] for entry in entries)
 
     def visit(
-        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+        self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
     ) -> list[Visited]:
         members = MemberReader(self.label, reader, wanted)
         entries = wanted.only or self._entries

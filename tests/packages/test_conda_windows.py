@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from binary_checks import objects
-from binary_checks.model.protocols import ObjectReader, Visited, Wanted
+from binary_checks.model.protocols import ObjectReader, Visited, VisitRequest
 from binary_checks.packages import open_package
 from binary_checks.trees import TarTree
 from fixtures.build_conda import build_conda
@@ -30,8 +30,10 @@ def test_code_for_windows_says_where_dlls_are_and_too_much_of_it_is_not_kept(
     kept: list[Mapping[str, int]] = []
     visit = TarTree.visit
 
-    def watch(tree: TarTree, reader: ObjectReader, wanted: Wanted, *more: Any) -> list[Visited]:
-        kept.append(wanted.kept)
+    def watch(
+        tree: TarTree, reader: ObjectReader, wanted: VisitRequest, *more: Any
+    ) -> list[Visited]:
+        kept.append(wanted.texts)
         return visit(tree, reader, wanted, *more)
 
     monkeypatch.setattr(TarTree, "visit", watch)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import PackageError
-from binary_checks.model.protocols import Tree, Visited, Wanted
+from binary_checks.model.protocols import Tree, Visited, VisitRequest
 from binary_checks.trees import open_tree
 from binary_checks.trees.folder import FolderTree
 from binary_checks.trees.members import WHOLE
@@ -60,7 +60,7 @@ class Watching:
         return see
 
 
-def visit(tree: Tree, wanted: Wanted) -> dict[str, Visited]:
+def visit(tree: Tree, wanted: VisitRequest) -> dict[str, Visited]:
     visited = tree.visit(FakeReader(), wanted)
     return {each.member.archive_name: each for each in visited}
 
@@ -74,9 +74,9 @@ def facts(visited: dict[str, Visited]) -> dict[str, object]:
 
 def test_a_folder_and_an_archive_give_the_same_visited_members(tmp_path: Path) -> None:
     once, twice = Watching(), Watching()
-    wanted = Wanted(
+    wanted = VisitRequest(
         place=lambda name: f"lib/{name}",
-        kept={"demo/text.txt": 4, "demo/other.txt": 400},
+        texts={"demo/text.txt": 4, "demo/other.txt": 400},
         watches=(once.watch, twice.watch),
     )
     folder, archive = open_tree(write(tmp_path / "folder")), open_tree(pack(tmp_path / "x.zip"))
@@ -99,7 +99,7 @@ def test_a_folder_and_an_archive_give_the_same_visited_members(tmp_path: Path) -
 
 def test_a_text_longer_than_wanted_is_not_kept_and_a_fault(tmp_path: Path) -> None:
     (tmp_path / "METADATA").write_bytes(b"x" * (WHOLE + 1))
-    (found,) = visit(open_tree(tmp_path), Wanted(kept={"METADATA": WHOLE})).values()
+    (found,) = visit(open_tree(tmp_path), VisitRequest(texts={"METADATA": WHOLE})).values()
     assert found.content is None
     assert found.member.faults == (f"it has {WHOLE + 1} bytes, more than {WHOLE} are not read",)
 
@@ -114,7 +114,7 @@ def test_a_member_is_read_alone_and_its_head_alone(tmp_path: Path) -> None:
 
 
 def test_without_hashes_objects_are_read_all_the_same(tmp_path: Path) -> None:
-    found = visit(open_tree(write(tmp_path)), Wanted(hashed=False))
+    found = visit(open_tree(write(tmp_path)), VisitRequest(hashed=False))
     assert {each.member.sha256 for each in found.values()} == {""}
     assert [name for name, each in found.items() if each.objects] == [
         "demo/a.so",
@@ -127,7 +127,7 @@ def test_only_the_members_that_were_asked_for_are_visited(tmp_path: Path) -> Non
     for tree in (open_tree(write(tmp_path / "folder")), open_tree(pack(tmp_path / "x.zip"))):
         with closing(tree):
             only = [each for each in tree.entries() if each.name.endswith(".so")]
-            assert set(visit(tree, Wanted(only=only))) == {"demo/a.so", "demo/large.so"}
+            assert set(visit(tree, VisitRequest(only=only))) == {"demo/a.so", "demo/large.so"}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has other absolute paths")
@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_read_is_a_fault(tmp_path: Path, name: str, said: 
     site = write(tmp_path / "env/site")
     (tmp_path / "outside").write_bytes(ELF)
     tree = FolderTree(site, root=site, within=tmp_path / "env", listed_by="LIST")
-    (found,) = visit(tree, Wanted(only=[tree.find(name)])).values()
+    (found,) = visit(tree, VisitRequest(only=[tree.find(name)])).values()
     assert found.objects == ()
     assert found.member.sha256 == ""
     assert said in found.member.faults[0]
@@ -181,7 +181,9 @@ def test_a_whole_folder_says_what_is_no_file_and_follows_no_circle(tmp_path: Pat
     (tmp_path / "up").symlink_to("..")
     (tmp_path / "here").symlink_to(".")
     with closing(open_tree(tmp_path)) as tree:
-        visited = {each.member.path: each.member for each in tree.visit(FakeReader(), Wanted())}
+        visited = {
+            each.member.path: each.member for each in tree.visit(FakeReader(), VisitRequest())
+        }
     assert visited["fifo"].faults == ("it is not a regular file",)
     assert visited["circle"].target == "circle"
     assert visited["lost"].target == "nowhere"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.model.protocols import Want
+from binary_checks.model.protocols import ContentRequest
 from binary_checks.trees import kept_bytes
-from binary_checks.trees.kept_bytes import Fragments, Kept, KeptContents
+from binary_checks.trees.kept_bytes import BoundedContentStore, ByteStore, Fragments
 
 
 @given(pieces=st.lists(st.binary(min_size=1, max_size=9), min_size=1), data=st.data())
@@ -23,7 +23,7 @@ def test_any_range_is_what_was_appended(
     whole = b"".join(pieces)
     start = data.draw(st.integers(0, len(whole) - 1))
     end = data.draw(st.integers(start, len(whole)))
-    with pytest.MonkeyPatch.context() as patch, closing(Kept()) as found:
+    with pytest.MonkeyPatch.context() as patch, closing(ByteStore()) as found:
         patch.setattr(kept_bytes, "_IN_MEMORY", most)
         for piece in pieces:
             found.append(piece)
@@ -32,7 +32,7 @@ def test_any_range_is_what_was_appended(
 
 def test_what_came_whole_is_kept_without_a_copy() -> None:
     piece = b"x" * 100
-    found = Kept()
+    found = ByteStore()
     found.append(piece)
     assert found.read(0, 100) is piece
 
@@ -50,15 +50,15 @@ def test_a_fragment_that_continues_the_last_one_is_joined_to_it() -> None:
 def test_where_the_disk_is_full_nothing_more_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not kept is read again: no verdict depends on it."""
 
-    def refuse(self: Kept, piece: bytes) -> None:
+    def refuse(self: ByteStore, piece: bytes) -> None:
         raise OSError(28, "No space left on device")
 
     entry: Any = SimpleNamespace(name="a.py", stored="a.py", size=1)
-    kept_bytes = KeptContents([Want(chooses=lambda _: True, longest=10)])
+    kept_bytes = BoundedContentStore([ContentRequest(chooses=lambda _: True, longest=10)])
     kept_bytes.expect([entry])
     kept_bytes.keep(entry, b"a")
     assert kept_bytes.find("a.py") == b"a"
-    monkeypatch.setattr(Kept, "append", refuse)
+    monkeypatch.setattr(ByteStore, "append", refuse)
     kept_bytes.keep(entry, b"b")
     assert kept_bytes.find("a.py") is None
     kept_bytes.keep(entry, b"c")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.model.protocols import TreeEntry, Want, Wanted
+from binary_checks.model.protocols import ContentRequest, TreeEntry, VisitRequest
 from binary_checks.trees import open_tree
-from binary_checks.trees.kept_bytes import KeptContents
+from binary_checks.trees.kept_bytes import BoundedContentStore
 from binary_checks.trees.members import WHOLE
 from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
@@ -26,17 +26,17 @@ def is_library(entry: TreeEntry) -> bool:
 
 
 LARGE = "x" * (WHOLE + 1)
-SOURCES = Want(chooses=is_source, longest=10 << 20)
+SOURCES = ContentRequest(chooses=is_source, longest=10 << 20)
 
 
-def read(path: Path, *wants: Want) -> KeptContents:
-    kept = KeptContents(wants)
+def read(path: Path, *wants: ContentRequest) -> BoundedContentStore:
+    kept = BoundedContentStore(wants)
     with closing(open_tree(path)) as tree:
-        tree.visit(FakeReader(), Wanted(keeper=kept))
+        tree.visit(FakeReader(), VisitRequest(store=kept))
     return kept
 
 
-def sizes(kept: KeptContents, names: Sequence[str]) -> list[int | None]:
+def sizes(kept: BoundedContentStore, names: Sequence[str]) -> list[int | None]:
     found = [kept.find(name) for name in names]
     return [None if content is None else len(content) for content in found]
 
@@ -72,12 +72,12 @@ def test_a_folder_and_a_stream_keep_the_same(tmp_path: Path) -> None:
 
 def test_what_is_longer_than_wanted_is_not_kept(tmp_path: Path) -> None:
     path = build(tmp_path, **{"a.py": "1234", "b.py": "12345"})
-    with closing(read(path, Want(chooses=is_source, longest=4))) as kept:
+    with closing(read(path, ContentRequest(chooses=is_source, longest=4))) as kept:
         assert sizes(kept, ("demo/a.py", "demo/b.py")) == [4, None]
 
 
 def test_nothing_is_kept_for_a_fact_that_asks_only_beside_libraries(tmp_path: Path) -> None:
-    want = Want(chooses=is_source, longest=99, beside=is_library)
+    want = ContentRequest(chooses=is_source, longest=99, beside=is_library)
     with closing(read(build(tmp_path, **{"a.py": "1"}), want)) as kept:
         assert kept.find("demo/a.py") is None
     with closing(read(build(tmp_path, **{"a.py": "1", "b.so": ""}), want)) as kept:

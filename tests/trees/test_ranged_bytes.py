@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import GatherError, PackageError, Unavailable
-from binary_checks.model.protocols import Wanted
+from binary_checks.model.protocols import VisitRequest
 from binary_checks.trees import open_part
 from binary_checks.trees.file_bytes import RangedBytes
 from fixtures.build_wheel import build_wheel
@@ -83,7 +83,7 @@ def test_of_an_archive_its_directory_and_a_few_members_are_fetched(tmp_path: Pat
         ranged = RangedBytes(path.name, server)
         tree = open_part(ranged, files)
         about = [each for each in tree.entries() if ".dist-info/" in each.name]
-        wanted = Wanted(only=about, kept={each.name: KIB for each in about})
+        wanted = VisitRequest(only=about, texts={each.name: KIB for each in about})
         visited = tree.visit(FakeReader(), wanted)
         metadata = next(each for each in visited if each.member.path.endswith("METADATA"))
         assert metadata.content is not None

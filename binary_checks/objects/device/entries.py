@@ -35,7 +35,7 @@ from binary_checks.objects.device.containers import (
 from binary_checks.objects.device.sections import SECTIONS, SHORT_SECTIONS, Extent, follow_all
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.pe import header as pe_header
-from binary_checks.trees.kept_bytes import Kept
+from binary_checks.trees.kept_bytes import ByteStore
 
 # Decompress one entry, never to more bytes than its head claims.
 #
@@ -163,7 +163,7 @@ class DeviceEntry:
         part = f"{self.flags} {self._part.start} {self._part.size}"
         return sha256(self._block.digest() + part.encode()).digest()
 
-    def keep(self, kept: Kept) -> DeviceEntry:
+    def keep(self, kept: ByteStore) -> DeviceEntry:
         """Append its stored bytes to ``kept``; return an equal entry that reads them from there."""
         return DeviceEntry(self._block.keep(kept), self._part, self.member)
 
@@ -206,7 +206,7 @@ class _Block:
     def read(self) -> bytes:
         return self._source.read(self.stored.start, self.stored.size)
 
-    def keep(self, kept: Kept) -> _Block:
+    def keep(self, kept: ByteStore) -> _Block:
         stored = self.stored._replace(start=kept.size)
         kept.append(self.read())
         return _Block(LimitedSource(kept, self._source.factor), stored)

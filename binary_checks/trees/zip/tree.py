@@ -18,7 +18,7 @@ from binary_checks.model.protocols import (
     ReadObject,
     TreeEntry,
     Visited,
-    Wanted,
+    VisitRequest,
 )
 from binary_checks.trees.batches import visit_all
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
@@ -105,7 +105,7 @@ class ZipTree:
         return (read_head(self._file, entry, length) for entry in own)
 
     def visit(
-        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+        self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
     ) -> list[Visited]:
         """Read every member once, the largest first."""
         entries, overlaps = self._archive.entries, find_overlaps(self._archive)
@@ -175,13 +175,13 @@ class GlimpsedTree(ZipTree):
         self._look = look
 
     def visit(
-        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+        self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
     ) -> list[Visited]:
         """Read only members whose contents are requested; list all others."""
         if wanted.only is not None:
             return super().visit(reader, wanted, progress)
         entries = self.entries()
-        texts = [each for each in entries if each.name in wanted.kept]
+        texts = [each for each in entries if each.name in wanted.texts]
         for text in texts:
             if text.compressed_size > _MOST_TEXT:
                 reason = f"{text.compressed_size} bytes, more than {_MOST_TEXT} are not read"
@@ -194,7 +194,7 @@ class GlimpsedTree(ZipTree):
             for each in entries
         ]
 
-    def _look_at_libraries(self, wanted: Wanted) -> dict[int, tuple[ReadObject, ...]]:
+    def _look_at_libraries(self, wanted: VisitRequest) -> dict[int, tuple[ReadObject, ...]]:
         """Return the objects that the first bytes of each library show, by the entry's ``id()``."""
         libraries = [each for each in self.entries() if each.size and format_of_name(each.name)]
         near, beyond = libraries[:_MOST_HEADS], libraries[_MOST_HEADS:]
@@ -209,7 +209,7 @@ class GlimpsedTree(ZipTree):
         return found
 
 
-def _describe(entry: ZipEntry, wanted: Wanted) -> Member:
+def _describe(entry: ZipEntry, wanted: VisitRequest) -> Member:
     return Member(
         path=wanted.place(entry.name),
         archive_name=entry.stored,
