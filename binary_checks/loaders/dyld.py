@@ -1,4 +1,4 @@
-"""How macOS's dyld searches what an image needs (dyld(1), dlopen(3), dyld's JustInTimeLoader)."""
+"""How macOS's dyld finds what an image needs (dyld(1), dlopen(3), dyld's JustInTimeLoader)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SYSTEMS_OWN = ("/usr/lib/", "/System/")
 class Dyld:
     """dyld, for one layout.
 
-    A library that is needed below ``@`` and not there is searched by its last component in
+    A library that is needed below ``@`` and not there is looked up by its last component in
     /usr/local/lib and /usr/lib, a framework in /System/Library/Frameworks. That holds only if the
     image that needs it was linked with the SDK of macOS 12 or older (dyld(1),
     DYLD_FALLBACK_LIBRARY_PATH; ``pre2022Binary`` in dyld's source). For the SDK of macOS 13 manual
@@ -87,7 +87,7 @@ class Dyld:
         return handed
 
     def find(self, library: MachOFile, name: str, places: SearchPath) -> SearchResult[MachOFile]:
-        """Search the name in a load command of an image with these run paths."""
+        """Look up the name in a load command of an image with these run paths."""
         if name.startswith(_RPATH):
             return self._search(library, name.removeprefix(_RPATH), places)
         place = expand_load_path(name, library.directory, places.program)

@@ -41,7 +41,7 @@ from binary_checks.model import (
 from binary_checks.model.linkage import expand
 from binary_checks.model.mangling import function_of, is_other_abi
 
-# Searching libraries. The rules in which glibc and musl differ are in modules of these names.
+# Finding libraries. The rules in which glibc and musl differ are in modules of these names.
 
 # libpython3.so is the stable ABI's, libpython3.13t.so.1.0 a free-threaded build's
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
@@ -109,7 +109,7 @@ class ElfLoader:
         return handed if own is None else self._paths.make(own)
 
     def find(self, library: ElfFile, name: str, places: SearchPath) -> SearchResult[ElfFile]:
-        """Search a needed name of a library in these directories."""
+        """Look for a needed name of a library in these directories."""
         if self.rules.answers_itself(name):
             return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM)
         if "/" in name:

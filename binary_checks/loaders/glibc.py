@@ -1,4 +1,4 @@
-"""How glibc's ld.so searches the libraries that an object needs (ld.so(8); elf/dl-load.c)."""
+"""How glibc's ld.so finds the libraries that an object needs (ld.so(8); elf/dl-load.c)."""
 
 from __future__ import annotations
 

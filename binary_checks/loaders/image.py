@@ -134,7 +134,7 @@ class _Process(Generic[ObjectT]):
             self.call(name, self.loader.layout.label(library.path))
 
     def satisfy(self, library: ObjectT, handed: SearchPath) -> Answers:
-        """Search the needs of a library, and load what is not loaded yet."""
+        """Look up the needs of a library, and load what is not loaded yet."""
         search = self.loader.searches.needs_of(library, handed, self.root.path)
         if search.loaded is not None and not search.loaded & ~self.bits:
             return search.answers  # the usual case: everything is loaded already

@@ -36,7 +36,7 @@ def places(elements: Iterable[str], rule: Rule, owner: ElfFile) -> tuple[Directo
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchResult(Generic[ObjectT]):
-    """The result of searching one needed name."""
+    """The result of looking for one needed name."""
 
     resolved: str | None = None
     rule: Rule = Rule.MISSING
@@ -86,7 +86,7 @@ class Loader(Protocol[ObjectT]):
         """Return the directories for a library's own needs."""
 
     def find(self, library: ObjectT, name: str, places: SearchPath) -> SearchResult[ObjectT]:
-        """Search a needed name of a library in these directories."""
+        """Look for a needed name of a library in these directories."""
 
     def called(self, name: str) -> str:
         """Return the key of a needed name among loaded libraries; "" if only its path counts."""
@@ -292,7 +292,7 @@ class SearchPaths:
         return self._handed[key]
 
 
-# Results of searching the needs of objects, remembered for all processes.
+# Results of looking up the needs of objects, remembered for all processes.
 
 _OUTSIDE = ("system:", "python:")
 _BITS = 4096

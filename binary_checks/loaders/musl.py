@@ -1,4 +1,4 @@
-"""How musl's loader searches the libraries that an object needs (ldso/dynlink.c)."""
+"""How musl's loader finds the libraries that an object needs (ldso/dynlink.c)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def hand_down(library: ElfFile) -> tuple[Directory, ...]:
 
 
 def search(library: ElfFile) -> tuple[Directory, ...] | None:
-    """Return None: a library's own needs are searched where everything below it is."""
+    """Return None: a library's own needs are looked up where everything below it is."""
     del library
     return None
 

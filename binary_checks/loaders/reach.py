@@ -1,8 +1,8 @@
 """Which objects of a package are reached by its users, and which are known to be optional.
 
 Reached are: every extension module, since Python imports it; objects that the package's own code
-names or opens; objects where other packages search libraries (outside of site-packages) or users
-search programs; and everything that one of these needs by name. If a package has none of these, as
+names or opens; objects where other packages look for libraries (outside of site-packages) or users
+for programs; and everything that one of these needs by name. If a package has none of these, as
 packages of libraries alone, it serves others, and all of it is reached.
 
 No import reaches the rest: plugins that native code opens by a name computed at run time, programs

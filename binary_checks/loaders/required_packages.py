@@ -248,13 +248,13 @@ _GRAFTED_FOLDER = re.compile(r"(?:\A|/)(?P<owner>[^/]*)\.(?:libs|dylibs)(?:/|\Z)
 _CXX = "libstdc++.so.6"
 _NOBODYS = frozenset({"bin", "lib", "lib64"})
 """Folders of site-packages that are not importable packages. open3d, which requires dash and flask,
-searches libEGL.so.1 in site-packages/lib.
+looks for libEGL.so.1 in site-packages/lib.
 """
 _NOT_HERE = "not here, and no system promises it: add the package or the folder that has it"
 _HOSTS = "the program that loads the file may define them"
 # pairs of needs and requirements; the largest packages have some ten thousand
 _MOST_PAIRS = 4_000_000
-# names that are searched only in their place, not among loaded libraries
+# names that are looked up only in their place, not among loaded libraries
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")
 
 
@@ -362,7 +362,7 @@ def _is_of_cxx(name: str, target: TargetSystem) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Searched:
-    """What is known about the folders in which a library was searched."""
+    """What is known about the folders in which a library was looked for."""
 
     folders: tuple[str, ...]
     repaired: bool  # a repair tool made one of them for this package
@@ -539,7 +539,7 @@ class _Providers:
     def _is_own_graft(self, directory: str) -> bool:
         """Return whether a repair tool made the folder for libraries of this package.
 
-        pennylane-lightning searches its libgomp-870cb1d0.so.1 in scipy_openblas32/lib too.
+        pennylane-lightning looks for its libgomp-870cb1d0.so.1 in scipy_openblas32/lib too.
         """
         found = _GRAFTED_FOLDER.search(directory)
         inside = self._inside(directory) or ""

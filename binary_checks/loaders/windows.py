@@ -1,4 +1,4 @@
-"""How Windows searches the DLLs of modules that CPython 3.8 and later loads.
+"""How Windows finds the DLLs of modules that CPython 3.8 and later loads.
 
 Python calls LoadLibraryExW with LOAD_LIBRARY_SEARCH_DEFAULT_DIRS and
 LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR (Python/dynload_win.c): the module's directory, the program's,
@@ -92,11 +92,11 @@ class WindowsLoader:
         return handed
 
     def find(self, library: PeFile, name: str, places: SearchPath) -> SearchResult[PeFile]:
-        """Search the name in an import descriptor."""
+        """Look up the name in an import descriptor."""
         return self._look_for(library, normalise_dll_name(name), places)
 
     def called(self, name: str) -> str:
-        """Return the base name: a DLL with the name of a loaded one is not searched."""
+        """Return the base name: a DLL with the name of a loaded one is not looked for."""
         return normalise_dll_name(name)
 
     def answers_to(self, library: PeFile, requested: str) -> tuple[str, ...]:

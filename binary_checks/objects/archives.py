@@ -396,7 +396,7 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
         if start + size > source.size:
             reason = f"a member of {size} bytes begins where {source.size - start} are left"
             raise MalformedError(reason, at)
-        at = start + size + size % 2
+        at = start + size + size % 2  # headers begin at even offsets
         name = head[:16].rstrip()
         if name.startswith(_LONG_NAME) and name[3:].isdigit():
             length = min(int(name[3:]), size)
@@ -404,10 +404,11 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
             start, size = start + length, size - length
         elif name == b"//":
             long_names = source.read(start, min(size, _LONG_NAMES))
-        elif name[:1] == b"/" and name[1:].isdigit():
+        elif name[:1] == b"/" and name[1:].isdigit():  # GNU: offset of the name in the member "//"
             place = int(name[1:])
             name = re.split(rb"[\n\0]", long_names[place : place + _LONGEST_NAME])[0] or name
         if name not in _OTHERS:
+            # GNU ends short names with a slash
             label = name.rstrip(b"/").decode("utf-8", "backslashreplace")
             yield _Member(source, start, size, label, is_index=name in _INDEXES)
     if at < source.size and source.read(at, source.size - at).strip(b"\0\n "):

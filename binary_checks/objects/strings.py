@@ -1,6 +1,6 @@
 """Search the strings of object files.
 
-Three kinds are searched: names of libraries that dlopen or LoadLibrary may be given, texts that
+Three kinds are looked for: names of libraries that dlopen or LoadLibrary may be given, texts that
 statically linked libraries leave behind, and NumPy's message that states the C API it was compiled
 for.
 

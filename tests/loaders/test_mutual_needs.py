@@ -1,4 +1,4 @@
-"""Objects that need each other are searched once, however many processes load them."""
+"""Objects that need each other are looked up once, however many processes load them."""
 
 from __future__ import annotations
 

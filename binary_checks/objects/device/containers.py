@@ -305,7 +305,7 @@ _SIZES = {
 """By version: the rest of the head, and whether its first field is the size of the whole bundle."""
 _ZLIB = 0
 _METHODS = {_ZLIB: "zlib", 1: "zstd"}
-_FETCHED = 1 << 14  # compressed bytes in which the table is searched
+_FETCHED = 1 << 14  # compressed bytes in which the table is looked for
 _UNPACKED = 1 << 16
 _PAGE = 4096  # bytes; linkers align bundles to it in the file and in memory
 _SOME: Final[Target] = (DeviceKind.AMDGPU.value, "")

@@ -177,7 +177,7 @@ def _read_toolkit(header: ElfHeader, table: _Table) -> str:
             stated.update(_find_toolkits(note))
             tools.update(tuple(map(int, each.split(b"."))) for each in _RELEASE.findall(note))
     if not (stated or tools) and _OLDEST <= header.version <= _NEWEST:
-        stated = {divmod(header.version, 10)}
+        stated = {divmod(header.version, 10)}  # 118: CUDA 11.8
     found = stated or tools or set(_find_api_versions(table))
     return ".".join(map(str, max(found))) if found else ""
 
@@ -225,7 +225,7 @@ def _walk(section: bytes) -> Iterator[tuple[int, bytes]]:
 
 _VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})(?![\d.])", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+(sm_\d{1,4}[af]?)(?![0-9A-Za-z_])", re.MULTILINE)
-# bytes in which both directives are searched; licences may precede them
+# bytes in which both directives are looked for; licences may precede them
 _BEGINNING: Final = 1 << 20
 
 

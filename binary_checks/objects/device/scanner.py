@@ -99,7 +99,7 @@ class DeviceScanner:
     """Sees a file piece by piece, and decides which bytes to keep."""
 
     def __init__(self, regions: Iterable[Extent], size: int) -> None:
-        """Search containers in ``regions`` of a file of ``size`` bytes."""
+        """Search for containers in ``regions`` of a file of ``size`` bytes."""
         self._regions = sorted(regions, reverse=True)  # the next one is last
         self._size = size
         self._seen = 0

@@ -137,7 +137,7 @@ def read_dynamic(image: MappedImage, segments: Iterable[Segment]) -> Dynamic:
     table = image.read(segment.address, length, "PT_DYNAMIC", _MOST_ENTRIES * layout.size)
     entries = []
     for tag, value in layout.iter_unpack(table):
-        if tag == 0:
+        if tag == 0:  # DT_NULL; entries behind it are reserve space of linkers and are ignored
             break
         entries.append((tag, value))
     else:
@@ -367,8 +367,9 @@ class Relocations:
         if wide:
             halves = array("I", information.tobytes())
             low = int(sys.byteorder == "big")
-            self.types = halves[low::2]
+            self.types = halves[low::2]  # ELF64_R_TYPE: the low 32 bits of r_info
         else:
+            # ELF32_R_TYPE: the low 8 bits of r_info
             self.types = array("I", [each & 0xFF for each in information])
 
 

@@ -129,6 +129,7 @@ def read_header(source: LimitedSource) -> ElfHeader:
     start = source.read(0, min(64, source.size))
     if len(start) < 16 or start[:4] != MAGIC:
         raise MalformedError("the file ends within the ELF identification", len(start))
+    # EI_CLASS, EI_DATA, and EI_VERSION, which has to be EV_CURRENT
     if start[4] not in _BITS or start[5] not in _BYTE_ORDER or start[6] != 1:
         raise MalformedError(f"impossible ELF identification {start[4:7].hex(' ')}", 4)
     bits, byte_order = _BITS[start[4]], _BYTE_ORDER[start[5]]
@@ -291,6 +292,7 @@ def _read_names(
     source: LimitedSource, header: ElfHeader, rows: tuple[tuple[int, ...], ...]
 ) -> bytes:
     """Return the section of sections' names (e_shstrndx); b"" if there is none."""
+    # SHN_UNDEF: sections have no names
     if header.names_index == 0 or header.names_index >= len(rows):
         return b""
     _, kind, _, _, offset, size = rows[header.names_index][:6]

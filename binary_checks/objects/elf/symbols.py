@@ -143,6 +143,7 @@ def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
     address, word = dynamic.value(DT_GNU_HASH), image.header.struct("I").size
     head = image.header.struct("IIII")
     bucket_count, first, bloom_size, _ = image.unpack(head, address, "DT_GNU_HASH")
+    # the Bloom filter has words of the file's class, buckets and chains words of 32 bits
     buckets = address + head.size + bloom_size * image.header.bits // 8
     chains = buckets + bucket_count * word
     table = image.read(buckets, bucket_count * word, "DT_GNU_HASH", _MOST_BUCKETS * word)

@@ -538,11 +538,12 @@ def read_systems(commands: Commands) -> Systems:
     found: dict[str, tuple[str, str]] = {}
     for command in commands.find(LC_BUILD_VERSION, *_VERSION_MIN):
         if command.type == LC_BUILD_VERSION:
+            # build_version_command: platform, minos, sdk
             number, minimum, sdk = command.unpack("3I")
             platform = _PLATFORMS.get(number, f"platform {number}")
         else:
             platform = _VERSION_MIN[command.type]
-            minimum, sdk = command.unpack("2I")
+            minimum, sdk = command.unpack("2I")  # version_min_command: version, sdk
         if platform in found:
             raise MalformedError(f"two minimum versions of {platform}", command.offset)
         found[platform] = (format_version(minimum), format_version(sdk) if sdk else "")

@@ -167,7 +167,7 @@ def _find_tables(header: MachHeader, commands: Commands) -> Iterator[_Range]:
     if not commands.find(*_OPCODES, LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS):
         for command in commands.find(LC_SYMTAB):  # it tells no more than the other tables
             symbols, count, names, length = command.unpack("4I")
-            yield symbols, symbols + 16 * count
+            yield symbols, symbols + 16 * count  # bytes of nlist_64; nlist has 12
             yield names, names + length
 
 

@@ -149,6 +149,8 @@ def _list_symbol_tables(commands: Commands, bits: int) -> Iterator[_Extent]:
         yield "the symbol table", symbols, count * (16 if bits == 64 else 12)
         yield "the string table", strings, length
     for command in commands.find(LC_DYSYMTAB):
+        # dysymtab_command behind its six counts of symbols: offset and number of entries of six
+        # tables
         fields = command.unpack("18I")[6:]
         for number, entry in enumerate(_DYSYMTAB_SIZES):
             size = 56 if number == 1 and bits == 64 else entry
@@ -204,6 +206,7 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
         yield f"{counted}, not at {header.commands_offset + header.commands_size:#x} as it claims"
     for command in commands.find(LC_BUILD_VERSION):
         *_, tools = command.unpack("4I")
+        # build_version_command has 24 bytes, each build_tool_version behind it 8
         if 24 + 8 * tools != len(command.contents):
             yield f"has LC_BUILD_VERSION of {len(command.contents)} bytes for {tools} tools"
     yield from _judge_counts(header, commands)
@@ -327,6 +330,7 @@ def _judge_symbol_counts(commands: Commands) -> Iterator[str]:
             yield "has one of LC_SYMTAB and LC_DYSYMTAB without the other"
         return
     _, count, _, _ = table.unpack("4I")
+    # ilocalsym, nlocalsym, iextdefsym, nextdefsym, iundefsym, nundefsym
     fields = division.unpack("6I")
     for what, first, length in zip(
         ("local", "defined", "undefined"), fields[::2], fields[1::2], strict=True

@@ -527,6 +527,8 @@ def read_chained_imports(table: bytes, byte_order: str) -> Binds:
 
     Raises MalformedError, or TooLarge for names that explode.
     """
+    # dyld_chained_fixups_header: fixups_version, starts_offset, imports_offset, symbols_offset,
+    # imports_count, imports_format, symbols_format (0: names are not compressed)
     head = Struct(f"{byte_order}7I")
     if len(table) < head.size:
         raise MalformedError("the chained fixups end within their header")
@@ -632,8 +634,10 @@ def _ordinal(description: int) -> int:
 
 def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterator[_Entry]:
     """Yield the external symbols."""
+    # symtab_command: symoff, nsyms, stroff, strsize
     start, count, names_start, names_size = command.unpack("4I")
     source.require_at_most(count, _MOST_SYMBOLS, "symbols")
+    # nlist_64 or nlist: n_strx, n_type, n_sect, n_desc, n_value
     layout = header.struct("IBBHQ" if header.bits == 64 else "IBBHI")
     names = source.read(names_start, names_size)
     most, length = 4 * names_size + (1 << 20), 0  # names may overlap
@@ -786,6 +790,7 @@ def _read_exports(
     libraries: Mapping[int, str],
 ) -> SymbolTable:
     """Read the trie, which has its own load command or is part of LC_DYLD_INFO."""
+    # dyld_info_command: offset and size of rebase, bind, weak bind, lazy bind and export tables
     start, size = opcodes.unpack("10I")[8:] if opcodes else (0, 0)
     if trie is not None:
         start, size = trie.unpack("II")

@@ -116,7 +116,7 @@ def find_signature(source: LimitedSource) -> int:
     """
     if source.size < _DOS_HEADER:
         return 0
-    start = int.from_bytes(source.read(60, 4), "little")
+    start = int.from_bytes(source.read(60, 4), "little")  # e_lfanew
     if start + 4 > source.size or source.read(start, 4) != b"PE\0\0":
         return 0
     return start
@@ -385,7 +385,7 @@ class MappedImage:
         if len(self._texts) < available:
             reason = f"has more than {_LONGEST_NAME} bytes; longer ones are not read"
             raise TooLarge(f"{what} at address {address:#x} {reason}")
-        if available == memory:
+        if available == memory:  # no zeros behind the file's bytes could end it
             raise MalformedError(f"{what} at address {address:#x} has no end")
         return decode(self._texts)
 

@@ -409,7 +409,7 @@ class _LookupTables:
     def _take_one(self, row: int, library: ImportedLibrary) -> int:
         if row & self._highest:
             self.numbered = True
-            return (row & 0xFFFF) | _BY_ORDINAL
+            return (row & 0xFFFF) | _BY_ORDINAL  # PE, "Import Lookup Table": bits 15 to 0
         if not 0 <= row - library.base < _BY_ORDINAL - _HINT:
             raise MalformedError(f"{library.table} points to address {row:#x}")
         return row - library.base
