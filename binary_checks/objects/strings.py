@@ -34,7 +34,7 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-"
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
 
-class Spelling(NamedTuple):
+class NamePattern(NamedTuple):
     """How file names of shared libraries look, as regular expressions."""
 
     ending: bytes  # matches the end of every name; a fixed first letter makes the search fast
@@ -43,20 +43,20 @@ class Spelling(NamedTuple):
     prefixed: bool = False
 
 
-ELF_NAMES: Final = Spelling(
+ELF_NAMES: Final = NamePattern(
     rb"\.so[\0.]", rb"lib[A-Za-z0-9_+.\-]+?\.so(?:\.[0-9]+)*", prefixed=True
 )
-MACHO_NAMES: Final = Spelling(rb"\.dylib\0", rb"lib[A-Za-z0-9_+.\-]+?\.dylib", prefixed=True)
-PE_NAMES: Final = Spelling(
+MACHO_NAMES: Final = NamePattern(rb"\.dylib\0", rb"lib[A-Za-z0-9_+.\-]+?\.dylib", prefixed=True)
+PE_NAMES: Final = NamePattern(
     rb"\.(?:dll\0|DLL\0|\0d\0l\0l\0\0\0)", rb"[A-Za-z][A-Za-z0-9_+.\-]+?\.(?i:dll)"
 )
 
 
-def read_name(window: bytes, place: int, spelling: Spelling) -> str:
+def read_name(window: bytes, place: int, pattern: NamePattern) -> str:
     """Return the name whose ending begins at ``place``; "" if there is none."""
     wide = not window[place + 1]
-    text = _wide_at(window, place) if wide else _string_at(window, place, spelling.prefixed)
-    return text.decode("ascii") if text and re.fullmatch(spelling.name, text) else ""
+    text = _wide_at(window, place) if wide else _string_at(window, place, pattern.prefixed)
+    return text.decode("ascii") if text and re.fullmatch(pattern.name, text) else ""
 
 
 def _string_at(window: bytes, place: int, prefixed: bool) -> bytes:
@@ -214,7 +214,7 @@ _MOST_NAMES = 1 << 12
 def find_opened(
     source: LimitedSource,
     seen: NameScanner | None,
-    spelling: Spelling,
+    pattern: NamePattern,
     known: Iterable[str],
     wanted: Iterable[Extent],
 ) -> OpenedNames:
@@ -226,9 +226,7 @@ def find_opened(
     extents = merge(wanted)
     scanner = seen
     if scanner is None:
-        scanner = NameScanner(
-            intersect(extents, [(0, source.size)]), spelling, factor=source.factor
-        )
+        scanner = NameScanner(intersect(extents, [(0, source.size)]), pattern, factor=source.factor)
         scanner.read(source)
     return scanner.conclude(frozenset(name.lower() for name in known), extents)
 
@@ -239,7 +237,7 @@ class NameScanner:
     def __init__(
         self,
         extents: Iterable[Extent],
-        spelling: Spelling,
+        pattern: NamePattern,
         *,
         device: DeviceScanner | None = None,
         is_code: IsCode | None = None,
@@ -252,10 +250,10 @@ class NameScanner:
         """
         self._extents = merge(extents)
         self._left = list(reversed(self._extents))  # the next one is last
-        self._spelling = spelling
+        self._pattern = pattern
         self._device = device
         self._is_code = is_code
-        self._ending = re.compile(spelling.ending)
+        self._ending = re.compile(pattern.ending)
         self._seen = 0  # bytes of the file seen so far
         self._searched: list[Extent] = []
         self._device_code: list[Extent] = []
@@ -367,7 +365,7 @@ class NameScanner:
                 most = _MOST_PLACES * self._factor
                 self._stopped = f"it has more than {most} places that look like names"
                 return
-            name = read_name(window, place, self._spelling)
+            name = read_name(window, place, self._pattern)
             if name:
                 self._add(name, place + offset)
 

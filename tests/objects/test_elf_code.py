@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from binary_checks.objects.elf.reader import TELLING
+from binary_checks.objects.elf.reader import CODE_DETECTORS
 
 CODE = {
     # mov rax,[rsp+8]; add rax,rdx; mov [rsp+16],rax; ret
@@ -25,13 +25,13 @@ DATA = {
 @pytest.mark.parametrize("architecture", sorted(CODE))
 def test_code_is_told_wherever_a_piece_of_it_begins(architecture: str, offset: int) -> None:
     piece = CODE[architecture][offset:]
-    assert TELLING[architecture](piece, 0, len(piece), offset)
+    assert CODE_DETECTORS[architecture](piece, 0, len(piece), offset)
 
 
 @pytest.mark.parametrize("data", sorted(DATA))
 @pytest.mark.parametrize("architecture", sorted(CODE))
 def test_data_are_no_code_nor_is_code_with_data_behind_it(architecture: str, data: str) -> None:
-    is_code, text = TELLING[architecture], DATA[data]
+    is_code, text = CODE_DETECTORS[architecture], DATA[data]
     assert not is_code(text, 0, len(text), 0)
     both = CODE[architecture] + text
     assert not is_code(both, 0, len(both), 0)

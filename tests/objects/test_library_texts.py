@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from binary_checks.knowledge.linked_libraries import find_compilers, find_proof, find_version
 from binary_checks.objects import strings
-from binary_checks.objects.elf.reader import TELLING
+from binary_checks.objects.elf.reader import CODE_DETECTORS
 from binary_checks.objects.strings import ELF_NAMES, NameScanner, find_texts
 from tests.objects.byte_sources import Bytes
 
@@ -116,7 +116,7 @@ def test_only_the_wanted_parts_count() -> None:
 def test_strings_behind_code_are_found_and_amid_code_is_not_searched() -> None:
     code = b"\x48\x8b\x89\x0f\x90\x90\xe8\x01" * (1 << 15)
     content = code + b"\0" * 3000 + ZLIB + b"\0"
-    scanner = NameScanner([(0, len(content))], ELF_NAMES, is_code=TELLING["x86_64"])
+    scanner = NameScanner([(0, len(content))], ELF_NAMES, is_code=CODE_DETECTORS["x86_64"])
     for start in range(0, len(content), 1 << 16):
         list(scanner.see(content[start : start + (1 << 16)]))
     scanner.conclude(frozenset(), ((0, len(content)),))

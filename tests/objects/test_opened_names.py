@@ -15,8 +15,8 @@ from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.strings import (
     ELF_NAMES,
     PE_NAMES,
+    NamePattern,
     NameScanner,
-    Spelling,
     find_opened,
 )
 from fixtures.build_fatbin import container, entry
@@ -24,10 +24,10 @@ from tests.objects.byte_sources import Bytes
 
 
 def search(
-    content: bytes, spelling: Spelling = ELF_NAMES, known: tuple[str, ...] = ()
+    content: bytes, pattern: NamePattern = ELF_NAMES, known: tuple[str, ...] = ()
 ) -> OpenedNames:
     source = LimitedSource(Bytes(content))
-    return find_opened(source, None, spelling, known, [(0, len(content))])
+    return find_opened(source, None, pattern, known, [(0, len(content))])
 
 
 def stream(content: bytes, cuts: list[int], scanner: NameScanner) -> NameScanner:
@@ -160,8 +160,8 @@ def test_more_places_than_any_library_has_are_not_all_inspected_and_that_is_said
 
 def test_places_that_are_dear_to_look_at_are_done_with_soon() -> None:
     for text in (b"x" * 300 + b".so", b"x\0" * 300 + b".\0d\0l\0l\0\0\0"):
-        for spelling in (ELF_NAMES, PE_NAMES):
-            assert not search(text * 20_000, spelling).names
+        for pattern in (ELF_NAMES, PE_NAMES):
+            assert not search(text * 20_000, pattern).names
 
 
 @given(

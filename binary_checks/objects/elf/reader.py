@@ -252,7 +252,7 @@ def _is_code(
     return all(looks_so(piece[max(place - _SAMPLE, start) : place]) for place in aligned)
 
 
-TELLING: Final[Mapping[str, IsCode]] = {
+CODE_DETECTORS: Final[Mapping[str, IsCode]] = {
     "x86_64": partial(_is_code, _looks_like_x86_64),
     "aarch64": partial(_is_code, _looks_like_aarch64),
 }
@@ -281,7 +281,7 @@ def find_name_scanner(
         for load in known
         for start, _ in extents
     )
-    is_code = TELLING.get(architecture_of(header)) if mixed else None
+    is_code = CODE_DETECTORS.get(architecture_of(header)) if mixed else None
     return NameScanner(extents, ELF_NAMES, device=device, is_code=is_code, factor=factor)
 
 
