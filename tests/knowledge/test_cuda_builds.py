@@ -1,4 +1,4 @@
-"""Which packages are builds for the CPU, by their names, and by what is in them."""
+"""Builds for the CPU are recognised by their names and contents."""
 
 from __future__ import annotations
 

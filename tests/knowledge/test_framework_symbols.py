@@ -1,4 +1,4 @@
-"""Which symbols only torch's own libraries define."""
+"""Symbols that only torch's own libraries define."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a library is linked is said where something proves it, and nowhere else."""
+"""The linking of a library is reported only with proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lowest platform tag that is true of a package, by what its objects need."""
+"""The lowest true platform tag of a package follows from the needs of its objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fixtures.values import elf_file, macho_file, wheel
 
 
 def needing(*needs: str, path: str = "demo/_native.so", **fields: Any) -> ElfFile:
-    """An object that needs ``libc.so.6@GLIBC_2.17`` and the like, or a library alone."""
+    """Return an object that needs ``libc.so.6@GLIBC_2.17`` and the like, or only a library."""
     pairs = [need.partition("@") for need in needs]
     return elf_file(
         path,

@@ -22,7 +22,7 @@ SITE = "lib/python3.12/site-packages"
 
 
 def sizes(members: Iterable[Member], objects: Iterable[ObjectFile] = ()) -> dict[str, int]:
-    """The parts of a wheel with these members alone."""
+    """Return the parts of a wheel with only these members."""
     layout = Layout(site_packages=SITE, headers="include/site/python3.12/demo")
     package = wheel(members=members, objects=objects, layout=layout)
     own = {each.path for each in members}

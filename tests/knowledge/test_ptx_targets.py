@@ -1,4 +1,4 @@
-"""PTX goes upward, code for one GPU nowhere, and of much PTX a sample is taken at both ends."""
+"""PTX runs on later GPUs, code for one GPU does not; a sample has the smallest and largest PTX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which distribution has a library is data, with a source for each row."""
+"""The distributions that ship a library are data, with a source for each row."""
 
 from __future__ import annotations
 

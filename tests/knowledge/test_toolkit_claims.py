@@ -22,9 +22,9 @@ from binary_checks.model.binary_configuration import Platform
         ('"13.0.88"', "13.0"),
         ("13.x", "13"),
         ("12", "12"),
-        ("126", "12.6"),  # as labels spell it
-        ("1208", "12.8"),  # as xformers does
-        ("12060", "12.6"),  # as CUDA's headers do
+        ("126", "12.6"),  # in labels
+        ("1208", "12.8"),  # in xformers
+        ("12060", "12.6"),  # in CUDA's headers
         ("13020", "13.2"),
         ("12100", "12.10"),
         ("cu126", "12.6"),

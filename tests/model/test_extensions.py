@@ -1,4 +1,6 @@
-"""An extension module is told from a library by its name and its PyInit, and from a foreign one."""
+"""Extension modules are recognised by name and PyInit function, also those of other
+interpreters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of two levels the milder one counts."""
+"""A problem has the less severe of two levels."""
 
 from __future__ import annotations
 

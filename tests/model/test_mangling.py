@@ -1,4 +1,4 @@
-"""Abbreviations of the standard library are found in mangled names, identifiers stepped over."""
+"""Abbreviations of the standard library are found in mangled names; identifiers are skipped."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from binary_checks.model.mangling import function_of, is_other_abi, names_old_ab
         "_Z1fSs",
         "_ZN3c101fESbIwSt11char_traitsIwESaIwEE",
         "_ZN3c101fESt4listIiSaIiEE",
-        "_ZN1a1fILi5EEEvSs",  # 5 is a value, no length
+        "_ZN1a1fILi5EEEvSs",  # 5 is a value, not a length
         "_ZN1a1fILb1ELin12EEEvSs",
         "_ZN1a1fILNS_1eE9EEEvSs",
         "_ZN1a1fIL1e9EEEvSs",
         "_ZN1aC1ERKSs",
         "_ZN1aD2ESs",
         "_ZZN1a1fEvENKUlvE0_clESs",
-        "_ZZN1a1fEvENKUlvE12_clESs",  # 12 counts lambdas, and is no length
+        "_ZZN1a1fEvENKUlvE12_clESs",  # 12 numbers a lambda and is not a length
         "_ZThn16_N1a1fESs",
         "_ZTv0_n24_N1a1fESs",
         "_ZN1a1fERA10_KcSs",
@@ -46,7 +46,7 @@ def test_the_old_abi_is_found(mangled: str) -> None:
         "_ZN3c101fESt17basic_string_viewIcSt11char_traitsIcEE",
         "_ZN3c101fENSt3__112basic_stringIcEE",
         "_ZN1a1fILi5EEEv5Sslib",
-        "_Z5fSs",  # an identifier that is longer than what is left
+        "_Z5fSs",  # an identifier longer than the rest of the name
         "_ZN3c101fEi.Ss.part.0",
         "Ss",
         "",
@@ -62,7 +62,7 @@ def test_noise_is_taken_apart_to_its_end(noise: str) -> None:
 
 
 STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-PAIRS = [  # as g++ 12 spells one function with _GLIBCXX_USE_CXX11_ABI=0 and =1
+PAIRS = [  # one function mangled by g++ 12 with _GLIBCXX_USE_CXX11_ABI=0 and =1
     ("_Z2f2Ss", f"_Z2f2{STRING}"),
     ("_ZN1a1fERKSs", f"_ZN1a1fERK{STRING}"),
     ("_ZN1a1SC1ERKSs", f"_ZN1a1SC1ERK{STRING}"),

@@ -1,4 +1,4 @@
-"""Every word for a result follows from the outcomes as docs/results.md says."""
+"""The words for results follow from the outcomes as docs/results.md states."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "results.md"
 
 
 def table(heading: str) -> list[list[str]]:
-    """The rows of the table below a heading of the page."""
+    """Return the rows of the table below a heading of the page."""
     section = (
         PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     )

@@ -1,4 +1,4 @@
-"""A wheel's RECORD and that of its installed copy have one hash, and no other has it."""
+"""A wheel's RECORD and that of its installed copy have the same hash; others do not."""
 
 from __future__ import annotations
 

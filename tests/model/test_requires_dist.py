@@ -1,4 +1,4 @@
-"""No Requires-Dist breaks who reads it."""
+"""Reading any Requires-Dist does not fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which directories a package has, without spelling each of them out."""
+"""The directories of a package are known without storing each of them."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_there_is_no_data_for_free_threaded_builds_or_unknown_versions() -> None
 
 
 def read_running_exports() -> set[str]:
-    """The C API's names in the dynamic symbol table of the Python that runs this, by nm."""
+    """Return the C API's names in the dynamic symbol table of this Python, as printed by nm."""
     name = sysconfig.get_config_var("INSTSONAME") or ""
     library = Path(sysconfig.get_config_var("LIBDIR") or "") / name
     shared = sysconfig.get_config_var("Py_ENABLE_SHARED") and library.is_file()
@@ -113,5 +113,5 @@ def test_a_python_exports_nearly_all_of_the_stable_abi_of_its_time(
     version: tuple[int, int],
 ) -> None:
     due = {name for name, added in stable_abi().items() if added <= version}
-    # What is missing is for Windows, for debug builds, or depends on a build option.
+    # Missing symbols are for Windows or debug builds, or depend on a build option.
     assert len(due - find(version).exports) < 30

@@ -1,4 +1,4 @@
-"""A Python on Windows has DLLs beside python.exe, which export what python.org's builds do."""
+"""A Python on Windows has DLLs next to python.exe with the exports of python.org's builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The system's libraries export what their distributors' packages show."""
+"""The exports of system libraries are those in their distributors' packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from binary_checks.systems import policies, policy_for, system_library
 PROVIDERS = {
     "CXXABI": ("libstdc++.so.6",),
     "GCC": ("libgcc_s.so.1",),
-    "GLIBC": ("libc.so.6", "libm.so.6"),  # 2.40 brought symbols to libm only
+    "GLIBC": ("libc.so.6", "libm.so.6"),  # 2.40 added symbols to libm only
     "GLIBCXX": ("libstdc++.so.6",),
     "LIBATOMIC": ("libatomic.so.1",),
     "ZLIB": ("libz.so.1",),
@@ -161,7 +161,7 @@ def test_every_library_of_a_policy_has_export_data(architecture: str) -> None:
         if system_library(soname, architecture=architecture, policy=policy) is None
     }
     absent = set() if architecture in ("x86_64", "aarch64") else {"libmvec.so.1"}
-    if architecture == "loongarch64":  # too young for what glibc keeps for old objects only
+    if architecture == "loongarch64":  # too new for parts that glibc keeps for old objects only
         absent |= {"libanl.so.1", "libnsl.so.1", "libutil.so.1"}
     assert missing == absent
 
@@ -173,7 +173,7 @@ def test_every_version_a_policy_lists_is_one_its_library_defines(architecture: s
         for prefix, versions in policies("glibc", architecture)[-1].versions.items()
         for version in versions
     } - defined_versions(architecture)
-    # auditwheel's lists name these, and the newest build of the library does not define them.
+    # In auditwheel's lists, but not defined by the newest build of the library.
     assert undefined <= {"GLIBC_2.0", "GLIBC_2.37", "GCC_4.4.0"}
     if architecture in ("x86_64", "i686", "s390x"):
         assert undefined == set()
@@ -195,7 +195,7 @@ def test_a_table_is_read_once() -> None:
 
 @functools.cache
 def read_host_symbols(soname: str) -> frozenset[tuple[str, str]]:
-    """Name and version of what this host's library exports, by readelf."""
+    """Return name and version of the exports of this host's library, as printed by readelf."""
     cache = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     paths = [
         line.split(" => ")[1] for line in cache.splitlines() if f"{soname} (libc6,x86-64)" in line
@@ -230,6 +230,6 @@ def test_readelf_sees_the_same_in_this_hosts_library(soname: str) -> None:
     assert known - ours == set()
     hosts_nodes = {v for _, v in host} - {"GLIBC_PRIVATE"}
     only_ours = {n for n, v in ours - host if v in hosts_nodes}
-    if soname != "libpthread.so.0":  # there, ours has what the host's moved into libc
-        # Dropped since glibc 2.31, and moved from libm to libc.
+    if soname != "libpthread.so.0":  # the host's symbols of it moved to libc
+        # Removed since glibc 2.31, or moved from libm to libc.
         assert only_ours <= {"malloc_get_state", "malloc_set_state", "__isnanf128"}

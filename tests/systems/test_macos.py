@@ -1,4 +1,4 @@
-"""What macOS has and exports, against facts that are known of it."""
+"""The libraries and exports of macOS agree with known facts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CORE_FOUNDATION = f"{FRAMEWORKS}/CoreFoundation.framework/Versions/A/CoreFoundat
 
 
 def _since(library: str, version: tuple[int, int]) -> Mapping[str, tuple[int, int] | None]:
-    """By symbol the macOS that was the first to have it."""
+    """Return the first macOS with each symbol."""
     known = macos_exports(library, version)
     assert known is not None
     return {symbol: first for first, symbols in known.items() for symbol in symbols}

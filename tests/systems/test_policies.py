@@ -1,4 +1,4 @@
-"""A platform tag names a policy, and the policy compares versions as numbers."""
+"""A platform tag selects a policy, which compares versions as numbers."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def policy(**versions: frozenset[str]) -> Policy:
 @pytest.mark.parametrize(
     ("node", "allowed"),
     [
-        ("GLIBC_2.2.5", True),  # after 2.14 as text
+        ("GLIBC_2.2.5", True),  # sorted as text, it comes after 2.14
         ("GLIBC_2.14", True),
-        ("GLIBC_2.9", True),  # not listed, and older than what is
+        ("GLIBC_2.9", True),  # not listed, but older than a listed version
         ("GLIBC_2.14.1", False),
         ("GLIBC_2.15", False),
         ("GLIBC_2.100", False),
@@ -49,12 +49,12 @@ def policy(**versions: frozenset[str]) -> Policy:
         ("CXXABI_FLOAT128", False),
         ("CXXABI_1.3.3", True),
         ("CXXABI_1.3.10", False),
-        ("LIBATOMIC_1.0", False),  # governed, and nothing is listed
+        ("LIBATOMIC_1.0", False),  # covered by the policy, without listed versions
         ("OPENBLAS_0.3", None),
         ("libfoo", None),
         ("GLIBC_", False),
-        ("GLIBC_" + "9" * 5000, False),  # more digits than Python makes a number of
-        ("GLIBC_٢.٢", False),  # digits, but none a linker writes
+        ("GLIBC_" + "9" * 5000, False),  # more digits than Python converts to a number
+        ("GLIBC_٢.٢", False),  # digits, but none that a linker writes
         ("", None),
     ],
 )

@@ -115,7 +115,7 @@ def test_the_exports_of_every_python_are_at_hand() -> None:
     older, newer = pythons[(3, 10), False], pythons[(3, 13), False]
     assert "_PyThreadState_UncheckedGet" in older.exports - newer.exports
     assert pythons[(3, 2), False].version == min(version for version, _ in pythons)
-    assert pythons.get(((3, 13), True)) is None  # nobody knows them
+    assert pythons.get(((3, 13), True)) is None  # unknown
 
 
 @pytest.mark.parametrize("tags", ["pp310-pypy310_pp73-linux_x86_64", "cp313-cp313t-linux_x86_64"])

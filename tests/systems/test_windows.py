@@ -40,7 +40,7 @@ def find(name: str, architecture: str = "x86_64") -> SystemLibrary:
         "d3dcompiler_47.dll",
         "icuuc.dll",
         "winspool.drv",
-        "bthprops.cpl",  # no list of DLLs has it; Qt6WebEngineCore.dll needs it
+        "bthprops.cpl",  # in no list of DLLs, but needed by Qt6WebEngineCore.dll
     ],
 )
 def test_a_clean_windows_has_its_own_libraries(name: str, architecture: str) -> None:
@@ -52,7 +52,7 @@ def test_a_clean_windows_has_its_own_libraries(name: str, architecture: str) -> 
     "name",
     [
         "msvcp140.dll",
-        "vcruntime140.dll",  # lies beside python.exe
+        "vcruntime140.dll",  # next to python.exe
         "vcruntime140_1.dll",
         "concrt140.dll",
         "vcomp140.dll",
