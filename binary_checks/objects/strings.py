@@ -414,9 +414,8 @@ _NUMPY_2 = re.compile(
     rb"module was compiled against NumPy C-API version 0x%x \(NumPy (\d{1,3}\.\d{1,3})"
 )
 _SENTENCE = 128  # bytes that one message takes
-_LARGEST_SEARCHED = (
-    256 << 20
-)  # bytes; larger objects are not searched, and no extension module is that large
+# bytes; larger objects are not searched, and no extension module is that large
+_LARGEST_SEARCHED = 256 << 20
 
 
 class NumpyScanner:

@@ -327,9 +327,8 @@ def _follow(
 # not judged.
 
 _NONE: Final = 0  # R_X86_64_NONE and its counterpart of every architecture: changes nothing
-_MOST_RELOCATIONS: Final = (
-    1 << 28
-)  # bytes of one table; the largest libraries have some twenty million
+# bytes of one table; the largest libraries have some twenty million
+_MOST_RELOCATIONS: Final = 1 << 28
 
 
 class RelocationTypes(NamedTuple):
