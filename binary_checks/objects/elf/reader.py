@@ -172,9 +172,9 @@ def _find_guards(by_type: Mapping[int, list[dict[int, int]]], architecture: str)
 def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tuple[int, bytes]]:
     """Yield type and description of each note whose owner is "GNU".
 
-    Notes are padded to 4 bytes, in a segment aligned to 8 to 8 bytes. A note that does not fit ends
-    the walk without a fault: loaders read only the property note, and linkers have padded notes in
-    every way.
+    Notes are padded to 4 bytes, in a segment aligned to 8 to 8 bytes; other alignments occur (32 in
+    apsw 3.54.1.0). A note that does not fit ends the walk without a fault: loaders read only the
+    property note, and linkers have padded notes in every way.
     """
     layout, step = header.struct("III"), 8 if alignment == 8 else 4
     position = 0
@@ -500,7 +500,7 @@ def _find_tables(segments: Iterable[Segment], loads: Iterable[Segment]) -> list[
 
     A linker puts them first. If the segment at offset 0 is not code, constants and unwind tables
     (PT_GNU_EH_FRAME) have a segment of their own, without tables. A linker that does not separate
-    code makes one segment for everything.
+    code makes one segment for everything (libsqlite3 of pysqlite3_binary 0.5.4.post2).
     """
     first_is_code = any(load.flags & PF_X for load in loads if not load.offset)
     unwinding = [segment.offset for segment in segments if segment.type == PT_GNU_EH_FRAME]

@@ -243,7 +243,10 @@ def _judge_segments(
 def _judge_table(
     header: ElfHeader, segments: tuple[Segment, ...], loads: list[Segment]
 ) -> Iterator[str]:
-    """Yield a fault of PT_PHDR, by which a loader finds the program headers in memory."""
+    """Yield a fault of PT_PHDR, by which a loader finds the program headers in memory.
+
+    Linkers write it for libraries too (orjson 3.13.0).
+    """
     found = {
         segment.address - load.address + load.offset
         for segment in segments

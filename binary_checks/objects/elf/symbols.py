@@ -175,7 +175,10 @@ def _find_chain_end(image: MappedImage, address: int) -> int:
 
 
 def _from_sysv_hash(image: MappedImage, dynamic: Dynamic) -> int:
-    """Return nchain of DT_HASH, the number of symbols; 0 if there is no DT_HASH."""
+    """Return nchain of DT_HASH, the number of symbols; 0 if there is no DT_HASH.
+
+    Some objects have no DT_GNU_HASH (python_bidi 0.6.12 for aarch64).
+    """
     if DT_HASH not in dynamic:
         return 0
     wide = image.header.bits == 64 and image.header.machine in WIDE_SYSV

@@ -603,7 +603,7 @@ class _Entry(NamedTuple):
 
 
 def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[Binds, list[Export]]:
-    """Read imports and exports from LC_SYMTAB.
+    """Read imports and exports from LC_SYMTAB, as for NULL.so of pyobjc_core 13.0.
 
     Raises MalformedError, or TooLarge if there are more symbols than the limit.
     """

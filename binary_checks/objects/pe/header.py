@@ -218,7 +218,8 @@ def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...
 def _read_name(source: LimitedSource, header: PeHeader, name: bytes) -> str:
     """Return the name of a section.
 
-    A name of more than 8 bytes is in the COFF string table, at the decimal offset in ``/123``.
+    A name of more than 8 bytes is in the COFF string table, at the decimal offset in ``/123``, as
+    GNU ld writes it into images too (libfftw3-3.dll of pyfftw 0.15.1).
     """
     if not name.startswith(b"/") or not name[1:].isdigit() or not header.strings_offset:
         return name.decode("latin-1")
@@ -283,7 +284,10 @@ def find_writable_executable(sections: Iterable[Section]) -> tuple[str, ...]:
 
 
 def find_inaccessible(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Return the sections that the process may neither read nor write nor execute."""
+    """Return the sections that the process may neither read nor write nor execute.
+
+    Visual C++ writes such a section, .voltbl (instructionset.pyd of proxsuite 0.7.2).
+    """
     return tuple(item for item in sections if not item.flags & IMAGE_SCN_MEM_ACCESS)
 
 
@@ -510,7 +514,10 @@ def find_configuration_faults(image: MappedImage) -> Iterator[str]:
 
 
 def is_managed(image: MappedImage) -> bool:
-    """Return whether the image has only .NET code, which runs wherever its runtime does."""
+    """Return whether the image has only .NET code, which runs wherever its runtime does.
+
+    Python.Runtime.dll of pythonnet 3.2.1 is one.
+    """
     start, _ = image.header.directories[CLR]
     if not start:
         return False

@@ -335,7 +335,7 @@ def _read_eager(image: MappedImage) -> Iterator[ImportedLibrary]:
 
 
 def _read_delayed(image: MappedImage) -> Iterator[ImportedLibrary]:
-    """Yield delay-load descriptors up to one without a name."""
+    """Yield delay-load descriptors up to one without a name (OpenConsole.exe of pywinpty 3.1.2)."""
     for address in _walk(image, DELAY_IMPORT, DELAYED):
         attributes, name, _, addresses, lookup, *_ = image.unpack(
             DELAYED, address, "a delay-load descriptor"
@@ -553,7 +553,10 @@ def find_hollow_tables(image: MappedImage) -> Iterator[str]:
 def _drop_empty(
     functions: array[int], places: array[int], indices: array[int]
 ) -> tuple[array[int], array[int]]:
-    """Drop names whose address is 0: they cannot be imported, so they are not exported."""
+    """Drop names whose address is 0: they cannot be imported, so they are not exported.
+
+    libsndfile_x86.dll of soundfile 0.14.0 has some.
+    """
     if 0 not in functions:
         return places, indices
     kept = [pair for pair in zip(places, indices, strict=True) if functions[pair[1]]]
