@@ -394,7 +394,7 @@ def read_relocations(
     tables = tuple(_read_tables(image, dynamic, types))
     wide = image.header.bits == 64
     content = b""
-    if DT_RELR in dynamic:
+    if DT_RELR in dynamic:  # as in libgcc_s of cryptography 50.0.2; its records have one word
         length = dynamic.value(DT_RELRSZ) // (8 if wide else 4) * (8 if wide else 4)
         content = image.read(dynamic.value(DT_RELR), length, "DT_RELR", _MOST_RELOCATIONS)
     packed = column("Q" if wide else "I", content, image.header.byte_order)

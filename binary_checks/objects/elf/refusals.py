@@ -147,6 +147,7 @@ def _find_in_block(ranges: Ranges, addresses: list[int]) -> int | None:
 # ``_dl_map_object_from_fd``). Before them, everything that the headers refer to must lie inside the
 # file.
 
+# set by linkers for STB_GNU_UNIQUE and STT_GNU_IFUNC (image.so of torchvision 0.28.0)
 _OS_ABI_GNU: Final = 3
 _OS_ABIS = {0: "System V", _OS_ABI_GNU: "GNU"}
 _EM_ARM: Final = 40
